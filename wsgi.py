@@ -12,7 +12,7 @@ from perfloom.config import SECRETS, Settings
 from perfloom.web.app import create_app
 from perfloom.workers.local import processes
 
-processes.hide()
+processes.disable_dumping()
 settings = Settings.load()
 for name in SECRETS:
     # What this process starts does not get them; its own environment, as /proc shows it, is hidden.

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from .domain.errors import InvalidRequest
-from .handed_secrets import secret_paths, with_secrets
-from .places import data_directory, make_private, network_filesystem, private_text, runtime_directory
+from .paths import data_directory, make_private, network_filesystem, read_or_create_secret, runtime_directory
+from .secret_settings import secret_paths, with_secrets
 
 PREFIX = "PERFLOOM_"
-SHORTEST = 32
+MIN_SECRET_CHARACTERS = 32
 """Characters of a token or key."""
-KNOWN = ("catalogue.sqlite", "token", "secret", "results", "jobs", "lost+found")
+DATA_DIRECTORY_NAMES = ("catalogue.sqlite", "token", "secret", "results", "jobs", "lost+found")
 """By one of these names a data directory of ours is recognized."""
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
@@ -297,9 +297,9 @@ class Settings:
             from_environment = environ.get(setting.variable) or None
             if given is not None:
                 # Options arrive parsed or as text; text goes through the same checks.
-                values[setting.field] = setting.parsed(given, setting.name) if isinstance(given, str) else given
+                values[setting.field] = setting.parse_value(given, setting.name) if isinstance(given, str) else given
             elif from_environment is not None:
-                values[setting.field] = setting.parsed(from_environment, setting.variable)
+                values[setting.field] = setting.parse_value(from_environment, setting.variable)
         values["data"] = Path(values["data"]).absolute() if "data" in values else data_directory(environ)
         values.setdefault("buildid_dir", Path(environ.get("HOME") or os.devnull, ".debug"))
         values.setdefault("runtime", runtime_directory(values["data"], environ))
@@ -308,14 +308,14 @@ class Settings:
         return cls(**values)
 
     @property
-    def sqlite(self) -> bool:
+    def uses_sqlite(self) -> bool:
         """Whether the catalogue is SQLite."""
         return self.database_url.startswith("sqlite:")
 
     @property
-    def disks(self) -> tuple[Path, ...]:
+    def storage_directories(self) -> tuple[Path, ...]:
         """Directories of this machine where data and catalogue lie."""
-        if not self.sqlite:
+        if not self.uses_sqlite:
             return (self.data,)
         return (self.data, Path(self.database_url.partition("///")[2].partition("?")[0]).parent)
 
@@ -324,7 +324,7 @@ class Settings:
         """The files with secrets that this process may have: of the data directory, the catalogue, and those that its
         environment names."""
         found = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
-        if self.sqlite:
+        if self.uses_sqlite:
             found.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
         found += map(Path, secret_paths(SECRETS))
         return tuple(dict.fromkeys(path.absolute() for path in found))
@@ -335,7 +335,7 @@ class Settings:
         return self.runtime / "redis.sock"
 
     @property
-    def private_broker(self) -> bool:
+    def uses_private_broker(self) -> bool:
         """Whether the broker is the private Redis, which `perfloom serve` starts and ends."""
         return self.broker_url == f"redis+socket://{self.redis_socket}"
 
@@ -356,9 +356,9 @@ class Settings:
         Raises InvalidRequest or Unavailable where the directory cannot be used.
         """
         warnings = []
-        make_private(self.data, known=KNOWN)
+        make_private(self.data, known=DATA_DIRECTORY_NAMES)
         filesystem = network_filesystem(self.data)
-        if filesystem and self.sqlite and not self.network_data:
+        if filesystem and self.uses_sqlite and not self.network_data:
             raise InvalidRequest(
                 f"{self.data} is on a network filesystem ({filesystem}), where an SQLite catalogue can be damaged. "
                 f"Set {PREFIX}DATA to a directory on a local disk, or {PREFIX}DATABASE_URL to a PostgreSQL database, "
@@ -376,11 +376,11 @@ class Settings:
         return make_private(self.runtime)
 
     def _kept(self, name: str) -> str:
-        make_private(self.data, known=KNOWN)
-        text = private_text(self.data / name)
-        if len(text) < SHORTEST:
+        make_private(self.data, known=DATA_DIRECTORY_NAMES)
+        text = read_or_create_secret(self.data / name)
+        if len(text) < MIN_SECRET_CHARACTERS:
             raise InvalidRequest(
-                f"{self.data / name} has fewer than {SHORTEST} characters. Remove it; a new one is made."
+                f"{self.data / name} has fewer than {MIN_SECRET_CHARACTERS} characters. Remove it; a new one is made."
             )
         return text
 
@@ -397,7 +397,7 @@ class Setting:
     field: str
     parse: Callable[[str], Any]
 
-    def parsed(self, text: str, called: str) -> Any:
+    def parse_value(self, text: str, called: str) -> Any:
         """The value of `text`. Raises InvalidRequest, naming the setting as `called`."""
         try:
             return self.parse(text)

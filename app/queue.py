@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from .config import Settings
 from .domain.errors import PerfloomError
 from .domain.jobs import JobState
-from .recording.recorders.preflight import Finding
+from .recording.recorders.preflight import PreflightFinding
 from .store import Store, open_store
-from .store.jobs import POLLED, Job
+from .store.jobs import POLLED_STATES, Job
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -33,7 +33,7 @@ TARGET_TASK = "perfloom.target"
 POLL_TASK = "perfloom.poll"
 CHECK_TASK = "perfloom.check"
 TARGET_CHECK_TASK = "perfloom.target-check"
-TIDY_TASK = "perfloom.tidy"
+RECOVERY_TASK = "perfloom.tidy"
 QUEUES = {
     LAUNCH_TASK: LAUNCH_QUEUE,
     CHECK_TASK: LAUNCH_QUEUE,
@@ -41,16 +41,16 @@ QUEUES = {
     POLL_TASK: TARGET_QUEUE,
     TARGET_CHECK_TASK: TARGET_QUEUE,
     READ_TASK: READ_QUEUE,
-    TIDY_TASK: READ_QUEUE,
+    RECOVERY_TASK: READ_QUEUE,
 }
 
-_LOOK_AGAIN_S = 0.03
+_POLL_S = 0.03
 _CONNECT_S = 1.0
 
 log = logging.getLogger(__name__)
 
 
-def celery_app(settings: Settings, *, patient: bool = True) -> "Celery":
+def celery_app(settings: Settings, *, retry: bool = True) -> "Celery":
     """Celery as web and workers use it: the same broker, names and queues on both sides.
 
     A message stays with the broker until its task has ended, so that a killed worker's is given out again; that may
@@ -85,13 +85,13 @@ def celery_app(settings: Settings, *, patient: bool = True) -> "Celery":
             "socket_keepalive": True,
         },
     )
-    if not patient:
+    if not retry:
         at_once = {"max_retries": 0, "interval_start": 0, "interval_step": 0, "connect_retries_timeout": _CONNECT_S}
         app.conf.broker_transport_options |= at_once
     return app
 
 
-class Queue:
+class TaskQueue:
     """Rings for workers. May be shared between threads; nothing is connected before it is needed."""
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
@@ -100,32 +100,32 @@ class Queue:
         self._app: Celery | None = None
         self._lock = threading.Lock()
 
-    def ring_job(self, job_id: str) -> bool:
+    def enqueue_job(self, job_id: str) -> bool:
         """Ask a worker to take the next step of a recording. False where the broker cannot be reached now."""
-        return self._ring(LAUNCH_TASK, job_id)
+        return self._send(LAUNCH_TASK, job_id)
 
-    def ring_read(self, job_id: str) -> bool:
+    def enqueue_read(self, job_id: str) -> bool:
         """Ask a worker to read what a job has. False where the broker cannot be reached now."""
-        return self._ring(READ_TASK, job_id)
+        return self._send(READ_TASK, job_id)
 
-    def ring_tidy(self) -> bool:
+    def enqueue_recovery(self) -> bool:
         """Ask a worker to put right what crashes left, and to compress what was not."""
-        return self._ring(TIDY_TASK)
+        return self._send(RECOVERY_TASK)
 
-    def ring_poll(self, target: str) -> bool:
+    def enqueue_poll(self, target: str) -> bool:
         """Ask a worker to look at all jobs of a target. False where the broker cannot be reached now."""
-        return self._ring(POLL_TASK, target)
+        return self._send(POLL_TASK, target)
 
-    def ring_target_check(self, check_id: str) -> bool:
+    def enqueue_target_check(self, check_id: str) -> bool:
         """Ask a worker to answer a question about a target. False where the broker cannot be reached now."""
-        return self._ring(TARGET_CHECK_TASK, check_id)
+        return self._send(TARGET_CHECK_TASK, check_id)
 
-    def ring(self, job: Job) -> bool:
+    def enqueue(self, job: Job) -> bool:
         """Ring where the present step of `job` is done."""
-        task = task_of(job)
-        return self._ring(task, job.target if task == POLL_TASK else job.id)
+        task = next_task(job)
+        return self._send(task, job.target if task == POLL_TASK else job.id)
 
-    def answers(self) -> bool:
+    def is_reachable(self) -> bool:
         """Whether the broker can be reached now."""
         try:
             with self._celery().connection_for_write() as connection:
@@ -134,32 +134,32 @@ class Queue:
         except Exception:
             return False
 
-    def worker_there(self, host: str | None = None) -> bool:
+    def has_worker(self, host: str | None = None) -> bool:
         """Whether a worker (of that host) was heard of lately and the broker to it answers."""
-        seen = self._catalogue().hosts.heard_of()
-        return any(host in (None, one.name) for one in seen) and self.answers()
+        seen = self._catalogue().hosts.list_alive()
+        return any(host in (None, one.name) for one in seen) and self.is_reachable()
 
-    def check(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[Finding] | None:
+    def check_job(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[PreflightFinding] | None:
         """What the worker of the machine finds about a JobSpec: whether command, directory and files are there. It may
         say in `server` which server asks.
 
         None where no worker answers within `timeout_s`.
         """
         checks = self._catalogue().checks
-        if not self._catalogue().hosts.heard_of():
+        if not self._catalogue().hosts.list_alive():
             return None
         end = time.monotonic() + timeout_s
         id = checks.ask(spec_json).id
-        if not self._ring(CHECK_TASK, id):
+        if not self._send(CHECK_TASK, id):
             return None
         while time.monotonic() < end:
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(_POLL_S)
             try:
                 answer = checks.get(id).answer
             except PerfloomError:
                 return None
             if answer is not None:
-                return [Finding.from_json(finding) for finding in answer["findings"]]
+                return [PreflightFinding.from_json(finding) for finding in answer["findings"]]
         return None
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class Queue:
                 self._app.close()
                 self._app = None
 
-    def _ring(self, task: str, *arguments: str) -> bool:
+    def _send(self, task: str, *arguments: str) -> bool:
         try:
             self._celery().send_task(
                 task, args=arguments, queue=QUEUES[task], retry=False, ignore_result=True, expires=600
@@ -182,7 +182,7 @@ class Queue:
     def _celery(self) -> "Celery":
         with self._lock:
             if self._app is None:
-                self._app = celery_app(self._settings, patient=False)
+                self._app = celery_app(self._settings, retry=False)
             return self._app
 
     def _catalogue(self) -> Store:
@@ -192,10 +192,10 @@ class Queue:
             return self._store
 
 
-def task_of(job: Job) -> str:
+def next_task(job: Job) -> str:
     """The task that takes the present step of `job`."""
     if job.kind == "import" or job.state is JobState.READING:
         return READ_TASK
     if job.planned and job.state is not JobState.QUEUED:
-        return POLL_TASK if job.state in POLLED else TARGET_TASK
+        return POLL_TASK if job.state in POLLED_STATES else TARGET_TASK
     return READ_TASK if job.state is JobState.COLLECTING else LAUNCH_TASK

@@ -20,13 +20,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 VERSION = b"\x01"
 PURPOSE = b"perfloom: secrets for a worker, version 1"
-FILL = 512
+PADDING_BYTES = 512
 _HEADER = struct.Struct(">c32sd")
 # The key of a box is used for it alone.
 _NONCE = bytes(12)
 
 
-class CannotOpen(ValueError):
+class SealedBoxError(ValueError):
     """A sealed box is for another key, another subject, damaged, or too old."""
 
 
@@ -61,20 +61,20 @@ class KeyPair:
         return key_id(self.public)
 
     def open(self, sealed: bytes, subject: str, now: float) -> dict[str, str]:
-        """The secrets in a box that was sealed to this pair. Raises CannotOpen."""
+        """The secrets in a box that was sealed to this pair. Raises SealedBoxError."""
         try:
             version, there, expires = _HEADER.unpack(sealed[: _HEADER.size])
             if version != VERSION:
-                raise CannotOpen("the box is of another version")
+                raise SealedBoxError("the box is of another version")
             key = _box_key(self._private, there, there, self.public)
             plain = ChaCha20Poly1305(key).decrypt(_NONCE, sealed[_HEADER.size :], _bound(sealed, subject))
         except (struct.error, InvalidTag, ValueError) as error:
-            if isinstance(error, CannotOpen):
+            if isinstance(error, SealedBoxError):
                 raise
             # Neither the box nor the reason: whoever reads logs learns nothing.
-            raise CannotOpen("the box is sealed to another key, for something else, or damaged") from None
+            raise SealedBoxError("the box is sealed to another key, for something else, or damaged") from None
         if now >= expires:
-            raise CannotOpen("the box is too old")
+            raise SealedBoxError("the box is too old")
         return {str(name): str(value) for name, value in json.loads(plain).items()}
 
 
@@ -92,7 +92,7 @@ def seal(public: bytes, secrets: Mapping[str, str], subject: str, expires: float
     mine = once.public_key().public_bytes_raw()
     header = _HEADER.pack(VERSION, mine, expires)
     plain = json.dumps(dict(secrets)).encode()
-    plain += b" " * (-len(plain) % FILL)
+    plain += b" " * (-len(plain) % PADDING_BYTES)
     key = _box_key(once, public, mine, public)
     return header + ChaCha20Poly1305(key).encrypt(_NONCE, plain, _bound(header, subject))
 

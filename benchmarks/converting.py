@@ -27,7 +27,7 @@ from pathlib import Path
 
 from benchmarks.make_trace import FIXTURE, make, size_of
 from benchmarks.reading import Run, reader, run
-from perfloom.workers.read import spare
+from perfloom.workers.read import prefork
 
 WORK, COMMAND = "Perfloom, the work", "perfloom convert, the command"
 THEIR_WORK, THEIR_COMMAND = "trace2profile, the work", "trace2profile, the command"
@@ -46,19 +46,19 @@ print(json.dumps({"wall_s": time.perf_counter() - wall, "cpu_s": time.process_ti
 def inside(request: str, out: Path) -> None:
     """In a process of its own: load and read once what is small, then read the trace and write the profile."""
     from perfloom.domain.selection import Selection
-    from perfloom.exporters import exporter
-    from perfloom.readers import ready as compiling
+    from perfloom.exporters import get_exporter
+    from perfloom.readers import warmup as compiling
     from perfloom.store.files import columns
     from perfloom.workers.read.columns import read_columns
-    from perfloom.workers.read.request import Answers, Request
+    from perfloom.workers.read.request import AnswerWriter, Request
 
     compiling.compile_all()
-    asked, answers = Request.from_json(Path(request).read_text()), Answers(os.open(os.devnull, os.O_WRONLY))
+    asked, answers = Request.from_json(Path(request).read_text()), AnswerWriter(os.open(os.devnull, os.O_WRONLY))
 
     def convert(asked: Request) -> None:
         read_columns(asked, answers)
         assert asked.out is not None
-        out.write_bytes(b"".join(exporter("pprof").write(columns.read(Path(asked.out)), Selection(), {})))
+        out.write_bytes(b"".join(get_exporter("pprof").write(columns.read(Path(asked.out)), Selection(), {})))
 
     small = tuple(replace(given, path=str(FIXTURE), name=FIXTURE.name) for given in asked.inputs)
     convert(replace(asked, inputs=small, out=f"{asked.out}-small"))
@@ -78,7 +78,9 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
     if name == WORK:
         asked, _ = reader(trace, folder)
         here = [sys.executable, "-m", "benchmarks.converting", "--inside"]
-        taken = run([*here, asked[-1], folder / "ours.pb.gz"], said, spare.environment() | {"PYTHONPATH": os.getcwd()})
+        taken = run(
+            [*here, asked[-1], folder / "ours.pb.gz"], said, prefork.reader_environment() | {"PYTHONPATH": os.getcwd()}
+        )
     else:
         taken = run([given.python, "-c", THEIRS, given.trace2profile, trace, folder / "theirs.pb"], said)
     told = json.loads(said.read_text().strip().splitlines()[-1])

@@ -67,7 +67,7 @@ def main() -> None:
             asked(client, path)
             served = True
         # As a server that was just started.
-        store.results._opened.forget(store.results._path(given.id))
+        store.results._opened.evict(store.results._path(given.id))
         first = asked(client, path)
         if first[3] != 200:
             print(f"{name:28} {'status':>9} {first[3]}")

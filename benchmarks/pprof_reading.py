@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from perfloom.ingest.wire import chunk, message, number, packed
+from perfloom.ingest.protobuf_wire import encode_bytes, encode_message, encode_number, encode_packed
 
 from .reading import Run, run
 
@@ -37,18 +37,27 @@ def made(samples: int, names: int, depth: int) -> bytes:
     strings = ["", "cpu", "nanoseconds", "/bin/program", "/src/main.go"]
     first = len(strings)
     strings += [f"github.com/example/project/package{n % 97}.(*Type{n % 31}).Method{n}" for n in range(names)]
-    parts = [message(1, number(1, 1), number(2, 2))]
+    parts = [encode_message(1, encode_number(1, 1), encode_number(2, 2))]
     for _ in range(samples):
         stack = [1 + int(names * order.random() ** 3) for _ in range(order.randint(2, 2 * depth))]
-        parts.append(message(2, packed(1, stack), packed(2, [10_000_000])))
-    parts.append(message(3, number(1, 1), number(2, 0x400000), number(3, 0x4000000), number(5, 3)))
+        parts.append(encode_message(2, encode_packed(1, stack), encode_packed(2, [10_000_000])))
+    parts.append(
+        encode_message(
+            3, encode_number(1, 1), encode_number(2, 0x400000), encode_number(3, 0x4000000), encode_number(5, 3)
+        )
+    )
     for n in range(names):
-        line = message(4, number(1, n + 1), number(2, 10 + n % 900))
-        parts.append(message(4, number(1, n + 1), number(2, 1), number(3, 0x400000 + 16 * n), line))
+        line = encode_message(4, encode_number(1, n + 1), encode_number(2, 10 + n % 900))
+        parts.append(
+            encode_message(4, encode_number(1, n + 1), encode_number(2, 1), encode_number(3, 0x400000 + 16 * n), line)
+        )
     parts += [
-        message(5, number(1, n + 1), number(2, first + n), number(3, first + n), number(4, 4)) for n in range(names)
+        encode_message(
+            5, encode_number(1, n + 1), encode_number(2, first + n), encode_number(3, first + n), encode_number(4, 4)
+        )
+        for n in range(names)
     ]
-    parts += [chunk(6, text.encode()) or message(6) for text in strings]
+    parts += [encode_bytes(6, text.encode()) or encode_message(6) for text in strings]
     return b"".join(parts)
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.make_trace import FIXTURE, make, size_of
 from benchmarks.reading import Run, reader, run
-from perfloom.workers.read import spare
+from perfloom.workers.read import prefork
 
 SCAN, STORED, COMMAND = "Perfloom, scan alone", "Perfloom, file to stored columns", "perfloom import, the whole command"
 PANDAS, HTA, PERFESSOR, NODE = "json.load + pandas", "HTA, loading", "Perfessor's worker, Node", "JSON.parse, Node"
@@ -78,20 +78,20 @@ if (root === "-") {
 
 def inside(what: str, path: Path, request: str) -> None:
     """In a process of its own: read once what is small, then the trace, and print how long that took."""
-    from perfloom.ingest.compression import open_plain
-    from perfloom.ingest.trace_json.read import read_events
-    from perfloom.readers import ready as compiling
+    from perfloom.ingest.compression import open_decompressed
+    from perfloom.ingest.trace_json.reader import read_events
+    from perfloom.readers import warmup as compiling
     from perfloom.workers.read.child import _WithoutPandas
     from perfloom.workers.read.columns import read_columns
-    from perfloom.workers.read.request import Answers, Request
+    from perfloom.workers.read.request import AnswerWriter, Request
 
     sys.meta_path.insert(0, _WithoutPandas())
     compiling.compile_all()
-    answers = Answers(os.open(os.devnull, os.O_WRONLY))
+    answers = AnswerWriter(os.open(os.devnull, os.O_WRONLY))
     wall, cpu = time.perf_counter(), time.process_time()
     events = 0
     if what == SCAN:
-        with open_plain(path, 1 << 50) as stream:
+        with open_decompressed(path, 1 << 50) as stream:
             events = len(read_events(stream))  # type: ignore[arg-type]
     else:
         read_columns(Request.from_json(Path(request).read_text()), answers)
@@ -119,7 +119,7 @@ def once(name: str, trace: Path, given: argparse.Namespace, folder: Path) -> Run
         return "node is not installed"
     if name in (PANDAS, HTA, PERFESSOR, NODE) and trace.suffix == ".gz" and name != HTA:
         return "it reads plain files"
-    environment = spare.environment()
+    environment = prefork.reader_environment()
     here = [sys.executable, "-m", "benchmarks.pytorch_reading", "--inside"]
     said = folder / "said"
     if name in (SCAN, STORED):

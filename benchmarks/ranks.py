@@ -19,10 +19,10 @@ from pathlib import Path
 
 from benchmarks.rank_files import EPOCH_NS, SECOND, samples, write_plan, write_rank
 from benchmarks.reading import reader, run
-from perfloom.ingest.compression import open_plain
+from perfloom.ingest.compression import open_decompressed
 from perfloom.readers import perf_data
 from perfloom.store.files import columns
-from perfloom.workers.read import spare
+from perfloom.workers.read import prefork
 
 RANKS_A_HOST = 64
 
@@ -57,7 +57,7 @@ def make(root: Path, ranks: int, count: int) -> Path:
 def read(root: Path, folder: Path) -> Taken:
     """Read a planned job as workers do. Raises SystemExit where that fails."""
     argv, out = reader(root, folder)
-    taken = run(argv, environment=spare.environment())
+    taken = run(argv, environment=prefork.reader_environment())
     profile = columns.read(out)
     stored = sum(path.stat().st_size for path in out.iterdir())
     return Taken(
@@ -75,7 +75,7 @@ def singly(root: Path) -> float:
     """How many seconds it takes to read each rank's text and to forget it."""
     start = time.perf_counter()
     for path in sorted(root.glob("run*/*/perf.script.zst")):
-        with open_plain(path, 1 << 40) as stream:
+        with open_decompressed(path, 1 << 40) as stream:
             perf_data.read(stream, path.name)  # type: ignore[arg-type]
     return time.perf_counter() - start
 

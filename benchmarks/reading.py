@@ -29,7 +29,7 @@ from perfloom.config import Settings
 from perfloom.readers import perf_script
 from perfloom.store.files import columns
 from perfloom.workers.local import processes
-from perfloom.workers.read import spare
+from perfloom.workers.read import prefork
 from perfloom.workers.read.request import Input, Limits, Request
 
 FIELDS = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
@@ -95,7 +95,7 @@ def reader(source: Path, folder: Path) -> tuple[list[str | Path], Path]:
         request = replace(request, inputs=(), planned=str(source))
     asked = folder / "request.json"
     asked.write_text(request.to_json())
-    return [*processes.python("perfloom.workers.read.child", str(asked))], out
+    return [*processes.python_argv("perfloom.workers.read.child", str(asked))], out
 
 
 def measure(text: Path, tool: Path | None, rounds: int, folder: Path) -> dict[str, list[Run]]:
@@ -113,7 +113,7 @@ def measure(text: Path, tool: Path | None, rounds: int, folder: Path) -> dict[st
         if tool is not None:
             commands["stackcollapse-perf.pl"] = (["perl", tool, text], folder / "theirs")
         for name, (command, out) in commands.items():
-            own = spare.environment() if name == "text to stored columns" else environment
+            own = prefork.reader_environment() if name == "text to stored columns" else environment
             runs.setdefault(name, []).append(run(command, out, own))
             print(f"  round {number + 1}: {name}: {runs[name][-1].wall_s:.2f} s", file=sys.stderr)
     return runs

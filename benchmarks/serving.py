@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.synthetic import profile as synthetic
-from perfloom.analysis.compare.functions import differences
-from perfloom.analysis.stacks.flamegraph import Group, Order, sandwich, search
+from perfloom.analysis.compare.functions import diff_functions
+from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, sandwich, search
 from perfloom.analysis.stacks.hotspots import hotspots
-from perfloom.charts.bars import count_bars, draw
-from perfloom.charts.flamegraph import difference_payload, flame_payload, narrowest_share, payload
+from perfloom.charts.bars import build_bars, draw_bars
+from perfloom.charts.flamegraph import build_difference_payload, build_flame_payload, build_payload, min_frame_share
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import column
+from perfloom.domain.tables import get_column
 from perfloom.exporters import collapsed
 from perfloom.store.files import columns
 
@@ -51,13 +51,15 @@ class Request:
 def requests(other: Profile) -> Iterator[Request]:
     """What is measured. other: the profile to compare with."""
 
-    def graph(group: Group = Group.COMM, order: Order = Order.WEIGHT) -> Callable[[Profile, Selection], Any]:
-        return lambda p, s: flame_payload(p, s, group=group, order=order, width_px=WIDTH)
+    def graph(
+        group: FlameGroup = FlameGroup.COMM, order: SiblingOrder = SiblingOrder.WEIGHT
+    ) -> Callable[[Profile, Selection], Any]:
+        return lambda p, s: build_flame_payload(p, s, group=group, order=order, width_px=WIDTH)
 
     all_of_it = Selection()
     yield Request("everything", graph(), all_of_it, 30, 30)
-    yield Request("everything, not grouped", graph(Group.NONE), all_of_it, 30, 30)
-    yield Request("everything, by thread", graph(Group.THREAD), all_of_it, 30, 30)
+    yield Request("everything, not grouped", graph(FlameGroup.NONE), all_of_it, 30, 30)
+    yield Request("everything, by thread", graph(FlameGroup.THREAD), all_of_it, 30, 30)
     yield Request("a third of the time", graph(), Selection(start_ns=20 * SECOND, end_ns=40 * SECOND), 30, 30)
     yield Request("another event", graph(), Selection(event="cpu-clock"), 30, 30)
     some = tuple(f"-/{1000 + n // 8}/{1000 + n}" for n in range(0, 64, 3))
@@ -74,21 +76,21 @@ def requests(other: Profile) -> Iterator[Request]:
         250,
         30,
     )
-    yield Request("by time", graph(order=Order.TIME), all_of_it, 250, 100)
+    yield Request("by time", graph(order=SiblingOrder.TIME), all_of_it, 250, 100)
     yield Request(
         "sandwich",
-        lambda p, s: [payload(t, p, width_px=WIDTH) for t in sandwich(p, s, 5, least=narrowest_share(WIDTH))],
+        lambda p, s: [build_payload(t, p, width_px=WIDTH) for t in sandwich(p, s, 5, min_share=min_frame_share(WIDTH))],
         all_of_it,
         250,
         60,
     )
     yield Request("search", lambda p, s: search(p, s, "component5.*unsigned").percent, all_of_it, 250, 30, wire=False)
     yield Request(
-        "difference of two", lambda p, s: difference_payload(p, other, s, s, width_px=WIDTH), all_of_it, 250, 100
+        "difference of two", lambda p, s: build_difference_payload(p, other, s, s, width_px=WIDTH), all_of_it, 250, 100
     )
     yield Request(
         "difference, inverted",
-        lambda p, s: difference_payload(p, other, s, s, width_px=WIDTH),
+        lambda p, s: build_difference_payload(p, other, s, s, width_px=WIDTH),
         Selection(invert=True),
         500,
         100,
@@ -96,13 +98,13 @@ def requests(other: Profile) -> Iterator[Request]:
     yield Request("hotspots of one event", lambda p, s: len(hotspots(p, s)), Selection("cycles"), 500, 250, wire=False)
     yield Request(
         "differences by function",
-        lambda p, s: len(differences(p, other, s, s)),
+        lambda p, s: len(diff_functions(p, other, s, s)),
         Selection("cycles"),
         500,
         400,
         wire=False,
     )
-    yield Request("bars by process", lambda p, s: draw(count_bars(p, s)), all_of_it, 250, 100, wire=False)
+    yield Request("bars by process", lambda p, s: draw_bars(build_bars(p, s)), all_of_it, 250, 100, wire=False)
 
 
 def measured(run: Callable[[], Any]) -> tuple[float, float, Any]:
@@ -131,13 +133,13 @@ def stored(profile: Profile, directory: Path) -> Profile:
 def with_dicts(profile: Profile, selection: Selection) -> int:
     """The peer: the tree of one event in nested dicts, from stacks as a reader would have them, and as JSON."""
     event = profile.events["name"].to_pylist().index(selection.event or profile.meta.main_event)
-    parent, function = column(profile.calls, "parent").tolist(), column(profile.calls, "function").tolist()
-    call = column(profile.stacks, "call").tolist()
+    parent, function = get_column(profile.calls, "parent").tolist(), get_column(profile.calls, "function").tolist()
+    call = get_column(profile.stacks, "call").tolist()
     root: dict[str, Any] = {"total": 0, "children": {}}
     samples = zip(
-        column(profile.samples, "event").tolist(),
-        column(profile.samples, "stack").tolist(),
-        column(profile.samples, "weight").tolist(),
+        get_column(profile.samples, "event").tolist(),
+        get_column(profile.samples, "stack").tolist(),
+        get_column(profile.samples, "weight").tolist(),
         strict=True,
     )
     paths: dict[int, list[int]] = {}
@@ -205,7 +207,9 @@ def report(request: Request, profile: Profile, times: int) -> int:
 
 def compare_with_peers(profile: Profile, program: str | None) -> None:
     """Print how much longer others take for the whole graph of the main event, not grouped."""
-    request = Request("", lambda p, s: flame_payload(p, s, group=Group.NONE, width_px=WIDTH), Selection(), 0, 0)
+    request = Request(
+        "", lambda p, s: build_flame_payload(p, s, group=FlameGroup.NONE, width_px=WIDTH), Selection(), 0, 0
+    )
     served(request, profile, request.selection)
     ours = statistics.median(measured(lambda: served(request, profile, request.selection))[0] for _ in range(9))
     peer = measured(lambda: with_dicts(profile, Selection()))[0]

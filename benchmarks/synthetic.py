@@ -28,10 +28,10 @@ def profile(
     frames = []
     for n in range(functions):
         module = modules[n % len(modules)]
-        function = builder.function(
+        function = builder.intern_function(
             f"part{n % 40}::component{n % 700}::operation_{n}(unsigned long, char const*)", module
         )
-        frames.append(builder.frame(function, kind=kinds[n % len(kinds)], address=n * 64))
+        frames.append(builder.intern_frame(function, kind=kinds[n % len(kinds)], address=n * 64))
     nodes: list[int] = []
     popularity: list[float] = []
     # Beside every frame of a path, how popular what is below it is: hot callers have hot callees.
@@ -50,17 +50,17 @@ def profile(
             else:
                 frame = frames[int(random.integers(200 if draw < 0.55 else functions))]
             path = [*path, (frame, path[-1][1] + float(random.normal(0, 0.9)))]
-        node = builder.stack([frame for frame, _ in path])
+        node = builder.intern_stack([frame for frame, _ in path])
         if node not in seen:
             seen.add(node)
             nodes.append(node)
             popularity.append(path[-1][1])
             paths.append(path)
     kinds_of_event = (("cycles", "count"), ("cpu-clock", "ns"), ("faults", "count"))
-    numbers = [builder.event(name, unit) for name, unit in kinds_of_event[:events]]
+    numbers = [builder.intern_event(name, unit) for name, unit in kinds_of_event[:events]]
     for n in range(threads):
-        named = builder.thread(pid=1000 + n // 8, tid=1000 + n)
-        builder.named(named, 0, COMMS[n % len(COMMS)])
+        named = builder.intern_thread(pid=1000 + n // 8, tid=1000 + n)
+        builder.set_thread_name(named, 0, COMMS[n % len(COMMS)])
     # How popular a stack is differs by orders of magnitude. Half of the samples follow that alone; the other half come
     # in phases, in which a thread stays in one part of the program.
     order = np.argsort(nodes)
@@ -72,7 +72,7 @@ def profile(
     centre = np.repeat(place[: samples // PHASE + 1], PHASE)[:samples]
     phased = np.clip(centre + random.integers(-200, 200, samples), 0, stacks - 1)
     place[order] = np.where(np.arange(samples) // PHASE % 2 == 0, phased, place[order])
-    builder.samples(
+    builder.add_samples(
         time_ns=np.sort(random.integers(0, 60_000_000_000, samples)),
         thread=thread,
         cpu=random.integers(0, 32, samples),

@@ -26,9 +26,9 @@ import pyarrow as pa
 from playwright.sync_api import sync_playwright
 
 from benchmarks.flamegraph_page import ARGUMENTS, RESULT, TOKEN, _served
-from perfloom.analysis.timeline.sources import Timeline, opened, prepared
-from perfloom.analysis.timeline.tracks import extent, tracks
-from perfloom.charts.timeline import parse_bands, viewport
+from perfloom.analysis.timeline.model import Timeline, open_timeline, prepare_timeline
+from perfloom.analysis.timeline.tracks import list_tracks, time_extent
+from perfloom.charts.timeline import build_viewport, parse_bands
 from perfloom.config import Settings
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
@@ -72,20 +72,21 @@ def trace(slices: int, seed: int = 1) -> Profile:
     """Four threads with slices nested up to twelve deep, and four streams."""
     random_ = np.random.default_rng(seed)
     builder = ProfileBuilder("synthetic trace")
-    builder.run("python train.py")
-    host, device = builder.event(HOST_TIME, "ns"), builder.event(DEVICE_TIME, "ns")
-    threads = [builder.thread(pid=1, tid=n) for n in range(4)]
-    streams = [builder.thread(pid=1, tid=7 + n, kind="gpu_stream") for n in range(4)]
+    builder.add_run("python train.py")
+    host, device = builder.intern_event(HOST_TIME, "ns"), builder.intern_event(DEVICE_TIME, "ns")
+    threads = [builder.intern_thread(pid=1, tid=n) for n in range(4)]
+    streams = [builder.intern_thread(pid=1, tid=7 + n, kind="gpu_stream") for n in range(4)]
     for n, thread in enumerate(threads):
-        builder.named(thread, 0, f"thread {n}")
+        builder.set_thread_name(thread, 0, f"thread {n}")
     for n, stream in enumerate(streams):
-        builder.named(stream, 0, f"stream {7 + n}")
-    names = [builder.function(f"aten::operation_{n}") for n in range(400)]
+        builder.set_thread_name(stream, 0, f"stream {7 + n}")
+    names = [builder.intern_function(f"aten::operation_{n}") for n in range(400)]
     kernels = [
-        builder.function(f"void at::native::kernel_{n}<float, {n % 7}, at::detail::Array>(int)") for n in range(300)
+        builder.intern_function(f"void at::native::kernel_{n}<float, {n % 7}, at::detail::Array>(int)")
+        for n in range(300)
     ]
-    stacks = [builder.stack([builder.frame(f, kind=FrameKind.OPERATOR)]) for f in names]
-    launched = [builder.stack([builder.frame(f, kind=FrameKind.GPU_KERNEL)]) for f in kernels]
+    stacks = [builder.intern_stack([builder.intern_frame(f, kind=FrameKind.OPERATOR)]) for f in names]
+    launched = [builder.intern_stack([builder.intern_frame(f, kind=FrameKind.GPU_KERNEL)]) for f in kernels]
     parts: list[dict[str, Any]] = []
     samples: list[tuple[Any, ...]] = []
     per_thread = slices * 9 // 10 // len(threads)
@@ -103,7 +104,7 @@ def trace(slices: int, seed: int = 1) -> Profile:
             _table(stream, start, length, length, np.array(kernels)[which], one + 1, one, np.array(launched)[which])
         )
         samples.append((start, one + stream, one + device, np.array(launched)[which], length))
-    profile, place = builder.outline(Meta("", duration_ns=whole, main_event=HOST_TIME), 0)
+    profile, place = builder.finish_without_samples(Meta("", duration_ns=whole, main_event=HOST_TIME), 0)
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     first = np.cumsum([0, *(len(part["thread"]) for part in parts)])
     for n, part in enumerate(parts):
@@ -228,9 +229,9 @@ def _arrow(name: str, values: dict[str, Any]) -> pa.Table:
 def windows(profile: Profile, timeline: Timeline, count: int) -> None:
     """Print what windows at random places take, zoom by zoom."""
     chance = random.Random(1)
-    whole = extent(profile, timeline)
+    whole = time_extent(profile, timeline)
     bands, rows = [], 0
-    for track in tracks(profile, timeline, Selection())[0]:
+    for track in list_tracks(profile, timeline, Selection())[0]:
         if rows < ROWS:
             shown = min(track.rows, ROWS - rows) if track.rows else 1
             rows_of = track.rows and track.id.startswith("t")
@@ -246,10 +247,10 @@ def windows(profile: Profile, timeline: Timeline, count: int) -> None:
         for _ in range(count):
             start = whole.start_ns + chance.randrange(max(1, whole.end_ns - whole.start_ns - length + 1))
             wall, cpu = time.perf_counter(), time.process_time()
-            answer = viewport(profile, timeline, Selection(), parsed, start, start + length, WIDTH)
+            answer = build_viewport(profile, timeline, Selection(), parsed, start, start + length, WIDTH)
             times.append((time.perf_counter() - wall) * 1e3)
             cpus.append((time.process_time() - cpu) * 1e3)
-            sizes.append(len(answer.packed) / 1e3)
+            sizes.append(len(answer.gzip) / 1e3)
             boxes.append(sum(sum(band["rows"]) for band in answer.data["bands"].values() if "rows" in band))
         times.sort()
         print(
@@ -312,7 +313,7 @@ def main() -> None:
         print(counts)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         wall, cpu = time.perf_counter(), time.process_time()
-        made = prepared(profile)
+        made = prepare_timeline(profile)
         took = time.perf_counter() - wall, time.process_time() - cpu
         path = store.results.cache(RESULT) / "timeline-1"
         arrays.write(path, made)
@@ -323,8 +324,8 @@ def main() -> None:
         kept = arrays.read(path)
         assert kept is not None
         wall = time.perf_counter()
-        timeline = opened(profile, kept)
-        tracks(profile, timeline, Selection())
+        timeline = open_timeline(profile, kept)
+        list_tracks(profile, timeline, Selection())
         print(f"opened, and its tracks listed, in {(time.perf_counter() - wall) * 1e3:.0f} ms")
         windows(profile, timeline, options.windows)
         store.close()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from perfloom.domain.targets import Target
 from perfloom.workers import transports
-from perfloom.workers.transports import Copy, open_transport
+from perfloom.workers.transports import FileCopy, open_transport
 from tests.sshd import sshd
 
 
@@ -100,9 +100,9 @@ def main() -> None:
             path.write_bytes(b"x" * (number * 37 % 20_000))
         (folder / "big").write_bytes(os.urandom(1 << 20) * options.megabytes)
         (folder / "back").mkdir()
-        away = [Copy(str(far.home / path.name), path) for path in small]
-        back = [Copy(str(far.home / path.name), folder / "back" / path.name, path.stat().st_size) for path in small]
-        big = Copy(str(far.home / "big"), folder / "big")
+        away = [FileCopy(str(far.home / path.name), path) for path in small]
+        back = [FileCopy(str(far.home / path.name), folder / "back" / path.name, path.stat().st_size) for path in small]
+        big = FileCopy(str(far.home / "big"), folder / "big")
         timed("connect and run a script", delay_s, lambda: there.run("true"))
         timed("run a script", delay_s, lambda: there.run("true"))
         timed("run a script with input", delay_s, lambda: there.run("cat", input=b"x"))
@@ -110,7 +110,11 @@ def main() -> None:
         timed(f"put {options.files} small files", delay_s, lambda: there.put(away))
         timed(f"get {options.files} small files", delay_s, lambda: there.get(back))
         timed(f"put a file of {options.megabytes} MB", delay_s, lambda: there.put([big]))
-        timed(f"get a file of {options.megabytes} MB", delay_s, lambda: there.get([Copy(big.there, folder / "again")]))
+        timed(
+            f"get a file of {options.megabytes} MB",
+            delay_s,
+            lambda: there.get([FileCopy(big.remote, folder / "again")]),
+        )
 
 
 if __name__ == "__main__":

@@ -201,11 +201,11 @@ def target(here: Here) -> None:
 
 def ranks(here: Here) -> None:
     """A job of eight ranks in Slurm, while it runs, and its result: rank 1 works twice as long as the others."""
-    from perfloom.domain.jobs import MpiFlavour
+    from perfloom.domain.jobs import MpiFlavor
     from tests.batch import slurm
     from tests.mpi_programs import compiled
 
-    program = compiled(MpiFlavour.OPENMPI, here.folder)
+    program = compiled(MpiFlavor.OPENMPI, here.folder)
     program = program.rename(program.with_name("solver"))
     with slurm() as system:
         here.perfloom(

@@ -60,7 +60,7 @@ def root() -> Path:
 def every_test_begins_with_times_in_the_unit_that_suits() -> Iterator[None]:
     """What a request of a test's client chose holds for the thread, until the next request."""
     yield
-    units.choose_time_unit("")
+    units.set_time_unit("")
 
 
 @pytest.fixture

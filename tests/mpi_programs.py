@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import MpiFlavour
+from perfloom.domain.jobs import MpiFlavor
 from tests.batch import folder
 from tests.parts import require
 
 SOURCES = Path(__file__).with_name("mpi")
-COMPILERS = {MpiFlavour.OPENMPI: "mpicc.openmpi", MpiFlavour.MPICH: "mpicc.mpich"}
-MpiProgram = Callable[[MpiFlavour], Path]
-MpiBuild = Callable[[MpiFlavour, str], Path]
+COMPILERS = {MpiFlavor.OPENMPI: "mpicc.openmpi", MpiFlavor.MPICH: "mpicc.mpich"}
+MpiProgram = Callable[[MpiFlavor], Path]
+MpiBuild = Callable[[MpiFlavor, str], Path]
 
 
-def compiled(flavour: MpiFlavour, into: Path, name: str = "unequal") -> Path:
+def compiled(flavour: MpiFlavor, into: Path, name: str = "unequal") -> Path:
     """A program of the folder mpi, built with one flavour's compiler. See there for its arguments. unequal: rank 1
     works twice as long as the others."""
     require("gcc")

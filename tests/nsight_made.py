@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from perfloom.ingest.wire import chunk, fields, message, number, varint
+from perfloom.ingest.protobuf_wire import encode_bytes, encode_message, encode_number, encode_varint, iterate_fields
 from perfloom.readers.nsight_compute import MAGIC as MAGIC
 
 DURATION = "gpu__time_duration.sum"
@@ -19,12 +19,12 @@ BASE = 0x7F91B4FB3600
 
 
 def text(field: int, words: str) -> bytes:
-    return chunk(field, words.encode())
+    return encode_bytes(field, words.encode())
 
 
 def whole(field: int, value: int) -> bytes:
     """A whole number that is written where it is 0, too, as Nsight Compute does."""
-    return varint(field << 3) + varint(value)
+    return encode_varint(field << 3) + encode_varint(value)
 
 
 def framed(data: bytes) -> bytes:
@@ -35,11 +35,11 @@ def framed(data: bytes) -> bytes:
 def value(of: Any, kind: str = "") -> bytes:
     """What a message of a value holds. kind: of the number, where Python's own does not tell."""
     if isinstance(of, str):
-        return message(1, of.encode())
+        return encode_message(1, of.encode())
     if kind == "float":
-        return varint(2 << 3 | 5) + struct.pack("<f", of)
+        return encode_varint(2 << 3 | 5) + struct.pack("<f", of)
     if isinstance(of, float):
-        return varint(3 << 3 | 1) + struct.pack("<d", of)
+        return encode_varint(3 << 3 | 1) + struct.pack("<d", of)
     return whole(4 if kind == "uint32" else 5, of)
 
 
@@ -47,43 +47,45 @@ def metric(name: int, of: bytes | None = None, pairs: Sequence[tuple[Any, Any]] 
     """A metric of a launch: the number of its name, its value, and values with what each is of."""
     parts = [whole(1, name)]
     if of is not None:
-        parts.append(message(2, of))
-    parts += [message(3, message(1, value(key)), message(2, value(one))) for key, one in pairs]
-    return message(13, *parts)
+        parts.append(encode_message(2, of))
+    parts += [encode_message(3, encode_message(1, value(key)), encode_message(2, value(one))) for key, one in pairs]
+    return encode_message(13, *parts)
 
 
 def listed(names: Sequence[str]) -> bytes:
     """A table of names."""
-    return message(4, *(message(1, name.encode()) for name in names))
+    return encode_message(4, *(encode_message(1, name.encode()) for name in names))
 
 
 def section(identifier: str, title: str, order: int, shown: Sequence[tuple[str, str, str]] = ()) -> bytes:
     """A section with the metrics that it shows: name, label, unit."""
-    metrics = [message(2, text(1, name), text(2, label), text(5, unit)) for name, label, unit in shown]
-    return message(17, text(1, identifier), text(2, title), whole(3, order), message(4, *metrics))
+    metrics = [encode_message(2, text(1, name), text(2, label), text(5, unit)) for name, label, unit in shown]
+    return encode_message(17, text(1, identifier), text(2, title), whole(3, order), encode_message(4, *metrics))
 
 
 def rule(name: str, of: str, words: str, kind: int, speedup: tuple[int, float] | None = None) -> bytes:
     """What a rule says, and what it estimates to be won."""
-    parts = [message(1, text(1, words), whole(2, kind))]
+    parts = [encode_message(1, text(1, words), whole(2, kind))]
     if speedup is not None:
-        parts.append(message(10, whole(1, speedup[0]), varint(2 << 3 | 1), struct.pack("<d", speedup[1])))
-    return message(19, text(1, name), text(2, f"{name} shown"), message(3, message(1, *parts)), text(4, of))
+        parts.append(encode_message(10, whole(1, speedup[0]), encode_varint(2 << 3 | 1), struct.pack("<d", speedup[1])))
+    return encode_message(
+        19, text(1, name), text(2, f"{name} shown"), encode_message(3, encode_message(1, *parts)), text(4, of)
+    )
 
 
 def launch(name: str, *parts: bytes, stream: int = 7, ranges: Sequence[str] = ()) -> bytes:
     """A result of a launch of `name`(int) with 4 × 1 × 1 blocks of 32."""
-    opened = [message(3, text(1, one)) for one in ranges]
+    opened = [encode_message(3, text(1, one)) for one in ranges]
     return b"".join(
         (
             whole(1, 4711),
             text(5, f"_Z{len(name)}{name}i"),
             text(6, name),
             text(7, f"{name}(int)"),
-            message(10, number(1, 4), number(2, 1), number(3, 1)),
-            message(11, number(1, 32), number(2, 1), number(3, 1)),
+            encode_message(10, encode_number(1, 4), encode_number(2, 1), encode_number(3, 1)),
+            encode_message(11, encode_number(1, 32), encode_number(2, 1), encode_number(3, 1)),
             *parts,
-            message(21, message(2, whole(1, 9), message(2, whole(1, 0), *opened))),
+            encode_message(21, encode_message(2, whole(1, 9), encode_message(2, whole(1, 0), *opened))),
             whole(22, 1),
             whole(23, stream),
         )
@@ -93,14 +95,14 @@ def launch(name: str, *parts: bytes, stream: int = 7, ranges: Sequence[str] = ()
 def block(*results: bytes, names: bytes = b"", codes: Sequence[bytes] = (), ranges: Sequence[bytes] = ()) -> bytes:
     """A block with what it holds. names: a table of them."""
     payload = b"".join(map(framed, (*codes, *results, *ranges)))
-    process = message(6, number(1, 4711), text(2, "node17"), text(3, "/usr/bin/train"))
+    process = encode_message(6, encode_number(1, 4711), text(2, "node17"), text(3, "/usr/bin/train"))
     counts = whole(1, len(codes)) + whole(2, len(results))
     return framed(counts + names + whole(5, len(payload)) + process + whole(7, len(ranges))) + payload
 
 
 def result(*blocks: bytes) -> bytes:
     """A whole file of blocks."""
-    return MAGIC + framed(number(1, 7)) + b"".join(blocks)
+    return MAGIC + framed(encode_number(1, 7)) + b"".join(blocks)
 
 
 def report() -> bytes:
@@ -142,13 +144,13 @@ def report() -> bytes:
         ranges=("forward", "linear"),
     )
     second = launch("copy", *sections, metric(at[DURATION], value(20_000)), *common, stream=20)
-    code = message(9, message(1, text(1, "_Z3addi"), number(2, BASE), number(3, 3)))
+    code = encode_message(9, encode_message(1, text(1, "_Z3addi"), encode_number(2, BASE), encode_number(3, 3)))
     return result(
         block(),
         block(codes=[b"\x08\x01" + code]),
         block(first, names=listed(names)),
         block(second),
-        framed(message(3, message(8, text(1, "CUDA Version"), text(2, "11.7")))),
+        framed(encode_message(3, encode_message(8, text(1, "CUDA Version"), text(2, "11.7")))),
     )
 
 
@@ -158,6 +160,6 @@ def ends_of(data: bytes) -> list[int]:
     while at < len(data):
         (size,) = struct.unpack_from("<I", data, at)
         begin, at = at + 4, at + 4 + size
-        at += next((held for of, _, held in fields(data[begin:at]) if of == 5), 0) if ends else 0
+        at += next((held for of, _, held in iterate_fields(data[begin:at]) if of == 5), 0) if ends else 0
         ends.append(at)
     return ends

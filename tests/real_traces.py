@@ -12,7 +12,7 @@ import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.ingest.merge import merge
-from perfloom.readers import recognise
+from perfloom.readers import detect_format
 
 FOLDER = Path(__file__).parents[2] / "shared" / "oracles" / "pytorch"
 NAMES = ("resnet50_v100", "nccl_a100", "ns_resolution_v100", "ddp_rank0", "ddp_rank1", "amd_mi250")
@@ -25,7 +25,7 @@ def trace(name: str) -> Profile:
     with gzip.open(FOLDER / f"{name}.pt.trace.json.gz") as file:
         head = file.read(1 << 16)
         file.seek(0)
-        return recognise(head).read(file, name)  # type: ignore[arg-type]
+        return detect_format(head).read(file, name)  # type: ignore[arg-type]
 
 
 @functools.cache

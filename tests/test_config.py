@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom import places
+from perfloom import paths
 from perfloom.config import SETTINGS, Settings
 from perfloom.domain.errors import InvalidRequest, Unavailable
 from tests.parts import missing
@@ -33,8 +33,8 @@ def test_defaults(tmp_path: Path) -> None:
     data = tmp_path / ".local/share/perfloom"
     assert (settings.data, settings.host, settings.port) == (data, "127.0.0.1", 8000)
     assert settings.upload_limit_bytes == 20_000_000_000
-    assert settings.database_url == f"sqlite:///{data}/catalogue.sqlite" and settings.sqlite
-    assert settings.broker_url == f"redis+socket://{settings.runtime}/redis.sock" and settings.private_broker
+    assert settings.database_url == f"sqlite:///{data}/catalogue.sqlite" and settings.uses_sqlite
+    assert settings.broker_url == f"redis+socket://{settings.runtime}/redis.sock" and settings.uses_private_broker
     assert Settings.load(environ={"HOME": "/h", "XDG_DATA_HOME": "/x"}).data == Path("/x/perfloom")
     assert Settings.load(environ={"HOME": "/h", "XDG_DATA_HOME": "x"}).data == Path("/h/.local/share/perfloom")
     assert not data.exists()
@@ -108,8 +108,8 @@ def test_secrets_are_neither_shown_nor_said() -> None:
     settings = Settings.load("/d", environ)
     assert "sesame" not in repr(settings) + str(settings)
     assert settings.token == "sesame-open-sesame-open-sesame-open-sesame"
-    assert settings.database_url == "postgresql+psycopg://u:sesame@h/d" and not settings.sqlite
-    assert not settings.private_broker
+    assert settings.database_url == "postgresql+psycopg://u:sesame@h/d" and not settings.uses_sqlite
+    assert not settings.uses_private_broker
     for variable in environ:
         with pytest.raises(InvalidRequest) as caught:
             Settings.load("/d", {variable: "sesame\n"})
@@ -230,17 +230,17 @@ def test_the_runtime_directory_is_one_for_all_processes_of_a_user(tmp_path: Path
     base.mkdir()
     data = tmp_path / "data"
     if len(str(base)) < 50:
-        assert places.runtime_directory(data, {"XDG_RUNTIME_DIR": str(base)}).parent == base
-    elsewhere = places.runtime_directory(data, {"XDG_RUNTIME_DIR": "/nonexistent"})
+        assert paths.runtime_directory(data, {"XDG_RUNTIME_DIR": str(base)}).parent == base
+    elsewhere = paths.runtime_directory(data, {"XDG_RUNTIME_DIR": "/nonexistent"})
     assert elsewhere.parent in (Path("/tmp"), Path(f"/run/user/{os.geteuid()}"))
-    assert elsewhere == places.runtime_directory(data, {}) != places.runtime_directory(tmp_path / "other", {})
+    assert elsewhere == paths.runtime_directory(data, {}) != paths.runtime_directory(tmp_path / "other", {})
     # The socket's path must fit into sockaddr_un.
     long = tmp_path / ("x" * 100)
     long.mkdir()
     for environ in ({}, {"XDG_RUNTIME_DIR": str(long)}):
-        assert len(str(places.runtime_directory(data, environ) / "redis.sock")) < 108
+        assert len(str(paths.runtime_directory(data, environ) / "redis.sock")) < 108
     (tmp_path / "alias").symlink_to(data)
-    assert places.runtime_directory(tmp_path / "alias", {}) == elsewhere
+    assert paths.runtime_directory(tmp_path / "alias", {}) == elsewhere
 
 
 MOUNTS = """\
@@ -269,8 +269,8 @@ broken line
     ],
 )
 def test_network_filesystems_are_known(path: str, kind: str | None) -> None:
-    assert places.network_filesystem(Path(path), MOUNTS) == kind
-    assert places.network_filesystem(Path(path), "") is None
+    assert paths.network_filesystem(Path(path), MOUNTS) == kind
+    assert paths.network_filesystem(Path(path), "") is None
 
 
 def test_sqlite_is_refused_on_a_network_filesystem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,4 +283,4 @@ def test_sqlite_is_refused_on_a_network_filesystem(tmp_path: Path, monkeypatch: 
 
 
 def test_this_machines_own_mounts_can_be_read(tmp_path: Path) -> None:
-    places.network_filesystem(tmp_path)
+    paths.network_filesystem(tmp_path)

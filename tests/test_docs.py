@@ -20,35 +20,35 @@ from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SECRETS, SETTINGS, Settings
 from perfloom.domain import losses
-from perfloom.domain.builder import TOO_HEAVY
-from perfloom.domain.rank_notes import THROTTLING
+from perfloom.domain.builder import IMPOSSIBLE_WEIGHT
+from perfloom.domain.rank_state import THROTTLING
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
-from perfloom.exporters import EXPORTERS, exporter_of
-from perfloom.ingest.perf_text import scheduling as perf_sched_assembly
-from perfloom.ingest.trace import allocator, scheduling
-from perfloom.ingest.trace import assembly as pytorch_assembly
-from perfloom.ingest.trace import lines as trace_lines
+from perfloom.exporters import EXPORTERS, find_exporter_for_file
+from perfloom.ingest.perf_text import sched_profile as perf_sched_assembly
+from perfloom.ingest.trace import allocator, scheduler
 from perfloom.ingest.trace import memory as pytorch_memory
-from perfloom.ingest.trace import moments as trace_moments
+from perfloom.ingest.trace import point_events as trace_moments
+from perfloom.ingest.trace import profile as pytorch_assembly
 from perfloom.ingest.trace import slices as trace_slices
-from perfloom.ingest.trace_json import decode as trace_decode
+from perfloom.ingest.trace import tracks as trace_lines
+from perfloom.ingest.trace_json import decoder as trace_decode
 from perfloom.ingest.trace_json import documents as trace_documents
 from perfloom.ingest.trace_json import grammar as trace_grammar
 from perfloom.readers import READERS, austin, callgrind, collapsed, memray_csv, perf_script
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
-from perfloom.readers.ftrace import assembly as ftrace_assembly
 from perfloom.readers.ftrace import calls as ftrace_calls
+from perfloom.readers.ftrace import profile as ftrace_assembly
 from perfloom.readers.memory_snapshot import assembly as snapshot_assembly
 from perfloom.readers.memory_snapshot import rows as snapshot_rows
 from perfloom.readers.memory_snapshot import stacks as snapshot_stacks
 from perfloom.readers.memory_timeline import tables as memory_timeline_tables
-from perfloom.readers.nsight_compute import pages as nsight_pages
+from perfloom.readers.nsight_compute import csv_tables as nsight_pages
 from perfloom.readers.nsight_compute import report as nsight_report
-from perfloom.readers.perf_lock import events as perf_lock_events
-from perfloom.readers.perf_lock import tables as perf_lock_tables
-from perfloom.readers.perf_script import assembly as perf_assembly
-from perfloom.readers.perf_trace import assembly as perf_trace_assembly
+from perfloom.readers.perf_lock import contention_events as perf_lock_events
+from perfloom.readers.perf_lock import contention_tables as perf_lock_tables
+from perfloom.readers.perf_script import profile as perf_assembly
+from perfloom.readers.perf_trace import profile as perf_trace_assembly
 from perfloom.readers.perfetto_trace import events as perfetto_events
 from perfloom.readers.perfetto_trace import interned as perfetto_interned
 from perfloom.readers.perfetto_trace import kernel as perfetto_kernel
@@ -58,7 +58,7 @@ from perfloom.readers.perfetto_trace import tracks as perfetto_tracks
 from perfloom.recording.recorders import torch_inject
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
-from perfloom.web.views.results import flame_words
+from perfloom.web.views.results import flame_controls
 from tests.profiles import profile_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -230,7 +230,7 @@ def test_every_command_line_is_one(page: Path) -> None:
             assert context.params["arguments"][-1] in TABLES, words
             assert len(context.params["arguments"]) > 1, words
         if command.name == "convert":
-            assert context.params["to"] in EXPORTERS or exporter_of(context.params["output"]), words
+            assert context.params["to"] in EXPORTERS or find_exporter_for_file(context.params["output"]), words
 
 
 def test_a_wrong_command_line_is_noticed() -> None:
@@ -306,8 +306,8 @@ def test_every_loss_is_explained() -> None:
             perf_assembly.NO_FRAME,
             perf_assembly.LOST_IN_KERNEL,
             THROTTLING,
-            perf_assembly.TOO_HEAVY,
-            perf_assembly.ABSURD,
+            perf_assembly.IMPOSSIBLE_PERIOD,
+            perf_assembly.IMPOSSIBLE_WEIGHT,
             perf_assembly.UNKNOWN_FIELDS,
             perf_script.TOO_LONG,
         ],
@@ -315,13 +315,13 @@ def test_every_loss_is_explained() -> None:
             austin.NO_LINE,
             austin_mojo.NO_EVENT,
             austin_mojo.CUT_OFF,
-            austin_mojo.UNSAID,
+            austin_mojo.UNKNOWN_KEY,
             losses.ASYNC_TASKS,
             austin_samples.NO_METRIC,
-            austin_samples.NEVER_SAMPLED,
+            austin_samples.NO_VALUE,
         ],
-        "py-spy": [collapsed.NO_STACK, collapsed.TOO_HEAVY, TOO_HEAVY],
-        "memray": [memray_csv.NO_ROW, memray_csv.NO_FRAMES, TOO_HEAVY],
+        "py-spy": [collapsed.NO_STACK, collapsed.IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT],
+        "memray": [memray_csv.NO_ROW, memray_csv.NO_FRAMES, IMPOSSIBLE_WEIGHT],
         "callgrind": [
             callgrind.NO_LINE,
             callgrind.format.NOT_NAMED,
@@ -329,9 +329,14 @@ def test_every_loss_is_explained() -> None:
             callgrind.format.OTHER_SUM,
             callgrind.format.NO_FORMULA,
             callgrind.format.TOO_MANY_NAMES,
-            TOO_HEAVY,
+            IMPOSSIBLE_WEIGHT,
         ],
-        "collapsed": [collapsed.NO_STACK, collapsed.TOO_HEAVY, collapsed.FRACTION, perf_assembly.ABSURD],
+        "collapsed": [
+            collapsed.NO_STACK,
+            collapsed.IMPOSSIBLE_STACK_WEIGHT,
+            collapsed.FRACTION,
+            perf_assembly.IMPOSSIBLE_WEIGHT,
+        ],
         "pytorch": [
             reason
             for module in (
@@ -348,10 +353,10 @@ def test_every_loss_is_explained() -> None:
             if name.isupper()
             and isinstance(reason, str)
             and " " in reason
-            and reason not in (HOST_TIME, DEVICE_TIME, losses.PHASE)
+            and reason not in (HOST_TIME, DEVICE_TIME, losses.UNKNOWN_PHASE)
         ],
         "pytorch-memory-snapshot": [
-            allocator.UNSEEN_FREE,
+            allocator.UNRECORDED_FREE,
             allocator.LOST_FREE,
             allocator.LOST_ALLOCATION,
             snapshot_rows.UNKNOWN_ACTION,
@@ -365,23 +370,23 @@ def test_every_loss_is_explained() -> None:
         ],
         "nsight-compute": [
             nsight_report.DAMAGED,
-            nsight_report.NAMELESS,
+            nsight_report.UNNAMED_METRIC,
             nsight_report.UNKNOWN_LAUNCH,
-            nsight_report.OUTSIDE,
+            nsight_report.COUNTS_OUTSIDE,
             nsight_report.TOO_LONG,
-            nsight_report.RANGES,
+            nsight_report.RANGE_RESULT,
         ],
-        "nsight-compute-csv": [nsight_pages.OTHER_COLUMNS, nsight_pages.UNFINISHED, nsight_pages.TOO_LONG],
+        "nsight-compute-csv": [nsight_pages.OTHER_COLUMNS, nsight_pages.UNTERMINATED_QUOTE, nsight_pages.TOO_LONG],
         "ftrace": [
-            *(scheduling.NOT_THERE, ftrace_assembly.NO_LINE, ftrace_assembly.NOT_UNDERSTOOD, ftrace_assembly.LOST),
-            *(ftrace_assembly.OVERWRITTEN, ftrace_calls.LONE_CALL),
+            *(scheduler.LOST_SWITCHES, ftrace_assembly.NO_LINE, ftrace_assembly.NOT_UNDERSTOOD, ftrace_assembly.LOST),
+            *(ftrace_assembly.OVERWRITTEN, ftrace_calls.UNMATCHED_RETURN),
         ],
         "perf-sched": [
-            *(scheduling.NOT_THERE, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
-            *(losses.UNUSED_STACK, perf_sched_assembly.SKIPPED),
+            *(scheduler.LOST_SWITCHES, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
+            *(losses.UNUSED_STACK, perf_sched_assembly.SAMPLED_SWITCHES),
         ],
         "perf-lock": [
-            *(perf_lock_tables.NO_LINE, perf_lock_tables.NO_TOTAL, perf_lock_tables.BAD),
+            *(perf_lock_tables.NO_LINE, perf_lock_tables.NO_TOTAL, perf_lock_tables.BAD_LOCKS),
             *(perf_lock_events.NO_EVENT, perf_lock_events.NO_BEGIN, perf_lock_events.NO_END),
         ],
         "perf-trace": [
@@ -397,7 +402,7 @@ def test_every_loss_is_explained() -> None:
                 perfetto_events,
                 perfetto_kernel,
                 perfetto_samples,
-                scheduling,
+                scheduler,
             )
             for name, reason in vars(module).items()
             if name.isupper() and isinstance(reason, str) and len(reason) > 30 and reason != perfetto_packets.CUT_OFF
@@ -411,7 +416,11 @@ def test_every_loss_is_explained() -> None:
 
 def test_every_choice_and_action_of_the_flame_graph_is_told() -> None:
     page = text_of(DOCS / "how-to" / "flame-graph.md")
-    choices = {*flame_words.ORDERS.values(), *flame_words.GROUPS.values(), *flame_words.COLOURS.values()}
+    choices = {
+        *flame_controls.ORDER_LABELS.values(),
+        *flame_controls.GROUP_LABELS.values(),
+        *flame_controls.COLOR_LABELS.values(),
+    }
     assert {choice for choice in choices if choice not in page} == set()
     source = (ROOT / "static" / "js" / "charts" / "flamegraph.js").read_text(encoding="utf-8")
     actions = [action for _, action in re.findall(r"""text: (["'])(.+?)\1""", source)]

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from textwrap import indent
 
-from perfloom.analysis.advice.findings import advices
+from perfloom.analysis.advice.findings import find_advice
 from perfloom.domain.selection import Selection
 from perfloom.readers import pytorch
 from tests.parts import require
@@ -26,7 +26,7 @@ def test_what_the_page_records_has_what_the_page_finds(tmp_path: Path) -> None:
     ran = runner(program.replace("return 4000", "return 288"), steps="2,1,5,1", memory="1", OMP_NUM_THREADS="1")
     assert ran.status == 0 and ran.output.startswith("9 steps in "), ran.errors
     profile = pytorch.read(io.BytesIO(json.dumps(ran.only).encode()))
-    found = {one.rule.key: one.finding.measured for one in advices(profile, Selection())}
+    found = {one.rule.key: one.finding.measured for one in find_advice(profile, Selection())}
     assert found["dataloader"] > 5 and found["growth"] > 9 * 2**20
     calls = [event.get("name") for event in ran.only["traceEvents"]]
     assert [calls.count(f"aten::{name}") for name in ("convolution", "select")] == [20, 20_480]

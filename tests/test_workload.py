@@ -15,7 +15,7 @@ import pytest
 
 from perfloom import workload
 from perfloom.workload import __main__ as program
-from perfloom.workload import names
+from perfloom.workload import symbols as names
 from tests.parts import require
 
 SECONDS = 3.0
@@ -40,8 +40,8 @@ def test_a_wrong_number_of_seconds_is_refused(capsys: pytest.CaptureFixture[str]
 def test_the_note_fits_the_interpreter() -> None:
     assert ("-X" in workload.command()) == (
         workload.trampolines() and workload.frame_pointers()
-    ) or not names.possible()
-    assert ("py::tokenize" in workload.note()) == (names.possible() or workload.trampolines())
+    ) or not names.is_supported()
+    assert ("py::tokenize" in workload.note()) == (names.is_supported() or workload.trampolines())
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_the_names_are_those_a_reader_knows(samples: list[tuple[str, float, list
     assert any("sqlite3" in symbol for symbol in by_thread["sql-indexer"])
 
 
-@pytest.mark.skipif(not names.possible(), reason="stubs exist for x86-64 only")
+@pytest.mark.skipif(not names.is_supported(), reason="stubs exist for x86-64 only")
 def test_every_work_is_seen_by_its_function_name_with_whole_stacks(
     samples: list[tuple[str, float, list[str]]],
 ) -> None:
@@ -116,18 +116,18 @@ def test_every_work_is_seen_by_its_function_name_with_whole_stacks(
 
 STUBS = """
 import sys
-from perfloom.workload import names
+from perfloom.workload import symbols as names
 
-@names.visible
+@names.register
 def divide(a, *, by):
     "Quotient."
     return a / by
 
-@names.visible
+@names.register
 def outer(a):
     return divide(a, by=2)
 
-assert names.show() is (sys.argv[1] == "shown"), names.possible()
+assert names.install_stubs() is (sys.argv[1] == "shown"), names.is_supported()
 assert bool(names._stubs) is (sys.argv[1] == "shown")
 assert outer(10) == 5.0 and divide.__doc__ == "Quotient."
 try:
@@ -144,7 +144,7 @@ def stubs(expected: str, *, cache: Path, options: tuple[str, ...] = ()) -> None:
     assert (done.returncode, done.stdout) == (0, "passed on\n"), done.stderr
 
 
-@pytest.mark.skipif(not names.possible(), reason="stubs exist for x86-64 only")
+@pytest.mark.skipif(not names.is_supported(), reason="stubs exist for x86-64 only")
 def test_functions_called_through_stubs_answer_as_ever(tmp_path: Path) -> None:
     stubs("shown", cache=tmp_path)
     [library] = (tmp_path / "perfloom").iterdir()
@@ -160,7 +160,7 @@ def test_without_a_place_for_the_stubs_the_functions_are_called_plainly(tmp_path
 
 def test_the_interpreters_own_names_come_first(tmp_path: Path) -> None:
     """An interpreter that has none takes no notice of -X perf."""
-    shown = names.possible() and not workload.trampolines()
+    shown = names.is_supported() and not workload.trampolines()
     stubs("shown" if shown else "plain", cache=tmp_path, options=("-X", "perf"))
 
 

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
-from perfloom.domain.tables import DEVICE_TIME, HOST_TIME, NUMBERED, SCHEMAS, DeviceWorkKind, FlowKind, FrameKind
+from perfloom.domain.tables import (
+    DEVICE_TIME,
+    HOST_TIME,
+    NUMERIC_ARGUMENTS,
+    SCHEMAS,
+    DeviceWorkKind,
+    FlowKind,
+    FrameKind,
+)
 
 KINDS = {
     "operator": FrameKind.OPERATOR,
@@ -64,8 +72,8 @@ class Trace:
 
     def thread(self, tid: int, name: str = "", rank: int | None = None, pid: int = 1, *, stream: bool = False) -> int:
         """The id of a thread, or of a stream of a device."""
-        thread = self.builder.thread(pid=pid, tid=tid, rank=rank, kind="gpu_stream" if stream else "thread")
-        self.builder.named(thread, 0, name or (f"stream {tid}" if stream else f"thread {tid}"))
+        thread = self.builder.intern_thread(pid=pid, tid=tid, rank=rank, kind="gpu_stream" if stream else "thread")
+        self.builder.set_thread_name(thread, 0, name or (f"stream {tid}" if stream else f"thread {tid}"))
         if stream:
             self.streams.add(thread)
         return thread
@@ -104,7 +112,7 @@ class Trace:
         for made in self.slices:
             for name in (HOST_TIME, DEVICE_TIME):
                 if (made.thread in self.streams) == (name == DEVICE_TIME):
-                    self.builder.event(name, "ns")
+                    self.builder.intern_event(name, "ns")
         self.slices.sort(key=lambda s: (s.thread, s.start, -s.duration))
         for row, made in enumerate(self.slices):
             made.row = row
@@ -112,10 +120,10 @@ class Trace:
         self._lanes()
         for made in sorted(self.slices, key=lambda s: s.thread in self.streams):
             above = made.launch if made.thread in self.streams else made.parent
-            made.stack = self.builder.stack([*self._frames(above), self._frame(made)])
+            made.stack = self.builder.intern_stack([*self._frames(above), self._frame(made)])
         samples = sorted(self._samples())
         last = max([s.end for s in self.slices], default=0)
-        profile, place = self.builder.outline(Meta("test trace", duration_ns=last, main_event=None), 0)
+        profile, place = self.builder.finish_without_samples(Meta("test trace", duration_ns=last, main_event=None), 0)
         categories = list(dict.fromkeys(s.kind for s in self.slices)) or ["other"]
         functions = {name: row for row, name in enumerate(profile.functions.column("name").to_pylist())}
         sets = {json.dumps(s.arguments): None for s in self.slices if s.arguments is not None}
@@ -147,7 +155,7 @@ class Trace:
                 for s in self.slices
             ],
             "slice_numbers": [
-                {"slice": s.row, "key": NUMBERED.index(key), "value": value}
+                {"slice": s.row, "key": NUMERIC_ARGUMENTS.index(key), "value": value}
                 for s in self.slices
                 for key, value in s.numbers.items()
             ],
@@ -186,7 +194,9 @@ class Trace:
         )
 
     def _frame(self, made: _Slice) -> int:
-        return self.builder.frame(self.builder.function(made.name), kind=KINDS.get(made.kind, FrameKind.UNKNOWN))
+        return self.builder.intern_frame(
+            self.builder.intern_function(made.name), kind=KINDS.get(made.kind, FrameKind.UNKNOWN)
+        )
 
     def _frames(self, made: _Slice | None) -> list[int]:
         return [] if made is None else [*self._frames(made.parent), self._frame(made)]
@@ -240,16 +250,18 @@ class Trace:
         for made in self.slices:
             if made.thread in self.streams:
                 found.append(
-                    (made.start, made.thread, self.builder.event(DEVICE_TIME, "ns"), made.stack, made.duration)
+                    (made.start, made.thread, self.builder.intern_event(DEVICE_TIME, "ns"), made.stack, made.duration)
                 )
                 continue
             at = made.start
             for other in inside.get(id(made), []):
                 if other.start > at:
-                    found.append((at, made.thread, self.builder.event(HOST_TIME, "ns"), made.stack, other.start - at))
+                    found.append(
+                        (at, made.thread, self.builder.intern_event(HOST_TIME, "ns"), made.stack, other.start - at)
+                    )
                 at = other.end
             if made.end > at or not made.duration:
-                found.append((at, made.thread, self.builder.event(HOST_TIME, "ns"), made.stack, made.end - at))
+                found.append((at, made.thread, self.builder.intern_event(HOST_TIME, "ns"), made.stack, made.end - at))
         return found
 
 

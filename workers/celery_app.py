@@ -14,12 +14,13 @@ from celery.platforms import SecurityWarning
 
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
-from perfloom.workers import tasks
-from perfloom.workers.local import processes
-from perfloom.workers.local.facts_probe import host_name
-from perfloom.workers.read import spare, warming
-from perfloom.workers.serve import secrets
-from perfloom.workers.serve.logs import set_up_logging
+
+from . import tasks
+from .local import processes
+from .local.facts_probe import host_name
+from .read import prefork, warmup
+from .serve import secrets
+from .serve.logs import set_up_logging
 
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
 
@@ -31,9 +32,9 @@ def work(settings: Settings, queue: str, count: int) -> int:
     app.finalize()
     if queue == "read":
         importlib.import_module("perfloom.workers.read.reading")
-        warming.begin()
+        warmup.start_warmup()
         # What is read first waits for nothing to be loaded.
-        spare.begin()
+        prefork.prefork_reader()
     worker: Any = Worker(
         app=app,
         hostname=f"{queue}-{os.getpid()}@{host_name()}",
@@ -61,11 +62,11 @@ def _keep_logging(**_: object) -> None:
 
 def main() -> None:
     """`celery_app launch|target|read COUNT [KEY]`; settings come from environment and descriptor. KEY: a descriptor."""
-    processes.hide()
+    processes.disable_dumping()
     queue, count, *keys = sys.argv[1], int(sys.argv[2]), *map(int, sys.argv[3:])
     for key in keys:
         secrets.take_key(key)
-    processes.hold_little_memory()
+    processes.limit_malloc_arenas()
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     processes.name_process(f"perfloom-{queue}")
     # What comes over the broker is an id as JSON; whoever records as root has chosen to.

@@ -22,110 +22,120 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable, UnreadableInput
 from perfloom.domain.jobs import JobState, Outcome
-from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, task_of
+from perfloom.queue import LAUNCH_TASK, POLL_TASK, READ_TASK, TARGET_TASK, next_task
 from perfloom.recording.recorders import perf_record, recorder_of
 from perfloom.store.files.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
-from perfloom.workers import settling
-from perfloom.workers.local import launching, outcomes, supervised
-from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.read.places import Take, long_places
-from perfloom.workers.road import AGAIN_S, Progress, Road, Stopped, done, reporter
-from perfloom.workers.states import NO_SAMPLE, Step, drop, elsewhere, end, ended_badly, holds_anything, try_again
 
-READING_TRIES = 5
+from . import postprocess
+from .context import RETRY_S, JobContext, Progress, StepInterrupted, is_finished, make_reporter
+from .local import launch, outcome, supervisor_client
+from .local.jobfiles import JobFiles
+from .read.long_slots import TakeSlot, long_slots
+from .transitions import (
+    NO_SAMPLE,
+    StepFunction,
+    discard,
+    finish,
+    has_failed,
+    has_samples,
+    retry,
+    runs_on_other_host,
+)
+
+MAX_READING_TRIES = 5
 """How often reading is begun when its worker is killed each time."""
 log = logging.getLogger(__name__)
-ALL = (LAUNCH_TASK, TARGET_TASK, POLL_TASK, READ_TASK)
+ALL_TASKS = (LAUNCH_TASK, TARGET_TASK, POLL_TASK, READ_TASK)
 
 
-def advance(road: Road, job_id: str, tasks: Collection[str] = ALL) -> None:
+def advance(context: JobContext, job_id: str, tasks: Collection[str] = ALL_TASKS) -> None:
     """Take a job as far as it goes now. tasks: those whose steps this worker may do.
 
     Does nothing where another process has the job, or it has ended.
     """
-    job = road.store.jobs.find(job_id)
-    if job is None or done(job):
+    job = context.store.jobs.find(job_id)
+    if job is None or is_finished(job):
         return
-    files = JobFiles(road.store.jobs.directory(job_id))
-    held_or_wanted_a_place = job.state in (JobState.QUEUED, *launching.BUSY)
+    files = JobFiles(context.store.jobs.directory(job_id))
+    held_or_wanted_a_place = job.state in (JobState.QUEUED, *launch.BUSY_STATES)
     with files.lock() as mine:
         if not mine:
             return
-        left = _as_far_as_it_goes(road, job_id, files, tasks)
-    if road.queue is None:
+        left = _as_far_as_it_goes(context, job_id, files, tasks)
+    if context.queue is None:
         return
     # Not before the lock is free, or who comes finds it taken. Jobs that are looked at together are so when one is due.
-    if left is not None and (task_of(left) != POLL_TASK or (left.due_at or 0.0) <= time.time()):
-        road.queue.ring(left)
-    present = road.store.jobs.find(job_id)
-    if held_or_wanted_a_place and (present is None or present.state not in (JobState.QUEUED, *launching.BUSY)):
-        launching.call_next(road)
+    if left is not None and (next_task(left) != POLL_TASK or (left.due_at or 0.0) <= time.time()):
+        context.queue.enqueue(left)
+    present = context.store.jobs.find(job_id)
+    if held_or_wanted_a_place and (present is None or present.state not in (JobState.QUEUED, *launch.BUSY_STATES)):
+        launch.enqueue_next(context)
 
 
-def _as_far_as_it_goes(road: Road, job_id: str, files: JobFiles, tasks: Collection[str]) -> Job | None:
+def _as_far_as_it_goes(context: JobContext, job_id: str, files: JobFiles, tasks: Collection[str]) -> Job | None:
     """Step after step. Returns the job where the next one belongs to a task that this worker may not do."""
     while True:
-        job = road.store.jobs.find(job_id)
-        if job is None or done(job):
+        job = context.store.jobs.find(job_id)
+        if job is None or is_finished(job):
             return None
         # Ending what waits to be read is quick, and must not wait behind what is being read.
-        task = task_of(job)
+        task = next_task(job)
         if task not in tasks and not (task == READ_TASK and job.cancel_requested):
             return job
-        _step(road, job, files)
-        now = road.store.jobs.find(job_id)
+        _step(context, job, files)
+        now = context.store.jobs.find(job_id)
         if now is None or (now.state, now.cancel_requested) == (job.state, job.cancel_requested):
             return None
 
 
-def cancel(road: Road, job_id: str) -> None:
+def cancel(context: JobContext, job_id: str) -> None:
     """End a job because a person asked. What was recorded so far is kept; asked again, it is dropped."""
-    if road.store.jobs.request_cancel(job_id):
-        advance(road, job_id)
+    if context.store.jobs.request_cancel(job_id):
+        advance(context, job_id)
 
 
-def drive(road: Road, job_id: str, watch: Callable[[Job], None] = lambda job: None) -> Job:
+def run_to_end(context: JobContext, job_id: str, watch: Callable[[Job], None] = lambda job: None) -> Job:
     """Take all steps in this process until the job has ended. watch: told after each; may raise."""
     due = 0.0
     while True:
-        job = road.store.jobs.get(job_id)
+        job = context.store.jobs.get(job_id)
         # Targets are asked when it is time, and not before.
         if not job.planned or job.cancel_requested or due <= time.time():
-            advance(road, job_id)
-            job = road.store.jobs.get(job_id)
+            advance(context, job_id)
+            job = context.store.jobs.get(job_id)
         watch(job)
-        if done(job):
+        if is_finished(job):
             return job
         due = job.due_at or 0.0
         wait = 0.25 if job.due_at is None else due - time.time()
         time.sleep(min(0.25, max(0.02, wait)))
 
 
-def _steps_of(job: Job) -> Mapping[JobState, Step]:
+def _steps_of(job: Job) -> Mapping[JobState, StepFunction]:
     if not job.planned:
         return STEPS
-    from perfloom.workers.remote.steps import STEPS as AT_TARGETS  # Brings the ways to other machines.
+    from .remote.steps import STEPS as AT_TARGETS  # Brings the ways to other machines.
 
     return STEPS | AT_TARGETS
 
 
-def _step(road: Road, job: Job, files: JobFiles) -> None:
+def _step(context: JobContext, job: Job, files: JobFiles) -> None:
     """One step, and what becomes of the job when it fails."""
     try:
-        _steps_of(job)[job.state](road, job, files)
-    except Stopped:
-        _stopped(road, job, files)
+        _steps_of(job)[job.state](context, job, files)
+    except StepInterrupted:
+        _stopped(context, job, files)
     except Unavailable as error:
         if isinstance(error.__cause__, SQLAlchemyError):
             raise  # The catalogue does not answer: nothing is known to have failed, and the sweep rings again.
-        try_again(road, _noted(road, job), error.message)
+        retry(context, _noted(context, job), error.message)
     except PerfloomError as error:
-        job = _noted(road, job)
+        job = _noted(context, job)
         details = job.details | {"kind": type(error).__name__}
-        end(road, job, files, JobState.FAILED, error.message, details=details)
+        finish(context, job, files, JobState.FAILED, error.message, details=details)
     except OSError as error:
-        try_again(road, _noted(road, job), unavailable(files.root, error).message)
+        retry(context, _noted(context, job), unavailable(files.root, error).message)
     except SQLAlchemyError:
         raise
     except Exception as error:
@@ -134,60 +144,60 @@ def _step(road: Road, job: Job, files: JobFiles) -> None:
             f"Perfloom itself failed while {job.state}: {type(error).__name__}. Submit the job again; should it fail "
             "again, report it with what the worker's log says."
         )
-        try_again(road, _noted(road, job), text)
+        retry(context, _noted(context, job), text)
 
 
-def _noted(road: Road, job: Job) -> Job:
+def _noted(context: JobContext, job: Job) -> Job:
     """The job with what its step noted down before it failed, as where it lies at its target."""
-    present = road.store.jobs.find(job.id)
+    present = context.store.jobs.find(job.id)
     return job if present is None else replace(job, details=present.details)
 
 
-def _stopped(road: Road, job: Job, files: JobFiles) -> None:
+def _stopped(context: JobContext, job: Job, files: JobFiles) -> None:
     """A step was broken off: because a person asked for the end, or because somebody else has moved the job on."""
-    job = road.store.jobs.get(job.id)
-    if not done(job) and job.cancel_requested:
-        drop(road, job, files)
+    job = context.store.jobs.get(job.id)
+    if not is_finished(job) and job.cancel_requested:
+        discard(context, job, files)
 
 
-def _queued(road: Road, job: Job, files: JobFiles) -> None:
+def _queued(context: JobContext, job: Job, files: JobFiles) -> None:
     if job.cancel_requested:
-        outcome = Outcome(cancelled=True, reasons=("It was cancelled.",))
-        end(road, job, files, JobState.CANCELLED, "It was cancelled before it began.", outcome=outcome)
+        program_outcome = Outcome(cancelled=True, reasons=("It was cancelled.",))
+        finish(context, job, files, JobState.CANCELLED, "It was cancelled before it began.", outcome=program_outcome)
     elif job.kind == "import":
         now = time.time()
-        road.store.jobs.move(
-            job.id, JobState.QUEUED, JobState.READING, started=now, due_at=now + AGAIN_S, claimed_by=road.worker
+        context.store.jobs.transition(
+            job.id, JobState.QUEUED, JobState.READING, started=now, due_at=now + RETRY_S, claimed_by=context.worker
         )
     else:
-        launching.claim(road, job)
+        launch.claim(context, job)
 
 
-def _staging(road: Road, job: Job, files: JobFiles) -> None:
-    if not elsewhere(road, job):
-        launching.launch(road, job, files)
+def _staging(context: JobContext, job: Job, files: JobFiles) -> None:
+    if not runs_on_other_host(context, job):
+        launch.launch(context, job, files)
 
 
-def _running(road: Road, job: Job, files: JobFiles) -> None:
+def _running(context: JobContext, job: Job, files: JobFiles) -> None:
     """Look at the program; hand on a cancel."""
-    if elsewhere(road, job):
+    if runs_on_other_host(context, job):
         return
-    sight = supervised.look(files)
-    if sight.exit is not None or not sight.alive:
-        if sight.exit is not None:
-            ending = outcomes.ending(sight.exit, job.job_spec, cancel_requested=job.cancel_requested)
+    supervisor_status = supervisor_client.read_status(files)
+    if supervisor_status.exit is not None or not supervisor_status.alive:
+        if supervisor_status.exit is not None:
+            ending = outcome.parse_exit(supervisor_status.exit, job.job_spec, cancel_requested=job.cancel_requested)
         else:
-            supervised.clean_up(files, job.id)
-            ending = outcomes.vanished()
+            supervisor_client.clean_up(files, job.id)
+            ending = outcome.supervisor_lost()
         details = job.details | {
-            "short": list(ending.short),
+            "short": list(ending.incomplete_reasons),
             "error": ending.error,
             "perf_killed": ending.perf_killed,
-            "vanished": sight.exit is None,
+            "vanished": supervisor_status.exit is None,
             "failures": 0,
         }
         # The wish to cancel is fulfilled; asked again, it means what follows.
-        road.store.jobs.move(
+        context.store.jobs.transition(
             job.id,
             JobState.RUNNING,
             JobState.COLLECTING,
@@ -198,11 +208,11 @@ def _running(road: Road, job: Job, files: JobFiles) -> None:
         )
         return
     if job.cancel_requested:
-        supervised.ask_to_end(files)
+        supervisor_client.request_stop(files)
     now = time.time()
     elapsed = now - (job.started or now)
     limit = job.job_spec.duration_s
-    road.store.jobs.update(
+    context.store.jobs.update(
         job.id,
         expected=JobState.RUNNING,
         progress=min(1.0, elapsed / limit) if limit else None,
@@ -212,135 +222,136 @@ def _running(road: Road, job: Job, files: JobFiles) -> None:
 
 
 def _recorded_so_far(files: JobFiles) -> str:
-    size = sum(path.stat().st_size for path in files.recorded())
+    size = sum(path.stat().st_size for path in files.recorded_files())
     return f"Records; {size / 1e6:.1f} MB so far" if size else "Records"
 
 
-def _collecting(road: Road, job: Job, files: JobFiles) -> None:
+def _collecting(context: JobContext, job: Job, files: JobFiles) -> None:
     """The program has ended: bring what it left into text, where it was recorded."""
-    if elsewhere(road, job):
+    if runs_on_other_host(context, job):
         return
     if job.cancel_requested:
-        raise Stopped
+        raise StepInterrupted
     spec, recorder = job.job_spec, recorder_of(job.job_spec)
-    there = {path.name: path for path in files.recorded()}
-    expected = recorder.artefacts(spec)
+    there = {path.name: path for path in files.recorded_files()}
+    expected = recorder.artifacts(spec)
     if expected[0].name not in there:
-        nothing(road, job, files)
+        finish_without_recording(context, job, files)
         return
-    from perfloom.workers.read import reading  # Brings the readers, which a step of another sort does not need.
+    from .read import reading  # Brings the readers, which a step of another sort does not need.
 
-    report = reporter(road, job)
+    report = make_reporter(context, job)
     report(None, "Looks up names of functions")
     text = there[expected[0].name]
     try:
         if not expected[0].text:
-            text = reading.symbolise(road.settings, road.facts().perf, text, files.artefacts, report)
-        empty = not holds_anything(text)
+            text = reading.symbolize(context.settings, context.facts().perf, text, files.artifacts, report)
+        empty = not has_samples(text)
     except UnreadableInput:
         if _cut_short(job):
-            nothing(road, job, files)
+            finish_without_recording(context, job, files)
             return
         raise
-    if empty and ended_badly(job):
-        nothing(road, job, files)
+    if empty and has_failed(job):
+        finish_without_recording(context, job, files)
         return
-    if perf_record.counts_inside(job.argv or ()) and perf_record.COUNTS not in there:
+    if perf_record.has_nested_stat(job.argv or ()) and perf_record.COUNTS_FILE not in there:
         # The title of what perf stat prints: without counts below it, it is a loss.
-        (files.artefacts / perf_record.COUNTS).write_text(" Performance counter stats for 'a command':\n\n")
-    why = outcomes.NOT_WRITTEN if job.details.get("perf_killed") else NO_SAMPLE
+        (files.artifacts / perf_record.COUNTS_FILE).write_text(" Performance counter stats for 'a command':\n\n")
+    why = outcome.SAMPLES_LOST if job.details.get("perf_killed") else NO_SAMPLE
     details = job.details | {"short": [*job.details.get("short", ()), *([why] if empty else [])]}
-    due = time.time() + AGAIN_S
-    road.store.jobs.move(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
+    due = time.time() + RETRY_S
+    context.store.jobs.transition(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
 
 
 def _cut_short(job: Job) -> bool:
     return bool(job.details.get("short") or job.details.get("vanished") or job.details.get("error"))
 
 
-def nothing(road: Road, job: Job, files: JobFiles) -> None:
+def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> None:
     """There is nothing to read: say why, as far as it is known."""
-    outcome = job.outcome or Outcome()
+    program_outcome = job.outcome or Outcome()
     short = tuple(job.details.get("short") or ())
-    if outcome.cancelled:
-        end(road, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
+    if program_outcome.cancelled:
+        finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
     elif job.details.get("vanished"):
-        reason = f"{outcomes.VANISHED} Nothing was recorded until then. Submit the job again."
-        end(road, job, files, JobState.LOST, reason)
+        reason = f"{outcome.SUPERVISOR_LOST} Nothing was recorded until then. Submit the job again."
+        finish(context, job, files, JobState.LOST, reason)
     else:
         killed = bool(job.details.get("perf_killed"))
-        ending = outcomes.Ending(outcome, short, job.details.get("error"), killed)
+        ending = outcome.RecordingOutcome(program_outcome, short, job.details.get("error"), killed)
         recorder = Path((job.argv or ("perf",))[0]).name
-        reason = outcomes.no_recording(ending, files.tail(), recorder, wrote=bool(files.recorded()))
-        end(road, job, files, JobState.FAILED, reason)
+        reason = outcome.explain_no_recording(ending, files.tail(), recorder, wrote=bool(files.recorded_files()))
+        finish(context, job, files, JobState.FAILED, reason)
 
 
-def _reading(road: Road, job: Job, files: JobFiles) -> None:
+def _reading(context: JobContext, job: Job, files: JobFiles) -> None:
     """Read what was recorded or uploaded into a result of the same id."""
     if job.cancel_requested:
-        raise Stopped
+        raise StepInterrupted
     tries = int(job.details.get("readings", 0)) + 1
-    if tries > READING_TRIES:
+    if tries > MAX_READING_TRIES:
         raise UnreadableInput(
-            f"Reading was begun {READING_TRIES} times, and each time its worker was killed. The machine may have too "
+            f"Reading was begun {MAX_READING_TRIES} times, and each time its worker was killed. The "
+            "machine may have too "
             "little memory for it: look at the worker's log, then submit it again."
         )
     details = job.details | {"readings": tries}
-    road.store.jobs.update(job.id, expected=JobState.READING, details=details, claimed_by=road.worker)
-    with long_places(road.settings) as take:
+    context.store.jobs.update(job.id, expected=JobState.READING, details=details, claimed_by=context.worker)
+    with long_slots(context.settings) as take:
         # Who is known to take long waits for a place before it begins; who reads for himself alone waits for nobody.
-        if road.queue is not None and job.details.get("long") and not take():
-            _put_back(road, job)
+        if context.queue is not None and job.details.get("long") and not take():
+            _put_back(context, job)
             return
         try:
-            _read(road, job, files, take)
-        except _TooLong:
-            _put_back(road, job)
+            _read(context, job, files, take)
+        except _NoLongSlot:
+            _put_back(context, job)
 
 
-class _TooLong(Exception):
+class _NoLongSlot(Exception):
     """A reading takes long, and those that do have all the places that they may have."""
 
 
-def _put_back(road: Road, job: Job) -> None:
+def _put_back(context: JobContext, job: Job) -> None:
     """Read it from its beginning once another one that takes long has ended. That it was begun does not count."""
     log.info("job %s takes long to read, and waits for a place", job.id)
-    road.store.jobs.update(
+    context.store.jobs.update(
         job.id,
         expected=JobState.READING,
         details=job.details | {"long": True},
         progress=None,
         progress_text="Takes long to read, and waits until another one that does has ended",
-        due_at=time.time() + AGAIN_S,
+        due_at=time.time() + RETRY_S,
     )
 
 
-def _leaving_a_place(road: Road, report: Progress, take: Take) -> Progress:
+def _with_long_slot(context: JobContext, report: Progress, take: TakeSlot) -> Progress:
     """`report`, which raises _TooLong where a reading takes long and there is no place for that."""
-    if road.queue is None:
+    if context.queue is None:
         return report
-    long_at = time.monotonic() + road.settings.read_short_seconds
+    long_at = time.monotonic() + context.settings.read_short_seconds
 
     def leaving(progress: float | None, text: str) -> None:
         if time.monotonic() > long_at and not take():
-            raise _TooLong
+            raise _NoLongSlot
         report(progress, text)
 
     return leaving
 
 
-def _read(road: Road, job: Job, files: JobFiles, take: Take) -> None:
-    from perfloom.workers.read import reading
+def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> None:
+    from .read import reading
 
-    report = _leaving_a_place(road, reporter(road, job), take)
+    report = _with_long_slot(context, make_reporter(context, job), take)
     short = tuple(job.details.get("short") or ())
     changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
     if job.kind == "record" and job.job_spec.command:
         changes["command"] = shlex.join(job.job_spec.command)
     try:
         result = reading.read_to_result(
-            road.settings,
-            road.store,
+            context.settings,
+            context.store,
             job.id,
             _inputs(job, files),
             name=job.name,
@@ -349,43 +360,43 @@ def _read(road: Road, job: Job, files: JobFiles, take: Take) -> None:
             clock=str(job.spec.get("clock", "")) if job.kind == "import" else "",
         )
     except UnreadableInput:
-        if not (job.planned and ended_badly(job)):
+        if not (job.planned and has_failed(job)):
             raise
-        from perfloom.workers.remote import collecting
+        from .remote import collection
 
         # How it ended says more than that there is nothing to read.
-        collecting.nothing(road, job, files)
+        collection.finish_without_recording(context, job, files)
         return
     state = JobState.CANCELLED if job.outcome is not None and job.outcome.cancelled else JobState.STORED
     # What is missing of ranks is known only now.
     reasons = result.reasons if job.planned else short
-    end(road, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
-    _tidy_up(road, job, files)
+    finish(context, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
+    _tidy_up(context, job, files)
 
 
 def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
     """What is to be read: the files that an import names, or all that a recording left, of ranks their directory."""
     if job.kind == "record":
-        return (files.artefacts,) if job.planned else files.recorded()
+        return (files.artifacts,) if job.planned else files.recorded_files()
     names = [str(name) for name in job.spec.get("files", ())]
     if not names or any(name != Path(name).name for name in names):
         raise InvalidRequest("This import names no files. Import them again.")
-    return tuple(files.artefacts / name for name in names)
+    return tuple(files.artifacts / name for name in names)
 
 
-def _tidy_up(road: Road, job: Job, files: JobFiles) -> None:
+def _tidy_up(context: JobContext, job: Job, files: JobFiles) -> None:
     """The result has its own copy. Nobody waits for this: `tidy` does what a crash left undone."""
     try:
-        remove_tree(files.artefacts)
+        remove_tree(files.artifacts)
     except (PerfloomError, OSError) as error:
         log.warning("job %s: it is stored, but not tidied up yet: %s", job.id, error)
-    if road.ends_with_job:
-        settling.settle_beside(road.settings, road.store, job.id)
+    if context.ends_with_job:
+        postprocess.postprocess_in_background(context.settings, context.store, job.id)
     else:
-        settling.settle(road.store, job.id)
+        postprocess.postprocess_result(context.store, job.id)
 
 
-STEPS: dict[JobState, Step] = {
+STEPS: dict[JobState, StepFunction] = {
     JobState.QUEUED: _queued,
     JobState.STAGING: _staging,
     JobState.RUNNING: _running,

@@ -10,23 +10,24 @@ from collections.abc import Callable
 
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
-from perfloom.domain.facts import HostFacts
-from perfloom.queue import Queue
+from perfloom.domain.host_facts import HostFacts
+from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
-from perfloom.workers.local.facts_probe import host_name, probe, quick, renewed
-from perfloom.workers.local.job_user import with_job_user
-from perfloom.workers.remote import leaving
-from perfloom.workers.road import AGAIN_S, worker_lives, worker_name
+
+from .context import RETRY_S, is_worker_alive, worker_name
+from .local.facts_probe import change_marker, host_name, probe, refresh_facts
+from .local.job_user import with_job_user
+from .remote import cleanup
 
 LEASE = "sweep"
 LEASE_S = 8.0
 RENEW_S = 2.0
 TICK_S = 0.25
-BEAT_S = 4.0
-LOOK_S = 30.0
+HEARTBEAT_S = 4.0
+CHANGE_CHECK_S = 30.0
 FACTS_S = 300.0
-TIDY_S = 3600.0
-LEFT_S = 60.0
+RECOVERY_S = 3600.0
+CLEANUP_S = 60.0
 TRASH_S = 60.0
 
 log = logging.getLogger(__name__)
@@ -68,14 +69,14 @@ class Sweeper:
 
     def _run(self) -> None:
         store = open_store(self._settings, migrate=False)
-        queue = Queue(self._settings, store)
+        queue = TaskQueue(self._settings, store)
         try:
             while not self._stop.is_set():
                 pause = TICK_S
                 try:
                     if self._working():
                         if self._announce:
-                            self._tell(store)
+                            self._publish(store)
                         self.sweep(store, queue)
                     self._trouble = ""
                 except PerfloomError as error:
@@ -96,63 +97,63 @@ class Sweeper:
             queue.close()
             store.close()
 
-    def sweep(self, store: Store, queue: Queue) -> int:
+    def sweep(self, store: Store, queue: TaskQueue) -> int:
         """Ring for what is due; returns for how many. Nothing where another one sweeps."""
         now = time.monotonic()
         if now >= self._renew_at:
             self._renew_at = now + (RENEW_S if self._mine else RENEW_S / 4)
-            self._mine = store.leases.take(LEASE, self._owner, LEASE_S) or self._inherit(store)
+            self._mine = store.leases.take(LEASE, self._owner, LEASE_S) or self._take_over_lease(store)
         if not self._mine:
             return 0
-        if now >= self._tidy_at and queue.ring_tidy():
-            self._tidy_at = now + TIDY_S
+        if now >= self._tidy_at and queue.enqueue_recovery():
+            self._tidy_at = now + RECOVERY_S
         if now >= self._trash_at:
             self._trash_at = now + TRASH_S
-            if store.results.deletions_begun():
-                queue.ring_tidy()
+            if store.results.has_unfinished_deletions():
+                queue.enqueue_recovery()
         if now >= self._left_at:
-            self._left_at = now + LEFT_S
-            for target in leaving.targets(self._settings):
-                queue.ring_poll(target)
+            self._left_at = now + CLEANUP_S
+            for target in cleanup.targets_to_clean_up(self._settings):
+                queue.enqueue_poll(target)
         rung = 0
-        for target, ids in store.jobs.due_together().items():
-            store.jobs.postpone(ids, time.time() + AGAIN_S, cancelled=True)
-            if not queue.ring_poll(target):
+        for target, ids in store.jobs.due_polls().items():
+            store.jobs.postpone(ids, time.time() + RETRY_S, cancelled=True)
+            if not queue.enqueue_poll(target):
                 store.jobs.postpone(ids, time.time(), cancelled=True)
                 return rung
             rung += len(ids)
-        for id in store.jobs.due():
+        for id in store.jobs.list_due():
             job = store.jobs.find(id)
             if job is None or job.state.final:
                 continue
             # Noted before it is rung for, or it would undo what the step that is rung for notes.
-            store.jobs.update(id, expected=job.state, due_at=time.time() + AGAIN_S)
-            if not queue.ring(job):
+            store.jobs.update(id, expected=job.state, due_at=time.time() + RETRY_S)
+            if not queue.enqueue(job):
                 store.jobs.update(id, expected=job.state, due_at=time.time())
                 break
             rung += 1
         return rung
 
-    def _inherit(self, store: Store) -> bool:
+    def _take_over_lease(self, store: Store) -> bool:
         """Take the lease of a sweeper that was killed on this host, without waiting for it to run out."""
         holder = store.leases.holder(LEASE)
-        if holder is None or worker_lives(holder) is not False:
+        if holder is None or is_worker_alive(holder) is not False:
             return False
         store.leases.release(LEASE, holder)
         return store.leases.take(LEASE, self._owner, LEASE_S)
 
-    def _tell(self, store: Store) -> None:
+    def _publish(self, store: Store) -> None:
         now = time.monotonic()
         if now >= self._look_at:
-            self._look_at = now + LOOK_S
-            looks = quick()
+            self._look_at = now + CHANGE_CHECK_S
+            looks = change_marker()
             # perf is asked again only where something changed: asking costs a recording that runs some time.
             if self._facts is None or looks != self._looks:
                 self._facts, self._looks, self._facts_at = probe(), looks, 0.0
             if now >= self._facts_at:
-                self._facts_at, self._beat_at = now + FACTS_S, now + BEAT_S
-                self._facts = renewed(self._facts)
+                self._facts_at, self._beat_at = now + FACTS_S, now + HEARTBEAT_S
+                self._facts = refresh_facts(self._facts)
                 store.hosts.publish(with_job_user(self._facts, self._settings))
         if now >= self._beat_at:
-            self._beat_at = now + BEAT_S
-            store.hosts.beat(host_name())
+            self._beat_at = now + HEARTBEAT_S
+            store.hosts.heartbeat(host_name())

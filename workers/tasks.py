@@ -12,18 +12,19 @@ from perfloom.queue import (
     LAUNCH_TASK,
     POLL_TASK,
     READ_TASK,
+    RECOVERY_TASK,
     TARGET_CHECK_TASK,
     TARGET_TASK,
-    TIDY_TASK,
-    Queue,
+    TaskQueue,
 )
 from perfloom.store import open_store
-from perfloom.workers import steps
-from perfloom.workers.local import processes
-from perfloom.workers.local.checks import check_json
-from perfloom.workers.read import spare
-from perfloom.workers.road import Road, open_road
-from perfloom.workers.tidying import tidy
+
+from . import steps
+from .context import JobContext, open_context
+from .local import processes
+from .local.checks import check_json
+from .read import prefork
+from .recovery import recover
 
 log = logging.getLogger(__name__)
 
@@ -32,39 +33,39 @@ def register(app: Celery, settings: Settings) -> None:
     """Make the tasks known to `app`."""
 
     @cache
-    def road() -> Road:
+    def context() -> JobContext:
         store = open_store(settings, migrate=False)
-        return open_road(settings, store, Queue(settings, store))
+        return open_context(settings, store, TaskQueue(settings, store))
 
     @app.task(name=LAUNCH_TASK)
     def launch(job_id: str) -> None:
-        steps.advance(road(), job_id, (LAUNCH_TASK,))
+        steps.advance(context(), job_id, (LAUNCH_TASK,))
 
     @app.task(name=READ_TASK)
     def read(job_id: str) -> None:
         try:
-            steps.advance(road(), job_id, (READ_TASK,))
+            steps.advance(context(), job_id, (READ_TASK,))
         finally:
-            spare.begin()
-            processes.give_memory_back()
+            prefork.prefork_reader()
+            processes.trim_malloc()
 
     @app.task(name=TARGET_TASK)
     def at_target(job_id: str) -> None:
-        from perfloom.workers.remote import access
+        from .remote import access
 
-        steps.advance(road(), job_id, (TARGET_TASK,))
-        access.close_ended(road())
+        steps.advance(context(), job_id, (TARGET_TASK,))
+        access.close_finished(context())
 
     @app.task(name=POLL_TASK)
     def poll(target: str) -> None:
-        from perfloom.workers.remote import access, polling  # Brings the ways to other machines.
+        from .remote import access, polling  # Brings the ways to other machines.
 
-        polling.poll(road(), target)
-        access.close_ended(road())
+        polling.poll(context(), target)
+        access.close_finished(context())
 
     @app.task(name=CHECK_TASK)
     def check(check_id: str) -> None:
-        here = road()
+        here = context()
         try:
             question = here.store.checks.get(check_id).question
         except NotFound:
@@ -73,13 +74,13 @@ def register(app: Celery, settings: Settings) -> None:
 
     @app.task(name=TARGET_CHECK_TASK)
     def check_target(check_id: str) -> None:
-        from perfloom.workers.remote import checks  # Brings the ways to other machines.
+        from .remote import checks  # Brings the ways to other machines.
 
-        checks.answer(road().store, check_id)
+        checks.answer_check(context().store, check_id)
 
-    @app.task(name=TIDY_TASK)
+    @app.task(name=RECOVERY_TASK)
     def tidy_task() -> None:
         try:
-            tidy(road())
+            recover(context())
         except PerfloomError as error:
             log.warning("tidying up will be tried again: %s", error)

@@ -2,7 +2,7 @@
 
 from .advice import findings
 from .core.schema import Column, Table, records
-from .counts import count_metrics, counting, ranks
+from .counts import count_metrics, ranks, totals
 from .distributed import communication, critical_path, skew
 from .memory import allocations, blocks, curves
 from .ml import devices, graphs, idle, kernels, launches, modules, operators, sequences, steps
@@ -14,13 +14,13 @@ __all__ = ["TABLES", "Column", "Table", "records"]
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        Table("summary", "Summary", counting.SUMMARY, counting.summary, single=True),
-        Table("losses", "What could not be read", counting.LOSSES, counting.losses, selected=False),
+        Table("summary", "Summary", totals.SUMMARY, totals.summary, single_row=True),
+        Table("losses", "What could not be read", totals.LOSSES, totals.losses, uses_selection=False),
         Table("hotspots", "Hotspots", hotspots.COLUMNS, hotspots.hotspots, by=hotspots.BY),
-        Table("counts", "Event counts", counting.COUNTS, counting.counts),
+        Table("counts", "Event counts", totals.COUNTS, totals.counts),
         Table("count-metrics", "Metrics of perf stat", count_metrics.COLUMNS, count_metrics.count_metrics),
-        Table("threads", "Threads", counting.THREADS, counting.threads),
-        Table("events", "Events", counting.EVENTS, counting.events),
+        Table("threads", "Threads", totals.THREADS, totals.threads),
+        Table("events", "Events", totals.EVENTS, totals.events),
         Table("ranks", "Ranks", ranks.RANKS, ranks.ranks),
         Table("runs", "Runs", ranks.RUNS, ranks.runs),
         Table("operators", "Operators", operators.COLUMNS, operators.operators, by=operators.BY),
@@ -47,15 +47,17 @@ TABLES: dict[str, Table] = {
             "critical-path", "Critical path", critical_path.COLUMNS, critical_path.critical_path, by=critical_path.BY
         ),
         Table("collectives", "Collectives", communication.COLLECTIVES, communication.collectives),
-        Table("nsight", "Nsight Compute", reports.LAUNCHES, reports.nsight, selected=False),
-        Table("nsight-metrics", "Metrics of Nsight Compute", reports.METRICS, reports.nsight_metrics, selected=False),
-        Table("nsight-hints", "Hints of Nsight Compute", reports.HINTS, reports.nsight_hints, selected=False),
+        Table("nsight", "Nsight Compute", reports.LAUNCHES, reports.nsight, uses_selection=False),
+        Table(
+            "nsight-metrics", "Metrics of Nsight Compute", reports.METRICS, reports.nsight_metrics, uses_selection=False
+        ),
+        Table("nsight-hints", "Hints of Nsight Compute", reports.HINTS, reports.nsight_hints, uses_selection=False),
         Table(
             "nsight-source",
             "Instructions by Nsight Compute",
             source.SOURCE,
             source.nsight_source,
-            selected=False,
+            uses_selection=False,
         ),
         Table("stragglers", "Stragglers", communication.STRAGGLERS, communication.stragglers),
     )

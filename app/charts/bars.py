@@ -10,31 +10,31 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..analysis.core.functions import KIND_WORDS, functions_of, last_part
-from ..analysis.core.grouping import Group, groups_of
-from ..analysis.core.measured import counted as counts_of
-from ..analysis.core.measured import guessed_events
-from ..analysis.core.picking import event_id, event_names, samples_kept, sums_on
-from ..analysis.core.piles import piles_kept, piles_of
-from ..analysis.counts.counting import measured_values
-from ..analysis.stacks.hotspots import kinds_of
-from ..analysis.stacks.reshaping import call_tree
+from ..analysis.core.flame_groups import FlameGroup, groups_of
+from ..analysis.core.functions import KIND_NAMES, base_name, functions_of
+from ..analysis.core.measurements import find_share_only_events
+from ..analysis.core.measurements import measure_counts as counts_of
+from ..analysis.core.sample_rollup import roll_up_filtered_samples, roll_up_rows
+from ..analysis.core.sample_selection import event_id, event_names, filter_samples, sum_by_index
+from ..analysis.counts.totals import counted_values
+from ..analysis.stacks.call_tree import build_call_tree
+from ..analysis.stacks.hotspots import function_kinds
 from ..domain.arrays import Array
 from ..domain.errors import InvalidRequest
 from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import NO_ID, ROOT, texts
-from ..domain.units import axis_texts, percent, quantity
+from ..domain.tables import NO_ID, ROOT, get_strings
+from ..domain.units import format_axis_labels, format_percent, format_quantity
 from .layout import Area, Rectangle, bar_layout
 from .svg import clean, element, fitting, shortened, width_em
 
 BY = ("process", "thread", "rank", "host")
-TOP = 8
-BARS = 24
-OF_SAMPLES = ("process", "thread")
+TOP_FUNCTIONS = 8
+MAX_BARS = 24
+SAMPLE_GROUPINGS = ("process", "thread")
 """What samples tell apart where an event was counted too; counts are of all processes and threads together."""
-ROW, LEGEND_ROW, AXIS, MARGIN = 30, 20, 26, 4
+ROW_HEIGHT, LEGEND_ROW_HEIGHT, AXIS_HEIGHT, MARGIN = 30, 20, 26, 4
 LABEL_PX, SCALE_PX = 12, 11
 """The sizes of the text of labels and of the scale, in static/css/bars.css."""
 LABEL_GAP = 8
@@ -43,25 +43,25 @@ GAP = 0.22
 
 
 @dataclass(frozen=True)
-class Room:
-    """How large a drawing is. css: its class. width: in its units, CSS pixels where it is as wide. label_em: room
-    for the label of a bar. characters: of a name in the legend. marks: at most so many on the scale.
+class BarLayout:
+    """How large a drawing is. css_class: its class. width: in its units, CSS pixels where it is as wide. label_em: room
+    for the label of a bar. max_characters: of a name in the legend. max_ticks: at most so many on the scale.
     """
 
-    css: str
+    css_class: str
     width: int
     label_em: float
-    characters: int
-    marks: int
+    max_characters: int
+    max_ticks: int
 
 
-WIDE = Room("bars--wide", 960, 18.0, 110, 9)
-NARROW = Room("bars--narrow", 350, 8.0, 40, 5)
+WIDE_LAYOUT = BarLayout("bars--wide", 960, 18.0, 110, 9)
+NARROW_LAYOUT = BarLayout("bars--narrow", 350, 8.0, 40, 5)
 """For a phone: a page shows the one that fits, by static/css/bars.css."""
 
 
 @dataclass(frozen=True)
-class Series:
+class BarSeries:
     """What one color stands for. name, module: of a function; other: it stands for all that has no color of its own.
 
     values: by bar, in the event's unit.
@@ -76,8 +76,8 @@ class Series:
 
 @dataclass(frozen=True)
 class BarData:
-    """Bars of one event, the longest first. labels: of the bars. left_out: how many more bars there are, and what they
-    weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
+    """Bars of one event, the longest first. labels: of the bars. hidden_bars: how many more bars there are, and what
+    they weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
     nothing of the event was sampled, so that nothing tells its functions and the bars are of one color.
     running_percent: of what was counted, for which share of the time there was a counter. note: why there is no total.
     """
@@ -86,17 +86,17 @@ class BarData:
     unit: str
     by: str
     labels: tuple[str, ...]
-    series: tuple[Series, ...]
+    series: tuple[BarSeries, ...]
     total: int | float | None
-    left_out: int
-    left_out_value: int | float
+    hidden_bars: int
+    hidden_value: int | float
     by_function: bool = True
     running_percent: float | None = None
     note: str = ""
 
 
-def count_bars(
-    profile: Profile, selection: Selection, by: str = "process", *, top: int = TOP, bars: int = BARS
+def build_bars(
+    profile: Profile, selection: Selection, by: str = "process", *, top: int = TOP_FUNCTIONS, bars: int = MAX_BARS
 ) -> BarData:
     """The bars of the selected event (None: the main one) by process, thread, rank or host, stacked by function.
 
@@ -108,9 +108,9 @@ def count_bars(
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
     event = event_id(profile, selection.event)
     labels, weight, functions = _sampled(profile, selection, event, by, top)
-    counted, running = measured_values(profile, selection, event, Group(by))
-    guessed = event in guessed_events(profile)
-    if guessed or (counted and by not in OF_SAMPLES):
+    counted, running = counted_values(profile, selection, event, FlameGroup(by))
+    guessed = event in find_share_only_events(profile)
+    if guessed or (counted and by not in SAMPLE_GROUPINGS):
         # Samples that tell no total; or what tells it beside them.
         labels, weight, functions = (), np.zeros((0, 1), np.int64), []
     unknown = "" if counted or weight.any() else _why_unknown(profile, selection, event)
@@ -128,12 +128,12 @@ def count_bars(
         table[place[label]][-1] += value
     order = sorted((n for n in range(len(names)) if sum(table[n])), key=lambda n: -sum(table[n]))
     shown, rest = order[:bars], order[bars:]
-    known, kinds = functions_of(profile), kinds_of(profile)
+    known, kinds = functions_of(profile), function_kinds(profile)
     series = [
-        Series(
+        BarSeries(
             name=known.name_of(function),
             module=known.module_of(function),
-            kind=KIND_WORDS[kinds[function]],
+            kind=KIND_NAMES[kinds[function]],
             other=False,
             values=tuple(table[n][s] for n in shown),
         )
@@ -141,16 +141,16 @@ def count_bars(
     ]
     others = tuple(table[n][-1] for n in shown)
     if any(others) or not series:
-        series.append(Series("other", "", "unknown", True, others))
+        series.append(BarSeries("other", "", "unknown", True, others))
     return BarData(
         event=event_names(profile)[event] if event != NO_ID else "",
-        unit=texts(profile.events, "unit")[event] if event != NO_ID else "count",
+        unit=get_strings(profile.events, "unit")[event] if event != NO_ID else "count",
         by=by,
         labels=tuple(names[n] for n in shown),
         series=tuple(series),
         total=total,
-        left_out=len(rest),
-        left_out_value=sum(sum(table[n]) for n in rest),
+        hidden_bars=len(rest),
+        hidden_value=sum(sum(table[n]) for n in rest),
         by_function=bool(weight.any()) or not counted,
         running_percent=running,
         note="" if total is not None else unknown or SAMPLED_ONLY,
@@ -167,29 +167,29 @@ def _sampled(
     profile: Profile, selection: Selection, event: int, by: str, top: int
 ) -> tuple[tuple[str, ...], Array, list[int]]:
     """(labels of groups, weight by group and top function with the rest in the last column, the top functions)."""
-    groups = groups_of(profile, Group(by))
-    if groups.of_sample is None:
-        found = piles_kept(profile, selection, event)
-        group = groups.of_thread[found.thread]
+    groups = groups_of(profile, FlameGroup(by))
+    if groups.sample_groups is None:
+        found = roll_up_filtered_samples(profile, selection, event)
+        group = groups.thread_groups[found.thread]
     else:
-        rows = samples_kept(profile, selection, event)
-        found, group = piles_of(profile, selection, rows), groups.of(profile, rows)
-    tree = call_tree(profile, selection.hide, kinds=False)
+        rows = filter_samples(profile, selection, event)
+        found, group = roll_up_rows(profile, selection, rows), groups.for_samples(profile, rows)
+    tree = build_call_tree(profile, selection.hide, kinds=False)
     node = found.call if tree.node is None else tree.node[found.call]
     function = tree.function[node]
     size = profile.functions.num_rows
-    own = sums_on(function.astype(np.int64) + 1, found.weight, size + 1)[1:]
+    own = sum_by_index(function.astype(np.int64) + 1, found.weight, size + 1)[1:]
     best = np.argsort(-own, kind="stable")[:top]
     best = best[own[best] > 0]
     column = np.full(size + 1, len(best), np.int64)
     column[best] = np.arange(len(best))
     columns = len(best) + 1
     cell = group.astype(np.int64) * columns + np.where(node == ROOT, len(best), column[function])
-    table = sums_on(cell, found.weight, len(groups.labels) * columns)
+    table = sum_by_index(cell, found.weight, len(groups.labels) * columns)
     return groups.labels, table.reshape(len(groups.labels), columns), best.tolist()
 
 
-def draw(data: BarData, room: Room = WIDE) -> str:
+def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
     """The bars as SVG, with a legend below. All text is escaped; nothing in it can run, load or be styled inline."""
     bars = len(data.labels)
     if not bars:
@@ -199,24 +199,25 @@ def draw(data: BarData, room: Room = WIDE) -> str:
         return _text_only(message, room)
     labels = [fitting(label, room.label_em) for label in data.labels]
     left = math.ceil(MARGIN + LABEL_GAP + LABEL_PX * max(map(width_em, labels)))
-    area = Area(left, MARGIN, room.width - MARGIN - left, ROW * bars)
-    height = ROW * bars + AXIS + MARGIN
+    area = Area(left, MARGIN, room.width - MARGIN - left, ROW_HEIGHT * bars)
+    height = ROW_HEIGHT * bars + AXIS_HEIGHT + MARGIN
+    legend_height = 16 + LEGEND_ROW_HEIGHT * len(data.series) if data.by_function else 0
     svg = element(
         None,
         "svg",
         {
             "xmlns": "http://www.w3.org/2000/svg",
-            "viewBox": f"0 0 {room.width} {height + (16 + LEGEND_ROW * len(data.series) if data.by_function else 0)}",
-            "class": f"bars {room.css}",
+            "viewBox": f"0 0 {room.width} {height + legend_height}",
+            "class": f"bars {room.css_class}",
             "role": "img",
         },
     )
     title = element(svg, "title", {})
-    title.text = clean(f"{data.event} by {data.by}: {quantity(data.total, data.unit).text} in all")
+    title.text = clean(f"{data.event} by {data.by}: {format_quantity(data.total, data.unit).text} in all")
     longest = max(_sums(data))
     _guides(svg, data, area, room, longest)
     for number, label in enumerate(labels):
-        y = area.y + ROW * (number + 0.5) + 0.35 * LABEL_PX
+        y = area.y + ROW_HEIGHT * (number + 0.5) + 0.35 * LABEL_PX
         place = {"x": f"{left - LABEL_GAP}", "y": f"{y:.2f}", "class": "bars-label", "text-anchor": "end"}
         text = element(svg, "text", place)
         text.text = label
@@ -229,11 +230,11 @@ def draw(data: BarData, room: Room = WIDE) -> str:
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def colour_class(data: BarData, number: int) -> str:
+def color_class(data: BarData, number: int) -> str:
     """The class of a series' shapes and of its place in a legend."""
     if not data.by_function:
         return "bars-plain"
-    return "bars-other" if data.series[number].other else f"bars-{number % TOP + 1}"
+    return "bars-other" if data.series[number].other else f"bars-{number % TOP_FUNCTIONS + 1}"
 
 
 def _sums(data: BarData) -> list[int | float]:
@@ -241,9 +242,9 @@ def _sums(data: BarData) -> list[int | float]:
     return [sum(values) for values in zip(*(series.values for series in data.series), strict=True)]
 
 
-def _marks(data: BarData, room: Room, longest: float) -> list[float]:
+def _marks(data: BarData, room: BarLayout, longest: float) -> list[float]:
     """Where the scale is marked: at multiples of 1, 2 or 5 times a power of ten, of bytes of a power of two."""
-    least = longest / (room.marks - 1)
+    least = longest / (room.max_ticks - 1)
     if data.unit == "bytes":
         step = float(1 << max(0, math.ceil(least) - 1).bit_length())
     else:
@@ -252,10 +253,10 @@ def _marks(data: BarData, room: Room, longest: float) -> list[float]:
     return [step * n for n in range(math.floor(longest / step) + 1)]
 
 
-def _guides(svg: Any, data: BarData, area: Area, room: Room, longest: float) -> None:
+def _guides(svg: Any, data: BarData, area: Area, room: BarLayout, longest: float) -> None:
     """The scale: lines, and their values below."""
     marks = _marks(data, room, longest)
-    for mark, words in zip(marks, axis_texts(marks, data.unit), strict=True):
+    for mark, words in zip(marks, format_axis_labels(marks, data.unit), strict=True):
         x = area.x + (area.width * mark / longest if longest > 0 else 0.0)
         element(svg, "path", {"d": f"M{x:.2f} {area.y}V{area.y + area.height}", "class": "bars-guide"})
         place = {"x": f"{x:.2f}", "y": str(area.y + area.height + 16), "class": "bars-scale", "text-anchor": "middle"}
@@ -271,36 +272,36 @@ def _bars(svg: Any, data: BarData, number: int, rectangles: list[Rectangle]) -> 
     for bar, (value, whole, rectangle) in enumerate(zip(series.values, _sums(data), rectangles, strict=True)):
         if not value:
             continue
-        css = f"bars-part {colour_class(data, number)}"
+        css = f"bars-part {color_class(data, number)}"
         drawn = element(svg, "rect", rectangle.attributes | {"class": css})
-        share = percent(100 * value / whole) if whole else ""
-        text = quantity(value, data.unit).text
+        share = format_percent(100 * value / whole) if whole else ""
+        text = format_quantity(value, data.unit).text
         said = f"{name}\n{text}, {share} of the bar" if data.by_function else text
         element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
 
 
-def _legend(svg: Any, data: BarData, top: int, room: Room) -> None:
+def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
     for number, series in enumerate(data.series):
-        y = top + LEGEND_ROW * number
+        y = top + LEGEND_ROW_HEIGHT * number
         swatch = {
             "x": "4",
             "y": str(y),
             "width": "12",
             "height": "12",
-            "class": f"bars-part {colour_class(data, number)}",
+            "class": f"bars-part {color_class(data, number)}",
         }
         element(svg, "rect", swatch)
         text = element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
         short, full = (
             f"{series.name} ({module})" if module else series.name
-            for module in (last_part(series.module), series.module)
+            for module in (base_name(series.module), series.module)
         )
-        text.text = clean(shortened(short, room.characters))
+        text.text = clean(shortened(short, room.max_characters))
         element(text, "title", {}).text = clean(full)
 
 
-def _text_only(message: str, room: Room) -> str:
-    place = {"viewBox": f"0 0 {room.width} 40", "class": f"bars {room.css}", "role": "img"}
+def _text_only(message: str, room: BarLayout) -> str:
+    place = {"viewBox": f"0 0 {room.width} 40", "class": f"bars {room.css_class}", "role": "img"}
     svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg"} | place)
     element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
     return ElementTree.tostring(svg, encoding="unicode")

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ..analysis.memory.curves import Curve, at, stepped
+from ..analysis.memory.curves import Curve, downsample_curve, values_at
 from .svg import clean, element
 
 WIDTH, HEIGHT = 1000, 100
@@ -19,7 +19,7 @@ COLUMNS = 640
 
 
 @dataclass(frozen=True)
-class Line:
+class CurveLine:
     """A curve to be drawn. css: the end of its class. filled: as an area down to nothing. stacked: put onto the stacked
     ones before it, as an area."""
 
@@ -30,7 +30,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Mark:
+class CurveMark:
     """A moment that is pointed out, and at what height (None: over all)."""
 
     time_ns: int
@@ -39,7 +39,9 @@ class Mark:
     value: float | None = None
 
 
-def draw(title: str, lines: Sequence[Line], marks: Sequence[Mark], start_ns: int, end_ns: int, most: float) -> str:
+def draw_curves(
+    title: str, lines: Sequence[CurveLine], marks: Sequence[CurveMark], start_ns: int, end_ns: int, most: float
+) -> str:
     """The curves between two times, from nothing to `most`; the first line lies behind the others."""
     svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
@@ -74,10 +76,10 @@ def draw(title: str, lines: Sequence[Line], marks: Sequence[Mark], start_ns: int
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def sampled(curve: Curve, start_ns: int, end_ns: int, count: int) -> list[int]:
+def sample_curve(curve: Curve, start_ns: int, end_ns: int, count: int) -> list[int]:
     """The values in the middle of `count` equal parts of a stretch of time."""
     middle = start_ns + ((np.arange(count) + 0.5) * (end_ns - start_ns) / count).astype(np.int64)
-    return [int(value) for value in at(curve, middle)] if len(curve.time_ns) else [0] * count
+    return [int(value) for value in values_at(curve, middle)] if len(curve.time_ns) else [0] * count
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ def _path(curve: Curve, scale: _Scale) -> str:
         for time_ns, value in zip(curve.time_ns[low:high].tolist(), curve.value[low:high].tolist(), strict=True):
             parts.append(f"H{scale.x(time_ns):.2f}V{scale.y(value)}")
     else:
-        found = stepped(curve, scale.start_ns, scale.end_ns, COLUMNS)
+        found = downsample_curve(curve, scale.start_ns, scale.end_ns, COLUMNS)
         columns = (found.column, found.low, found.high, found.last)
         for column, least, most, last in zip(*(part.tolist() for part in columns), strict=True):
             # The end that is nearer to where it goes on comes last.
@@ -114,7 +116,7 @@ def _path(curve: Curve, scale: _Scale) -> str:
     return "".join(parts) + f"H{WIDTH}"
 
 
-def _stack(lines: Sequence[Line], scale: _Scale) -> list[str]:
+def _stack(lines: Sequence[CurveLine], scale: _Scale) -> list[str]:
     """Areas one on top of the other: each from nothing to the sum of it and those before it."""
     if not lines:
         return []
@@ -122,7 +124,7 @@ def _stack(lines: Sequence[Line], scale: _Scale) -> list[str]:
     times = np.unique(np.concatenate([line.curve.time_ns for line in lines]))
     times = times[(times > scale.start_ns) & (times < scale.end_ns)]
     if len(times) > COLUMNS:
-        whole = np.sum([at(line.curve, times) for line in lines], axis=0)
+        whole = np.sum([values_at(line.curve, times) for line in lines], axis=0)
         column = ((times - scale.start_ns) * COLUMNS) // max(1, span)
         # Of each column the moment at which there was most.
         order = np.lexsort((-whole, column))
@@ -132,7 +134,7 @@ def _stack(lines: Sequence[Line], scale: _Scale) -> list[str]:
     times = np.concatenate([[scale.start_ns], times])
     shapes, under = [], np.zeros(len(times))
     for line in lines:
-        under = under + at(line.curve, times)
+        under = under + values_at(line.curve, times)
         parts = [f"M0 {HEIGHT}V{scale.y(float(under[0]))}"]
         for time_ns, value in zip(times[1:].tolist(), under[1:].tolist(), strict=True):
             parts.append(f"H{scale.x(time_ns):.2f}V{scale.y(value)}")

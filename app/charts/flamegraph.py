@@ -12,52 +12,52 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.core.functions import KIND_WORDS, functions_of
-from ..analysis.stacks.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree
+from ..analysis.core.functions import KIND_NAMES, functions_of
+from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, flame_diff, flame_tree
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 
 WIRE_BYTES = 96_000
-MOST_FRAMES = 5_800
+MAX_FRAMES = 5_800
 """About as many as `WIRE_BYTES` hold. Of more the widest are taken at once, since packing twice costs more."""
-HALF_A_PIXEL = 0.5
-WIDTHS = (100, 16_000)
-NAME_CHARACTERS = 2_000
-SHORT_NAME_CHARACTERS = 200
-CRUMBS = 200
+MIN_FRAME_PX = 0.5
+WIDTH_RANGE = (100, 16_000)
+MAX_NAME_CHARACTERS = 2_000
+MAX_SHORT_NAME_CHARACTERS = 200
+MAX_BREADCRUMBS = 200
 GROUP_KIND = "group"
 
 
-def flame_payload(
+def build_flame_payload(
     profile: Profile,
     selection: Selection,
     *,
-    group: Group = Group.COMM,
-    order: Order = Order.WEIGHT,
+    group: FlameGroup = FlameGroup.COMM,
+    order: SiblingOrder = SiblingOrder.WEIGHT,
     zoom: int | None = None,
     width_px: int = 1600,
 ) -> dict[str, Any]:
-    """`payload` of the flame graph of a selection, without building the frames that would be left out."""
-    least = narrowest_share(width_px)
-    tree = flame_tree(profile, selection, group=group, order=order, zoom=zoom, least=least)
-    return payload(tree, profile, width_px=width_px)
+    """`build_payload` of the flame graph of a selection, without building the frames that would be left out."""
+    least = min_frame_share(width_px)
+    tree = flame_tree(profile, selection, group=group, order=order, zoom=zoom, min_share=least)
+    return build_payload(tree, profile, width_px=width_px)
 
 
-def difference_payload(
+def build_difference_payload(
     base: Profile,
     other: Profile,
     base_selection: Selection,
     other_selection: Selection,
     *,
-    group: Group = Group.COMM,
-    order: Order = Order.WEIGHT,
+    group: FlameGroup = FlameGroup.COMM,
+    order: SiblingOrder = SiblingOrder.WEIGHT,
     zoom: int | None = None,
     width_px: int = 1600,
-    normalise: bool = True,
+    normalize: bool = True,
     reverse: bool = False,
 ) -> dict[str, Any]:
-    """`payload` of a differential flame graph: widths and functions are of `other`, with `reverse` of `base`."""
+    """`build_payload` of a differential flame graph: widths and functions are of `other`, with `reverse` of `base`."""
     tree = flame_diff(
         base,
         other,
@@ -66,19 +66,21 @@ def difference_payload(
         group=group,
         order=order,
         zoom=zoom,
-        least=narrowest_share(width_px),
-        normalise=normalise,
+        min_share=min_frame_share(width_px),
+        normalize=normalize,
         reverse=reverse,
     )
-    return payload(tree, base if reverse else other, width_px=width_px)
+    return build_payload(tree, base if reverse else other, width_px=width_px)
 
 
-def narrowest_share(width_px: int) -> float:
-    """Which share of the whole is half a pixel, for a width brought within `WIDTHS`."""
-    return HALF_A_PIXEL / min(max(width_px, WIDTHS[0]), WIDTHS[1])
+def min_frame_share(width_px: int) -> float:
+    """Which share of the whole is half a pixel, for a width brought within `WIDTH_RANGE`."""
+    return MIN_FRAME_PX / min(max(width_px, WIDTH_RANGE[0]), WIDTH_RANGE[1])
 
 
-def payload(tree: FlameTree, profile: Profile, *, zoom: int | None = None, width_px: int = 1600) -> dict[str, Any]:
+def build_payload(
+    tree: FlameTree, profile: Profile, *, zoom: int | None = None, width_px: int = 1600
+) -> dict[str, Any]:
     """The tree below the frame with id `zoom` (None, or one that is not there: the tree's own zoom) as plain data.
 
     `zoom`: the frames from the root to the one zoomed to, with `depth` from the root and `function` as in `nodes`; of
@@ -92,23 +94,23 @@ def payload(tree: FlameTree, profile: Profile, *, zoom: int | None = None, width
         top = int(found[0]) if len(found) else top
     inside = slice(top, int(tree.end[top]))
     total = tree.total_weight[inside]
-    narrowest = max(1, math.ceil(narrowest_share(width_px) * int(tree.total_weight[top])))
+    narrowest = max(1, math.ceil(min_frame_share(width_px) * int(tree.total_weight[top])))
     chosen = np.flatnonzero(total >= narrowest) + top
     if not len(chosen):
         chosen = np.array([top])
-    if len(chosen) > MOST_FRAMES:
-        chosen = _widest(tree, chosen, MOST_FRAMES)
+    if len(chosen) > MAX_FRAMES:
+        chosen = _widest(tree, chosen, MAX_FRAMES)
     left_out = tree.pruned + len(total) - len(chosen)
-    names = _Names(profile, tree)
-    longest = NAME_CHARACTERS
+    names = _NameColumns(profile, tree)
+    longest = MAX_NAME_CHARACTERS
     while True:
         data = _columns(tree, names, chosen, top, longest) | {"pruned": left_out}
         size = _compressed_size(data)
-        if size <= WIRE_BYTES or (len(chosen) == 1 and longest == SHORT_NAME_CHARACTERS):
+        if size <= WIRE_BYTES or (len(chosen) == 1 and longest == MAX_SHORT_NAME_CHARACTERS):
             return data
         in_names = sum(map(len, data["functions"]["name"])) + sum(map(len, data["functions"]["module"]))
-        if longest != SHORT_NAME_CHARACTERS and in_names > WIRE_BYTES:
-            longest = SHORT_NAME_CHARACTERS
+        if longest != MAX_SHORT_NAME_CHARACTERS and in_names > WIRE_BYTES:
+            longest = MAX_SHORT_NAME_CHARACTERS
             continue
         fewer = max(1, int(len(chosen) * 0.95 * WIRE_BYTES / size))
         left_out += len(chosen) - fewer
@@ -122,7 +124,7 @@ def _widest(tree: FlameTree, chosen: Array, number: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Names:
+class _NameColumns:
     profile: Profile
     tree: FlameTree
 
@@ -135,13 +137,13 @@ class _Names:
         modules = _merged(is_label, [""] * len(labels), functions.modules_of(real))
         return {
             "id": function.tolist(),
-            "name": [shortened(name, longest) for name in names],
-            "module": [shortened(module, longest) for module in modules],
-            "kind": np.where(kind < 0, len(KIND_WORDS), kind).tolist(),
+            "name": [shorten(name, longest) for name in names],
+            "module": [shorten(module, longest) for module in modules],
+            "kind": np.where(kind < 0, len(KIND_NAMES), kind).tolist(),
         }
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """`text`, its middle left out where it is longer than that."""
     if len(text) <= longest:
         return text
@@ -154,8 +156,8 @@ def _merged(first: Array, ones: list[str], others: list[str]) -> list[str]:
     return [next(one) if is_first else next(other) for is_first in first.tolist()]
 
 
-def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: int) -> dict[str, Any]:
-    kinds = len(KIND_WORDS) + 1
+def _columns(tree: FlameTree, names: _NameColumns, chosen: Array, top: int, longest: int) -> dict[str, Any]:
+    kinds = len(KIND_NAMES) + 1
     path = _path(tree, top)
     rows = np.concatenate((path, chosen))
     identity = tree.function[rows].astype(np.int64) * kinds + tree.kind[rows]
@@ -168,7 +170,7 @@ def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: i
         "self": tree.self_weight[chosen].tolist(),
         "total": tree.total_weight[chosen].tolist(),
     }
-    if tree.order is Order.TIME:
+    if tree.order is SiblingOrder.TIME:
         nodes["start"] = (tree.start[chosen] - tree.start[top]).tolist()
     data = {
         "event": tree.event,
@@ -176,16 +178,16 @@ def _columns(tree: FlameTree, names: _Names, chosen: Array, top: int, longest: i
         "total": tree.total,
         "zoom": _crumbs(tree, path, which[: len(path)].tolist(), functions["name"]),
         "functions": functions,
-        "kinds": [*KIND_WORDS, GROUP_KIND],
+        "kinds": [*KIND_NAMES, GROUP_KIND],
         "nodes": nodes,
-        "groups": tree.group is not Group.NONE,
+        "groups": tree.group is not FlameGroup.NONE,
     }
     if tree.base_self is not None and tree.base_total is not None:
         nodes["base_self"] = tree.base_self[chosen].tolist()
         nodes["base_total"] = tree.base_total[chosen].tolist()
-        if tree.few is not None:
-            nodes["few"] = tree.few[chosen].astype(int).tolist()
-        data["base"] = {"total": tree.base_sum, "measured": tree.base_measured, "reversed": tree.reversed}
+        if tree.too_few_samples is not None:
+            nodes["few"] = tree.too_few_samples[chosen].astype(int).tolist()
+        data["base"] = {"total": tree.base_weight, "measured": tree.base_measured, "reversed": tree.reversed}
     return data
 
 
@@ -195,8 +197,8 @@ def _path(tree: FlameTree, top: int) -> Array:
     while path[-1]:
         path.append(int(tree.parent[path[-1]]))
     path.reverse()
-    if len(path) > CRUMBS:
-        path = path[: CRUMBS // 10] + path[CRUMBS // 10 - CRUMBS :]
+    if len(path) > MAX_BREADCRUMBS:
+        path = path[: MAX_BREADCRUMBS // 10] + path[MAX_BREADCRUMBS // 10 - MAX_BREADCRUMBS :]
     return np.array(path)
 
 

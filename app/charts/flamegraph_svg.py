@@ -20,25 +20,25 @@ from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import FrameKind
-from ..domain.units import percent, quantity
+from ..domain.units import format_percent, format_quantity
 from . import palette
 
-ROW = 17
+ROW_HEIGHT = 17
 MARGIN = 10
-SEARCH = 260
+SEARCH_WIDTH = 260
 """How wide the search field is."""
-TITLE_CELL = 8.5
+TITLE_CHARACTER_WIDTH = 8.5
 """How wide a letter of a title is."""
-HEAD = 58
-FOOT = 28
-FONT = 11
-CELL = 6.6
+HEADER_HEIGHT = 58
+FOOTER_HEIGHT = 28
+FONT_SIZE = 11
+CHARACTER_WIDTH = 6.6
 """Width of a character: six tenths of the font's size, as in every common monospaced font."""
-FEWEST = 3
-LONGEST_NAME = 1_000
-LEAST_PX = 0.1
-MOST_FRAMES = 20_000
-COLOURS = ("kind", "module", "hot")
+MIN_LABEL_CHARACTERS = 3
+MAX_NAME_CHARACTERS = 1_000
+MIN_FRAME_PX = 0.1
+MAX_FRAMES = 20_000
+COLOR_MODES = ("kind", "module", "hot")
 THEMES = ("system", "light", "dark")
 OPTIONS = {
     "flames": "draw callees above their callers, with the root at the bottom",
@@ -67,24 +67,25 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Look:
-    """How a graph is drawn. up: with the root at the bottom. colour: one of COLOURS. theme: one of THEMES.
+class FlameSvgStyle:
+    """How a graph is drawn. root_at_bottom: with the root at the bottom. color_mode: one of COLOURS. theme: one of
+    THEMES.
 
-    interactive: with a script; without one there is none. width: pixels. least_px: frames narrower than this are left
-    out, and more of them where there would be more than `most_frames`.
+    interactive: with a script; without one there is none. width: pixels. min_px: frames narrower than this are left
+    out, and more of them where there would be more than `max_frames`.
     """
 
     interactive: bool = True
     width: int = 1200
-    up: bool = False
-    colour: str = "kind"
+    root_at_bottom: bool = False
+    color_mode: str = "kind"
     theme: str = "system"
-    least_px: float = LEAST_PX
-    most_frames: int = MOST_FRAMES
+    min_px: float = MIN_FRAME_PX
+    max_frames: int = MAX_FRAMES
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _DrawnFrame:
     """A frame to draw: place in pixels, and what is told of it."""
 
     x: float
@@ -98,12 +99,12 @@ class _Frame:
     target: str | None
 
 
-def write(
+def write_svg(
     tree: FlameTree,
     profile: Profile,
     *,
     title: str,
-    look: Look | None = None,
+    style: FlameSvgStyle | None = None,
     matches: Collection[int] = (),
     link: Link | None = None,
 ) -> str:
@@ -112,11 +113,11 @@ def write(
     profile: whose functions the tree's are. title: stands above the graph. matches: rows of `functions` to be drawn
     as found. link: the address for the frame with this id, to be followed on a click (without a script).
     """
-    look = look or Look()
-    rows = _chosen(tree, look)
+    style = style or FlameSvgStyle()
+    rows = _chosen(tree, style)
     depth = int(tree.depth[rows].max()) + 1 if len(rows) else 0
     names = _names(tree, profile, rows)
-    fills = _Fills(tree, profile, rows, look, frozenset(matches))
+    fills = _FillClasses(tree, profile, rows, style, frozenset(matches))
     whole = _span(tree)
     left_out = tree.pruned + len(tree.id) - len(rows)
     frames = []
@@ -126,44 +127,44 @@ def write(
         weight = whole if above else int(tree.total_weight[row])
         level = int(tree.depth[row])
         frames.append(
-            _Frame(
-                x=MARGIN + start * _scale(whole, look),
-                y=HEAD + (depth - 1 - level if look.up else level) * ROW,
-                width=weight * _scale(whole, look),
+            _DrawnFrame(
+                x=MARGIN + start * _scale(whole, style),
+                y=HEADER_HEIGHT + (depth - 1 - level if style.root_at_bottom else level) * ROW_HEIGHT,
+                width=weight * _scale(whole, style),
                 name=names[place][0],
                 tip=_tip(tree, row, *names[place]),
                 fill=fills.of(place),
                 above=above,
-                data=f' data-s="{start}" data-w="{weight}" data-d="{level}"' if look.interactive else "",
+                data=f' data-s="{start}" data-w="{weight}" data-d="{level}"' if style.interactive else "",
                 target=link(int(tree.id[row])) if link is not None else None,
             )
         )
-    height = HEAD + max(1, depth) * ROW + FOOT
+    height = HEADER_HEIGHT + max(1, depth) * ROW_HEIGHT + FOOTER_HEIGHT
     told = _told(tree, whole, left_out)
-    parts = [_opening(look, height, title, link is None), f"<style>{_style(fills, look, tree)}</style>"]
+    parts = [_opening(style, height, title, link is None), f"<style>{_style(fills, style, tree)}</style>"]
     parts.append('<rect class="ground" width="100%" height="100%"/>')
-    parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, _room(look)))}</text>')
+    parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, _room(style)))}</text>')
     parts.append(f'<text class="told" x="{MARGIN}" y="38">{escape(told)}</text>')
     if not whole:
-        parts.append(f'<text class="told" x="{MARGIN}" y="{HEAD + 12}">No sample is in this selection.</text>')
-    parts.append(f'<g id="frames" data-up="{int(look.up)}" data-rows="{depth}">')
+        parts.append(f'<text class="told" x="{MARGIN}" y="{HEADER_HEIGHT + 12}">No sample is in this selection.</text>')
+    parts.append(f'<g id="frames" data-up="{int(style.root_at_bottom)}" data-rows="{depth}">')
     parts += [_drawn(frame) for frame in frames]
     parts.append("</g>")
     parts.append(_legend(fills, height))
-    if look.interactive:
-        parts.append(_controls(look))
+    if style.interactive:
+        parts.append(_controls(style))
         parts.append(f"<script>//<![CDATA[\n{_script()}\n//]]></script>")
     parts.append("</svg>\n")
     return "\n".join(parts)
 
 
-def export(
+def export_svg(
     profile: Profile, selection: Selection, options: Mapping[str, bool], title: str | None = None
 ) -> Iterator[bytes]:
     """The flame graph of a selection as a file. options: OPTIONS. title: stands above it; else what was recorded."""
-    look = Look(interactive=not options.get("static"), up=bool(options.get("flames")))
-    tree = flame_tree(profile, selection, least=look.least_px / look.width)
-    yield write(tree, profile, title=title or profile.meta.command or "Flame graph", look=look).encode()
+    look = FlameSvgStyle(interactive=not options.get("static"), root_at_bottom=bool(options.get("flames")))
+    tree = flame_tree(profile, selection, min_share=look.min_px / look.width)
+    yield write_svg(tree, profile, title=title or profile.meta.command or "Flame graph", style=look).encode()
 
 
 def escape(text: str) -> str:
@@ -174,34 +175,34 @@ def escape(text: str) -> str:
     return text
 
 
-def cells(text: str) -> int:
+def count_columns(text: str) -> int:
     """How many columns of a monospaced font a text takes: two for what is wide, and for signs beyond the letters."""
     if text.isascii():
         return len(text)
     return sum(2 if unicodedata.east_asian_width(c) in ("W", "F") or ord(c) >= 0x1F000 else 1 for c in text)
 
 
-def label(name: str, width: float) -> str:
+def fit_label(name: str, width: float) -> str:
     """As much of a name as fits in `width` pixels beside the padding, with an ellipsis where it is cut; or nothing."""
-    room = int((width - 6) / CELL)
-    if room < FEWEST:
+    room = int((width - 6) / CHARACTER_WIDTH)
+    if room < MIN_LABEL_CHARACTERS:
         return ""
-    if cells(name) <= room:
+    if count_columns(name) <= room:
         return name
     cut = name[: room - 1]
-    while cut and cells(cut) > room - 1:
+    while cut and count_columns(cut) > room - 1:
         cut = cut[:-1]
-    return cut.rstrip() + "…" if len(cut) >= FEWEST - 1 else ""
+    return cut.rstrip() + "…" if len(cut) >= MIN_LABEL_CHARACTERS - 1 else ""
 
 
-def _chosen(tree: FlameTree, look: Look) -> Array:
+def _chosen(tree: FlameTree, look: FlameSvgStyle) -> Array:
     """The rows to draw: the path to the zoomed frame, and all below it that are wide enough."""
     if not len(tree.id) or not _span(tree):
         return np.zeros(0, np.int64)
     weight = tree.total_weight[tree.zoom :]
-    least = look.least_px / _scale(_span(tree), look)
+    least = look.min_px / _scale(_span(tree), look)
     # Widest first, outer before inner: a frame is never drawn without the one it stands on.
-    widest = np.argsort(-weight, kind="stable")[: look.most_frames]
+    widest = np.argsort(-weight, kind="stable")[: look.max_frames]
     kept: IndexArray = np.sort(widest[(weight[widest] >= least) & (weight[widest] > 0)]) + tree.zoom
     return np.concatenate((np.arange(tree.zoom), kept))
 
@@ -210,7 +211,7 @@ def _span(tree: FlameTree) -> int:
     return int(tree.total_weight[tree.zoom]) if len(tree.id) else 0
 
 
-def _scale(whole: int, look: Look) -> float:
+def _scale(whole: int, look: FlameSvgStyle) -> float:
     return (look.width - 2 * MARGIN) / whole if whole else 0.0
 
 
@@ -230,7 +231,7 @@ def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, st
 
 
 def _shown(text: str) -> str:
-    return _SPACES.sub(" ", _FOREIGN.sub("\ufffd", _cut(text, LONGEST_NAME)))
+    return _SPACES.sub(" ", _FOREIGN.sub("\ufffd", _cut(text, MAX_NAME_CHARACTERS)))
 
 
 def _cut(text: str, most: int) -> str:
@@ -241,14 +242,14 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
     unit, total, own = tree.unit, int(tree.total_weight[row]), int(tree.self_weight[row])
     lines = [name, origin] if origin else [name]
     if tree.base_total is None or tree.base_self is None:
-        lines.append(f"total {_share(total, tree.total)} ({quantity(total, unit).text})")
+        lines.append(f"total {_share(total, tree.total)} ({format_quantity(total, unit).text})")
         # What the frames above the zoomed one weigh themselves is not known here.
         if row >= tree.zoom:
-            lines.append(f"self {_share(own, tree.total)} ({quantity(own, unit).text})")
+            lines.append(f"self {_share(own, tree.total)} ({format_quantity(own, unit).text})")
     else:
-        if tree.few is not None and tree.few[row]:
+        if tree.too_few_samples is not None and tree.too_few_samples[row]:
             lines.append("too few samples in both to tell a difference")
-        base = int(tree.base_sum or 0)
+        base = int(tree.base_weight or 0)
         for word, here, there in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
             shares = [_share(float(there), base), _share(here, tree.total)]
             in_base, in_other = reversed(shares) if tree.reversed else shares
@@ -258,11 +259,11 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
 
 
 def _share(part: float, whole: float) -> str:
-    return percent(100 * part / whole if whole else None)
+    return format_percent(100 * part / whole if whole else None)
 
 
 def _told(tree: FlameTree, whole: int, left_out: int) -> str:
-    parts = [f"{tree.event}: {quantity(tree.total, tree.unit).text}"]
+    parts = [f"{tree.event}: {format_quantity(tree.total, tree.unit).text}"]
     if whole and whole != tree.total:
         parts.append(f"zoomed to {_share(whole, tree.total)}")
     if left_out:
@@ -270,15 +271,17 @@ def _told(tree: FlameTree, whole: int, left_out: int) -> str:
     return ", ".join(parts)
 
 
-class _Fills:
+class _FillClasses:
     """Which class of color each drawn row has: classes are made as they are met."""
 
-    def __init__(self, tree: FlameTree, profile: Profile, rows: Array, look: Look, matches: frozenset[int]) -> None:
+    def __init__(
+        self, tree: FlameTree, profile: Profile, rows: Array, look: FlameSvgStyle, matches: frozenset[int]
+    ) -> None:
         self._tree, self._rows, self._matches = tree, rows, matches
         self._functions = functions_of(profile)
         self.classes: dict[tuple[str, str], str] = {}
         self.legend: dict[str, str] = {}
-        self._mode = "difference" if tree.base_total is not None else look.colour
+        self._mode = "difference" if tree.base_total is not None else look.color_mode
         self._most = float(tree.self_weight[tree.zoom :].max()) if len(tree.id) else 0.0
         self._slots = self._module_slots() if self._mode == "module" else {}
 
@@ -288,36 +291,36 @@ class _Fills:
         function = int(self._tree.function[row])
         if function >= 0 and function in self._matches:
             return "m"
-        colours, told = self._colours(row, function)
+        colours, told = self._color_variants(row, function)
         name = self.classes.setdefault(colours, f"c{len(self.classes)}")
         if told:
             self.legend.setdefault(told, name)
         return name
 
-    def _colours(self, row: int, function: int) -> tuple[tuple[str, str], str]:
+    def _color_variants(self, row: int, function: int) -> tuple[tuple[str, str], str]:
         themes = (palette.LIGHT, palette.DARK)
         tree = self._tree
         if self._mode == "difference" and tree.base_total is not None:
-            if tree.few is not None and tree.few[row]:
-                return (themes[0].few, themes[1].few), ""
-            changed = palette.change(float(tree.total_weight[row]), float(tree.base_total[row]))
-            at = round((1 - changed if tree.reversed else 1 + changed) * palette.RAMP) / (2 * palette.RAMP)
-            light, dark = (palette.mixed(theme.diff, at) for theme in themes)
+            if tree.too_few_samples is not None and tree.too_few_samples[row]:
+                return (themes[0].too_few_samples, themes[1].too_few_samples), ""
+            changed = palette.relative_change(float(tree.total_weight[row]), float(tree.base_total[row]))
+            at = round((1 - changed if tree.reversed else 1 + changed) * palette.RAMP_STEPS) / (2 * palette.RAMP_STEPS)
+            light, dark = (palette.mix_colors(theme.diff, at) for theme in themes)
             return (light, dark), ""
         if self._mode == "hot":
             share = (float(tree.self_weight[row]) / self._most) ** 0.5 if self._most > 0 else 0.0
-            light, dark = (palette.mixed(theme.hot, round(share * 63) / 63) for theme in themes)
+            light, dark = (palette.mix_colors(theme.hot, round(share * 63) / 63) for theme in themes)
             return (light, dark), ""
         if function < 0:
-            light, dark = (palette.shade(theme.kinds[palette.GROUP], 0) for theme in themes)
+            light, dark = (palette.shade_color(theme.kinds[palette.GROUP_KIND], 0) for theme in themes)
             return (light, dark), ""
         if self._mode == "module":
             module = palette.module_name(self._functions.module_of(function))
             light, dark = (theme.modules[self._slots[module]] for theme in themes)
             return (light, dark), _cut(_shown(module), 40)
         kind = FrameKind(int(tree.kind[row])).name.lower()
-        step = palette.fnv1a(self._functions.name_of(function)) % palette.SHADES
-        light, dark = (palette.shade(theme.kinds[kind], step) for theme in themes)
+        step = palette.fnv1a(self._functions.name_of(function)) % palette.SHADE_COUNT
+        light, dark = (palette.shade_color(theme.kinds[kind], step) for theme in themes)
         return (light, dark), _KINDS[kind]
 
     def _module_slots(self) -> dict[str, int]:
@@ -327,15 +330,15 @@ class _Fills:
             if function >= 0:
                 module = palette.module_name(self._functions.module_of(function))
                 weight[module] = weight.get(module, 0) + float(self._tree.self_weight[row])
-        return palette.module_slots(sorted(weight, key=lambda module: (-weight[module], module)))
+        return palette.assign_module_colors(sorted(weight, key=lambda module: (-weight[module], module)))
 
 
-def _room(look: Look) -> int:
+def _room(look: FlameSvgStyle) -> int:
     """How many letters of a title fit beside the search field, if there is one."""
-    return int((look.width - 2 * MARGIN - (SEARCH + MARGIN if look.interactive else 0)) / TITLE_CELL)
+    return int((look.width - 2 * MARGIN - (SEARCH_WIDTH + MARGIN if look.interactive else 0)) / TITLE_CHARACTER_WIDTH)
 
 
-def _opening(look: Look, height: int, title: str, scales: bool) -> str:
+def _opening(look: FlameSvgStyle, height: int, title: str, scales: bool) -> str:
     # One with links stands in a frame of a page, which would shrink all of it to the frame's height.
     box = f' viewBox="0 0 {look.width} {height}"' if scales else ""
     return (
@@ -344,7 +347,7 @@ def _opening(look: Look, height: int, title: str, scales: bool) -> str:
     )
 
 
-def _style(fills: _Fills, look: Look, tree: FlameTree) -> str:
+def _style(fills: _FillClasses, look: FlameSvgStyle, tree: FlameTree) -> str:
     is_difference = tree.base_total is not None
     common = (
         "text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
@@ -361,7 +364,7 @@ def _style(fills: _Fills, look: Look, tree: FlameTree) -> str:
 
     def theme(colours: palette.Theme, which: int) -> str:
         text = colours.diff_text if is_difference else colours.text
-        ground = colours.ground
+        ground = colours.background
         words = colours.diff_text if is_difference and which == 0 else colours.text
         rules = [
             f"svg{{color-scheme:{('light', 'dark')[which]};color:{words};background:{ground};"
@@ -377,11 +380,11 @@ def _style(fills: _Fills, look: Look, tree: FlameTree) -> str:
     return common + (dark if look.theme == "dark" else light)
 
 
-def _drawn(frame: _Frame) -> str:
-    text = label(frame.name, frame.width)
+def _drawn(frame: _DrawnFrame) -> str:
+    text = fit_label(frame.name, frame.width)
     # The length is the one reckoned with, whatever font there is: no label can reach past its frame.
     words = (
-        f'<text x="{_px(frame.x + 3)}" y="{frame.y + 12}" textLength="{_px(cells(text) * CELL)}" '
+        f'<text x="{_px(frame.x + 3)}" y="{frame.y + 12}" textLength="{_px(count_columns(text) * CHARACTER_WIDTH)}" '
         f'lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'
         if text
         else ""
@@ -389,7 +392,7 @@ def _drawn(frame: _Frame) -> str:
     body = (
         f"<title>{escape(frame.tip)}</title>"
         f'<rect class="{frame.fill}" x="{_px(frame.x)}" y="{frame.y}" width="{_px(max(0.1, frame.width - 0.5))}" '
-        f'height="{ROW - 1}"/>{words}'
+        f'height="{ROW_HEIGHT - 1}"/>{words}'
     )
     css = "f up" if frame.above else "f"
     group = f'<g class="{css}"{frame.data}>{body}</g>'
@@ -400,23 +403,24 @@ def _px(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _legend(fills: _Fills, height: int) -> str:
+def _legend(fills: _FillClasses, height: int) -> str:
     parts = ['<g class="legend">']
     x = float(MARGIN)
     for told, name in fills.legend.items():
         parts.append(f'<rect class="{name}" x="{_px(x)}" y="{height - 19}" width="10" height="10"/>')
         parts.append(f'<text x="{_px(x + 14)}" y="{height - 10}">{escape(told)}</text>')
-        x += 14 + cells(told) * CELL + 16
+        x += 14 + count_columns(told) * CHARACTER_WIDTH + 16
     return "".join(parts) + "</g>"
 
 
-def _controls(look: Look) -> str:
+def _controls(look: FlameSvgStyle) -> str:
     """Search field and buttons; the script puts them in place and takes them into use."""
     right = look.width - MARGIN
     return (
         f'<text id="reset" class="button hidden" x="{MARGIN}" y="53" role="button" tabindex="0">Reset zoom</text>'
         f'<text id="matched" class="told" x="{right}" y="53" text-anchor="end"></text>'
-        f'<foreignObject id="search" class="hidden" x="{right - SEARCH}" y="8" width="{SEARCH}" height="26">'
+        f'<foreignObject id="search" class="hidden" x="{right - SEARCH_WIDTH}" y="8" '
+        f'width="{SEARCH_WIDTH}" height="26">'
         '<input xmlns="http://www.w3.org/1999/xhtml" type="search" placeholder="Search (regular expression)" '
         'aria-label="Search: regular expression" spellcheck="false"/></foreignObject>'
     )

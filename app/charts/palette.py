@@ -8,30 +8,31 @@ holds them equal.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-SHADES = 12
-MODULES = 16
-RAMP = 64
-GROUP = "group"
+SHADE_COUNT = 12
+MODULE_COLOR_COUNT = 16
+RAMP_STEPS = 64
+GROUP_KIND = "group"
 
 
 @dataclass(frozen=True)
 class Theme:
     """The colors of one theme, as #rrggbb.
 
-    kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more; few:
-    too few samples to tell. text: on frames; diff_text: on those of a difference. ground: what frames stand on.
+    kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more;
+    too_few_samples: too few samples to tell. text: on frames; diff_text: on those of a difference. background: what
+    frames stand on.
     """
 
     kinds: dict[str, tuple[str, str]]
     modules: tuple[str, ...]
     hot: tuple[str, ...]
     diff: tuple[str, str, str]
-    few: str
+    too_few_samples: str
     match: str
     text: str
     match_text: str
     diff_text: str
-    ground: str
+    background: str
 
 
 LIGHT = Theme(
@@ -70,12 +71,12 @@ LIGHT = Theme(
     ),
     hot=("#faf3e5", "#f9d7af", "#feb580", "#ff8d5f", "#ff5e54"),
     diff=("#559fef", "#f3f3ee", "#fc5855"),
-    few="#c9ced6",
+    too_few_samples="#c9ced6",
     match="#f050f0",
     text="#16181d",
     match_text="#16181d",
     diff_text="#16181d",
-    ground="#ffffff",
+    background="#ffffff",
 )
 DARK = Theme(
     kinds={
@@ -113,12 +114,12 @@ DARK = Theme(
     ),
     hot=("#3c342a", "#5a3b1c", "#7b3c0a", "#9f3606", "#c22823"),
     diff=("#559fef", "#e5e5e0", "#fc5855"),
-    few="#8b919b",
+    too_few_samples="#8b919b",
     match="#b800b8",
     text="#f7f7f8",
     match_text="#f7f7f8",
     diff_text="#16181d",
-    ground="#1b1e24",
+    background="#1b1e24",
 )
 
 
@@ -135,27 +136,27 @@ def module_name(module: str) -> str:
     return module.rstrip("/").split("/")[-1] or "[unknown]"
 
 
-def module_slots(modules: Iterable[str]) -> dict[str, int]:
+def assign_module_colors(modules: Iterable[str]) -> dict[str, int]:
     """Which of the module colors each module has, given the heaviest first: its hash's, or the next that is free."""
     slots: dict[str, int] = {}
     taken: set[int] = set()
     for name in map(module_name, modules):
         if name in slots:
             continue
-        slot = fnv1a(name) % MODULES
-        while slot in taken and len(taken) < MODULES:
-            slot = (slot + 1) % MODULES
+        slot = fnv1a(name) % MODULE_COLOR_COUNT
+        while slot in taken and len(taken) < MODULE_COLOR_COUNT:
+            slot = (slot + 1) % MODULE_COLOR_COUNT
         taken.add(slot)
         slots[name] = slot
     return slots
 
 
-def shade(ends: tuple[str, str], step: int) -> str:
+def shade_color(ends: tuple[str, str], step: int) -> str:
     """Shade `step` of a kind."""
-    return mixed(ends, step / (SHADES - 1))
+    return mix_colors(ends, step / (SHADE_COUNT - 1))
 
 
-def mixed(stops: tuple[str, ...], at: float) -> str:
+def mix_colors(stops: tuple[str, ...], at: float) -> str:
     """The color at `at` (0–1) of a ramp through `stops`."""
     place = min(1.0, max(0.0, at)) * (len(stops) - 1)
     low = min(len(stops) - 2, int(place))
@@ -166,11 +167,11 @@ def mixed(stops: tuple[str, ...], at: float) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in channels)
 
 
-def change(now: float, before: float) -> float:
+def relative_change(now: float, before: float) -> float:
     """How much more `now` is than `before`, from -1 (vanished) over 0 (the same) to 1 (new)."""
     larger = max(now, before)
     return (now - before) / larger if larger > 0 else 0.0
 
 
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+def _rgb(color: str) -> tuple[int, int, int]:
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)

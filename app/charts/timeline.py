@@ -2,7 +2,7 @@
 
 A band is a part of a track: some rows of slices (`t12.0-15`), the lane of samples (`t12.l`), instants (`t12.i`), steps
 (`s0`), a counter (`c3`), how busy a device was (`u0`; `e0`: its multiprocessors). A row never has more boxes than the
-window has pixels; where all together were more than `MOST_BOXES`, or more than `WIRE_BYTES` compressed, cells twice as
+window has pixels; where all together were more than `MAX_BOXES`, or more than `WIRE_BYTES` compressed, cells twice as
 long are taken until they are not.
 """
 
@@ -16,38 +16,42 @@ import numpy as np
 import orjson
 
 from ..analysis.core.functions import functions_of
-from ..analysis.core.picking import calls_kept, samples_of
-from ..analysis.core.remember import remembered
+from ..analysis.core.memo import memoize
+from ..analysis.core.sample_selection import filter_calls, samples_of
 from ..analysis.ml.devices import devices_of
-from ..analysis.timeline.levels import Items, Level, Stretch, alone, joined
-from ..analysis.timeline.series import Values, share, values
-from ..analysis.timeline.sources import KINDS, NOTHING, Timeline, code_names
-from ..analysis.timeline.tracks import Track, lane_event
+from ..analysis.timeline.mipmap import LevelRange, MipmapItems, MipmapLevel, concat_items, single_items
+from ..analysis.timeline.model import KINDS, NO_CODE, Timeline, code_names
+from ..analysis.timeline.series import SeriesValues, load_busy_share, load_series_values
+from ..analysis.timeline.tracks import TimelineTrack, lane_event
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import column
-from ..domain.units import duration, percent
-from .flamegraph import shortened
-from .palette import SHADES, fnv1a
+from ..domain.tables import get_column
+from ..domain.units import format_duration, format_percent
+from .flamegraph import shorten
+from .palette import SHADE_COUNT, fnv1a
 
 WIRE_BYTES = 96_000
-MOST_BOXES = 12_000
-EXACT_BOXES = 3_000
+MAX_BOXES = 12_000
+MAX_EXACT_BOXES = 3_000
 """As long as there are no more, times are sent to the nanosecond; else to a sixteenth of a cell."""
-MOST_ROWS = 500
-NAME_CHARACTERS = 120
-WIDTHS = (16, 16_000)
-COARSEST = 60
+MAX_ROWS = 500
+MAX_NAME_CHARACTERS = 120
+WIDTH_RANGE = (16, 16_000)
+MAX_CELL = 60
 SHARES = {"u": "utilization", "e": "efficiency"}
-PACKED_LEVEL = 1
+GZIP_LEVEL = 1
 """Of numbers as these, packing harder takes four times as long and saves a tenth."""
-LABELLED_PX = 12
-FEW_NAMES = 100
-LITTLE_PERCENT = 1
-NONE = Stretch(
-    Level(
-        0, np.zeros(0, np.int32), np.zeros(1, np.int64), np.zeros(0, np.int64), alone(*[np.zeros(0, np.int64)] * 5).at
+MIN_LABEL_PX = 12
+MIN_NAMES = 100
+MIN_CLIPPED_PERCENT = 1
+EMPTY_RANGE = LevelRange(
+    MipmapLevel(
+        0,
+        np.zeros(0, np.int32),
+        np.zeros(1, np.int64),
+        np.zeros(0, np.int64),
+        single_items(*[np.zeros(0, np.int64)] * 5).take,
     ),
     slice(0, 0),
 )
@@ -55,12 +59,12 @@ _BAND = re.compile(r"([tscue])(-1|\d{1,9})(?:\.(l|i|(\d{1,6})-(\d{1,6})))?", re.
 
 
 @dataclass(frozen=True)
-class Band:
-    """A part of a track. what: rows, lane, instants, steps or counter. number: of the thread, the place of the rank, or
+class TrackBand:
+    """A part of a track. kind: rows, lane, instants, steps or counter. number: of the thread, the place of the rank, or
     of the series. first, last: the rows of slices, the last included."""
 
     text: str
-    what: str
+    kind: str
     number: int
     first: int = 0
     last: int = 0
@@ -70,7 +74,7 @@ class Band:
         return range(self.first, self.last + 1)
 
 
-def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> list[Band]:
+def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> list[TrackBand]:
     """The bands of a request. Raises InvalidRequest for what is none, or too many rows."""
     bands = []
     for text in texts:
@@ -81,54 +85,54 @@ def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> l
                 f"bands: {text[:40]!r} is no part of a track of this result; ask for its tracks.", "bands"
             )
         bands.append(band)
-    if sum(len(band.rows) for band in bands) > MOST_ROWS:
-        raise InvalidRequest(f"bands are more than {MOST_ROWS} rows together; ask for fewer at a time.", "bands")
+    if sum(len(band.rows) for band in bands) > MAX_ROWS:
+        raise InvalidRequest(f"bands are more than {MAX_ROWS} rows together; ask for fewer at a time.", "bands")
     return bands
 
 
-def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline) -> Band | None:
+def _band(text: str, found: re.Match[str], profile: Profile, timeline: Timeline) -> TrackBand | None:
     letter, number, part = found[1], int(found[2]), found[3]
     if letter in SHARES:
         known = part is None and 0 <= number < len(devices_of(profile))
-        return Band(text, SHARES[letter], number) if known else None
+        return TrackBand(text, SHARES[letter], number) if known else None
     if letter == "c":
-        return Band(text, "counter", number) if part is None and 0 <= number < profile.series.num_rows else None
+        return TrackBand(text, "counter", number) if part is None and 0 <= number < profile.series.num_rows else None
     if letter == "s":
-        return Band(text, "steps", number) if part is None and 0 <= number < len(timeline.ranks) else None
+        return TrackBand(text, "steps", number) if part is None and 0 <= number < len(timeline.ranks) else None
     if part == "i":
-        return Band(text, "instants", number) if number < timeline.threads else None
+        return TrackBand(text, "instants", number) if number < timeline.threads else None
     if part is None or not 0 <= number < timeline.threads:
         return None
     if part == "l":
-        return Band(text, "lane", number)
+        return TrackBand(text, "lane", number)
     first, last = int(found[4]), min(int(found[5]), int(timeline.depths[number]) - 1)
-    return Band(text, "rows", number, first, last) if first <= last else None
+    return TrackBand(text, "rows", number, first, last) if first <= last else None
 
 
-def clipped_text(track: Track) -> str:
-    """What of a track's weight is not drawn, as "3.2 % (45 ms)"; "" for up to `LITTLE_PERCENT`."""
+def format_clipped(track: TimelineTrack) -> str:
+    """What of a track's weight is not drawn, as "3.2 % (45 ms)"; "" for up to `MIN_CLIPPED_PERCENT`."""
     share = 100 * track.clipped / track.weight if track.weight > 0 else 0.0
-    return f"{percent(share)} ({duration(track.clipped)})" if share > LITTLE_PERCENT else ""
+    return f"{format_percent(share)} ({format_duration(track.clipped)})" if share > MIN_CLIPPED_PERCENT else ""
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class TimelineResponse:
     """An answer as plain data, as JSON, and that packed with gzip."""
 
     data: dict[str, Any]
-    text: bytes
-    packed: bytes
+    json: bytes
+    gzip: bytes
 
 
-def viewport(
+def build_viewport(
     profile: Profile,
     timeline: Timeline,
     selection: Selection,
-    bands: Sequence[Band],
+    bands: Sequence[TrackBand],
     start_ns: int,
     end_ns: int,
     width_px: int,
-) -> Answer:
+) -> TimelineResponse:
     """What can be seen of the bands in [start_ns, end_ns) at so many pixels.
 
     `names`: columns; a `function` below 0 is none; the name is "" where only narrow boxes have it. `bands`: by their
@@ -137,21 +141,21 @@ def viewport(
     (0–255, of its time in which there are any); under focus, ignore or hide `out` (1: not selected; of several, the
     first). Of counters: `gap`, `low`, `high`, `last`.
     """
-    width_px = min(max(width_px, WIDTHS[0]), WIDTHS[1])
+    width_px = min(max(width_px, WIDTH_RANGE[0]), WIDTH_RANGE[1])
     view = _View(profile, timeline, selection, bands, start_ns, end_ns, width_px)
     cell = max(0, ((end_ns - start_ns) // width_px).bit_length() - 1)
     while True:
         found = view.boxes(cell)
         total = sum(len(stretch) for _, rows in found for stretch in rows)
-        if total <= MOST_BOXES or cell >= COARSEST:
-            data = view.data(found, cell, 1 if total <= EXACT_BOXES else 1 << max(0, cell - 4))
+        if total <= MAX_BOXES or cell >= MAX_CELL:
+            data = view.data(found, cell, 1 if total <= MAX_EXACT_BOXES else 1 << max(0, cell - 4))
             text = orjson.dumps(data)
-            packed = gzip.compress(text, PACKED_LEVEL, mtime=0)
-            if len(packed) <= WIRE_BYTES or cell >= COARSEST:
-                return Answer(data, text, packed)
+            packed = gzip.compress(text, GZIP_LEVEL, mtime=0)
+            if len(packed) <= WIRE_BYTES or cell >= MAX_CELL:
+                return TimelineResponse(data, text, packed)
             cell += (len(packed) // WIRE_BYTES).bit_length()
         else:
-            cell += (total // MOST_BOXES).bit_length()
+            cell += (total // MAX_BOXES).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,41 +163,43 @@ class _View:
     profile: Profile
     timeline: Timeline
     selection: Selection
-    bands: Sequence[Band]
+    bands: Sequence[TrackBand]
     start: int
     end: int
     width: int
 
-    def boxes(self, cell: int) -> list[tuple[Band, list[Stretch]]]:
+    def boxes(self, cell: int) -> list[tuple[TrackBand, list[LevelRange]]]:
         window = (self.start, self.end, cell, self.width)
         timeline = self.timeline
-        event = lane_event(self.profile, self.selection) if any(b.what == "lane" for b in self.bands) else None
-        found: list[tuple[Band, list[Stretch | None]]] = []
+        event = lane_event(self.profile, self.selection) if any(b.kind == "lane" for b in self.bands) else None
+        found: list[tuple[TrackBand, list[LevelRange | None]]] = []
         for band in self.bands:
             at = band.number
-            if band.what == "rows":
-                found.append((band, [timeline.slices_at(at, row, *window) for row in band.rows]))
-            elif band.what == "lane" and event is not None:
-                found.append((band, [timeline.samples_at(int(event[at]), at, *window)]))
-            elif band.what == "instants":
-                found.append((band, [timeline.instants_at(at, *window)]))
-            elif band.what == "steps":
-                found.append((band, [timeline.steps_at(at, *window)]))
-        return [(band, [stretch or NONE for stretch in rows]) for band, rows in found]
+            if band.kind == "rows":
+                found.append((band, [timeline.find_slices(at, row, *window) for row in band.rows]))
+            elif band.kind == "lane" and event is not None:
+                found.append((band, [timeline.find_samples(int(event[at]), at, *window)]))
+            elif band.kind == "instants":
+                found.append((band, [timeline.find_instants(at, *window)]))
+            elif band.kind == "steps":
+                found.append((band, [timeline.find_steps(at, *window)]))
+        return [(band, [stretch or EMPTY_RANGE for stretch in rows]) for band, rows in found]
 
-    def data(self, boxes: list[tuple[Band, list[Stretch]]], cell: int, unit: int) -> dict[str, Any]:
-        names = _Names(self.profile, max(1, LABELLED_PX << cell))
+    def data(self, boxes: list[tuple[TrackBand, list[LevelRange]]], cell: int, unit: int) -> dict[str, Any]:
+        names = _NameTable(self.profile, max(1, MIN_LABEL_PX << cell))
         data = {}
         for band, rows in boxes:
             counts = [len(stretch) for stretch in rows]
-            data[band.text] = self._columns(band, counts, joined([stretch.read() for stretch in rows]), names, unit)
+            data[band.text] = self._columns(
+                band, counts, concat_items([stretch.read() for stretch in rows]), names, unit
+            )
         for band in self.bands:
-            if band.what == "counter":
-                found = values(self.profile, band.number, self.start, self.end, cell, self.width)
+            if band.kind == "counter":
+                found = load_series_values(self.profile, band.number, self.start, self.end, cell, self.width)
                 data[band.text] = self._values(found, unit)
-            elif band.what in SHARES.values():
-                of_efficiency = band.what == SHARES["e"]
-                found = share(self.profile, band.number, of_efficiency, self.start, self.end, cell)
+            elif band.kind in SHARES.values():
+                of_efficiency = band.kind == SHARES["e"]
+                found = load_busy_share(self.profile, band.number, of_efficiency, self.start, self.end, cell)
                 data[band.text] = self._values(found, unit)
         return {
             "start_ns": self.start,
@@ -205,7 +211,9 @@ class _View:
             "bands": data,
         }
 
-    def _columns(self, band: Band, counts: list[int], items: Items, names: "_Names", unit: int) -> dict[str, Any]:
+    def _columns(
+        self, band: TrackBand, counts: list[int], items: MipmapItems, names: "_NameTable", unit: int
+    ) -> dict[str, Any]:
         low, high = ((at - self.start + unit // 2) // unit for at in (items.start, items.end))
         before = np.zeros(len(low), np.int64)
         before[1:] = high[:-1]
@@ -215,18 +223,18 @@ class _View:
             "rows": counts,
             "gap": (low - before).tolist(),
             "length": (high - low).tolist(),
-            "name": names.places(items, band.what == "steps"),
+            "name": names.places(items, band.kind == "steps"),
             "count": items.count.tolist(),
             "fill": items.fill.tolist(),
         }
-        kept = calls_kept(self.profile, self.selection) if band.what in ("lane", "rows") else None
+        kept = filter_calls(self.profile, self.selection) if band.kind in ("lane", "rows") else None
         if kept is not None:
-            table = self.profile.samples if band.what == "lane" else self.profile.slices
-            out = ~kept[samples_of(self.profile).call[column(table, "stack")[items.thing]]]
+            table = self.profile.samples if band.kind == "lane" else self.profile.slices
+            out = ~kept[samples_of(self.profile).call[get_column(table, "stack")[items.thing]]]
             found["out"] = out.astype(np.int8).tolist()
         return found
 
-    def _values(self, found: Values, unit: int) -> dict[str, Any]:
+    def _values(self, found: SeriesValues, unit: int) -> dict[str, Any]:
         at = (found.at - self.start + unit // 2) // unit
         columns = {"low": found.low, "high": found.high, "last": found.last}
         return {"gap": np.diff(at, prepend=0).tolist()} | {
@@ -238,7 +246,7 @@ def _number(value: float) -> float | int:
     return int(value) if value.is_integer() else value
 
 
-class _Names:
+class _NameTable:
     """The names of an answer, of functions and of steps. least: the shortest box (ns) that is written on."""
 
     def __init__(self, profile: Profile, least: int) -> None:
@@ -247,9 +255,9 @@ class _Names:
         self.codes: dict[int, int] = {}
         self.needed: set[int] = set()
         self.functions = functions_of(profile)
-        self.shades: dict[int, int] = remembered(profile, "timeline shades", dict, pin=True)
+        self.shades: dict[int, int] = memoize(profile, "timeline shades", dict, pin=True)
 
-    def places(self, items: Items, steps: bool) -> list[int]:
+    def places(self, items: MipmapItems, steps: bool) -> list[int]:
         """Where the names of these will stand."""
         distinct, which = np.unique(items.code, return_inverse=True)
         # Steps have numbers of their own, below those of functions.
@@ -265,13 +273,13 @@ class _Names:
         function, kind = code_names(codes)
         real = codes >= 0
         unknown, step = KINDS.index("unknown"), KINDS.index("annotation")
-        few = len(codes) <= FEW_NAMES
+        few = len(codes) <= MIN_NAMES
         return {
             "function": np.where(real, function, -1).tolist(),
-            "kind": np.where(real, kind, np.where(codes == NOTHING, unknown, step)).tolist(),
+            "kind": np.where(real, kind, np.where(codes == NO_CODE, unknown, step)).tolist(),
             "shade": [self._shade(code, f) for code, f in zip(codes.tolist(), function.tolist(), strict=True)],
             "name": [
-                shortened(self._name(code, f), NAME_CHARACTERS) if few or place in self.needed else ""
+                shorten(self._name(code, f), MAX_NAME_CHARACTERS) if few or place in self.needed else ""
                 for place, (code, f) in enumerate(zip(codes.tolist(), function.tolist(), strict=True))
             ],
         }
@@ -279,10 +287,10 @@ class _Names:
     def _shade(self, code: int, function: int) -> int:
         known = self.shades.get(function) if code >= 0 else 0
         if known is None:
-            known = self.shades[function] = fnv1a(self._name(code, function)) % SHADES
+            known = self.shades[function] = fnv1a(self._name(code, function)) % SHADE_COUNT
         return known
 
     def _name(self, code: int, function: int) -> str:
         if code >= 0:
             return self.functions.name_of(function)
-        return "no stack" if code == NOTHING else str(self.profile.steps.column("name")[-2 - code].as_py())
+        return "no stack" if code == NO_CODE else str(self.profile.steps.column("name")[-2 - code].as_py())

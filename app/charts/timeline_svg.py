@@ -5,65 +5,65 @@ Names are hostile: they only ever become text between tags, as `charts.flamegrap
 
 from collections.abc import Sequence
 
-from ..analysis.timeline.sources import KINDS, Timeline
-from ..analysis.timeline.tracks import Track
+from ..analysis.timeline.model import KINDS, Timeline
+from ..analysis.timeline.tracks import TimelineTrack
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.units import axis_texts
+from ..domain.units import format_axis_labels
 from . import palette
-from .flamegraph_svg import escape, label
-from .timeline import clipped_text, parse_bands, viewport
+from .flamegraph_svg import escape, fit_label
+from .timeline import build_viewport, format_clipped, parse_bands
 
-HEAD, ROW, GAP, LEFT, LINE = 26, 16, 6, 170, 32
-ROWS = 12
+HEADER_HEIGHT, ROW_HEIGHT, GAP, LABEL_WIDTH, LINE_HEIGHT = 26, 16, 6, 170, 32
+MAX_ROWS = 12
 """Rows of slices of one track; those deeper are left out."""
-MOST_BOXES = 4_000
-LEAST_PX = 0.5
+MAX_BOXES = 4_000
+MIN_BOX_PX = 0.5
 
 
-def draw(
+def draw_timeline(
     profile: Profile,
     timeline: Timeline,
     selection: Selection,
-    shown: Sequence[Track],
+    tracks: Sequence[TimelineTrack],
     start_ns: int,
     end_ns: int,
     width: int,
     theme: str = "system",
 ) -> str:
     """The tracks from start to end. theme: system, light or dark."""
-    room = width - LEFT
-    bands: list[tuple[Track, str, int]] = []
-    for track in shown:
+    room = width - LABEL_WIDTH
+    bands: list[tuple[TimelineTrack, str, int]] = []
+    for track in tracks:
         if track.kind == "steps" or track.kind == "counter":
             bands.append((track, track.id, 1))
         elif track.rows:
-            bands.append((track, f"{track.id}.0-{min(track.rows, ROWS) - 1}", min(track.rows, ROWS)))
+            bands.append((track, f"{track.id}.0-{min(track.rows, MAX_ROWS) - 1}", min(track.rows, MAX_ROWS)))
         elif track.lane:
             bands.append((track, f"{track.id}.l", 1))
         elif track.instants:
             bands.append((track, f"{track.id}.i", 1))
     parsed = parse_bands([text for _, text, _ in bands], profile, timeline)
-    data = viewport(profile, timeline, selection, parsed, start_ns, end_ns, room // 2).data
+    data = build_viewport(profile, timeline, selection, parsed, start_ns, end_ns, room // 2).data
     scale = room / (end_ns - start_ns)
     parts: list[str] = []
-    y = HEAD
+    y = HEADER_HEIGHT
     for track, text, rows in bands:
         band = data["bands"][text]
-        hidden = clipped_text(track)
+        hidden = format_clipped(track)
         about = f"<title>Not drawn, since it overlaps: {escape(hidden)}</title>" if hidden else ""
-        words = label(f"{track.name} *" if hidden else track.name, LEFT - 12)
+        words = fit_label(f"{track.name} *" if hidden else track.name, LABEL_WIDTH - 12)
         parts.append(f'<text class="name" x="4" y="{y + 12}">{about}{escape(words)}</text>')
         if track.kind == "counter":
             parts.append(_line(track, band, data["unit_ns"] * scale, y))
-            y += LINE + GAP
+            y += LINE_HEIGHT + GAP
             continue
         parts += _boxes(band, data["names"], data["unit_ns"] * scale, y, room)
-        y += rows * ROW + GAP
-    partly = any(clipped_text(track) for track, _, _ in bands)
-    begin, end = axis_texts((start_ns, end_ns), "ns")
+        y += rows * ROW_HEIGHT + GAP
+    partly = any(format_clipped(track) for track, _, _ in bands)
+    begin, end = format_axis_labels((start_ns, end_ns), "ns")
     head = [
-        f'<text x="{LEFT}" y="16">{escape(begin)}</text>',
+        f'<text x="{LABEL_WIDTH}" y="16">{escape(begin)}</text>',
         f'<text x="{width - 4}" y="16" text-anchor="end">{escape(end)}</text>',
         '<text x="4" y="16">* partly drawn</text>' if partly else "",
     ]
@@ -83,22 +83,26 @@ def _boxes(band: dict[str, list[int]], names: dict[str, list[object]], scale: fl
             begin = end + band["gap"][n]
             end = begin + band["length"][n]
             left, right = max(begin * scale, 0.0), min(end * scale, float(room))
-            if len(parts) > MOST_BOXES:
+            if len(parts) > MAX_BOXES:
                 break
             place = band["name"][n]
             name, kind, shade = str(names["name"][place]), names["kind"][place], names["shade"][place]
-            text = label(name, right - left)
-            words = f'<text x="{LEFT + left + 3:.1f}" y="{y + row * ROW + 11}">{escape(text)}</text>' if text else ""
+            text = fit_label(name, right - left)
+            words = (
+                f'<text x="{LABEL_WIDTH + left + 3:.1f}" y="{y + row * ROW_HEIGHT + 11}">{escape(text)}</text>'
+                if text
+                else ""
+            )
             tip = f"<title>{escape(name)}</title>" if name else ""
             parts.append(
-                f'<g>{tip}<rect class="k{kind}-{shade}" x="{LEFT + left:.1f}" y="{y + row * ROW}" '
-                f'width="{max(LEAST_PX, right - left - 0.3):.1f}" height="{ROW - 1}"/>{words}</g>'
+                f'<g>{tip}<rect class="k{kind}-{shade}" x="{LABEL_WIDTH + left:.1f}" y="{y + row * ROW_HEIGHT}" '
+                f'width="{max(MIN_BOX_PX, right - left - 0.3):.1f}" height="{ROW_HEIGHT - 1}"/>{words}</g>'
             )
         at += count
     return parts
 
 
-def _line(track: Track, band: dict[str, list[float | None]], scale: float, y: int) -> str:
+def _line(track: TimelineTrack, band: dict[str, list[float | None]], scale: float, y: int) -> str:
     low, high = min(track.low or 0.0, 0.0), track.high or 0.0
     span = (high - low) or 1.0
     points: list[str] = []
@@ -107,10 +111,10 @@ def _line(track: Track, band: dict[str, list[float | None]], scale: float, y: in
         x += (gap or 0) * scale
         if value is None:
             continue
-        height = y + LINE - (value - low) / span * LINE
+        height = y + LINE_HEIGHT - (value - low) / span * LINE_HEIGHT
         if last is not None:
-            points.append(f"{LEFT + max(x, 0.0):.1f},{last:.1f}")
-        points.append(f"{LEFT + max(x, 0.0):.1f},{height:.1f}")
+            points.append(f"{LABEL_WIDTH + max(x, 0.0):.1f},{last:.1f}")
+        points.append(f"{LABEL_WIDTH + max(x, 0.0):.1f},{height:.1f}")
         last = height
     return f'<polyline class="line" points="{" ".join(points)}"/>'
 
@@ -118,11 +122,11 @@ def _line(track: Track, band: dict[str, list[float | None]], scale: float, y: in
 def _style(theme: str) -> str:
     def colours(of: palette.Theme) -> str:
         kinds = "".join(
-            f".k{n}-{step}{{fill:{palette.shade(of.kinds.get(kind, of.kinds['unknown']), step)}}}"
+            f".k{n}-{step}{{fill:{palette.shade_color(of.kinds.get(kind, of.kinds['unknown']), step)}}}"
             for n, kind in enumerate(KINDS)
-            for step in range(palette.SHADES)
+            for step in range(palette.SHADE_COUNT)
         )
-        return f".ground{{fill:{of.ground}}}text{{fill:{of.text}}}.line{{fill:none;stroke:{of.text}}}{kinds}"
+        return f".ground{{fill:{of.background}}}text{{fill:{of.text}}}.line{{fill:none;stroke:{of.text}}}{kinds}"
 
     common = "text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
     if theme == "system":

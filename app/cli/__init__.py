@@ -14,27 +14,27 @@ import click
 from .. import __version__
 from ..domain.errors import PerfloomError
 
-FAMILIES = {
-    "serving": ("serve", "worker", "web", "demo"),
-    "recording": ("record",),
+COMMAND_MODULES = {
+    "serve": ("serve", "worker", "web", "demo"),
+    "record": ("record",),
     "targets": ("target",),
     "files": ("import", "list", "delete", "report", "convert"),
-    "comparing": ("diff",),
+    "diff": ("diff",),
 }
-INTERRUPTED = 130
-BROKEN_PIPE = 141
-OUR_FAULT = 70
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+EXIT_INTERNAL_ERROR = 70
 """EX_SOFTWARE of sysexits.h: 1 would say that a gate failed."""
 
 
-class Families(click.Group):
+class CommandGroup(click.Group):
     """A group whose commands are found in the families."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for family in FAMILIES for name in FAMILIES[family]]
+        return [name for family in COMMAND_MODULES for name in COMMAND_MODULES[family]]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for family, names in FAMILIES.items():
+        for family, names in COMMAND_MODULES.items():
             if cmd_name in names:
                 module = importlib.import_module(f".{family}", __package__)
                 found: dict[str | None, click.Command] = {command.name: command for command in module.commands}
@@ -42,7 +42,7 @@ class Families(click.Group):
         return None
 
 
-@click.command(cls=Families, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="perfloom")
 def cli() -> None:
     """Record a program with perf, keep the result, and see where its time went."""
@@ -51,7 +51,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and end the process with its status: 0 done, 1 a gate failed, 2 usage, 3 input that cannot be
     read, 4 no result."""
-    if arguments is None and set(sys.argv[1:2]) & set(FAMILIES["serving"]):
+    if arguments is None and set(sys.argv[1:2]) & set(COMMAND_MODULES["serve"]):
         _hide_secrets()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
@@ -60,16 +60,16 @@ def _hide_secrets() -> None:
     """For what stays: let nobody look into this process, and have no secret in its environment as /proc shows it, which
     is that of its start. So it is started anew, in the same process, with the secrets in a descriptor."""
     from ..config import SECRETS
-    from ..handed_secrets import HANDLE, hand_over
+    from ..secret_settings import DESCRIPTOR_VARIABLE, secrets_descriptor
     from ..workers.local import processes
 
-    processes.hide()
+    processes.disable_dumping()
     given = {name: value for name in SECRETS if (value := os.environ.get(name))}
     if given:
-        handle = hand_over(given)
+        handle = secrets_descriptor(given)
         os.set_inheritable(handle, True)
         kept = {name: value for name, value in os.environ.items() if name not in given}
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept | {HANDLE: str(handle)})
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept | {DESCRIPTOR_VARIABLE: str(handle)})
 
 
 def run(arguments: list[str]) -> int:
@@ -91,12 +91,12 @@ def run(arguments: list[str]) -> int:
         click.echo(f"perfloom: {error.message}", err=True)
         return error.exit_status
     except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has enough. Nothing must be written to it when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return EXIT_BROKEN_PIPE
     except Exception:
         traceback.print_exc()
         click.echo("perfloom: This is a fault in Perfloom itself. Please report it with the lines above.", err=True)
-        return OUR_FAULT
+        return EXIT_INTERNAL_ERROR

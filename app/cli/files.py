@@ -12,9 +12,9 @@ import click
 
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
-from ..domain.units import TIME_UNITS, utc_iso
-from .options import data_option, format_option, opened, output_option, rows_format_option, settings_of
-from .output import STANDARD, note_sampled, note_shares, put_rows, refuse_terminal, write_rows, writing
+from ..domain.units import TIME_UNITS, format_utc_iso
+from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
+from .output import STDIO, open_output, refuse_terminal, warn_sampled_only, warn_shares_only, write_rows, write_table
 
 if TYPE_CHECKING:
     from ..config import Settings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..exporters import Exporter
 
 F = TypeVar("F", bound=Callable[..., Any])
-SWITCHES = {
+EXPORT_SWITCHES = {
     "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
     "html": (),
     "perfetto": (),
@@ -48,7 +48,7 @@ LIST_COLUMNS = (
     ),
     *("complete", "tags"),
 )
-LIST_SHORT = ("id", "recorded", "created", "name", "format", "duration_ms", "samples", "bytes")
+DEFAULT_LIST_COLUMNS = ("id", "recorded", "created", "name", "format", "duration_ms", "samples", "bytes")
 _ID = re.compile(r"[a-z0-9]{12}")
 _FILTERS = (
     click.option("--event", metavar="NAME", help="Of this event."),
@@ -65,15 +65,15 @@ _FILTERS = (
 )
 
 
-def filters(command: F) -> F:
+def filter_options(command: F) -> F:
     """The options that select a part of a profile; they arrive as one argument `selection`'s words."""
     for option in reversed(_FILTERS):
         command = option(command)
     return command
 
 
-def selection_of(words: Mapping[str, Any]) -> Selection:
-    """The selection that the options of `filters` ask for. Raises InvalidRequest."""
+def build_selection(words: Mapping[str, Any]) -> Selection:
+    """The selection that the options of `filter_options` ask for. Raises InvalidRequest."""
     query: dict[str, list[str]] = {}
     for word, value in words.items():
         values = value if isinstance(value, tuple) else (value,)
@@ -102,25 +102,25 @@ def _told() -> Iterator[Callable[[float | None, str], None]]:
             sys.stderr.write("\r" + " " * shown + "\r")
 
 
-def expect(sources: Sequence[str]) -> None:
+def prefork_reader(sources: Sequence[str]) -> None:
     """Have a reader begun for what will be asked to be read, before this process loads what it needs for the rest."""
-    from ..workers.read import spare
+    from ..workers.read import prefork
 
     if sources and all(os.path.isfile(source) for source in sources):
-        spare.begin()
+        prefork.prefork_reader()
 
 
 @contextmanager
 def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
     """Have the process that reads files load what it needs while this one does."""
-    from ..workers.read import spare
+    from ..workers.read import prefork
 
-    if files and STANDARD not in files:
-        spare.begin()
+    if files and STDIO not in files:
+        prefork.prefork_reader()
     try:
         yield
     finally:
-        spare.end()
+        prefork.end_reader()
 
 
 def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
@@ -128,18 +128,18 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
 
     Raises UnreadableInput where there is neither, or a file cannot be read.
     """
-    are_files = [source == STANDARD or os.path.exists(source) for source in sources]
+    are_files = [source == STDIO or os.path.exists(source) for source in sources]
     for source, is_file in zip(sources, are_files, strict=True):
         if not is_file and not _ID.fullmatch(source):
             raise UnreadableInput(f"There is no file {source!r}, and it is no id of a result. Check the path.")
-    if list(sources).count(STANDARD) > 1:
+    if list(sources).count(STDIO) > 1:
         raise InvalidRequest("Standard input can be read only once; give - one time.")
     with _reader_ahead(sources if all(are_files) else ()), _told() as progress:
         from ..workers.read import reading
 
         if all(are_files):
             return reading.read_profile(settings, sources, progress)
-        from ..analysis.distributed.clocks import Alignment
+        from ..analysis.distributed.clock_alignment import ClockAligner
         from ..ingest.merge import merge
 
         return merge(
@@ -147,7 +147,7 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
                 reading.read_profile(settings, [source], progress) if is_file else _stored(settings, source)
                 for source, is_file in zip(sources, are_files, strict=True)
             ],
-            Alignment(),
+            ClockAligner(),
         )
 
 
@@ -177,19 +177,19 @@ def _stored(settings: "Settings", id: str) -> "Profile":
 def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, ...]) -> int:
     """Read FILE... into a stored result and print its id. Several files are the ranks of one run."""
     for file in files:
-        if file != STANDARD and not os.path.isfile(file):
+        if file != STDIO and not os.path.isfile(file):
             what = "is no plain file" if os.path.exists(file) else "does not exist"
             raise UnreadableInput(f"The file {file!r} {what}. Check the path.")
-    if files.count(STANDARD) > 1:
+    if files.count(STDIO) > 1:
         raise InvalidRequest("Standard input can be read only once; give - one time.")
     with _reader_ahead(files):
-        from ..workers import following
-        from .recording import Progress
+        from ..workers import job_client
+        from .record import ProgressLine
 
-        settings = settings_of(data)
+        settings = load_settings(data)
         settings.prepare()
-        with Progress() as progress:
-            job = following.bring_in(settings, files, name, progress.show, clock or "")
+        with ProgressLine() as progress:
+            job = job_client.import_files(settings, files, name, progress.show, clock or "")
     if job.result_id is None:
         # A file that cannot be read is told from a job that failed for another reason.
         kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.get("kind", ""))
@@ -207,7 +207,7 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
 @data_option
 def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> int:
     """Stored results, the last stored first; recorded: when, as far as that is known."""
-    with opened(data) as store:
+    with open_store(data) as store:
         rows: list[dict[str, Any]] = []
         while True:
             found, total = store.results.search(search, tags, offset=len(rows), limit=1000)
@@ -215,8 +215,8 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
                 rows.append(
                     {
                         "id": result.id,
-                        "created": utc_iso(result.created),
-                        "recorded": None if result.recorded is None else utc_iso(result.recorded),
+                        "created": format_utc_iso(result.created),
+                        "recorded": None if result.recorded is None else format_utc_iso(result.recorded),
                         "name": result.name,
                         "format": result.format,
                         "host": result.host or None,
@@ -234,7 +234,7 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
                 break
     if form == "csv":
         rows = [row | {"events": ", ".join(row["events"]), "tags": ", ".join(row["tags"])} for row in rows]
-    write_rows(LIST_SHORT if form == "table" else LIST_COLUMNS, rows, form)
+    write_rows(DEFAULT_LIST_COLUMNS if form == "table" else LIST_COLUMNS, rows, form)
     return 0
 
 
@@ -243,26 +243,26 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def delete(data: Path | None, ids: tuple[str, ...]) -> int:
     """Delete stored results with their files."""
-    from ..store.deleting import any_begun, free_by_name
-    from ..store.files.disk import no_room
+    from ..store.deletion import delete_files_by_id, has_unfinished
+    from ..store.files.disk import is_full
 
-    settings = settings_of(data)
+    settings = load_settings(data)
     try:
-        with opened(data) as store:
+        with open_store(data) as store:
             for id in ids:
                 store.results.get(id)
             for id in ids:
                 store.results.delete(id)
     except Unavailable:
         # Even to open a catalogue takes some space on its disk.
-        if not any(no_room(place) for place in settings.disks):
+        if not any(is_full(place) for place in settings.storage_directories):
             raise
         for id in ids:
-            free_by_name(settings.data, id)
+            delete_files_by_id(settings.data, id)
     try:
-        if any_begun(settings.data / "results"):
-            with opened(data) as store:
-                store.results.sweep()
+        if has_unfinished(settings.data / "results"):
+            with open_store(data) as store:
+                store.results.recover()
     except Unavailable as error:
         # The files are gone, and nobody sees the results any more: that is what was asked for.
         click.echo(
@@ -273,7 +273,7 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
 
 
 @click.command()
-@filters
+@filter_options
 @click.option("--by", metavar="WORD", help="What a row stands for, where a table offers several: operators by shapes.")
 @rows_format_option
 @output_option
@@ -289,9 +289,9 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     id; - is standard input.
     """
     *sources, name = arguments
-    expect(sources)
-    from ..analysis.advice.findings import withheld
-    from ..analysis.core.affected import SAYS_SO, affected
+    prefork_reader(sources)
+    from ..analysis.advice.findings import withheld_reason
+    from ..analysis.core.loss_impact import LOSS_TABLES, loss_impact_of
     from ..analysis.tables import TABLES
 
     table = TABLES.get(name)
@@ -300,33 +300,33 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     if not sources:
         raise click.UsageError(f"There is nothing to report: give a file or an id before {name}.")
     refuse_terminal(form, output)
-    selection = selection_of(words)
-    profile = open_sources(settings_of(data), sources)
+    selection = build_selection(words)
+    profile = open_sources(load_settings(data), sources)
     found = table.rows(profile, selection, by)
-    state = affected(profile)
+    state = loss_impact_of(profile)
     if state and name != "losses":
         click.echo(f"perfloom: {state.note}{' See the table losses.' if state.losses else ''}", err=True)
     if name == "hotspots":
-        note_sampled(found, "total")
-    if name == "advice" and (why := withheld(profile)):
+        warn_sampled_only(found, "total")
+    if name == "advice" and (why := withheld_reason(profile)):
         click.echo(f"perfloom: Advice is withheld. {why}", err=True)
-    put_rows(
+    write_table(
         table.title,
         table.columns,
         found,
         form,
         output,
         selection,
-        single=table.single,
-        affected=bool(state) and name not in SAYS_SO,
+        single=table.single_row,
+        affected=bool(state) and name not in LOSS_TABLES,
     )
     return 0
 
 
 @click.command()
-@click.option("--to", metavar="FORMAT", help=f"One of {', '.join(SWITCHES)}.  [default: what OUT ends with]")
+@click.option("--to", metavar="FORMAT", help=f"One of {', '.join(EXPORT_SWITCHES)}.  [default: what OUT ends with]")
 @output_option
-@filters
+@filter_options
 @click.option("--pid", is_flag=True, help="collapsed: the process id behind the command's name.")
 @click.option("--tid", is_flag=True, help="collapsed: process and thread id behind the command's name.")
 @click.option("--kernel", is_flag=True, help="collapsed: mark kernel functions with _[k].")
@@ -339,22 +339,22 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
     """Write a file or stored result in another form; several SOURCEs are the ranks of one run."""
-    expect(sources)
-    from ..exporters import exporter, exporter_of
+    prefork_reader(sources)
+    from ..exporters import find_exporter_for_file, get_exporter
 
-    form = exporter(to) if to is not None else exporter_of(output)
-    switches = {name: bool(words.pop(name)) for names in SWITCHES.values() for name in names}
+    form = get_exporter(to) if to is not None else find_exporter_for_file(output)
+    switches = {name: bool(words.pop(name)) for names in EXPORT_SWITCHES.values() for name in names}
     for name in (name for name, on in switches.items() if on and name not in form.options):
         raise click.UsageError(f"--{name} means nothing for {form.name}; leave it out.")
-    if output == STANDARD and form.media_type.startswith("application/") and sys.stdout.isatty():
+    if output == STDIO and form.media_type.startswith("application/") and sys.stdout.isatty():
         raise click.UsageError(f"{form.name} is not for a terminal: give a file with -o.")
-    selection = selection_of(words)
-    profile = open_sources(settings_of(data), sources)
-    if not form.every_event:
+    selection = build_selection(words)
+    profile = open_sources(load_settings(data), sources)
+    if not form.writes_all_events:
         _name_other_events(profile, selection, form.name)
-    if not form.as_recorded:
+    if not form.requires_recorded_stacks:
         _note_shares(profile, selection, form)
-    with writing(output, packed=form.media_type == "application/gzip") as file:
+    with open_output(output, compressed=form.media_type == "application/gzip") as file:
         for piece in form.write(profile, selection, switches):
             file.write(piece)
     return 0
@@ -369,12 +369,16 @@ def _name_other_events(profile: "Profile", selection: Selection, form: str) -> N
 
 
 def _note_shares(profile: "Profile", selection: Selection, form: "Exporter") -> None:
-    from ..analysis.core.measured import guessed_events
-    from ..analysis.core.picking import event_names, events_selected
+    from ..analysis.core.measurements import find_share_only_events
+    from ..analysis.core.sample_selection import event_names, select_events
 
-    names, guessed = event_names(profile), guessed_events(profile)
-    only = selection if form.every_event else selection.only(event=selection.event or _written(profile, form.name))
-    note_shares(names[event] for event in events_selected(profile, only) if event in guessed)
+    names, guessed = event_names(profile), find_share_only_events(profile)
+    only = (
+        selection
+        if form.writes_all_events
+        else selection.replace(event=selection.event or _written(profile, form.name))
+    )
+    warn_shares_only(names[event] for event in select_events(profile, only) if event in guessed)
 
 
 def _written(profile: "Profile", form: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..config import Settings
-from .output import FORMATS, PARQUET, STANDARD
+from .output import FORMATS, PARQUET, STDIO
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -26,31 +26,31 @@ rows_format_option = click.option(
     "--format", "form", type=click.Choice((*FORMATS, PARQUET)), default="table", show_default=True
 )
 output_option = click.option(
-    "--output", "-o", default=STANDARD, metavar="OUT", help="File to write; - is standard output."
+    "--output", "-o", default=STDIO, metavar="OUT", help="File to write; - is standard output."
 )
 
 
-def settings_of(data: Path | None, **overrides: Any) -> Settings:
+def load_settings(data: Path | None, **overrides: Any) -> Settings:
     """The settings of a command. Raises InvalidRequest."""
     return Settings.load(data, **overrides)
 
 
 @contextmanager
-def opened(data: Path | None) -> "Iterator[Store]":
+def open_store(data: Path | None) -> "Iterator[Store]":
     """The store of a command, closed behind it. Raises InvalidRequest or Unavailable."""
     from ..store import open_store
 
-    store = open_store(settings_of(data))
+    store = open_store(load_settings(data))
     try:
         yield store
     finally:
         store.close()
 
 
-def pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
+def parse_pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
     """What a repeated option NAME=VALUE says; of one name the last counts. Raises UsageError."""
     found = {}
-    for one in given:
+    for one in values:
         name, sign, value = one.partition("=")
         if not sign:
             raise click.UsageError(f"{option} takes NAME=VALUE; {name[:60]!r} has no “=”.")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
-from ..domain.csv_cells import csv_cell
+from ..domain.csv_cells import escape_csv_cell
 from ..domain.errors import Unavailable
-from ..domain.event_names import SHARES_ALONE
+from ..domain.event_names import SHARES_ONLY
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from ..analysis.core.schema import Column
     from ..domain.selection import Selection
 
-STANDARD = "-"
+STDIO = "-"
 """In place of a file: standard input or output."""
 FORMATS = ("table", "csv", "json")
 PARQUET = "parquet"
-LEAST_ROWS = 1000
+MIN_PARQUET_ROWS = 1000
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def note_sampled(data: "pd.DataFrame", value: str) -> None:
+def warn_sampled_only(data: "pd.DataFrame", value: str) -> None:
     """Say on standard error of which events samples tell shares and no absolute values: those without any `value`."""
-    note_shares(dict.fromkeys(data["event"][data[value].isna()]))
+    warn_shares_only(dict.fromkeys(data["event"][data[value].isna()]))
 
 
-def note_shares(events: Iterable[str]) -> None:
+def warn_shares_only(events: Iterable[str]) -> None:
     """Say on standard error that samples of these events tell shares and no absolute values."""
     for event in events:
-        click.echo(f"perfloom: {event}: {SHARES_ALONE}", err=True)
+        click.echo(f"perfloom: {event}: {SHARES_ONLY}", err=True)
 
 
-def put_rows(
+def write_table(
     title: str,
     columns: "Sequence[Column]",
     data: "pd.DataFrame",
@@ -57,30 +57,30 @@ def put_rows(
 ) -> None:
     """Write the rows of a table to `output` as `form`. affected: something of the recording was not read, which each
     object of JSON then says. Raises Unavailable where that cannot be written."""
-    from ..analysis.core.affected import marked
+    from ..analysis.core.loss_impact import mark_affected_rows
     from ..analysis.core.schema import records
 
     affected = affected and form == "json"
 
     names = [column.name for column in columns]
-    if form != PARQUET and output == STANDARD:
-        write_rows(names, marked(records(data), affected), form, single=single)
+    if form != PARQUET and output == STDIO:
+        write_rows(names, mark_affected_rows(records(data), affected), form, single=single)
         return
-    with writing(output) as file:
+    with open_output(output) as file:
         if form == PARQUET:
-            from ..exporters.rows import ROW_FORMS, facts_of
+            from ..exporters.table_formats import TABLE_FORMATS, table_metadata
 
-            for piece in ROW_FORMS[form].write(data, columns, facts_of(title, selection.to_query())):
+            for piece in TABLE_FORMATS[form].write_chunks(data, columns, table_metadata(title, selection.to_query())):
                 file.write(piece)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        write_rows(names, marked(records(data), affected), form, single=single, out=text)
+        write_rows(names, mark_affected_rows(records(data), affected), form, single=single, out=text)
         text.detach()
 
 
 def refuse_terminal(form: str, output: str) -> None:
     """Raises UsageError where bytes would go to a terminal."""
-    if form == PARQUET and output == STANDARD and sys.stdout.isatty():
+    if form == PARQUET and output == STDIO and sys.stdout.isatty():
         raise click.UsageError(f"{form} is not for a terminal: give a file with -o.")
 
 
@@ -100,7 +100,7 @@ def write_rows(
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([csv_cell(row[name]) for name in columns] for row in rows)
+        writer.writerows([escape_csv_cell(row[name]) for name in columns] for row in rows)
     elif single and rows:
         _aligned(["field", "value"], [{"field": name, "value": rows[0][name]} for name in columns], out)
     else:
@@ -143,24 +143,24 @@ def _cell(value: Any) -> str:
         return f"{value:.2f}" if not value.is_integer() or abs(value) >= 1e15 else f"{value:.0f}"
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
-    return clean(str(value))
+    return escape_controls(str(value))
 
 
-def clean(text: str, *, lines: bool = False) -> str:
+def escape_controls(text: str, *, lines: bool = False) -> str:
     """A text for a terminal: what it would obey is shown as an escape. lines: line breaks stay."""
     if lines:
-        return "\n".join(clean(line) for line in text.split("\n"))
+        return "\n".join(escape_controls(line) for line in text.split("\n"))
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 @contextmanager
-def writing(output: str, packed: bool = False) -> Iterator[BinaryIO]:
+def open_output(output: str, compressed: bool = False) -> Iterator[BinaryIO]:
     """The file to write, which is there whole or as it was before; packed with gzip where its name ends so.
 
     packed: what will be written is packed already. Raises Unavailable.
     """
     with _plain(output) as file:
-        if packed or not output.lower().endswith(".gz"):
+        if compressed or not output.lower().endswith(".gz"):
             yield file
             return
         with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packer:
@@ -170,7 +170,7 @@ def writing(output: str, packed: bool = False) -> Iterator[BinaryIO]:
 @contextmanager
 def _plain(output: str) -> Iterator[BinaryIO]:
     """The file to write as it is."""
-    if output == STANDARD:
+    if output == STDIO:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

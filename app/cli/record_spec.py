@@ -10,16 +10,16 @@ import click
 
 from ..config import Settings
 from ..domain.errors import InvalidRequest, NotFound
-from ..domain.jobs import CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from ..domain.jobs import CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
 from ..domain.targets import LOCAL, Target
-from ..recording.fields.check import check
-from ..recording.fields.events import one_by_one
+from ..recording.fields.events import split_event_lists
+from ..recording.fields.job_validity import validate_job
 from ..recording.fields.preset_file import from_file, to_file
-from ..recording.fields.relevance import BATCH_FIELDS, MPI_FIELDS, PYTORCH_FIELDS, relevant
-from ..recording.fields.values import wall_time
+from ..recording.fields.relevance import BATCH_FIELDS, MPI_FIELDS, PYTORCH_FIELDS, relevant_fields
+from ..recording.fields.values import parse_wall_time
 from ..recording.schedulers import scheduler_of
 from ..store import Store, open_store
-from .options import pairs
+from .options import parse_pairs
 
 _MPI = {
     "ranks": "ranks",
@@ -106,34 +106,34 @@ _OF_PERF = {name: name for name in ("events", "frequency", "period", "call_graph
 """Fields of the form by options that mean something to perf alone."""
 
 
-def spec_of(settings: Settings, given: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
+def build_spec(settings: Settings, options: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
     """The job that the options `given` on the command line ask for. Raises UsageError, InvalidRequest, NotFound."""
     with _Catalogue(settings) as catalogue:
-        spec = catalogue.preset(given["preset"]) if "preset" in given else JobSpec()
-        spec = _with_options(spec, given, command)
+        spec = catalogue.preset(options["preset"]) if "preset" in options else JobSpec()
+        spec = _with_options(spec, options, command)
         target = catalogue.target(spec.target)
-    if not something(spec) and "save_preset" not in given:
+    if not records_anything(spec) and "save_preset" not in options:
         raise click.UsageError("There is nothing to record: give a command after --, or --pid, or --system-wide.")
-    spec = replace(spec, mpi=_mpi(spec, given, target), batch=replace(spec.batch, **_batch(given)))
-    spec = _places(spec, given, target)
-    _check_meaning(spec, given, target)
-    for field, message in check(spec, {target.name: target}, complete="save_preset" not in given).items():
-        raise at_option(InvalidRequest(message, field))
+    spec = replace(spec, mpi=_mpi(spec, options, target), batch=replace(spec.batch, **_batch(options)))
+    spec = _places(spec, options, target)
+    _check_meaning(spec, options, target)
+    for field, message in validate_job(spec, {target.name: target}, complete="save_preset" not in options).items():
+        raise name_option(InvalidRequest(message, field))
     return spec
 
 
-def at_option(error: InvalidRequest) -> InvalidRequest:
+def name_option(error: InvalidRequest) -> InvalidRequest:
     """What is wrong with a field, as what is wrong with its option. What concerns the whole stays as it is."""
     known = not error.field or error.field in ("recorder", "scope")
     return error if known else InvalidRequest(f"{option_of(error.field or '')}: {error.message}", error.field)
 
 
-def something(spec: JobSpec) -> bool:
+def records_anything(spec: JobSpec) -> bool:
     """Whether there is anything to record."""
     return bool(spec.command) or spec.pid is not None or spec.scope is Scope.SYSTEM
 
 
-def from_here(spec: JobSpec) -> JobSpec:
+def with_current_directory(spec: JobSpec) -> JobSpec:
     """The spec with this directory, where it says none: a command runs where it was typed. At another target, and with
     input files, it runs in the job's own directory."""
     if spec.cwd or spec.inputs or spec.target != LOCAL or spec.scope is Scope.PROCESS:
@@ -141,7 +141,7 @@ def from_here(spec: JobSpec) -> JobSpec:
     return replace(spec, cwd=os.getcwd())
 
 
-def save(spec: JobSpec, path: Path) -> None:
+def save_settings(spec: JobSpec, path: Path) -> None:
     """Write the settings to a file, by its name as TOML or JSON."""
     try:
         path.write_text(to_file(spec, "json" if path.suffix == ".json" else "toml", spec.name), encoding="utf-8")
@@ -182,15 +182,15 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
     if "call_graph" in given:
         changes["call_graph"] = CallGraph(given["call_graph"])
     if "split" in given:
-        changes["splitting"] = Splitting(given["split"])
+        changes["splitting"] = EventSplitting(given["split"])
     if "no_recordings" in given:
         changes["keep_recordings"] = False
     if "events" in given:
-        changes["events"] = one_by_one(given["events"])
+        changes["events"] = split_event_lists(given["events"])
     if "inputs" in given:
         changes["inputs"] = tuple(os.path.abspath(path) for path in given["inputs"])
     if "env" in given:
-        changes["environment"] = spec.environment | pairs(given["env"], "--env")
+        changes["environment"] = spec.environment | parse_pairs(given["env"], "--env")
     return replace(spec, **changes)
 
 
@@ -208,8 +208,8 @@ def _mpi(spec: JobSpec, given: Mapping[str, Any], target: Target) -> Mpi | None:
             raise click.UsageError(f"{_first(given, _MPI)} needs --mpi: say whose MPI starts the ranks.")
         flavour = str(target.mpi)
     if flavour is not None:
-        changes["flavour"] = MpiFlavour(flavour)
-    mpi = replace(spec.mpi or Mpi(MpiFlavour.OPENMPI, ranks=0), **changes)
+        changes["flavour"] = MpiFlavor(flavour)
+    mpi = replace(spec.mpi or Mpi(MpiFlavor.OPENMPI, ranks=0), **changes)
     if mpi.ranks < 1:
         raise click.UsageError("--mpi needs --ranks: say how many there are.")
     return mpi
@@ -219,7 +219,7 @@ def _batch(given: Mapping[str, Any]) -> dict[str, Any]:
     changes = {_BATCH[name]: value for name, value in given.items() if name in _BATCH}
     if "wall_time" in given:
         try:
-            changes["wall_time_s"] = wall_time(given["wall_time"])
+            changes["wall_time_s"] = parse_wall_time(given["wall_time"])
         except InvalidRequest as error:
             raise InvalidRequest(f"--wall-time: {error.message}", "wall_time") from None
     return changes
@@ -239,7 +239,7 @@ def _places(spec: JobSpec, given: Mapping[str, Any], target: Target) -> JobSpec:
 
 def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> None:
     """Raise UsageError for an option that the target, or another option, leaves without meaning."""
-    used = relevant(spec, target)
+    used = relevant_fields(spec, target)
     perf = spec.recorder is not RecorderName.PYTORCH
     looked_at = _NEEDS_MEANING if perf else _NEEDS_MEANING | _OF_PERF
     for name in given:

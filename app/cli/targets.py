@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
-from ..domain.jobs import Batch, MpiFlavour
-from ..domain.targets import KEEP_HOURS, LOCAL, Light, SchedulerName, Ssh, Target
-from ..domain.units import utc_iso
-from .options import data_option, format_option, opened, pairs
-from .output import STANDARD, clean, write_rows
+from ..domain.jobs import Batch, MpiFlavor
+from ..domain.targets import KEEP_HOURS, LOCAL, CheckStatus, SchedulerName, Ssh, Target
+from ..domain.units import format_utc_iso
+from .options import data_option, format_option, open_store, parse_pairs
+from .output import STDIO, escape_controls, write_rows
 
 if TYPE_CHECKING:
-    from ..recording.probe.questions import Answer
+    from ..recording.probe.check_messages import CheckResult
     from ..store import Store, StoredTarget
 
-SIGNS = {Light.GOOD: "ok", Light.NOTE: "note", Light.BAD: "TO DO"}
-NOT_GOOD = 4
-LOOK_AGAIN_S = 2.0
+LIGHT_LABELS = {CheckStatus.GOOD: "ok", CheckStatus.NOTE: "note", CheckStatus.BAD: "TO DO"}
+EXIT_CHECK_FAILED = 4
+POLL_INTERVAL_S = 2.0
 LIST_COLUMNS = ("name", "where", "scheduler", "checked", "good", "note", "bad", "jobs")
 
 
@@ -36,17 +36,17 @@ def target() -> None:
 @data_option
 def list_(form: str, data: Path | None) -> int:
     """All targets, with the lights of their last check."""
-    from ..recording.probe.words import where
+    from ..recording.probe.target_text import target_location
 
-    with opened(data) as store:
+    with open_store(data) as store:
         active = store.jobs.active_by_target(kind="record")
         rows = [
             {
                 "name": one.name,
-                "where": where(one.target),
+                "where": target_location(one.target),
                 "scheduler": one.target.scheduler.value,
-                "checked": None if one.checked is None else utc_iso(one.checked),
-                **{light.value: sum(line.light is light for line in one.lines) for light in Light},
+                "checked": None if one.checked is None else format_utc_iso(one.checked),
+                **{light.value: sum(line.light is light for line in one.lines) for light in CheckStatus},
                 "jobs": active.get(one.name, 0),
             }
             for one in store.targets.list()
@@ -61,7 +61,7 @@ def list_(form: str, data: Path | None) -> int:
 @click.argument("name")
 def show(form: str, data: Path | None, name: str) -> int:
     """What NAME is set to, and what its last check found."""
-    with opened(data) as store:
+    with open_store(data) as store:
         stored = store.targets.get(name)
     if form == "json":
         import json
@@ -78,7 +78,7 @@ def show(form: str, data: Path | None, name: str) -> int:
     else:
         from ..recording.fields.target_file import to_file
 
-        click.echo(clean(to_file(stored.target, "toml"), lines=True), nl=False)
+        click.echo(escape_controls(to_file(stored.target, "toml"), lines=True), nl=False)
         _print_lines(stored)
     return 0
 
@@ -113,7 +113,7 @@ def show(form: str, data: Path | None, name: str) -> int:
 @click.option("--perf", default="", metavar="PROGRAM", help="Its name or full path there.  [default: perf]")
 @click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it for every job; may be repeated.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set it for every job; may be repeated.")
-@click.option("--mpi", type=click.Choice([each.value for each in MpiFlavour]), help="The flavour that is suggested.")
+@click.option("--mpi", type=click.Choice([each.value for each in MpiFlavor]), help="The flavour that is suggested.")
 @click.option(
     "--starter", "starters", multiple=True, metavar="FLAVOUR=PROGRAM", help="How a flavour's starter is called there."
 )
@@ -126,10 +126,10 @@ def show(form: str, data: Path | None, name: str) -> int:
 @click.argument("name")
 def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
     """Add a target NAME, reached over SSH, or this machine with a batch system."""
-    from ..recording.fields.target_validity import checked
+    from ..recording.fields.target_validity import require_valid
 
-    made = checked(_made(name, words))
-    with opened(data) as store:
+    made = require_valid(_made(name, words))
+    with open_store(data) as store:
         _save(store, made, anew)
     return 0
 
@@ -150,7 +150,7 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
     """
     if not probe and (queue or project or arguments):
         raise click.UsageError("--queue, --project and --argument are for --probe: add it.")
-    with opened(data) as store:
+    with open_store(data) as store:
         stored = store.targets.get(name)
         if probe and stored.target.scheduler is SchedulerName.NONE:
             raise InvalidRequest("This target has no batch system that a probe job could be given to.", "probe")
@@ -160,13 +160,13 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
         try:
             answer = _checked(store, name, batch)
         except HostKeyUnknown as error:
-            checks.note_unknown_key(store, name, error)
+            checks.save_unknown_key(store, name, error)
             raise InvalidRequest(f"{error.message} Do so with: perfloom target accept {shlex.quote(name)}") from None
         stored = store.targets.get(name)
     _print_lines(stored)
     if answer.trouble:
-        click.echo(f"perfloom: {clean(answer.trouble)}", err=True)
-    return NOT_GOOD if answer.trouble or any(line.light is Light.BAD for line in stored.lines) else 0
+        click.echo(f"perfloom: {escape_controls(answer.trouble)}", err=True)
+    return EXIT_CHECK_FAILED if answer.trouble or any(line.light is CheckStatus.BAD for line in stored.lines) else 0
 
 
 @target.command()
@@ -175,9 +175,9 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
 @click.argument("name")
 def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
     """Show the fingerprints of keys on the way to NAME that nobody accepted yet, and ask whether they are right."""
-    from ..recording.probe.words import fingerprint as fingerprint_of
+    from ..recording.probe.target_text import fingerprint as fingerprint_of
 
-    with opened(data) as store:
+    with open_store(data) as store:
         accepted = 0
         while True:
             stored = store.targets.get(name)
@@ -187,11 +187,15 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
             if shown is None:
                 break
             click.echo(
-                f"{clean(shown.host)} shows a key with the fingerprint\n\n    {clean(shown.fingerprint)}\n", err=True
+                f"{escape_controls(shown.host)} shows a key with the fingerprint\n\n    "
+                f"{escape_controls(shown.fingerprint)}\n",
+                err=True,
             )
             known = fingerprint_of(shown.key)
             if fingerprint is not None and fingerprint != known:
-                raise Conflict(f"That is not {clean(fingerprint)}. Nothing was accepted: ask the host's administrator.")
+                raise Conflict(
+                    f"That is not {escape_controls(fingerprint)}. Nothing was accepted: ask the host's administrator."
+                )
             question = "Is it the one that the host's administrator tells? Accept it"
             if fingerprint is None and not click.confirm(question, default=False, err=True):
                 raise Conflict("Nothing was accepted.")
@@ -208,7 +212,7 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def delete(data: Path | None, names: tuple[str, ...]) -> int:
     """Delete targets. Jobs that ran there stay, with their results; nothing is removed on the hosts."""
-    with opened(data) as store:
+    with open_store(data) as store:
         for name in names:
             store.targets.get(name)
         for name in names:
@@ -218,23 +222,23 @@ def delete(data: Path | None, names: tuple[str, ...]) -> int:
 
 @target.command()
 @click.option("--format", "form", type=click.Choice(["toml", "json"]), default="toml", show_default=True)
-@click.option("--output", "-o", default=STANDARD, metavar="OUT", help="File to write; - is standard output.")
+@click.option("--output", "-o", default=STDIO, metavar="OUT", help="File to write; - is standard output.")
 @data_option
 @click.argument("name")
 def export(name: str, form: str, output: str, data: Path | None) -> int:
     """Write NAME as a file to exchange, without secrets and without keys of hosts."""
-    from ..places import reason
+    from ..paths import os_error_text
     from ..recording.fields.target_file import to_file
 
-    with opened(data) as store:
+    with open_store(data) as store:
         text = to_file(store.targets.get(name).target, form)
-    if output == STANDARD:
+    if output == STDIO:
         sys.stdout.write(text)
         return 0
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidRequest(f"The file {output!r} cannot be written: {reason(error)}.", "output") from None
+        raise InvalidRequest(f"The file {output!r} cannot be written: {os_error_text(error)}.", "output") from None
     return 0
 
 
@@ -245,20 +249,20 @@ def export(name: str, form: str, output: str, data: Path | None) -> int:
 @click.argument("file")
 def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
     """Add the target in FILE (TOML or JSON; - is standard input) and print its name."""
-    from ..places import reason
-    from ..recording.fields.exchange import LIMIT_BYTES
+    from ..paths import os_error_text
+    from ..recording.fields.serialization import MAX_BYTES
     from ..recording.fields.target_file import from_file
 
     try:
-        if file == STANDARD:
-            text = sys.stdin.buffer.read(LIMIT_BYTES + 1)
+        if file == STDIO:
+            text = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             with open(file, "rb") as stream:
-                text = stream.read(LIMIT_BYTES + 1)
+                text = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InvalidRequest(f"The file {file!r} cannot be read: {reason(error)}.", "file") from None
+        raise InvalidRequest(f"The file {file!r} cannot be read: {os_error_text(error)}.", "file") from None
     made = from_file(text, name)
-    with opened(data) as store:
+    with open_store(data) as store:
         _save(store, made, anew)
     click.echo(made.name)
     return 0
@@ -292,9 +296,9 @@ def _made(name: str, words: dict[str, Any]) -> Target:
         scratch=words["scratch"],
         perf=words["perf"],
         modules=words["modules"],
-        environment=pairs(words["variables"], "--env"),
-        mpi=MpiFlavour(words["mpi"]) if words["mpi"] else None,
-        starters=pairs(words["starters"], "--starter"),
+        environment=parse_pairs(words["variables"], "--env"),
+        mpi=MpiFlavor(words["mpi"]) if words["mpi"] else None,
+        starters=parse_pairs(words["starters"], "--starter"),
         sudo=words["sudo"],
         counters=words["counters"],
         poll_s=Target("").poll_s if words["poll"] is None else words["poll"],
@@ -323,29 +327,29 @@ def _unknown_key(place: Target) -> HostKeyUnknown | None:
     return None
 
 
-def _checked(store: "Store", name: str, batch: Batch | None) -> "Answer":
+def _checked(store: "Store", name: str, batch: Batch | None) -> "CheckResult":
     """Check it here and now, and wait for a probe job."""
-    from ..recording.probe.questions import Question, again
+    from ..recording.probe.check_messages import CheckRequest, follow_up
     from ..workers.remote import checks
     from ..workers.serve.secrets import ask_on_terminal
 
-    question = Question(name, batch)
-    answer = checks.carry_out(store, question, ask_on_terminal)
+    question = CheckRequest(name, batch)
+    answer = checks.run_check(store, question, ask_on_terminal)
     shown = ""
     try:
-        while (following := again(question, answer)) is not None:
+        while (following := follow_up(question, answer)) is not None:
             job = following.job
             assert job is not None
             text = f"perfloom: The probe job {job.id} is {job.state}{': ' + job.reason if job.reason else ''}"
             if text != shown:
-                click.echo(clean(text), err=True)
+                click.echo(escape_controls(text), err=True)
                 shown = text
-            time.sleep(LOOK_AGAIN_S)
-            answer = checks.carry_out(store, following, ask_on_terminal)
+            time.sleep(POLL_INTERVAL_S)
+            answer = checks.run_check(store, following, ask_on_terminal)
     except KeyboardInterrupt:
-        if (following := again(question, answer)) is not None:
+        if (following := follow_up(question, answer)) is not None:
             click.echo("perfloom: The probe job is cancelled.", err=True)
-            checks.carry_out(store, replace(following, cancel=True), ask_on_terminal)
+            checks.run_check(store, replace(following, cancel=True), ask_on_terminal)
         raise
     return answer
 
@@ -354,9 +358,9 @@ def _print_lines(stored: "StoredTarget") -> None:
     """What the last check found, with what to do below each line."""
     width = max((len(line.title) for line in stored.lines), default=0)
     for line in stored.lines:
-        click.echo(f"{SIGNS[line.light]:5}  {clean(line.title):{width}}  {clean(line.text)}")
+        click.echo(f"{LIGHT_LABELS[line.light]:5}  {escape_controls(line.title):{width}}  {escape_controls(line.text)}")
         if line.advice:
-            click.echo(f"{'':5}  {'':{width}}  → {clean(line.advice)}")
+            click.echo(f"{'':5}  {'':{width}}  → {escape_controls(line.advice)}")
     if stored.checked is None:
         click.echo("perfloom: It was never checked.", err=True)
 

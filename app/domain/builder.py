@@ -13,19 +13,19 @@ import numpy as np
 import pyarrow as pa
 
 from .arrays import Array
-from .calltree import merge_children, preorder
+from .call_tree import merge_children, to_preorder
 from .profile import Meta, Profile
-from .programs import programs
-from .tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
-from .validity import impossible
+from .programs import infer_programs
+from .tables import NO_ID, ROOT, SCHEMAS, FrameKind, get_column
+from .validation import find_overflowing
 
 UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
 _Process = tuple[int, str | None, int | None, int | None]
 """Run, host, rank and number of a process."""
-TOO_HEAVY = "sample whose weight cannot be right: with it the sum would pass 2^63"
-TOO_HEAVY_STACK = "stack with a weight of 2^62 or more"
-TOO_HEAVY_PERIOD = "sample with a period of 2^63 or more"
-TOO_HEAVY_REASONS = (TOO_HEAVY, TOO_HEAVY_STACK, TOO_HEAVY_PERIOD)
+IMPOSSIBLE_WEIGHT = "sample whose weight cannot be right: with it the sum would pass 2^63"
+IMPOSSIBLE_STACK_WEIGHT = "stack with a weight of 2^62 or more"
+IMPOSSIBLE_PERIOD = "sample with a period of 2^63 or more"
+IMPOSSIBLE_WEIGHT_REASONS = (IMPOSSIBLE_WEIGHT, IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_PERIOD)
 """Losses without which no total is right: the result is not complete."""
 
 
@@ -44,7 +44,7 @@ class _Thread:
         return self.run, self.host, self.rank, self.pid
 
 
-def display_name(name: str, module: str) -> str:
+def format_symbol(name: str, module: str) -> str:
     """What a page shows for a raw symbol: an unknown one is shown by its module, "[libc.so.6]" or "[vdso]"."""
     if name in UNKNOWN_NAMES:
         base = module.rsplit("/", 1)[-1].removeprefix("[").removesuffix("]")
@@ -78,16 +78,16 @@ class ProfileBuilder:
         self._ranks: list[dict[str, Any]] = []
         self._clocks: list[dict[str, Any]] = []
 
-    def run(self, command: str | None = None, host: str | None = None, **columns: Any) -> int:
+    def add_run(self, command: str | None = None, host: str | None = None, **columns: Any) -> int:
         """Add an execution. `columns`: the further columns of the table `runs`."""
         self._runs.append({"command": command, "host": host, **columns})
         return len(self._runs) - 1
 
-    def of_run(self, run: int, **columns: Any) -> None:
+    def update_run(self, run: int, **columns: Any) -> None:
         """Say more of a run, or better."""
         self._runs[run].update(columns)
 
-    def thread(
+    def intern_thread(
         self,
         *,
         pid: int | None = None,
@@ -105,7 +105,7 @@ class ProfileBuilder:
         key = _Thread(run, host, rank, pid, tid, kind, incarnation)
         return self._threads.setdefault(key, len(self._threads))
 
-    def threads_of(self, kind: str) -> dict[int, int]:
+    def get_threads(self, kind: str) -> dict[int, int]:
         """The threads of a kind that have a number, by it; of several the first."""
         found: dict[int, int] = {}
         for key, thread in self._threads.items():
@@ -113,21 +113,21 @@ class ProfileBuilder:
                 found.setdefault(key.tid, thread)
         return found
 
-    def without_ranks(self) -> None:
+    def clear_ranks(self) -> None:
         """Forget the rank of every thread: there is but one process."""
         self._threads = {replace(key, rank=None): thread for key, thread in self._threads.items()}
 
-    def named(self, thread: int, from_ns: int, name: str) -> None:
+    def set_thread_name(self, thread: int, from_ns: int, name: str) -> None:
         """Say that `thread` bears `name` from `from_ns` on. Repeating the present name costs nothing."""
         if self._last_name.get(thread) != name:
             self._last_name[thread] = name
             self._names.append((thread, from_ns, name))
 
-    def process(self, thread: int, name: str) -> None:
+    def set_process_name(self, thread: int, name: str) -> None:
         """Say which process `thread` belongs to, where that is known better than by its main thread's name."""
         self._process[thread] = name
 
-    def function(
+    def intern_function(
         self,
         name: str,
         module: str = "",
@@ -135,13 +135,13 @@ class ProfileBuilder:
         start_line: int | None = None,
         display: str | None = None,
     ) -> int:
-        """The id of a function by its raw symbol and raw module text. display: where it is not `display_name`'s."""
+        """The id of a function by its raw symbol and raw module text. display: where it is not `format_symbol`'s."""
         function = self._functions.setdefault((name, module, file, start_line), len(self._functions))
         if display is not None:
             self._display[function] = display
         return function
 
-    def frame(
+    def intern_frame(
         self,
         function: int,
         *,
@@ -155,17 +155,17 @@ class ProfileBuilder:
         key = (function, address, symbol_offset, line, inline_depth, int(kind))
         return self._frames.setdefault(key, len(self._frames))
 
-    def frames(self, rows: Iterable[tuple[int, int | None, int | None, int | None, int, int]]) -> list[int]:
+    def intern_frames(self, rows: Iterable[tuple[int, int | None, int | None, int | None, int, int]]) -> list[int]:
         """The ids of many places in code, each (function, address, symbol_offset, line, inline_depth, kind)."""
         known = self._frames
         return [known.setdefault(row, len(known)) for row in rows]
 
-    def code(self, functions: pa.Table, frames: pa.Table) -> None:
+    def set_code_tables(self, functions: pa.Table, frames: pa.Table) -> None:
         """Take whole tables of functions and of places in code, for who has them as columns: instead of asking for the
         ids of each, which are their rows then."""
         self._code = functions, frames
 
-    def stack(self, frames: Iterable[int]) -> int:
+    def intern_stack(self, frames: Iterable[int]) -> int:
         """The id of a call stack given as frame ids, outermost first. No frames: the root."""
         node = ROOT
         nodes = self._nodes
@@ -179,7 +179,7 @@ class ProfileBuilder:
             node = child
         return node
 
-    def stacks(self, parent: Array, frame: Array) -> int:
+    def add_stack_tree(self, parent: Array, frame: Array) -> int:
         """Add a tree of call stacks at once and return the id of its first node; that of node i is i more.
 
         parent: int array, before each node's own place, NO_ID below the root. frame: frame ids. Nodes that are the
@@ -191,7 +191,7 @@ class ProfileBuilder:
         self._merge = True
         return first
 
-    def event(
+    def intern_event(
         self,
         name: str,
         unit: str,
@@ -217,43 +217,43 @@ class ProfileBuilder:
         known: int = self._events[name]["id"]
         return known
 
-    def of_event(self, event: int, scaling: float | None) -> None:
+    def set_event_scaling(self, event: int, scaling: float | None) -> None:
         """Say by how much the counts of an event were scaled up."""
         list(self._events.values())[event]["scaling"] = scaling
 
-    def event_like(self, name: str) -> tuple[str, bool] | None:
+    def get_event_unit(self, name: str) -> tuple[str, bool] | None:
         """Unit of the event of that name and whether it is weighted; None where there is no such event yet."""
         known = self._events.get(name)
         return (known["unit"], known["weighted"]) if known else None
 
-    def sample(self, time_ns: int, thread: int, event: int, stack: int, weight: int, cpu: int = -1) -> None:
+    def add_sample(self, time_ns: int, thread: int, event: int, stack: int, weight: int, cpu: int = -1) -> None:
         """Add one sample."""
         self._rows.append((time_ns, thread, cpu, event, stack, weight))
 
-    def samples(self, time_ns: Any, thread: Any, cpu: Any, event: Any, stack: Any, weight: Any) -> None:
+    def add_samples(self, time_ns: Any, thread: Any, cpu: Any, event: Any, stack: Any, weight: Any) -> None:
         """Add many samples: six sequences of one length; stack ids are those of `stack`."""
         columns = [np.asarray(values) for values in (time_ns, thread, cpu, event, stack, weight)]
         self._samples.append(tuple(v if v.dtype.kind == "i" else v.astype(np.int64) for v in columns))
 
-    def rank(self, **columns: Any) -> None:
+    def add_rank(self, **columns: Any) -> None:
         """Add a row of the table `ranks`, by its column names."""
         self._ranks.append(columns)
 
-    def clock(self, **columns: Any) -> None:
+    def add_clock(self, **columns: Any) -> None:
         """Add a row of the table `clocks`, by its column names."""
         self._clocks.append(columns)
 
-    def count(self, **columns: Any) -> None:
+    def add_count(self, **columns: Any) -> None:
         """Add a row of the table `counts`, by its column names."""
         self._counts.append(columns)
 
-    def lost(self, reason: str, example: str, count: int = 1) -> None:
+    def add_loss(self, reason: str, example: str, count: int = 1) -> None:
         """Note that something could not be read. `example`: the first one, with its place in the file."""
         before, first = self._losses.get(reason, (0, example))
         self._losses[reason] = (before + count, first)
 
     @property
-    def losses(self) -> int:
+    def loss_count(self) -> int:
         """How many things were lost so far."""
         return sum(count for count, _ in self._losses.values())
 
@@ -263,9 +263,9 @@ class ProfileBuilder:
         `meta`: without duration or main event, both are taken from the samples; its `format` is the builder's. Samples
         whose weights cannot be right, because no sum could hold them, are lost.
         """
-        return self.placed(meta)[0]
+        return self.finish_with_stack_rows(meta)[0]
 
-    def placed(self, meta: Meta | None = None, zero: int | None = None) -> tuple[Profile, Array]:
+    def finish_with_stack_rows(self, meta: Meta | None = None, zero: int | None = None) -> tuple[Profile, Array]:
         """As `finish`, and by id of a stack the row of `stacks` that it is, for the tables that the builder has not.
 
         zero: what is taken off all times, by default the time of the first sample.
@@ -274,13 +274,15 @@ class ProfileBuilder:
         if zero is None:
             zero = int(columns[0].min()) if len(columns[0]) else 0
         meta = meta or Meta(self.format)
-        if (heavy := sum(count for reason, (count, _) in self._losses.items() if reason in TOO_HEAVY_REASONS)) > 0:
+        if (
+            heavy := sum(count for reason, (count, _) in self._losses.items() if reason in IMPOSSIBLE_WEIGHT_REASONS)
+        ) > 0:
             reason = f"The weights of {heavy:,} samples do not fit, so these are missing in all totals."
             meta = replace(meta, complete=False, reasons=(*meta.reasons, reason))
         if meta.duration_ns is None and len(columns[0]) and (last := int(columns[0].max())) != zero:
             meta = replace(meta, duration_ns=last - zero)
         self._find_programs(columns[1], columns[4])
-        outline, place = self.outline(meta, zero)
+        outline, place = self.finish_without_samples(meta, zero)
         if (columns[0][1:] < columns[0][:-1]).any():
             order = np.argsort(columns[0], kind="stable")
             columns = [values[order] for values in columns]
@@ -296,7 +298,7 @@ class ProfileBuilder:
         )
         return replace(outline, samples=samples), place
 
-    def outline(self, meta: Meta, zero: int | Sequence[int]) -> tuple[Profile, Array]:
+    def finish_without_samples(self, meta: Meta, zero: int | Sequence[int]) -> tuple[Profile, Array]:
         """Close the profile without its samples, and tell what becomes of the stacks in them.
 
         zero: what is taken off the times since when threads have their names, for all or for each thread. Returns the
@@ -327,12 +329,12 @@ class ProfileBuilder:
 
     def _possible(self, columns: list[Array]) -> list[Array]:
         """The columns without the samples whose weights no sum could hold."""
-        absurd = impossible(columns[5])
+        absurd = find_overflowing(columns[5])
         if absurd is None:
             return columns
         first = int(np.flatnonzero(absurd)[0])
         event = list(self._events)[int(columns[3][first])] if self._events else ""
-        self.lost(TOO_HEAVY, f"a sample of {event} that weighs {int(columns[5][first])}", int(absurd.sum()))
+        self.add_loss(IMPOSSIBLE_WEIGHT, f"a sample of {event} that weighs {int(columns[5][first])}", int(absurd.sum()))
         return [values[~absurd] for values in columns]
 
     def _sample_columns(self) -> list[Array]:
@@ -351,12 +353,12 @@ class ProfileBuilder:
         distinct = np.arange(len(parent))
         if self._merge:
             distinct, parent, node_frame = merge_children(parent, node_frame)
-        exact = preorder(parent)
+        exact = to_preorder(parent)
         frame = node_frame[exact.order]
         kinds = len(FrameKind)
         label = frame_function[node_frame] * kinds + frame_kind[node_frame]
         merged, call_parent, call_label = merge_children(parent, label)
-        call_order = preorder(call_parent)
+        call_order = to_preorder(call_parent)
         call_label = call_label[call_order.order]
         stacks = _table(
             "stacks",
@@ -364,7 +366,7 @@ class ProfileBuilder:
             end=exact.end,
             frame=frame,
             depth=exact.depth,
-            call=call_order.place[merged][exact.order],
+            call=call_order.position[merged][exact.order],
         )
         calls = _table(
             "calls",
@@ -374,13 +376,13 @@ class ProfileBuilder:
             depth=call_order.depth,
             kind=np.where(call_label < 0, int(FrameKind.UNKNOWN), call_label % kinds),
         )
-        return stacks, calls, exact.place[distinct]
+        return stacks, calls, exact.position[distinct]
 
     def _frame_identity(self) -> tuple[Array, Array]:
         """Function and kind of each frame, with one row more at the end for the root's frame -1."""
         if self._code:
             frames = self._code[1]
-            return np.append(column(frames, "function"), 0), np.append(column(frames, "kind"), 0)
+            return np.append(get_column(frames, "function"), 0), np.append(get_column(frames, "kind"), 0)
         function = np.array([key[0] for key in self._frames] + [0], np.int64)
         kind = np.array([key[5] for key in self._frames] + [0], np.int64)
         return function, kind
@@ -409,7 +411,7 @@ class ProfileBuilder:
         node_frame = np.frombuffer(self._node_frames, np.int64)
         module = np.where(node_frame < 0, NO_ID, of_function[function[node_frame]])
         parent = np.frombuffer(self._parents, np.int64)
-        found = programs(of_thread[thread[rows]], stack[rows], parent, module, list(modules))
+        found = infer_programs(of_thread[thread[rows]], stack[rows], parent, module, list(modules))
         for number, process in unknown.items():
             if place[process] in found:
                 self._process[number] = found[place[process]]
@@ -453,7 +455,7 @@ class ProfileBuilder:
         return _table(
             "functions",
             name=[key[0] for key in keys],
-            display=[self._display.get(i) or display_name(key[0], key[1]) for i, key in enumerate(keys)],
+            display=[self._display.get(i) or format_symbol(key[0], key[1]) for i, key in enumerate(keys)],
             module=[key[1] for key in keys],
             file=[key[2] for key in keys],
             start_line=[key[3] for key in keys],

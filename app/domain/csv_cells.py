@@ -12,7 +12,7 @@ _IGNORED = re.compile(
 the empty Braille pattern."""
 
 
-def csv_cell(value: Any) -> Any:
+def escape_csv_cell(value: Any) -> Any:
     """What stands in a CSV file for a value: a text that a spreadsheet may take for a formula gets an apostrophe before
     it, as OWASP advises (CSV Injection)."""
     return "'" + value if isinstance(value, str) and _like_formula(value) else value

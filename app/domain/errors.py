@@ -56,13 +56,13 @@ class Conflict(PerfloomError):
     http_status = 409
 
 
-class TooSlow(PerfloomError):
+class RequestTimeout(PerfloomError):
     """A client sends what it uploads more slowly than a server waits for."""
 
     http_status = 408
 
 
-class TooOften(PerfloomError):
+class TooManyRequests(PerfloomError):
     """The token was guessed too often. after_s: when it may be tried again."""
 
     http_status = 429

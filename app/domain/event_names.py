@@ -8,7 +8,7 @@ event by what it measures, and keeps the terms of sampling as its attributes. Th
 import re
 from collections.abc import Iterable, Sequence
 
-HARDWARE = frozenset(
+HARDWARE_EVENTS = frozenset(
     (
         "branch-instructions",
         "branch-misses",
@@ -26,7 +26,7 @@ HARDWARE = frozenset(
         "idle-cycles-frontend",
     )
 )
-SOFTWARE = frozenset(
+SOFTWARE_EVENTS = frozenset(
     (
         "alignment-faults",
         "bpf-output",
@@ -45,18 +45,20 @@ SOFTWARE = frozenset(
         "task-clock",
     )
 )
-CACHE = re.compile(r"(L1-[di]cache|LLC|[di]TLB|branch|node)(-(load|store|prefetch)(e?s)?)?(-(refs|misses|miss))?", re.I)
+CACHE_EVENT = re.compile(
+    r"(L1-[di]cache|LLC|[di]TLB|branch|node)(-(load|store|prefetch)(e?s)?)?(-(refs|misses|miss))?", re.I
+)
 MODIFIERS = re.compile(r"[ukhIGHpPSDWeb]+")
-CLOCKS = frozenset({"cpu-clock", "task-clock"})
-CYCLES = frozenset({"cycles", "cpu-cycles"})
+CLOCK_EVENTS = frozenset({"cpu-clock", "task-clock"})
+CYCLE_EVENTS = frozenset({"cycles", "cpu-cycles"})
 
 SAMPLED_ONLY = "sampled, not counted"
 """In place of a total that samples do not tell."""
-NOT_SEEN = "not seen from user space"
+NOT_OBSERVABLE = "not seen from user space"
 """The status of what happens in the kernel where that was not observed: perf counts 0 of it, whatever happened."""
-SHARES_ALONE = f"{SAMPLED_ONLY}; its samples tell shares, and no totals."
+SHARES_ONLY = f"{SAMPLED_ONLY}; its samples tell shares, and no totals."
 """The same as the end of a sentence that begins with the event."""
-FIRST_EVENT = "first event"
+FIRST_EVENT_FACT = "first event"
 """The fact that tells which event a text of perf script begins with, as stackcollapse-perf.pl would choose it."""
 
 SAMPLING_TERMS = frozenset(
@@ -91,7 +93,7 @@ _TYPE = re.compile(r"\btype = (\d+)\b")
 _CONFIG = re.compile(r"\bconfig = (0x[0-9a-f]+|\d+)\b")
 
 
-def split(event: str) -> tuple[str, str]:
+def split_modifiers(event: str) -> tuple[str, str]:
     """An event as typed → (name, modifiers): `cycles:u` is cycles with u, `sched:sched_switch` is one name."""
     if event.endswith("/") or event.startswith("{"):
         return event, ""
@@ -104,20 +106,20 @@ def split(event: str) -> tuple[str, str]:
     return (name, tail) if MODIFIERS.fullmatch(tail) else (event, "")
 
 
-def by_name(name: str) -> bool:
+def is_event_name(name: str) -> bool:
     """Whether it names an event by itself; what stands before slashes is else the name of a PMU."""
-    return name in HARDWARE or name in SOFTWARE or CACHE.fullmatch(name) is not None or ":" in name
+    return name in HARDWARE_EVENTS or name in SOFTWARE_EVENTS or CACHE_EVENT.fullmatch(name) is not None or ":" in name
 
 
-def base(event: str) -> str:
+def strip_modifiers(event: str) -> str:
     """The event alone, without modifiers and terms: `page-faults/no-inherit/u` is page-faults. What is a name only with
     its terms is left whole, as in a PMU: `cpu/event=0x3c/`."""
-    name = split(plain(event)[0])[0]
+    name = split_modifiers(split_sampling_terms(event)[0])[0]
     head = name.partition("/")[0]
-    return head if by_name(head) and not name.startswith("mem:") else name
+    return head if is_event_name(head) and not name.startswith("mem:") else name
 
 
-def plain(event: str) -> tuple[str, str]:
+def split_sampling_terms(event: str) -> tuple[str, str]:
     """An event as typed → what is measured, and how it is sampled.
 
     `cpu-clock/freq=997/u` → ("cpu-clock:u", "freq=997"); `cpu/event=0x3c,period=9/` → ("cpu/event=0x3c/", "period=9");
@@ -133,7 +135,7 @@ def plain(event: str) -> tuple[str, str]:
     if known := _by_config(name, measured):
         name, measured = known, [term for term in measured if term.partition("=")[0] != "config"]
     rest = ",".join(measured)
-    if rest or not by_name(name):
+    if rest or not is_event_name(name):
         return f"{name}/{rest}/{modifiers}", ",".join(sampling)
     return f"{name}:{modifiers}" if modifiers else name, ",".join(sampling)
 
@@ -141,35 +143,35 @@ def plain(event: str) -> tuple[str, str]:
 def _by_config(name: str, terms: Sequence[str]) -> str | None:
     """The software event that a term config names; it goes before the name that stands in front."""
     configs = [_WHOLE.fullmatch(term) for term in terms if term.partition("=")[0] == "config"]
-    if not configs or configs[-1] is None or (name != "software" and name not in SOFTWARE):
+    if not configs or configs[-1] is None or (name != "software" and name not in SOFTWARE_EVENTS):
         return None
     number = int(configs[-1][1], 16 if configs[-1][1].startswith("0x") else 10)
     return _CONFIGS["1"][number] if number < len(_CONFIGS["1"]) else None
 
 
-def terms(event: str) -> dict[str, str]:
+def parse_terms(event: str) -> dict[str, str]:
     """The terms of an event as typed, with their values ("" for one without)."""
     found = _TERMS.fullmatch(event)
     pairs = (each.partition("=") for each in found["terms"].split(",")) if found else ()
     return {name.strip(): value.strip() for name, _, value in reversed([*pairs]) if name.strip()}
 
 
-def term(event: str, name: str) -> str | None:
+def get_term(event: str, name: str) -> str | None:
     """The value of a term in an event as typed ("" for one without a value), or None where it has none of that name."""
-    return terms(event).get(name)
+    return parse_terms(event).get(name)
 
 
-def distinct(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """What each event of one recording is called, and its attributes.
 
     recorded: the names as perf prints them, each with what perf tells of it (`type = 1, config = 0x2, …`, or ""). Two
     that measure the same thing stay apart, one of them as typed: sampled twice, it would count twice.
     """
     listed = list(recorded)
-    taken = {raw for raw, _ in listed if plain(raw)[0] == raw}
+    taken = {raw for raw, _ in listed if split_sampling_terms(raw)[0] == raw}
     found = []
     for raw, about in listed:
-        name, attributes = plain(raw)
+        name, attributes = split_sampling_terms(raw)
         if known := _named_by_user(name, about):
             name, attributes = known, f"name={raw}"
         if name != raw and name in taken:
@@ -182,7 +184,7 @@ def distinct(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 def _named_by_user(name: str, about: str) -> str | None:
     """The event behind a name that a person gave it (`cpu-clock/name=ticks/`), by its type and config."""
     kind = _TYPE.search(about)
-    if kind is None or kind[1] not in _CONFIGS or "/" in name or by_name(split(name)[0]):
+    if kind is None or kind[1] not in _CONFIGS or "/" in name or is_event_name(split_modifiers(name)[0]):
         return None
     config = _CONFIG.search(about)
     number = int(config[1], 0) if config else 0
@@ -193,46 +195,46 @@ def _named_by_user(name: str, about: str) -> str | None:
     return f"{names[number]}:{modifiers}" if modifiers else names[number]
 
 
-def unit_of(event: str, weighted: bool = True) -> str:
+def get_unit(event: str, weighted: bool = True) -> str:
     """What a period, or a count, of an event of perf is: the kernel's clock events count nanoseconds, and so do the
     tracepoints sched_stat_*. weighted: whether its periods are known; else every sample counts 1."""
-    name = base(event)
-    return "ns" if weighted and (name in CLOCKS or _STAT_NS.fullmatch(name)) else "count"
+    name = strip_modifiers(event)
+    return "ns" if weighted and (name in CLOCK_EVENTS or _STAT_NS.fullmatch(name)) else "count"
 
 
-def tells_time(event: str) -> bool:
+def measures_time(event: str) -> bool:
     """Whether an event is a clock or the cycles of a CPU: then its samples show where time goes."""
-    name = base(event)
+    name = strip_modifiers(event)
     inside = re.fullmatch(r"cpu(?:_core|_atom)?/(.*)/", name)
-    return (inside[1] if inside else name) in CLOCKS | CYCLES
+    return (inside[1] if inside else name) in CLOCK_EVENTS | CYCLE_EVENTS
 
 
-def occurs(event: str) -> bool:
+def is_occurrence(event: str) -> bool:
     """Whether an event of perf is something that happens now and then, as page faults do and tracepoints: software
     events but clocks. perf guesses their periods from the last few, so that their sum is no total."""
-    name = base(event)
-    return (name in SOFTWARE and name not in CLOCKS) or _TRACEPOINT.fullmatch(name) is not None
+    name = strip_modifiers(event)
+    return (name in SOFTWARE_EVENTS and name not in CLOCK_EVENTS) or _TRACEPOINT.fullmatch(name) is not None
 
 
-def in_kernel(event: str) -> bool:
+def is_kernel_event(event: str) -> bool:
     """Whether an event happens in the kernel alone: the scheduler's, and most tracepoints."""
-    name = base(event)
+    name = strip_modifiers(event)
     return name in _SWITCHES or (_TRACEPOINT.fullmatch(name) is not None and not _OF_PROGRAMS.fullmatch(name))
 
 
-def unseen(event: str, about: str = "") -> bool:
+def is_unobservable(event: str, about: str = "") -> bool:
     """Whether an event happens in the kernel, while user space alone was observed: then it never occurs.
 
     about: what perf tells of it; the names of tracepoints do not tell. A person who wrote u asked for that; perf
     adds u to the modifiers of others who may not see the kernel.
     """
-    modifiers = split(plain(event)[0])[1]
+    modifiers = split_modifiers(split_sampling_terms(event)[0])[1]
     added = modifiers.endswith("u") and "u" in modifiers[:-1]
     user_only = bool({"u", "h"} & {*modifiers}) and ("k" not in modifiers or added)
-    return (user_only or "exclude_kernel = 1" in about) and in_kernel(event)
+    return (user_only or "exclude_kernel = 1" in about) and is_kernel_event(event)
 
 
-def why_unseen(event: str) -> str:
+def explain_unobservable(event: str) -> str:
     """Why there is no value of such an event, and what to do."""
     return (
         f"{event}: user space only was observed, and the event happens in the kernel. Set kernel.perf_event_paranoid "
@@ -240,20 +242,20 @@ def why_unseen(event: str) -> str:
     )
 
 
-def main_of(names: Sequence[str], asked_first: str | None = None) -> str | None:
+def choose_main_event(names: Sequence[str], asked_first: str | None = None) -> str | None:
     """The event that a page shows first, of those that occurred: the one that was named first when recording, where
     that is known and occurred; else the first clock or cycles event, else the first."""
     if asked_first in names:
         return asked_first
-    return next(filter(tells_time, names), names[0] if names else None)
+    return next(filter(measures_time, names), names[0] if names else None)
 
 
-def place_of(wanted: str, names: Sequence[str], attributes: Sequence[str | None] = ()) -> int | None:
+def find_event(wanted: str, names: Sequence[str], attributes: Sequence[str | None] = ()) -> int | None:
     """Which of `names` is meant by an event as typed, by the plain name, by how it was typed when recording, or by the
     name that its attributes tell."""
     if wanted in names:
         return names.index(wanted)
-    if (name := plain(wanted)[0]) in names:
+    if (name := split_sampling_terms(wanted)[0]) in names:
         return names.index(name)
     given = [place for place, text in enumerate(attributes) if text and f"name={wanted}" in text.split(",")]
     return given[0] if given else None

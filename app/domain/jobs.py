@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from .errors import InvalidRequest
-from .known import known
+from .json_fields import select_known_fields
 
 
 class JobState(StrEnum):
@@ -65,7 +65,7 @@ class RecorderName(StrEnum):
     PYTORCH = "pytorch"
 
 
-class MpiFlavour(StrEnum):
+class MpiFlavor(StrEnum):
     """Whose MPI starts the ranks."""
 
     OPENMPI = "openmpi"
@@ -86,7 +86,7 @@ class Mpi:
     ("0-3,8"; "": all of them). per_host: in their place one recording of the whole system on every host.
     """
 
-    flavour: MpiFlavour
+    flavour: MpiFlavor
     ranks: int = 1
     ranks_per_node: int | None = None
     program: str = ""
@@ -132,7 +132,7 @@ class PyTorch:
     seconds: float | None = None
 
 
-class Splitting(StrEnum):
+class EventSplitting(StrEnum):
     """What is done with more events than the CPU has counters."""
 
     ONE_RUN = "one-run"
@@ -186,7 +186,7 @@ class JobSpec:
     path: tuple[str, ...] = ()
     library_path: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
-    splitting: Splitting = Splitting.ONE_RUN
+    splitting: EventSplitting = EventSplitting.ONE_RUN
     events_per_run: int | None = None
     sudo: bool = False
     keep_recordings: bool = True
@@ -199,32 +199,32 @@ class JobSpec:
     def from_json(cls, data: dict[str, Any]) -> "JobSpec":
         """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
         try:
-            kept = known(cls, data)
+            kept = select_known_fields(cls, data)
             for name, kind in _CHOICES.items():
                 if name in kept:
                     kept[name] = kind(kept[name])
-            for name in LISTS:
+            for name in TUPLE_FIELDS:
                 kept[name] = _texts(kept.get(name, ()))
             if kept.get("mpi") is not None:
-                mpi = known(Mpi, kept["mpi"])
-                mpi["flavour"] = MpiFlavour(mpi["flavour"])
+                mpi = select_known_fields(Mpi, kept["mpi"])
+                mpi["flavour"] = MpiFlavor(mpi["flavour"])
                 lists = {name: _texts(mpi.get(name, ())) for name in ("arguments", "rank_arguments")}
                 kept["mpi"] = Mpi(**mpi | lists)
-            batch = known(Batch, kept.get("batch", {}))
+            batch = select_known_fields(Batch, kept.get("batch", {}))
             kept["batch"] = Batch(**batch | {"arguments": _texts(batch.get("arguments", ()))})
-            kept["pytorch"] = PyTorch(**known(PyTorch, kept.get("pytorch", {})))
+            kept["pytorch"] = PyTorch(**select_known_fields(PyTorch, kept.get("pytorch", {})))
             return cls(**kept)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise InvalidRequest(f"This job description cannot be used: {error}.") from None
 
 
-LISTS = ("command", "inputs", "events", "modules", "path", "library_path", "preload")
+TUPLE_FIELDS = ("command", "inputs", "events", "modules", "path", "library_path", "preload")
 """The words of a JobSpec that are lists of texts."""
 _CHOICES: dict[str, type[StrEnum]] = {
     "recorder": RecorderName,
     "scope": Scope,
     "call_graph": CallGraph,
-    "splitting": Splitting,
+    "splitting": EventSplitting,
 }
 
 
@@ -251,5 +251,5 @@ class Outcome:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Outcome":
-        kept = known(cls, data)
+        kept = select_known_fields(cls, data)
         return cls(**kept | {"reasons": tuple(kept.get("reasons", ()))})

@@ -34,18 +34,18 @@ OUT_OF_MEMORY, RETRY = "out of memory", "allocator retry"
 """Names of instants: an allocation failed; one failed first, until the allocator had given back what it had cached."""
 
 
-def allocated_event(kind: str) -> str:
+def get_allocated_event(kind: str) -> str:
     """The name of the event of all bytes allocated. kind: of the device, "cpu", "gpu", or "" where it is not known; or
     what the file calls it."""
     return f"{_KINDS.get(kind, kind)} bytes allocated".strip()
 
 
-def peak_event(kind: str) -> str:
+def get_peak_event(kind: str) -> str:
     """The name of the event of the bytes that lived at the peak of their device."""
     return f"{_KINDS.get(kind, kind)} bytes live at peak".strip()
 
 
-def called(properties: str | None) -> str:
+def get_device_name(properties: str | None) -> str:
     """What the file calls a device, where that is more than its kind and number: of its `properties` in the table
     `devices` the label; else empty."""
     try:
@@ -57,17 +57,18 @@ def called(properties: str | None) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class AllocationPairs:
     """Blocks, one entry each in every column, in the order of start_ns, first those that were there before.
 
-    made, freed: the number of the event that made or freed it, -1 where there is none. start_ns, end_ns: MISSING where
-    not known or never. bytes: as when it was made, else as when it was freed. lost_frees, lost_allocations: how many
-    events there must have been between others and are not: an address was handed out twice without being freed, or
-    freed twice. Such a block is taken to end, or to begin, with the next or last thing known of its address.
+    alloc_event, free_event: the number of the event that made or freed it, -1 where there is none. start_ns, end_ns:
+    MISSING where not known or never. bytes: as when it was made, else as when it was freed. lost_frees,
+    lost_allocations: how many events there must have been between others and are not: an address was handed out twice
+    without being freed, or freed twice. Such a block is taken to end, or to begin, with the next or last thing known of
+    its address.
     """
 
-    made: Array
-    freed: Array
+    alloc_event: Array
+    free_event: Array
     start_ns: Array
     end_ns: Array
     bytes: Array
@@ -75,7 +76,7 @@ class Pairs:
     lost_allocations: int
 
 
-def paired(time_ns: Array, size: Array, device: Array, address: Array | None) -> Pairs:
+def pair_allocations(time_ns: Array, size: Array, device: Array, address: Array | None) -> AllocationPairs:
     """Blocks of the events of an allocator, one entry each in every column, in the order in which they happened.
 
     size: bytes, negative for what was freed. address: None where the file has none; then every event is a block of its
@@ -105,22 +106,22 @@ def paired(time_ns: Array, size: Array, device: Array, address: Array | None) ->
     order = np.lexsort((np.where(made >= 0, made, freed), begun))
     made, freed, begun, ended = made[order], freed[order], begun[order], ended[order]
     bytes_ = np.abs(size[np.where(made >= 0, made, freed)]).astype(np.int64)
-    return Pairs(made, freed, begun, ended, bytes_, lost_frees, lost_allocations)
+    return AllocationPairs(made, freed, begun, ended, bytes_, lost_frees, lost_allocations)
 
 
-def peak_of(time_ns: Array, value: Array) -> int | None:
+def find_peak(time_ns: Array, value: Array) -> int | None:
     """When a series first had its greatest value; None for one without values."""
     return int(time_ns[int(np.argmax(value))]) if len(value) else None
 
 
-def live_at(start_ns: Array, end_ns: Array, time_ns: int) -> Array:
+def select_live(start_ns: Array, end_ns: Array, time_ns: int) -> Array:
     """Which blocks live at a time, as bools: from their start on, no more at their end."""
     live: Array = (start_ns <= time_ns) & ((end_ns > time_ns) | (end_ns == MISSING))
     return live
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class AllocationColumns:
     """The columns of `allocations` that samples are made of. Times on the builder's clock, MISSING where null.
 
     thread: -1 where not known. stack: as the builder numbers them.
@@ -136,7 +137,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class MemoryDevice:
-    """A device as `add_samples` needs it. kind: as for `peak_event`. peak_ns: when most was allocated; None
+    """A device as `add_samples` needs it. kind: as for `get_peak_event`. peak_ns: when most was allocated; None
     where that is not known, or nothing tells what was freed when. thread: for blocks that no thread is known of."""
 
     kind: str
@@ -145,7 +146,7 @@ class MemoryDevice:
 
 
 def add_samples(
-    builder: ProfileBuilder, blocks: Blocks, devices: Mapping[int, MemoryDevice], began_ns: int
+    builder: ProfileBuilder, blocks: AllocationColumns, devices: Mapping[int, MemoryDevice], began_ns: int
 ) -> tuple[str, ...]:
     """Add what blocks weigh: a sample at its start of each that was allocated, and of each that lived at the peak.
 
@@ -158,16 +159,16 @@ def add_samples(
     for number, one in devices.items():
         mine = (blocks.device == number) & (blocks.bytes > 0)
         if one.peak_ns is not None:
-            peak = mine & live_at(blocks.start_ns, blocks.end_ns, one.peak_ns)
-            parts.setdefault(peak_event(one.kind), []).append((np.flatnonzero(peak), one.thread))
+            peak = mine & select_live(blocks.start_ns, blocks.end_ns, one.peak_ns)
+            parts.setdefault(get_peak_event(one.kind), []).append((np.flatnonzero(peak), one.thread))
     for number, one in devices.items():
         mine = (blocks.device == number) & (blocks.bytes > 0) & known
-        parts.setdefault(allocated_event(one.kind), []).append((np.flatnonzero(mine), one.thread))
+        parts.setdefault(get_allocated_event(one.kind), []).append((np.flatnonzero(mine), one.thread))
     for name, found in parts.items():
         for rows, other in found:
             if len(rows):
                 same = np.zeros(len(rows), np.int64)
                 thread = np.where(blocks.thread[rows] >= 0, blocks.thread[rows], other)
-                event = same + builder.event(name, "bytes")
-                builder.samples(time_ns[rows], thread, same - 1, event, blocks.stack[rows], blocks.bytes[rows])
+                event = same + builder.intern_event(name, "bytes")
+                builder.add_samples(time_ns[rows], thread, same - 1, event, blocks.stack[rows], blocks.bytes[rows])
     return tuple(name for name, found in parts.items() if any(len(rows) for rows, _ in found))

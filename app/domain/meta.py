@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .known import known
+from .json_fields import select_known_fields
 
 
 @dataclass(frozen=True)
@@ -31,5 +31,5 @@ class Meta:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Meta":
-        kept = known(cls, data)
+        kept = select_known_fields(cls, data)
         return cls(**kept | {"reasons": tuple(kept.get("reasons", ()))})

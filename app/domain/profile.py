@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from .meta import Meta
-from .tables import SCHEMAS, empty
+from .tables import SCHEMAS, empty_table
 
 __all__ = ["Meta", "Profile"]
 
@@ -18,40 +18,40 @@ class Profile:
     """
 
     meta: Meta
-    runs: pa.Table = field(default_factory=lambda: empty("runs"))
-    ranks: pa.Table = field(default_factory=lambda: empty("ranks"))
-    clocks: pa.Table = field(default_factory=lambda: empty("clocks"))
-    threads: pa.Table = field(default_factory=lambda: empty("threads"))
-    thread_names: pa.Table = field(default_factory=lambda: empty("thread_names"))
-    functions: pa.Table = field(default_factory=lambda: empty("functions"))
-    frames: pa.Table = field(default_factory=lambda: empty("frames"))
-    stacks: pa.Table = field(default_factory=lambda: empty("stacks"))
-    calls: pa.Table = field(default_factory=lambda: empty("calls"))
-    events: pa.Table = field(default_factory=lambda: empty("events"))
-    samples: pa.Table = field(default_factory=lambda: empty("samples"))
-    counts: pa.Table = field(default_factory=lambda: empty("counts"))
-    count_metrics: pa.Table = field(default_factory=lambda: empty("count_metrics"))
-    categories: pa.Table = field(default_factory=lambda: empty("categories"))
-    argument_sets: pa.Table = field(default_factory=lambda: empty("argument_sets"))
-    slices: pa.Table = field(default_factory=lambda: empty("slices"))
-    slice_numbers: pa.Table = field(default_factory=lambda: empty("slice_numbers"))
-    instants: pa.Table = field(default_factory=lambda: empty("instants"))
-    device_work: pa.Table = field(default_factory=lambda: empty("device_work"))
-    configurations: pa.Table = field(default_factory=lambda: empty("configurations"))
-    flows: pa.Table = field(default_factory=lambda: empty("flows"))
-    devices: pa.Table = field(default_factory=lambda: empty("devices"))
-    steps: pa.Table = field(default_factory=lambda: empty("steps"))
-    series: pa.Table = field(default_factory=lambda: empty("series"))
-    counters: pa.Table = field(default_factory=lambda: empty("counters"))
-    allocations: pa.Table = field(default_factory=lambda: empty("allocations"))
-    segments: pa.Table = field(default_factory=lambda: empty("segments"))
-    profiled_kernels: pa.Table = field(default_factory=lambda: empty("profiled_kernels"))
-    metrics: pa.Table = field(default_factory=lambda: empty("metrics"))
-    metric_values: pa.Table = field(default_factory=lambda: empty("metric_values"))
-    hints: pa.Table = field(default_factory=lambda: empty("hints"))
-    source_lines: pa.Table = field(default_factory=lambda: empty("source_lines"))
-    source_values: pa.Table = field(default_factory=lambda: empty("source_values"))
-    losses: pa.Table = field(default_factory=lambda: empty("losses"))
+    runs: pa.Table = field(default_factory=lambda: empty_table("runs"))
+    ranks: pa.Table = field(default_factory=lambda: empty_table("ranks"))
+    clocks: pa.Table = field(default_factory=lambda: empty_table("clocks"))
+    threads: pa.Table = field(default_factory=lambda: empty_table("threads"))
+    thread_names: pa.Table = field(default_factory=lambda: empty_table("thread_names"))
+    functions: pa.Table = field(default_factory=lambda: empty_table("functions"))
+    frames: pa.Table = field(default_factory=lambda: empty_table("frames"))
+    stacks: pa.Table = field(default_factory=lambda: empty_table("stacks"))
+    calls: pa.Table = field(default_factory=lambda: empty_table("calls"))
+    events: pa.Table = field(default_factory=lambda: empty_table("events"))
+    samples: pa.Table = field(default_factory=lambda: empty_table("samples"))
+    counts: pa.Table = field(default_factory=lambda: empty_table("counts"))
+    count_metrics: pa.Table = field(default_factory=lambda: empty_table("count_metrics"))
+    categories: pa.Table = field(default_factory=lambda: empty_table("categories"))
+    argument_sets: pa.Table = field(default_factory=lambda: empty_table("argument_sets"))
+    slices: pa.Table = field(default_factory=lambda: empty_table("slices"))
+    slice_numbers: pa.Table = field(default_factory=lambda: empty_table("slice_numbers"))
+    instants: pa.Table = field(default_factory=lambda: empty_table("instants"))
+    device_work: pa.Table = field(default_factory=lambda: empty_table("device_work"))
+    configurations: pa.Table = field(default_factory=lambda: empty_table("configurations"))
+    flows: pa.Table = field(default_factory=lambda: empty_table("flows"))
+    devices: pa.Table = field(default_factory=lambda: empty_table("devices"))
+    steps: pa.Table = field(default_factory=lambda: empty_table("steps"))
+    series: pa.Table = field(default_factory=lambda: empty_table("series"))
+    counters: pa.Table = field(default_factory=lambda: empty_table("counters"))
+    allocations: pa.Table = field(default_factory=lambda: empty_table("allocations"))
+    segments: pa.Table = field(default_factory=lambda: empty_table("segments"))
+    profiled_kernels: pa.Table = field(default_factory=lambda: empty_table("profiled_kernels"))
+    metrics: pa.Table = field(default_factory=lambda: empty_table("metrics"))
+    metric_values: pa.Table = field(default_factory=lambda: empty_table("metric_values"))
+    hints: pa.Table = field(default_factory=lambda: empty_table("hints"))
+    source_lines: pa.Table = field(default_factory=lambda: empty_table("source_lines"))
+    source_values: pa.Table = field(default_factory=lambda: empty_table("source_values"))
+    losses: pa.Table = field(default_factory=lambda: empty_table("losses"))
 
     def tables(self) -> dict[str, pa.Table]:
         """Every table by name, in the order of `SCHEMAS`."""

@@ -12,7 +12,7 @@ COMM_CHARACTERS = 15
 _NO_PROGRAM = re.compile(r"\.so(\.[0-9.]+)?$|\.(ko(\.\w+)?|map|jar|dll|dump|py)$|^perf-\d+|^memfd:|^anon")
 
 
-def program_of(module: str) -> str:
+def get_program_name(module: str) -> str:
     """The name that a process has that runs the program in this file, as the kernel cuts it; "" for a library, the
     kernel, and code that is in no file."""
     path = module.removesuffix(" (deleted)")
@@ -22,10 +22,12 @@ def program_of(module: str) -> str:
     return name[:COMM_CHARACTERS]
 
 
-def programs(process: Array, stack: Array, parent: Array, module: Array, modules: Sequence[str]) -> dict[int, str]:
+def infer_programs(
+    process: Array, stack: Array, parent: Array, module: Array, modules: Sequence[str]
+) -> dict[int, str]:
     """The program of each process. process, stack: of samples. parent, module: of the nodes of the call tree (row 0 is
     the root), module a place in `modules`, -1 for none. It is the outermost program on most of its stacks."""
-    names = [program_of(text) for text in modules]
+    names = [get_program_name(text) for text in modules]
     known = sorted({name for name in names if name})
     if not known or not len(stack):
         return {}

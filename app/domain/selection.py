@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from .errors import InvalidRequest
-from .listing import ranges_text
+from .list_text import format_ranges
 
-WORDS = (
+QUERY_PARAMETERS = (
     "event",
     "thread",
     "rank",
@@ -24,14 +24,14 @@ WORDS = (
     "step",
 )
 NS_PER_MS = 1_000_000
-MAX_PATTERN = 2_000
+MAX_PATTERN_CHARS = 2_000
 
 
 @dataclass(frozen=True)
 class Selection:
     """A part of a profile; every field at its default selects all.
 
-    event: its name (None: the result's main event). threads: keys as `thread_key` gives them, or thread names.
+    event: its name (None: the result's main event). threads: keys as `format_thread_key` gives them, or thread names.
     ranks: inclusive ranges. start_ns, end_ns: from the profile's zero, end exclusive. focus, ignore, hide: RE2
     patterns as pprof defines them (focus keeps stacks that match anywhere, ignore drops them, hide removes matching
     frames). invert: callers of the innermost functions. recursion: collapse direct and indirect recursion.
@@ -55,7 +55,7 @@ class Selection:
 
         Raises InvalidRequest for a value that cannot be understood.
         """
-        values = {word: [v for v in query.get(word, ()) if v != ""] for word in WORDS}
+        values = {word: [v for v in query.get(word, ()) if v != ""] for word in QUERY_PARAMETERS}
 
         def last(word: str) -> str | None:
             return values[word][-1] if values[word] else None
@@ -64,8 +64,8 @@ class Selection:
         if start_ns is not None and end_ns is not None and end_ns <= start_ns:
             raise InvalidRequest("end-ms must be greater than start-ms; swap them or leave one out.", "end-ms")
         for word in ("focus", "ignore", "hide"):
-            if len(last(word) or "") > MAX_PATTERN:
-                raise InvalidRequest(f"{word} is longer than {MAX_PATTERN} characters; shorten it.", word)
+            if len(last(word) or "") > MAX_PATTERN_CHARS:
+                raise InvalidRequest(f"{word} is longer than {MAX_PATTERN_CHARS} characters; shorten it.", word)
         return cls(
             event=last("event"),
             threads=tuple(dict.fromkeys(values["thread"])),
@@ -75,8 +75,8 @@ class Selection:
             focus=last("focus"),
             ignore=last("ignore"),
             hide=last("hide"),
-            invert=flag("invert", last("invert")),
-            recursion=flag("recursion", last("recursion")),
+            invert=parse_flag("invert", last("invert")),
+            recursion=parse_flag("recursion", last("recursion")),
             step=last("step"),
         )
 
@@ -87,10 +87,10 @@ class Selection:
             pairs.append(("event", self.event))
         pairs += [("thread", key) for key in self.threads]
         if self.ranks:
-            pairs.append(("rank", ranges_text(self.ranks, "-", ",")))
+            pairs.append(("rank", format_ranges(self.ranks, "-", ",")))
         for word, value in (("start-ms", self.start_ns), ("end-ms", self.end_ns)):
             if value is not None:
-                pairs.append((word, ms_text(value)))
+                pairs.append((word, format_ms(value)))
         for word, pattern in (("focus", self.focus), ("ignore", self.ignore), ("hide", self.hide)):
             if pattern is not None:
                 pairs.append((word, pattern))
@@ -99,7 +99,7 @@ class Selection:
             pairs.append(("step", self.step))
         return pairs
 
-    def only(self, **changes: object) -> "Selection":
+    def replace(self, **changes: object) -> "Selection":
         """The same selection with some fields changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
 
@@ -118,16 +118,16 @@ def parse_ranks(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
-def thread_key(rank: int | None, pid: int | None, tid: int | None) -> str:
+def format_thread_key(rank: int | None, pid: int | None, tid: int | None) -> str:
     """The stable key of a thread, "rank/pid/tid", with "-" for what is not known."""
     return "/".join("-" if part is None else str(part) for part in (rank, pid, tid))
 
 
-UNKNOWN_THREAD = thread_key(None, None, None)
+UNKNOWN_THREAD = format_thread_key(None, None, None)
 """The key of what no thread is told of."""
 
 
-def ms_text(ns: int) -> str:
+def format_ms(ns: int) -> str:
     """Nanoseconds as exact milliseconds without trailing zeros: 1500000 → "1.5"."""
     text = format(Decimal(ns) / NS_PER_MS, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -145,7 +145,7 @@ def _ns(word: str, text: str | None) -> int | None:
     return int(value * NS_PER_MS)
 
 
-def flag(word: str, text: str | None) -> bool:
+def parse_flag(word: str, text: str | None) -> bool:
     """The yes or no of `word`; absent is no. Raises InvalidRequest for anything else."""
     if text in (None, "0", "false", "no"):
         return False

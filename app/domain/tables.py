@@ -39,10 +39,10 @@ HOST_TIME, DEVICE_TIME = "host time", "device time"
 """The events of a profile with slices. Their samples last: each from its time on, for its weight in ns. Those of one
 thread never overlap in host time; in device time those of one stream may."""
 
-ThreadKinds = ("thread", "gpu_stream", "cpu", "track")
+THREAD_KINDS = ("thread", "gpu_stream", "cpu", "track")
 """What a row of `threads` may be. track: a lane of something that no thread ran, asynchronous slices for example."""
 
-CategoryKinds = (
+CATEGORY_KINDS = (
     "operator",
     "python",
     "module",
@@ -77,7 +77,7 @@ class FlowKind(IntEnum):
     OTHER = 2
 
 
-NUMBERED = (
+NUMERIC_ARGUMENTS = (
     "correlation",
     "External id",
     "Record function id",
@@ -229,7 +229,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         end_ns=pa.int64(),
         value=pa.float64(),
     ),
-    # A category of slices. name: as the file has it. kind: one of CategoryKinds.
+    # A category of slices. name: as the file has it. kind: one of CATEGORY_KINDS.
     "categories": _schema(name=pa.string(), kind=pa.string()),
     # What slices have in common: one row for each distinct set of arguments, those that are NUMBERED aside.
     # text: the arguments as a JSON object. shapes, types, strides, values: of an operator's inputs, JSON as read.
@@ -446,14 +446,14 @@ _NUMBERS: dict[pa.DataType, np.dtype[Any]] = {
 
 
 @cache
-def empty(name: str) -> pa.Table:
+def empty_table(name: str) -> pa.Table:
     """The table `name` with no rows."""
     schema = SCHEMAS[name]
     # As `Schema.empty_table` makes it, which imports all of pandas before.
     return pa.Table.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
-def column(table: pa.Table, name: str) -> Array:
+def get_column(table: pa.Table, name: str) -> Array:
     """Column `name` of `table` as a numpy array: without a copy where it is fixed-width, whole and free of nulls.
 
     Nulls of integer columns come out as floating NaN, as pyarrow does; ask `table.column(name)` to see them apart.
@@ -473,6 +473,6 @@ def column(table: pa.Table, name: str) -> Array:
     return joined
 
 
-def texts(table: pa.Table, name: str) -> list[str]:
+def get_strings(table: pa.Table, name: str) -> list[str]:
     """String column `name` as Python strings, null as the empty string."""
     return ["" if value is None else value for value in table.column(name).to_pylist()]

@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import Any
 
 from .errors import InvalidRequest
-from .facts import HostFacts
-from .jobs import MpiFlavour
-from .known import known
+from .host_facts import HostFacts
+from .jobs import MpiFlavor
+from .json_fields import select_known_fields
 
 LOCAL = "local"
 
@@ -70,7 +70,7 @@ class Target:
     perf: str = ""
     modules: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    mpi: MpiFlavour | None = None
+    mpi: MpiFlavor | None = None
     starters: dict[str, str] = field(default_factory=dict)
     sudo: bool = False
     counters: int | None = None
@@ -78,7 +78,7 @@ class Target:
     notes: str = ""
 
     @property
-    def here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether it is the worker's own machine, without a batch system: a job there takes one of its places."""
         return self.ssh is None and self.scheduler is SchedulerName.NONE
 
@@ -89,13 +89,13 @@ class Target:
     def from_json(cls, data: dict[str, Any]) -> "Target":
         """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
         try:
-            kept = known(cls, data)
+            kept = select_known_fields(cls, data)
             if kept.get("ssh") is not None:
-                ssh = known(Ssh, kept["ssh"])
+                ssh = select_known_fields(Ssh, kept["ssh"])
                 lists = {name: tuple(str(v) for v in ssh.get(name, ())) for name in ("jump", "host_keys")}
                 kept["ssh"] = Ssh(**ssh | lists)
             kept["scheduler"] = SchedulerName(kept.get("scheduler", SchedulerName.NONE))
-            kept["mpi"] = MpiFlavour(kept["mpi"]) if kept.get("mpi") else None
+            kept["mpi"] = MpiFlavor(kept["mpi"]) if kept.get("mpi") else None
             kept["modules"] = tuple(str(value) for value in kept.get("modules", ()))
             for name in ("environment", "starters"):
                 kept[name] = {str(key): str(value) for key, value in kept.get(name, {}).items()}
@@ -143,7 +143,7 @@ class BatchStatus:
     signal: int | None = None
 
 
-class Light(StrEnum):
+class CheckStatus(StrEnum):
     """How one line of a check came out."""
 
     GOOD = "good"
@@ -157,13 +157,13 @@ class CheckLine:
     """One line of a check. advice: what to do, empty where there is nothing to do."""
 
     title: str
-    light: Light
+    light: CheckStatus
     text: str
     advice: str = ""
 
 
 @dataclass(frozen=True)
-class Queue:
+class BatchQueue:
     """A queue of LSF or partition of Slurm. wall_time_s: its limit, null for none or not known."""
 
     name: str
@@ -193,7 +193,7 @@ class TargetFacts:
     versions: dict[str, str] = field(default_factory=dict)
     schedulers: tuple[str, ...] = ()
     scheduler_version: str = ""
-    queues: tuple[Queue, ...] = ()
+    queues: tuple[BatchQueue, ...] = ()
     directory: str = ""
     file_system: str = ""
     runs_programs: bool | None = None
@@ -210,7 +210,7 @@ class TargetFacts:
     problems: dict[str, str] = field(default_factory=dict)
 
     @property
-    def recording(self) -> HostFacts:
+    def recording_host(self) -> HostFacts:
         """Facts of where perf runs, as far as they are known."""
         return self.compute or self.host
 
@@ -219,10 +219,10 @@ class TargetFacts:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "TargetFacts":
-        kept = known(cls, data)
+        kept = select_known_fields(cls, data)
         kept["host"] = HostFacts.from_json(kept["host"])
         kept["compute"] = HostFacts.from_json(kept["compute"]) if kept.get("compute") else None
-        kept["queues"] = tuple(Queue(**queue) for queue in kept.get("queues", ()))
+        kept["queues"] = tuple(BatchQueue(**queue) for queue in kept.get("queues", ()))
         for name in ("missing", "packers", "schedulers"):
             kept[name] = tuple(kept.get(name, ()))
         return cls(**kept)

@@ -2,7 +2,7 @@
 
 import re
 
-from .event_names import CLOCKS, plain, split
+from .event_names import CLOCK_EVENTS, split_modifiers, split_sampling_terms
 
 RUNNING, RUNNABLE, SLEEPING = "running time", "runnable time", "sleeping time"
 SLEEPING_BY_WAKER = "sleeping time by waker"
@@ -19,7 +19,7 @@ _PMU = re.compile(r"[^/]+/(?:event=)?([^/,]+)[^/]*/")
 
 def is_clock(event: str) -> bool:
     """Whether an event of perf counts running time: cpu-clock, task-clock:u, cpu-clock/freq=99/."""
-    return _base(event) in CLOCKS
+    return _base(event) in CLOCK_EVENTS
 
 
 def is_cycles(event: str) -> bool:
@@ -34,6 +34,6 @@ def is_instructions(event: str) -> bool:
 
 def _base(event: str) -> str:
     """Without modifiers, terms of sampling, and the PMU that counts it."""
-    name = split(plain(event)[0])[0]
+    name = split_modifiers(split_sampling_terms(event)[0])[0]
     inside = _PMU.fullmatch(name)
     return inside[1] if inside else name

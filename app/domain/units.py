@@ -1,9 +1,9 @@
 """Numbers for people: short enough to compare at a glance, with the exact value beside it.
 
 Units are those of events: "count", "ns", "bytes" and what a counter has of its own, as "Joules"; and "percent"
-(0–100). A number in a sentence or tile takes the scale that suits it (`quantity`); the numbers of one column share one
-(`scale_for`), so that their digits line up. Who wants to see all times in one unit says so once (`choose_time_unit`),
-for the request or command being answered.
+(0–100). A number in a sentence or tile takes the scale that suits it (`format_quantity`); the numbers of one column
+share one (`choose_scale`), so that their digits line up. Who wants to see all times in one unit says so once
+(`set_time_unit`), for the request or command being answered.
 """
 
 import math
@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 
 from .event_names import SAMPLED_ONLY
 
-NO_BREAK = "\u00a0"
+NO_BREAK_SPACE = "\u00a0"
 MISSING = "–"
 _SI = ("", "k", "M", "G", "T", "P", "E")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s", 10**9))
 TIME_UNITS = {"ns": _TIME[0], "us": _TIME[1], "ms": _TIME[2], "s": _TIME[3]}
 """The units that can be chosen, by their words in an address: how they are written, and how many ns they have."""
-UNIT_WORD = "unit"
+TIME_UNIT_PARAMETER = "unit"
 """The word of an address that chooses one; all links of a result carry it."""
 _chosen: ContextVar[str] = ContextVar("time unit", default="")
 # The smaller unit in ns, how many of it the larger one has, below how many of it this pair is used, their names.
@@ -54,7 +54,7 @@ class Scale:
     label: str
     decimals: int
 
-    def quantity(self, value: float | int | None) -> Quantity:
+    def format(self, value: float | int | None) -> Quantity:
         """`value`, in the unit of the column, without the label. A value too small to show is "<0.01", not 0.00."""
         if value is None or math.isnan(value):
             return Quantity(None, MISSING, "not known")
@@ -63,11 +63,11 @@ class Scale:
         if value and abs(shown) < smallest / 2:
             text = f"<{smallest:.{self.decimals}f}" if value > 0 else f">−{smallest:.{self.decimals}f}"
         else:
-            text = signed(f"{shown:,.{self.decimals}f}")
-        return Quantity(value, text, exact(value, self.unit))
+            text = use_minus_sign(f"{shown:,.{self.decimals}f}")
+        return Quantity(value, text, format_exact(value, self.unit))
 
 
-def choose_time_unit(word: str) -> None:
+def set_time_unit(word: str) -> None:
     """From now on, until it is chosen again, write all durations in this unit, one of TIME_UNITS; empty: in the one
     that suits each. Holds for the thread or task that says so. Raises KeyError."""
     if word:
@@ -75,23 +75,23 @@ def choose_time_unit(word: str) -> None:
     _chosen.set(word)
 
 
-def chosen_time_unit() -> str:
+def get_time_unit() -> str:
     """The word of the unit that was chosen, empty for none."""
     return _chosen.get()
 
 
-def quantity(value: float | int | None, unit: str) -> Quantity:
+def format_quantity(value: float | int | None, unit: str) -> Quantity:
     """`value` with three significant digits and the unit that suits it."""
     if value is None or math.isnan(value):
         return Quantity(None, MISSING, "not known")
     if unit == SAMPLED_ONLY:
         return Quantity(None, SAMPLED_ONLY, SAMPLED_ONLY)
-    short = {"ns": duration, "bytes": size, "percent": percent}.get(unit)
-    text = short(value) if short else count(value) + _suffix(unit)
-    return Quantity(value, text, exact(value, unit))
+    short = {"ns": format_duration, "bytes": format_bytes, "percent": format_percent}.get(unit)
+    text = short(value) if short else format_count(value) + _suffix(unit)
+    return Quantity(value, text, format_exact(value, unit))
 
 
-def scale_for(largest: float | int | None, unit: str) -> Scale:
+def choose_scale(largest: float | int | None, unit: str) -> Scale:
     """The scale for a column whose largest number (by magnitude) is `largest`."""
     if largest is None or math.isnan(largest):
         largest = 0
@@ -114,14 +114,14 @@ def scale_for(largest: float | int | None, unit: str) -> Scale:
     return Scale(unit, 1000**power, _SI[power] + own, 3)
 
 
-def axis_texts(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
+def format_axis_labels(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
     """The marks of one axis, all in one unit and with as many digits: those that tell round ones exactly, else three of
     the greatest. Where one is less than a thousandth of the greatest (a scale of ratios), each is written by itself."""
     largest = max((abs(value) for value in values), default=0)
     least = min((abs(value) for value in values if value), default=0)
     if least < largest / 1000:
-        return tuple(quantity(value, unit).text if value else "0" for value in values)
-    scale = scale_for(largest, unit)
+        return tuple(format_quantity(value, unit).text if value else "0" for value in values)
+    scale = choose_scale(largest, unit)
     divisor, label = scale.divisor, scale.label
     if unit not in ("ns", "bytes", "percent") and largest >= 10_000:
         power = min(len(_SI) - 1, int(math.log10(largest)) // 3)
@@ -132,86 +132,86 @@ def axis_texts(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
     decimals = next(exactly, None)
     if decimals is None or round(least / divisor * 10**decimals) >= 1000:
         decimals = max(0, 2 - math.floor(math.log10(largest / divisor))) if largest else 0
-    suffix = f"{NO_BREAK}{label}" if label else ""
-    return tuple(signed(f"{one:,.{min(decimals, most)}f}") + suffix if one else "0" for one in shown)
+    suffix = f"{NO_BREAK_SPACE}{label}" if label else ""
+    return tuple(use_minus_sign(f"{one:,.{min(decimals, most)}f}") + suffix if one else "0" for one in shown)
 
 
-def exact(value: float | int, unit: str) -> str:
+def format_exact(value: float | int, unit: str) -> str:
     """All digits, grouped, with the unit in words: "1,234,567 ns"."""
     digits = f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.6f}".rstrip("0")
     if isinstance(value, float) and value.is_integer():
         digits = f"{int(value):,}"
-    return signed(digits) + (f"{NO_BREAK}%" if unit == "percent" else _suffix(unit))
+    return use_minus_sign(digits) + (f"{NO_BREAK_SPACE}%" if unit == "percent" else _suffix(unit))
 
 
 def _suffix(unit: str) -> str:
     """A unit as it stands behind digits; nothing for what is a number of things."""
-    return "" if unit in _NUMBERS or " " in unit else f"{NO_BREAK}{unit}"
+    return "" if unit in _NUMBERS or " " in unit else f"{NO_BREAK_SPACE}{unit}"
 
 
-def duration(ns: float | int) -> str:
+def format_duration(ns: float | int) -> str:
     """Nanoseconds: "789 ns", "1.23 ms", "45.6 s", "2 min 5 s", "3 h 20 min", "2 d 4 h"; or in the unit chosen."""
     if ns < 0:
-        return "−" + duration(-ns)
+        return "−" + format_duration(-ns)
     if chosen := _chosen.get():
         label, factor = TIME_UNITS[chosen]
-        return f"{ns:,.0f}{NO_BREAK}ns" if factor == 1 else f"{_three(ns / factor)}{NO_BREAK}{label}"
+        return f"{ns:,.0f}{NO_BREAK_SPACE}ns" if factor == 1 else f"{_three(ns / factor)}{NO_BREAK_SPACE}{label}"
     if ns == 0:
-        return f"0{NO_BREAK}s"
+        return f"0{NO_BREAK_SPACE}s"
     for name, factor in _TIME:
         digits = _three(ns / factor)
         if float(digits.replace(",", "")) < (1000 if name != "s" else 120):
             if factor == 1:
                 digits = f"{ns:.0f}"
-            return f"{digits}{NO_BREAK}{name}"
+            return f"{digits}{NO_BREAK_SPACE}{name}"
     for small, per, limit, large_name, small_name in _LONG_TIMES:
         parts = round(ns / small)
         if parts < limit:
             break
     whole, rest = divmod(parts, per)
-    text = f"{whole:,}{NO_BREAK}{large_name}"
-    return f"{text} {rest}{NO_BREAK}{small_name}" if rest else text
+    text = f"{whole:,}{NO_BREAK_SPACE}{large_name}"
+    return f"{text} {rest}{NO_BREAK_SPACE}{small_name}" if rest else text
 
 
-def count(value: float | int) -> str:
+def format_count(value: float | int) -> str:
     """A plain number: exact below 10,000, else "12.3 k", "4.56 M", "7.89 G"."""
     if value < 0:
-        return "−" + count(-value)
+        return "−" + format_count(-value)
     if value < 10_000:
         return f"{value:,.0f}" if float(value).is_integer() else _three(value)
     power = 1
     while power < len(_SI) - 1 and float(_three(value / 1000**power).replace(",", "")) >= 1000:
         power += 1
-    return f"{_three(value / 1000**power)}{NO_BREAK}{_SI[power]}"
+    return f"{_three(value / 1000**power)}{NO_BREAK_SPACE}{_SI[power]}"
 
 
-def size(value: float | int) -> str:
+def format_bytes(value: float | int) -> str:
     """Bytes, in powers of 1024: "512 B", "1.5 KiB", "20.3 GiB"."""
     if value < 0:
-        return "−" + size(-value)
+        return "−" + format_bytes(-value)
     if value < 1024:
-        return f"{value:.0f}{NO_BREAK}B"
+        return f"{value:.0f}{NO_BREAK_SPACE}B"
     power = 1
     while power < len(_BINARY) - 1 and value / 1024**power >= 1023.5:
         power += 1
-    return f"{_three(value / 1024**power)}{NO_BREAK}{_BINARY[power]}"
+    return f"{_three(value / 1024**power)}{NO_BREAK_SPACE}{_BINARY[power]}"
 
 
-def percent(value: float | int | None) -> str:
+def format_percent(value: float | int | None) -> str:
     """0–100 with two decimals; never "0.00 %" for what is not nothing."""
     if value is None or math.isnan(value):
         return MISSING
     if 0 < abs(value) < 0.005:
-        return f"{'<' if value > 0 else '>−'}0.01{NO_BREAK}%"
-    return signed(f"{value:.2f}" if value else "0") + f"{NO_BREAK}%"
+        return f"{'<' if value > 0 else '>−'}0.01{NO_BREAK_SPACE}%"
+    return use_minus_sign(f"{value:.2f}" if value else "0") + f"{NO_BREAK_SPACE}%"
 
 
-def utc_text(epoch_s: float) -> str:
+def format_utc(epoch_s: float) -> str:
     """Seconds since the epoch as "2026-11-21 09:52 UTC"."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def utc_iso(epoch_s: float) -> str:
+def format_utc_iso(epoch_s: float) -> str:
     """Seconds since the epoch as ISO 8601, for machines: "2026-11-21T09:52:59Z"."""
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -233,6 +233,6 @@ def _three(value: float | int) -> str:
     return f"{rounded:,.{decimals}f}"
 
 
-def signed(digits: str) -> str:
+def use_minus_sign(digits: str) -> str:
     """A minus sign instead of a hyphen, so that it is as wide as a digit."""
     return "−" + digits[1:] if digits.startswith("-") else digits

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ..analysis.core.picking import check
-from ..analysis.core.slices import has_times
+from ..analysis.core.sample_selection import check_selection
+from ..analysis.core.slice_selection import has_times
 from ..charts import flamegraph_svg
 from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from . import collapsed, html, perfetto, pprof, speedscope, stored
+from . import archive, collapsed, html, perfetto, pprof, speedscope
 
 Options = Mapping[str, bool]
 Write = Callable[[Profile, Selection, Options], Iterator[bytes]]
@@ -33,31 +33,32 @@ def _timed(profile: Profile) -> bool:
 class Exporter:
     """A form to export to.
 
-    name: as given to `convert --to`. title, about: what it is, in words. suffix: of a file's name. options: the
-    switches that `pieces` understands, with a sentence each. every_event: without a selected one it holds all, else
-    only the main one. as_recorded: it keeps call stacks as they are, and refuses a selection that changes them (hide,
-    invert, recursion). has_data: whether a profile has anything that would stand in it. endings: what else names of
-    such files end with. `write` yields the bytes of one file; it raises InvalidRequest for a selection that the
-    profile does not have, and for one without samples where other tools would refuse such a file.
+    name: as given to `convert --to`. title, description: what it is, in words. suffix: of a file's name. options: the
+    switches that `write_chunks` understands, with a sentence each. writes_all_events: without a selected one it holds
+    all, else only the main one. requires_recorded_stacks: it keeps call stacks as they are, and refuses a selection
+    that changes them (hide, invert, recursion). has_data: whether a profile has anything that would stand in it.
+    other_suffixes: what else names of such files end with. `write` yields the bytes of one file; it raises
+    InvalidRequest for a selection that the profile does not have, and for one without samples where other tools would
+    refuse such a file.
     """
 
     name: str
     title: str
-    about: str
+    description: str
     suffix: str
     media_type: str
-    pieces: Write
+    write_chunks: Write
     options: Mapping[str, str]
-    every_event: bool = False
-    as_recorded: bool = False
+    writes_all_events: bool = False
+    requires_recorded_stacks: bool = False
     has_data: Callable[[Profile], bool] = _anything
-    endings: tuple[str, ...] = ()
+    other_suffixes: tuple[str, ...] = ()
 
     def write(self, profile: Profile, selection: Selection, options: Options) -> Iterator[bytes]:
         """The bytes of one file. Raises InvalidRequest for a selection that the profile does not have: what is refused
         is refused before the first byte."""
-        check(profile, selection)
-        return self.pieces(profile, selection, options)
+        check_selection(profile, selection)
+        return self.write_chunks(profile, selection, options)
 
 
 EXPORTERS: dict[str, Exporter] = {
@@ -72,7 +73,7 @@ EXPORTERS: dict[str, Exporter] = {
             collapsed.write,
             collapsed.OPTIONS,
             has_data=_sampled,
-            endings=(".folded", ".collapsed"),
+            other_suffixes=(".folded", ".collapsed"),
         ),
         Exporter(
             "html",
@@ -82,8 +83,8 @@ EXPORTERS: dict[str, Exporter] = {
             "text/html; charset=utf-8",
             html.write,
             html.OPTIONS,
-            every_event=True,
-            endings=(".htm",),
+            writes_all_events=True,
+            other_suffixes=(".htm",),
         ),
         Exporter(
             "perfetto",
@@ -93,9 +94,9 @@ EXPORTERS: dict[str, Exporter] = {
             "application/json",
             perfetto.write,
             perfetto.OPTIONS,
-            every_event=True,
+            writes_all_events=True,
             has_data=_timed,
-            endings=(".perfetto.json",),
+            other_suffixes=(".perfetto.json",),
         ),
         Exporter(
             "pprof",
@@ -105,9 +106,9 @@ EXPORTERS: dict[str, Exporter] = {
             "application/gzip",
             pprof.write,
             pprof.OPTIONS,
-            every_event=True,
+            writes_all_events=True,
             has_data=_sampled,
-            endings=(".pb", ".pprof"),
+            other_suffixes=(".pb", ".pprof"),
         ),
         Exporter(
             "profile",
@@ -115,11 +116,11 @@ EXPORTERS: dict[str, Exporter] = {
             "All of it, to import into another Perfloom.",
             ".perfloom.tar",
             "application/x-tar",
-            stored.write,
-            stored.OPTIONS,
-            every_event=True,
-            as_recorded=True,
-            endings=(".perfloom",),
+            archive.write,
+            archive.OPTIONS,
+            writes_all_events=True,
+            requires_recorded_stacks=True,
+            other_suffixes=(".perfloom",),
         ),
         Exporter(
             "speedscope",
@@ -129,7 +130,7 @@ EXPORTERS: dict[str, Exporter] = {
             "application/json",
             speedscope.write,
             speedscope.OPTIONS,
-            every_event=True,
+            writes_all_events=True,
             has_data=_sampled,
         ),
         Exporter(
@@ -138,7 +139,7 @@ EXPORTERS: dict[str, Exporter] = {
             "The flame graph as a picture that zooms and searches by itself.",
             ".svg",
             "image/svg+xml; charset=utf-8",
-            flamegraph_svg.export,
+            flamegraph_svg.export_svg,
             flamegraph_svg.OPTIONS,
             has_data=_sampled,
         ),
@@ -146,7 +147,7 @@ EXPORTERS: dict[str, Exporter] = {
 }
 
 
-def exporter(name: str) -> Exporter:
+def get_exporter(name: str) -> Exporter:
     """The exporter of that name. Raises InvalidRequest, naming those there are."""
     try:
         return EXPORTERS[name]
@@ -155,14 +156,14 @@ def exporter(name: str) -> Exporter:
         raise InvalidRequest(f"There is no export to {name[:40]!r}; choose one of {known}.", "to") from None
 
 
-def exporter_of(file: str) -> Exporter:
+def find_exporter_for_file(file: str) -> Exporter:
     """The exporter that makes files of such a name. Raises InvalidRequest where the name says none, naming endings."""
     name = file.lower()
     # A file of any form may be packed, and ".trace.json" says more than ".json".
     fitting = [
         (len(ending), one)
         for one in EXPORTERS.values()
-        for ending in (one.suffix, *one.endings)
+        for ending in (one.suffix, *one.other_suffixes)
         if name.endswith(ending) or name.removesuffix(".gz").endswith(ending)
     ]
     if fitting:

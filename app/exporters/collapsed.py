@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis.core.functions import functions_matching
-from ..analysis.core.grouping import Group, groups_of
-from ..analysis.core.picking import event_id, samples_kept, weights_in
-from ..analysis.core.trees import nearest_above
+from ..analysis.core.flame_groups import FlameGroup, groups_of
+from ..analysis.core.functions import match_functions
+from ..analysis.core.sample_selection import clip_weights, event_id, filter_samples
+from ..analysis.core.trees import nearest_ancestor
 from ..domain.arrays import Array
-from ..domain.calltree import merge_children
-from ..domain.event_names import FIRST_EVENT
+from ..domain.call_tree import merge_children
+from ..domain.event_names import FIRST_EVENT_FACT
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import NO_ID, ROOT, FrameKind, column, texts
-from .empty import no_samples
+from ..domain.tables import NO_ID, ROOT, FrameKind, get_column, get_strings
+from .errors import no_samples_error
 
 TITLE = "collapsed stacks"
 PERF_FORMATS = frozenset({"perf-script", "perf-data"})
@@ -66,9 +66,9 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     also where there would be none."""
     switches = _Switches.of(options)
     event = event_id(profile, selection.event or default_event(profile))
-    rows = samples_kept(profile, selection, event)
+    rows = filter_samples(profile, selection, event)
     table = profile.samples
-    stack, weight = column(table, "stack")[rows], weights_in(profile, selection, rows)
+    stack, weight = get_column(table, "stack")[rows], clip_weights(profile, selection, rows)
     perf = profile.meta.format in PERF_FORMATS
     if perf:
         # The tool takes a period of 0 for none.
@@ -83,7 +83,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
             paths = _Paths(profile, selection, naming)
             _add_up(paths, labels, of_row[chosen], stack[chosen], weight[chosen], selection, sums)
     if not sums:
-        raise no_samples(profile, selection, TITLE)
+        raise no_samples_error(profile, selection, TITLE)
     lines = sorted(f"{path} {total}\n".encode() for path, total in sums.items())
     for start in range(0, len(lines), BLOCK_LINES):
         yield b"".join(lines[start : start + BLOCK_LINES])
@@ -92,17 +92,17 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 def default_event(profile: Profile) -> str | None:
     """The event that is written where none is selected: the result's main event, but of perf script's text the one that
     comes first in it, as the tool does."""
-    return profile.meta.facts.get(FIRST_EVENT, profile.meta.main_event)
+    return profile.meta.facts.get(FIRST_EVENT_FACT, profile.meta.main_event)
 
 
 def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tuple[list[str], Array]:
     """What stands before the first function, and which of these each row has."""
-    thread = column(profile.samples, "thread")[rows].astype(np.int64)
+    thread = get_column(profile.samples, "thread")[rows].astype(np.int64)
     named = profile.thread_names.num_rows > 0
     if not named and not perf and not (switches.pid or switches.tid):
         return [""], np.zeros(len(thread), np.int64)
-    groups = groups_of(profile, Group.COMM)
-    comm = groups.of(profile, rows).astype(np.int64)
+    groups = groups_of(profile, FlameGroup.COMM)
+    comm = groups.for_samples(profile, rows).astype(np.int64)
     distinct, inverse = np.unique(thread * max(1, len(groups.labels)) + comm, return_inverse=True)
     pids, tids = (profile.threads.column(name).to_pylist() for name in ("pid", "tid"))
     labels = []
@@ -124,7 +124,7 @@ class _Paths:
 
     def __init__(self, profile: Profile, selection: Selection, naming: Any) -> None:
         stacks = profile.stacks
-        frame, end = column(stacks, "frame"), column(stacks, "end")
+        frame, end = get_column(stacks, "frame"), get_column(stacks, "end")
         ids: dict[str, int] = {}
         of_frame = np.array(
             [NO_ID if text is None else ids.setdefault(text, len(ids)) for text in naming(profile)] + [NO_ID], np.int64
@@ -132,14 +132,14 @@ class _Paths:
         label = of_frame[frame]
         stays = label >= 0
         if selection.hide is not None:
-            hidden = functions_matching(profile, selection.hide, "hide")
-            function = column(profile.frames, "function")
+            hidden = match_functions(profile, selection.hide, "hide")
+            function = get_column(profile.frames, "function")
             stays &= ~np.append(hidden[function] if len(function) else hidden[:0], False)[frame]
         stays[ROOT] = True
-        above = nearest_above(column(stacks, "parent"), end, stays)
+        above = nearest_ancestor(get_column(stacks, "parent"), end, stays)
         kept = np.flatnonzero(stays)
         place = np.cumsum(stays) - 1
-        parent = place[above[column(stacks, "parent")[kept]]]
+        parent = place[above[get_column(stacks, "parent")[kept]]]
         parent[0] = NO_ID
         into, self.parent, self.label = merge_children(parent, label[kept])
         self.node = into[place[above]]
@@ -192,9 +192,9 @@ def _without_recursion(path: list[str]) -> list[str]:
 def _pieces(switches: _Switches, profile: Profile) -> list[str | None]:
     """What is written for each frame of a profile that is not perf's: its name, in one line and without semicolons."""
     marks = {int(FrameKind.KERNEL): "_[k]" * switches.kernel, int(FrameKind.JIT): "_[j]" * switches.jit}
-    names = [" ".join(name.replace(";", ":").splitlines()) for name in texts(profile.functions, "name")]
+    names = [" ".join(name.replace(";", ":").splitlines()) for name in get_strings(profile.functions, "name")]
     written = []
-    function, kind = (column(profile.frames, name).tolist() for name in ("function", "kind"))
+    function, kind = (get_column(profile.frames, name).tolist() for name in ("function", "kind"))
     for of_function, of_kind in zip(function, kind, strict=True):
         mark = marks.get(of_kind, "")
         name = names[of_function]
@@ -204,7 +204,7 @@ def _pieces(switches: _Switches, profile: Profile) -> list[str | None]:
 
 def _perf_pieces(profile: Profile, switches: _Switches, java: bool) -> list[str | None]:
     """What stackcollapse-perf.pl writes for each frame of a recording of perf; None where it skips the line."""
-    symbols, modules = texts(profile.functions, "name"), texts(profile.functions, "module")
+    symbols, modules = get_strings(profile.functions, "name"), get_strings(profile.functions, "module")
     known: dict[tuple[int, bool, bool, int | None], str | None] = {}
     frames = profile.frames
     columns = [frames.column(name).to_pylist() for name in ("function", "address", "kind", "inline_depth")]

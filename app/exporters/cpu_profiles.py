@@ -11,21 +11,21 @@ import numpy as np
 
 from ..domain.arrays import Array
 from ..domain.profile import Profile
-from ..domain.tables import ROOT, column, texts
+from ..domain.tables import ROOT, get_column, get_strings
 
 CATEGORY = "disabled-by-default-v8.cpu_profiler"
-AT_ONCE = 20_000
+BATCH_SAMPLES = 20_000
 """Samples of one event of the file."""
 _ROOT_ID = 1
 
 
-def cpu_profiles(profile: Profile, event: int, pid: Sequence[str], tid: Sequence[str]) -> Iterator[str]:
+def write_cpu_profiles(profile: Profile, event: int, pid: Sequence[str], tid: Sequence[str]) -> Iterator[str]:
     """Events of the file with the samples of an event (its id), a profile for each thread. pid, tid: of each thread, as
     JSON."""
-    frames = _Nodes(profile)
-    of_event = column(profile.samples, "event") == event
-    time_us = column(profile.samples, "time_ns")[of_event] // 1000
-    thread, stack = (column(profile.samples, name)[of_event] for name in ("thread", "stack"))
+    frames = _ProfileNodes(profile)
+    of_event = get_column(profile.samples, "event") == event
+    time_us = get_column(profile.samples, "time_ns")[of_event] // 1000
+    thread, stack = (get_column(profile.samples, name)[of_event] for name in ("thread", "stack"))
     for one in np.unique(thread).tolist():
         rows = np.flatnonzero(thread == one)
         where = f'"cat":"{CATEGORY}","id":"{one + 1:#x}","pid":{pid[one]},"tid":{tid[one]}'
@@ -33,8 +33,8 @@ def cpu_profiles(profile: Profile, event: int, pid: Sequence[str], tid: Sequence
         yield f'{{"ph":"P","name":"Profile",{where},"ts":{start},"args":{{"data":{{"startTime":{start}}}}}}}'
         known: set[int] = set()
         last = start
-        for first in range(0, len(rows), AT_ONCE):
-            some = rows[first : first + AT_ONCE]
+        for first in range(0, len(rows), BATCH_SAMPLES):
+            some = rows[first : first + BATCH_SAMPLES]
             times = time_us[some]
             data = {
                 "cpuProfile": {"nodes": frames.new(stack[some], known), "samples": (stack[some] + _ROOT_ID).tolist()},
@@ -45,13 +45,13 @@ def cpu_profiles(profile: Profile, event: int, pid: Sequence[str], tid: Sequence
             yield f'{{"ph":"P","name":"ProfileChunk",{where},"ts":{int(times[0])},"args":{args}}}'
 
 
-class _Nodes:
+class _ProfileNodes:
     """The call stacks as nodes: that of row n of `stacks` has the id n + 1."""
 
     def __init__(self, profile: Profile) -> None:
-        self._frame, self._parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
+        self._frame, self._parent = (get_column(profile.stacks, name).tolist() for name in ("frame", "parent"))
         self._function, self._line = (profile.frames.column(name).to_pylist() for name in ("function", "line"))
-        self._names = texts(profile.functions, "display")
+        self._names = get_strings(profile.functions, "display")
         files, modules = (profile.functions.column(name).to_pylist() for name in ("file", "module"))
         self._urls = [file or module or "" for file, module in zip(files, modules, strict=True)]
 

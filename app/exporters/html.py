@@ -12,30 +12,30 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ..analysis.core.picking import check, with_event_name
+from ..analysis.core.sample_selection import check_selection, resolve_event_name
 from ..analysis.core.schema import Column, Table, records
-from ..analysis.distributed.collectives import communicates
+from ..analysis.distributed.collectives import has_communication
 from ..analysis.tables import TABLES
 from ..charts.flamegraph_svg import escape
-from ..charts.flamegraph_svg import export as draw_flamegraph
+from ..charts.flamegraph_svg import export_svg as draw_flamegraph
 from ..domain.errors import PerfloomError
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import DEVICE_TIME, texts
-from ..domain.units import exact, quantity, utc_text
+from ..domain.tables import DEVICE_TIME, get_strings
+from ..domain.units import format_exact, format_quantity, format_utc
 from ..readers import READERS
 
 OPTIONS: Mapping[str, str] = {}
-MOST_ROWS = 200
-SHOWN = (
+MAX_ROWS = 200
+REPORT_TABLES = (
     *("devices", "steps", "operators", "kernels", "modules", "copies", "communication", "memory", "hotspots", "counts"),
     *("threads", "ranks", "runs", "nsight", "losses"),
 )
 """The tables of a report, in their order; those without rows are left out."""
-IDLE: Mapping[str, Callable[[Profile], bool]] = {
+NON_EMPTY_CHECKS: Mapping[str, Callable[[Profile], bool]] = {
     "devices": lambda profile: profile.device_work.num_rows > 0,
     "steps": lambda profile: profile.steps.num_rows > 0,
-    "communication": communicates,
+    "communication": has_communication,
     "ranks": lambda profile: profile.ranks.num_rows > 1 or profile.runs.num_rows > 1,
     "runs": lambda profile: profile.runs.num_rows > 1,
 }
@@ -46,10 +46,10 @@ _VIEW = re.compile(rb'viewBox="0 0 [\d.]+ ([\d.]+)"')
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file. Raises InvalidRequest for what the profile does not have."""
-    check(profile, selection)
+    check_selection(profile, selection)
     title = profile.meta.command or _format(profile)
     graphs = list(_graphs(profile, selection))
-    names = [name for name in SHOWN if name not in IDLE or IDLE[name](profile)]
+    names = [name for name in REPORT_TABLES if name not in NON_EMPTY_CHECKS or NON_EMPTY_CHECKS[name](profile)]
     tables = [(table, rows) for name in names if (rows := _rows(table := TABLES[name], profile, selection))]
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -83,9 +83,9 @@ def _about(profile: Profile, selection: Selection) -> str:
     meta = profile.meta
     told: list[tuple[str, str]] = [("Format", _format(profile))]
     if meta.start_epoch_ns is not None:
-        told.append(("Recorded", utc_text(meta.start_epoch_ns / 1e9)))
+        told.append(("Recorded", format_utc(meta.start_epoch_ns / 1e9)))
     if meta.duration_ns is not None:
-        told.append(("Duration", quantity(meta.duration_ns, "ns").text))
+        told.append(("Duration", format_quantity(meta.duration_ns, "ns").text))
     hosts = sorted({host for host in profile.threads.column("host").to_pylist() if host})
     told += [("Hosts", ", ".join(hosts[:8]) + (" …" if len(hosts) > 8 else ""))] if hosts else []
     told += [("Not complete", reason) for reason in meta.reasons]
@@ -98,16 +98,16 @@ def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes
     """The flame graphs: of the main event, and of devices where they did anything."""
     if not profile.samples.num_rows:
         return
-    selection = with_event_name(profile, selection)
+    selection = resolve_event_name(profile, selection)
     main = selection.event or profile.meta.main_event
     events = [main] if selection.event else list(dict.fromkeys([main, DEVICE_TIME]))
     for event in events:
-        if event in texts(profile.events, "name"):
-            yield f"Flame graph: {event}", b"".join(draw_flamegraph(profile, selection.only(event=event), {}, event))
+        if event in get_strings(profile.events, "name"):
+            yield f"Flame graph: {event}", b"".join(draw_flamegraph(profile, selection.replace(event=event), {}, event))
 
 
 def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str, Any]]:
-    chosen = selection if table.selected else Selection()
+    chosen = selection if table.uses_selection else Selection()
     try:
         found: list[dict[str, Any]] = records(table.rows(profile, chosen))
     except PerfloomError:
@@ -119,13 +119,13 @@ def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str
 def _table(table: Table, rows: list[dict[str, Any]]) -> Iterator[bytes]:
     columns = [column for column in table.columns if any(row[column.name] not in (None, "") for row in rows)]
     yield f'<h2 id="{table.name}">{escape(table.title)}</h2>\n'.encode()
-    if len(rows) > MOST_ROWS:
+    if len(rows) > MAX_ROWS:
         all_of = f"perfloom report ID {table.name} --format csv"
-        yield f"<p>The first {MOST_ROWS} of {len(rows):,} rows; <code>{all_of}</code> has all.</p>\n".encode()
+        yield f"<p>The first {MAX_ROWS} of {len(rows):,} rows; <code>{all_of}</code> has all.</p>\n".encode()
     yield b'<div class="scroll" tabindex="0"><table><thead><tr>'
     yield "".join(_heading(column) for column in columns).encode()
     yield b"</tr></thead><tbody>\n"
-    for row in rows[:MOST_ROWS]:
+    for row in rows[:MAX_ROWS]:
         yield ("<tr>" + "".join(_cell(column, row[column.name], row) for column in columns) + "</tr>\n").encode()
     yield b"</tbody></table></div>\n"
 
@@ -142,8 +142,10 @@ def _cell(column: Column, value: Any, row: dict[str, Any]) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return '<td data-value=""></td>'
     if isinstance(value, (int, float)):
-        shown = quantity(value, row["unit"]).text if column.unit == "event" and row.get("unit") else _plain(value)
-        told = exact(value, row["unit"]) if column.unit == "event" and row.get("unit") else str(value)
+        shown = (
+            format_quantity(value, row["unit"]).text if column.unit == "event" and row.get("unit") else _plain(value)
+        )
+        told = format_exact(value, row["unit"]) if column.unit == "event" and row.get("unit") else str(value)
         return f'<td class="number" data-value="{value}" title="{escape(told)}">{escape(shown)}</td>'
     text = str(value)
     return f'<td title="{escape(text)}">{escape(text)}</td>'

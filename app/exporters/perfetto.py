@@ -15,38 +15,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..analysis.core.measured import event_title
-from ..analysis.core.picking import event_id
+from ..analysis.core.measurements import event_title
+from ..analysis.core.sample_selection import event_id
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import NO_ID, NUMBERED, ROOT, FlowKind, column, texts
-from . import lines
-from .cpu_profiles import cpu_profiles
-from .narrowing import narrowed
-from .overlaps import tracks_of
+from ..domain.tables import NO_ID, NUMERIC_ARGUMENTS, ROOT, FlowKind, get_column, get_strings
+from . import text_columns
+from .cpu_profiles import write_cpu_profiles
+from .filter import filter_profile
+from .overlap_tracks import assign_tracks
 
 OPTIONS: Mapping[str, str] = {}
-BEFORE = ",\n"
-PROCESS = 1
+EVENT_SEPARATOR = ",\n"
+FIRST_PID = 1
 """The number of a process of which none is known."""
-FLOWS = {FlowKind.FORWARD_BACKWARD: "fwdbwd", FlowKind.ASYNC: "async", FlowKind.OTHER: "flow"}
-LAUNCH = "ac2g"
+FLOW_CATEGORIES = {FlowKind.FORWARD_BACKWARD: "fwdbwd", FlowKind.ASYNC: "async", FlowKind.OTHER: "flow"}
+LAUNCH_CATEGORY = "ac2g"
 """PyTorch's word for the arrow from a launch to what was launched."""
 
 
 @dataclass(frozen=True)
-class _Places:
+class _ThreadIds:
     """What each thread is in the file. pid, tid: numbers that no other thread has together, as JSON.
-    beside: behind the threads, tracks beside one of them: its row, and which track of it that is."""
+    overlap_tracks: behind the threads, tracks beside one of them: its row, and which track of it that is."""
 
     pid: list[str]
     tid: list[str]
-    beside: list[tuple[int, int]] = field(default_factory=list)
+    overlap_tracks: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class _Words:
+class _TextColumns:
     """Names of functions and of categories, as JSON; the members of each set of arguments, as JSON without braces."""
 
     names: list[str]
@@ -56,14 +56,14 @@ class _Words:
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file. Raises InvalidRequest for what the profile does not have."""
-    shown = narrowed(profile, selection)
+    shown = filter_profile(profile, selection)
     top = {"displayTimeUnit": "ns", **_about(shown)}
     yield (json.dumps(top)[:-1] + ',"traceEvents":[').encode()
     first = True
     for rows in _blocks(shown):
         if len(rows):
             # Each begins with what ends the one before.
-            yield lines.text_of(rows)[first:]
+            yield text_columns.join_rows(rows)[first:]
             first = False
     yield b"\n]}\n"
 
@@ -89,22 +89,24 @@ def _blocks(profile: Profile) -> Iterator[pa.Array]:
     """Events, each behind a comma and the end of the line before."""
     places = _places(profile)
     thread = _spread(profile, places)
-    words = _Words(
-        _quoted(texts(profile.functions, "name")), _quoted(texts(profile.categories, "name")), _members(profile)
+    words = _TextColumns(
+        _quoted(get_strings(profile.functions, "name")),
+        _quoted(get_strings(profile.categories, "name")),
+        _members(profile),
     )
-    yield pa.array([BEFORE + event for event in _named(profile, places)], pa.string())
+    yield pa.array([EVENT_SEPARATOR + event for event in _named(profile, places)], pa.string())
     yield from _slices(profile, places, words, thread)
     yield from _arrows(profile, places, thread)
     yield from _instants(profile, places, words)
     yield from _counters(profile)
     if not profile.slices.num_rows and profile.samples.num_rows:
         event = event_id(profile, profile.meta.main_event)
-        for told in cpu_profiles(profile, event, places.pid, places.tid):
-            yield pa.array([BEFORE + told], pa.string())
-        yield from _samples(profile, places, column(profile.samples, "event") != event)
+        for told in write_cpu_profiles(profile, event, places.pid, places.tid):
+            yield pa.array([EVENT_SEPARATOR + told], pa.string())
+        yield from _samples(profile, places, get_column(profile.samples, "event") != event)
 
 
-def _places(profile: Profile) -> _Places:
+def _places(profile: Profile) -> _ThreadIds:
     """Numbers for processes and threads: their own where these tell them apart, else the next that is free."""
     rows = profile.threads.to_pylist()
     processes: dict[tuple[Any, ...], int] = {}
@@ -112,7 +114,7 @@ def _places(profile: Profile) -> _Places:
     for row in rows:
         key = (row["run"], row["host"], row["rank"], row["pid"])
         if key not in processes:
-            number = row["pid"] if row["pid"] is not None else PROCESS
+            number = row["pid"] if row["pid"] is not None else FIRST_PID
             while number in taken:
                 number += 1
             taken.add(number)
@@ -126,15 +128,15 @@ def _places(profile: Profile) -> _Places:
         used.add((pid, tid))
         pids.append(str(pid))
         tids.append(str(tid))
-    return _Places(pids, tids)
+    return _ThreadIds(pids, tids)
 
 
-def _spread(profile: Profile, places: _Places) -> Array:
+def _spread(profile: Profile, places: _ThreadIds) -> Array:
     """The place of each slice: its thread's, or that of a track beside it for what overlaps there, which is added."""
     thread, parent, start, length = (
-        column(profile.slices, name) for name in ("thread", "parent", "start_ns", "duration_ns")
+        get_column(profile.slices, name) for name in ("thread", "parent", "start_ns", "duration_ns")
     )
-    track = tracks_of(thread, parent, start, start + length)
+    track = assign_tracks(thread, parent, start, start + length)
     moved = np.flatnonzero(track)
     if not len(moved):
         return thread
@@ -149,11 +151,11 @@ def _spread(profile: Profile, places: _Places) -> Array:
         used.add((pid, str(tid)))
         places.pid.append(pid)
         places.tid.append(str(tid))
-        places.beside.append((of, number))
+        places.overlap_tracks.append((of, number))
     return found
 
 
-def _named(profile: Profile, places: _Places) -> list[str]:
+def _named(profile: Profile, places: _ThreadIds) -> list[str]:
     """The names of processes and threads, and their order."""
     found, known = [], set()
     for place, row in enumerate(profile.threads.to_pylist()):
@@ -165,8 +167,8 @@ def _named(profile: Profile, places: _Places) -> list[str]:
             found += _metadata("process_name", pid, "0", name=name) if name else []
         found += _metadata("thread_name", pid, tid, name=row["name"]) if row["name"] else []
         found += _metadata("thread_sort_index", pid, tid, sort_index=place)
-    names = texts(profile.threads, "name")
-    for at, (of, number) in enumerate(places.beside, profile.threads.num_rows):
+    names = get_strings(profile.threads, "name")
+    for at, (of, number) in enumerate(places.overlap_tracks, profile.threads.num_rows):
         pid, tid = places.pid[at], places.tid[at]
         found += _metadata("thread_name", pid, tid, name=f"{names[of] or places.tid[of]} ({number + 1})")
         found += _metadata("thread_sort_index", pid, tid, sort_index=of)
@@ -183,34 +185,34 @@ def _quoted(values: list[str]) -> list[str]:
 
 def _arguments(members: pa.Array) -> pa.Array:
     """The end of an event with these arguments, null where it has none."""
-    return pc.coalesce(lines.put_together(',"args":{', members, "}}"), "}")
+    return pc.coalesce(text_columns.concat_columns(',"args":{', members, "}}"), "}")
 
 
-def _where(places: _Places, thread: Array) -> pa.Array:
+def _where(places: _ThreadIds, thread: Array) -> pa.Array:
     known = [f'"pid":{pid},"tid":{tid}' for pid, tid in zip(places.pid, places.tid, strict=True)]
-    return lines.of(known, thread)
+    return text_columns.take_texts(known, thread)
 
 
-def _slices(profile: Profile, places: _Places, words: _Words, thread: Array) -> Iterator[pa.Array]:
+def _slices(profile: Profile, places: _ThreadIds, words: _TextColumns, thread: Array) -> Iterator[pa.Array]:
     """thread: the place of each slice."""
     table = profile.slices
     start, length, function, category, arguments = (
-        column(table, name) for name in ("start_ns", "duration_ns", "function", "category", "arguments")
+        get_column(table, name) for name in ("start_ns", "duration_ns", "function", "category", "arguments")
     )
-    names = [f'{BEFORE}{{"ph":"X","name":{name},"cat":' for name in words.names]
+    names = [f'{EVENT_SEPARATOR}{{"ph":"X","name":{name},"cat":' for name in words.names]
     categories = [f"{category}," for category in words.categories]
     members = [text or None for text in words.arguments]
-    numbers = _Numbers(profile)
-    for rows in lines.blocks(table.num_rows):
-        yield lines.put_together(
-            lines.of(names, function[rows]),
-            lines.of(categories, category[rows]),
+    numbers = _NumericArguments(profile)
+    for rows in text_columns.split_blocks(table.num_rows):
+        yield text_columns.concat_columns(
+            text_columns.take_texts(names, function[rows]),
+            text_columns.take_texts(categories, category[rows]),
             _where(places, thread[rows]),
             ',"ts":',
-            lines.us(start[rows]),
+            text_columns.format_us(start[rows]),
             ',"dur":',
-            lines.us(length[rows]),
-            _arguments(lines.listed(lines.of(members, arguments[rows]), numbers.of(rows))),
+            text_columns.format_us(length[rows]),
+            _arguments(text_columns.join_optional(text_columns.take_texts(members, arguments[rows]), numbers.of(rows))),
         )
 
 
@@ -237,63 +239,69 @@ def _members(profile: Profile) -> list[str]:
     return found
 
 
-class _Numbers:
+class _NumericArguments:
     """The arguments of slices that are numbers."""
 
     def __init__(self, profile: Profile) -> None:
         table = profile.slice_numbers
-        self._slice, self._key, self._value = (column(table, name) for name in ("slice", "key", "value"))
-        self._keys = [f"{key}:" for key in _quoted(list(NUMBERED))]
+        self._slice, self._key, self._value = (get_column(table, name) for name in ("slice", "key", "value"))
+        self._keys = [f"{key}:" for key in _quoted(list(NUMERIC_ARGUMENTS))]
 
     def of(self, rows: slice) -> pa.Array:
         """Those of each of some slices, null where there is none."""
         low, high = np.searchsorted(self._slice, (rows.start, rows.stop))
         counts = np.bincount(self._slice[low:high] - rows.start, minlength=rows.stop - rows.start)
-        each = lines.put_together(lines.of(self._keys, self._key[low:high]), lines.whole(self._value[low:high]))
-        return lines.grouped(each, counts)
+        each = text_columns.concat_columns(
+            text_columns.take_texts(self._keys, self._key[low:high]),
+            text_columns.format_integers(self._value[low:high]),
+        )
+        return text_columns.join_groups(each, counts)
 
 
-def _arrows(profile: Profile, places: _Places, thread: Array) -> Iterator[pa.Array]:
+def _arrows(profile: Profile, places: _ThreadIds, thread: Array) -> Iterator[pa.Array]:
     """Two events an arrow: where it begins, and where it ends. thread: the place of each slice."""
-    start = column(profile.slices, "start_ns")
+    start = get_column(profile.slices, "start_ns")
     flows, work = profile.flows, profile.device_work
-    launched = column(work, "launch") >= 0
-    source = np.concatenate((column(flows, "source"), column(work, "launch")[launched]))
-    target = np.concatenate((column(flows, "target"), column(work, "slice")[launched]))
-    kinds = [FLOWS.get(kind, "") for kind in FlowKind]
-    kind = np.concatenate((column(flows, "kind"), np.full(int(launched.sum()), len(kinds))))
-    words = [f',"cat":"{word}","name":"{word}",' for word in (*kinds, LAUNCH)]
-    for rows in lines.blocks(len(source)):
-        number, word = lines.whole(np.arange(rows.start + 1, rows.stop + 1)), lines.of(words, kind[rows])
+    launched = get_column(work, "launch") >= 0
+    source = np.concatenate((get_column(flows, "source"), get_column(work, "launch")[launched]))
+    target = np.concatenate((get_column(flows, "target"), get_column(work, "slice")[launched]))
+    kinds = [FLOW_CATEGORIES.get(kind, "") for kind in FlowKind]
+    kind = np.concatenate((get_column(flows, "kind"), np.full(int(launched.sum()), len(kinds))))
+    words = [f',"cat":"{word}","name":"{word}",' for word in (*kinds, LAUNCH_CATEGORY)]
+    for rows in text_columns.split_blocks(len(source)):
+        number, word = (
+            text_columns.format_integers(np.arange(rows.start + 1, rows.stop + 1)),
+            text_columns.take_texts(words, kind[rows]),
+        )
         for letter, end, slices in (("s", "}", source[rows]), ("f", ',"bp":"e"}', target[rows])):
-            yield lines.put_together(
-                f'{BEFORE}{{"ph":"{letter}","id":',
+            yield text_columns.concat_columns(
+                f'{EVENT_SEPARATOR}{{"ph":"{letter}","id":',
                 number,
                 word,
                 _where(places, thread[slices]),
                 ',"ts":',
-                lines.us(start[slices]),
+                text_columns.format_us(start[slices]),
                 end,
             )
 
 
-def _instants(profile: Profile, places: _Places, words: _Words) -> Iterator[pa.Array]:
+def _instants(profile: Profile, places: _ThreadIds, words: _TextColumns) -> Iterator[pa.Array]:
     table = profile.instants
     time, thread, function, category, arguments = (
-        column(table, name) for name in ("time_ns", "thread", "function", "category", "arguments")
+        get_column(table, name) for name in ("time_ns", "thread", "function", "category", "arguments")
     )
-    names = [f'{BEFORE}{{"ph":"i","name":{name},"cat":' for name in words.names]
+    names = [f'{EVENT_SEPARATOR}{{"ph":"i","name":{name},"cat":' for name in words.names]
     members = [text or None for text in words.arguments]
-    for rows in lines.blocks(table.num_rows):
-        own = lines.put_together(_where(places, thread[rows]), ',"s":"t"')
-        yield lines.put_together(
-            lines.of(names, function[rows]),
-            lines.of(words.categories, category[rows]),
+    for rows in text_columns.split_blocks(table.num_rows):
+        own = text_columns.concat_columns(_where(places, thread[rows]), ',"s":"t"')
+        yield text_columns.concat_columns(
+            text_columns.take_texts(names, function[rows]),
+            text_columns.take_texts(words.categories, category[rows]),
             ',"ts":',
-            lines.us(time[rows]),
+            text_columns.format_us(time[rows]),
             ",",
-            pc.coalesce(own, f'"pid":{PROCESS},"tid":0,"s":"g"'),
-            _arguments(lines.of(members, arguments[rows])),
+            pc.coalesce(own, f'"pid":{FIRST_PID},"tid":0,"s":"g"'),
+            _arguments(text_columns.take_texts(members, arguments[rows])),
         )
 
 
@@ -305,29 +313,35 @@ def _counters(profile: Profile) -> Iterator[pa.Array]:
         rank = f" of rank {row['rank']}" if row["rank"] is not None else ""
         unit = f", {row['unit']}" if row["unit"] else ""
         name = json.dumps(f"{row['name']}{device}{rank}{unit}")
-        names.append(f'{BEFORE}{{"ph":"C","name":{name},"pid":{PROCESS if row["pid"] is None else row["pid"]},"ts":')
-    series, time, value = (column(profile.counters, name) for name in ("series", "time_ns", "value"))
-    for rows in lines.blocks(len(value)):
+        names.append(
+            f'{EVENT_SEPARATOR}{{"ph":"C","name":{name},"pid":{FIRST_PID if row["pid"] is None else row["pid"]},"ts":'
+        )
+    series, time, value = (get_column(profile.counters, name) for name in ("series", "time_ns", "value"))
+    for rows in text_columns.split_blocks(len(value)):
         told, of = np.unique(value[rows], return_inverse=True)
         shown = [
             json.dumps(int(one) if one == int(one) else one) if np.isfinite(one) else "null" for one in told.tolist()
         ]
-        yield lines.put_together(
-            lines.of(names, series[rows]), lines.us(time[rows]), ',"args":{"value":', lines.of(shown, of), "}}"
+        yield text_columns.concat_columns(
+            text_columns.take_texts(names, series[rows]),
+            text_columns.format_us(time[rows]),
+            ',"args":{"value":',
+            text_columns.take_texts(shown, of),
+            "}}",
         )
 
 
-def _samples(profile: Profile, places: _Places, chosen: Array) -> Iterator[pa.Array]:
+def _samples(profile: Profile, places: _ThreadIds, chosen: Array) -> Iterator[pa.Array]:
     """Samples as instants, called after the innermost function. chosen: which, as bools."""
-    names = texts(profile.functions, "display")
-    function = column(profile.frames, "function")
-    frame, parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
+    names = get_strings(profile.functions, "display")
+    function = get_column(profile.frames, "function")
+    frame, parent = (get_column(profile.stacks, name).tolist() for name in ("frame", "parent"))
     titles = [event_title(profile, each) for each in range(profile.events.num_rows)]
     events = [f',"cat":{title},' for title in _quoted(titles)]
     time, thread, event, stack, weight = (
-        column(profile.samples, name)[chosen] for name in ("time_ns", "thread", "event", "stack", "weight")
+        get_column(profile.samples, name)[chosen] for name in ("time_ns", "thread", "event", "stack", "weight")
     )
-    for rows in lines.blocks(len(time)):
+    for rows in text_columns.split_blocks(len(time)):
         nodes, of = np.unique(stack[rows], return_inverse=True)
         leaves, paths = [], []
         for node in nodes.tolist():
@@ -337,16 +351,16 @@ def _samples(profile: Profile, places: _Places, chosen: Array) -> Iterator[pa.Ar
                 node = parent[node]
             leaves.append(json.dumps(path[0] if path else "[no stack]"))
             paths.append(json.dumps(path))
-        yield lines.put_together(
-            f'{BEFORE}{{"ph":"i","s":"t","name":',
-            lines.of(leaves, of),
-            lines.of(events, event[rows]),
+        yield text_columns.concat_columns(
+            f'{EVENT_SEPARATOR}{{"ph":"i","s":"t","name":',
+            text_columns.take_texts(leaves, of),
+            text_columns.take_texts(events, event[rows]),
             _where(places, thread[rows]),
             ',"ts":',
-            lines.us(time[rows]),
+            text_columns.format_us(time[rows]),
             ',"args":{"stack":',
-            lines.of(paths, of),
+            text_columns.take_texts(paths, of),
             ',"weight":',
-            lines.whole(weight[rows]),
+            text_columns.format_integers(weight[rows]),
             "}}",
         )

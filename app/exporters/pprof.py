@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ..analysis.core.grouped import ranked
-from ..analysis.core.measured import guessed_events
-from ..analysis.core.picking import samples_of
-from ..analysis.core.slices import work_of
+from ..analysis.core.group_by import factorize
+from ..analysis.core.measurements import find_share_only_events
+from ..analysis.core.sample_selection import samples_of
+from ..analysis.core.slice_selection import device_work_of
 from ..domain.arrays import Array
-from ..domain.event_names import SHARES_ALONE
+from ..domain.event_names import SHARES_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, ROOT, column, texts
-from ..ingest.wire import chunk, message, number, packed, varint
-from .paths import Weighed, chains, weighed
+from ..domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, ROOT, get_column, get_strings
+from ..ingest.protobuf_wire import encode_bytes, encode_message, encode_number, encode_packed, encode_varint
+from .stack_weights import StackWeights, stack_frames, weigh_stacks
 
 OPTIONS: Mapping[str, str] = {}
 UNITS = {"ns": "nanoseconds", "bytes": "bytes", "count": "count"}
@@ -43,7 +43,7 @@ class _Strings:
         return self._places.setdefault(text, len(self._places))
 
     def written(self) -> Iterator[bytes]:
-        return (message(_STRING, text.encode()) for text in self._places)
+        return (encode_message(_STRING, text.encode()) for text in self._places)
 
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
@@ -59,32 +59,32 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 
 
 def _parts(profile: Profile, selection: Selection) -> Iterator[bytes]:
-    strings, found = _Strings(), weighed(profile, selection)
-    names, units = texts(profile.events, "name"), texts(profile.events, "unit")
+    strings, found = _Strings(), weigh_stacks(profile, selection)
+    names, units = get_strings(profile.events, "name"), get_strings(profile.events, "unit")
     # How many pieces the time of a trace is cut into says nothing.
     counted = {HOST_TIME, DEVICE_TIME, SAMPLES}.isdisjoint(names[event] for event in found.events)
     types = [(SAMPLES, "count")] if counted else []
     types += [(names[event], UNITS.get(units[event], units[event])) for event in found.events]
     written = [(strings.of(name), strings.of(unit)) for name, unit in types]
     for name, unit in written:
-        yield message(_TYPE, number(1, name), number(2, unit))
+        yield encode_message(_TYPE, encode_number(1, name), encode_number(2, unit))
     yield from _samples(profile, selection, found, strings, counted)
     yield from _places(profile, strings)
     meta = profile.meta
-    yield number(_TIME, (meta.start_epoch_ns or 0) + (selection.start_ns or 0) if meta.start_epoch_ns else 0)
-    yield number(_DURATION, _duration_ns(profile, selection))
+    yield encode_number(_TIME, (meta.start_epoch_ns or 0) + (selection.start_ns or 0) if meta.start_epoch_ns else 0)
+    yield encode_number(_DURATION, _duration_ns(profile, selection))
     main = meta.main_event if meta.main_event in {names[event] for event in found.events} else None
     event = names.index(main) if main is not None else next(iter(found.events), NO_ID)
     if event != NO_ID:
         type_number, unit_number = written[-len(found.events) :][found.events.index(event)]
-        yield message(_PERIOD_TYPE, number(1, type_number), number(2, unit_number))
-        yield number(_PERIOD, _period(profile, event))
-        yield number(_DEFAULT, type_number)
+        yield encode_message(_PERIOD_TYPE, encode_number(1, type_number), encode_number(2, unit_number))
+        yield encode_number(_PERIOD, _period(profile, event))
+        yield encode_number(_DEFAULT, type_number)
     told = [f"Exported by Perfloom from {meta.format}."] + ([f"Command: {meta.command}"] if meta.command else [])
     told += [f"Not complete: {reason}" for reason in meta.reasons]
-    told += [f"{names[event]}: {SHARES_ALONE}" for event in found.events if event in guessed_events(profile)]
+    told += [f"{names[event]}: {SHARES_ONLY}" for event in found.events if event in find_share_only_events(profile)]
     told += [f"Selected: {word}={value}" for word, value in selection.to_query()]
-    yield packed(_COMMENT, [strings.of(text) for text in told])
+    yield encode_packed(_COMMENT, [strings.of(text) for text in told])
     yield from strings.written()
 
 
@@ -109,19 +109,21 @@ def _period(profile: Profile, event: int) -> int:
 
 
 def _samples(
-    profile: Profile, selection: Selection, found: Weighed, strings: _Strings, counted: bool
+    profile: Profile, selection: Selection, found: StackWeights, strings: _Strings, counted: bool
 ) -> Iterator[bytes]:
     """A message for each pair of a stack and a thread."""
-    stands_for, parent = chains(profile, selection)
-    locations = _Chains(column(profile.stacks, "frame"), parent)
+    stands_for, parent = stack_frames(profile, selection)
+    locations = _LocationLists(get_column(profile.stacks, "frame"), parent)
     labels = _labels(profile, strings)
     nodes, threads = stands_for[found.stack].tolist(), found.thread.tolist()
     values = np.column_stack((found.count, found.weight)) if counted else found.weight
     for node, thread, row in zip(nodes, threads, values.tolist(), strict=True):
-        yield message(_SAMPLE, chunk(1, locations.of(node)), message(2, *map(varint, row)), labels[thread])
+        yield encode_message(
+            _SAMPLE, encode_bytes(1, locations.of(node)), encode_message(2, *map(encode_varint, row)), labels[thread]
+        )
 
 
-class _Chains:
+class _LocationLists:
     """The ids of the locations of stacks, the innermost first, as bytes; each stack's end with its parent's."""
 
     def __init__(self, frame: Array, parent: Array) -> None:
@@ -135,7 +137,7 @@ class _Chains:
             node = self._parent[node]
         found = self._known[node]
         for each in reversed(todo):
-            found = self._known[each] = varint(self._frame[each] + 1) + found
+            found = self._known[each] = encode_varint(self._frame[each] + 1) + found
         return found
 
 
@@ -151,10 +153,12 @@ def _labels(profile: Profile, strings: _Strings) -> list[bytes]:
             "rank": row["rank"],
         }
         labels = [
-            message(3, number(1, strings.of(key)), number(2, strings.of(text))) for key, text in words.items() if text
+            encode_message(3, encode_number(1, strings.of(key)), encode_number(2, strings.of(text)))
+            for key, text in words.items()
+            if text
         ]
         labels += [
-            message(3, number(1, strings.of(key)), number(3, value))
+            encode_message(3, encode_number(1, strings.of(key)), encode_number(3, value))
             for key, value in numbers.items()
             if value is not None
         ]
@@ -164,11 +168,13 @@ def _labels(profile: Profile, strings: _Strings) -> list[bytes]:
 
 def _devices(profile: Profile) -> dict[int, str]:
     """The device that threads are streams of."""
-    work = work_of(profile)
+    work = device_work_of(profile)
     known = work.device >= 0
     count = max(1, profile.devices.num_rows)
-    keys, _ = ranked(work.thread[known].astype(np.int64) * count + work.device[known], profile.threads.num_rows * count)
-    index, kinds = profile.devices.column("device").to_pylist(), texts(profile.devices, "kind")
+    keys, _ = factorize(
+        work.thread[known].astype(np.int64) * count + work.device[known], profile.threads.num_rows * count
+    )
+    index, kinds = profile.devices.column("device").to_pylist(), get_strings(profile.devices, "kind")
     return {key // count: f"{kinds[key % count].upper()} {index[key % count]}" for key in keys.tolist()}
 
 
@@ -179,26 +185,33 @@ def _places(profile: Profile, strings: _Strings) -> Iterator[bytes]:
     for place, row in enumerate(functions):
         shown, raw = strings.of(row["display"]), strings.of(row["name"])
         of_file = strings.of(row["file"] or "")
-        yield message(
+        yield encode_message(
             _FUNCTION,
-            number(1, place + 1),
-            number(2, shown),
-            number(3, raw),
-            number(4, of_file),
-            number(5, row["start_line"] or 0),
+            encode_number(1, place + 1),
+            encode_number(2, shown),
+            encode_number(3, raw),
+            encode_number(4, of_file),
+            encode_number(5, row["start_line"] or 0),
         )
         if row["module"]:
             modules.setdefault(row["module"], len(modules) + 1)
     frames = zip(*(profile.frames.column(name).to_pylist() for name in ("function", "address", "line")), strict=True)
     for place, (function, address, line) in enumerate(frames):
         mapping = modules.get(functions[function]["module"], 0)
-        yield message(
+        yield encode_message(
             _LOCATION,
-            number(1, place + 1),
-            number(2, mapping),
-            number(3, address or 0),
-            message(4, number(1, function + 1), number(2, line or 0)),
+            encode_number(1, place + 1),
+            encode_number(2, mapping),
+            encode_number(3, address or 0),
+            encode_message(4, encode_number(1, function + 1), encode_number(2, line or 0)),
         )
     for name, place in modules.items():
         # Its functions are known: nobody need look for them in the file.
-        yield message(_MAPPING, number(1, place), number(5, strings.of(name)), number(7, 1), number(8, 1), number(9, 1))
+        yield encode_message(
+            _MAPPING,
+            encode_number(1, place),
+            encode_number(5, strings.of(name)),
+            encode_number(7, 1),
+            encode_number(8, 1),
+            encode_number(9, 1),
+        )

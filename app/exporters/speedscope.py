@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..analysis.core.measured import event_title
-from ..analysis.core.picking import samples_kept, samples_of, threads_of, weights_in
+from ..analysis.core.measurements import event_title
+from ..analysis.core.sample_selection import clip_weights, filter_samples, samples_of, threads_of
 from ..domain.arrays import Array, Int64Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.tables import DEVICE_TIME, HOST_TIME, ROOT, column, texts
-from . import lines
-from .empty import no_samples
-from .paths import chains, events_written
+from ..domain.tables import DEVICE_TIME, HOST_TIME, ROOT, get_column, get_strings
+from . import text_columns
+from .errors import no_samples_error
+from .stack_weights import select_exported_events, stack_frames
 
 OPTIONS: Mapping[str, str] = {}
 TITLE = "speedscope"
@@ -31,17 +31,17 @@ UNITS = {"ns": "nanoseconds", "bytes": "bytes"}
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file, of the selected event or of all that have samples. Raises InvalidRequest, also
     for a selection without samples: speedscope refuses a file without profiles."""
-    samples, events = samples_of(profile), events_written(profile, selection)
+    samples, events = samples_of(profile), select_exported_events(profile, selection)
     tree = _Stacks(profile, selection)
     frames = json.dumps(_frames(profile))
     about = {"$schema": SCHEMA, "exporter": "Perfloom", "name": profile.meta.command or profile.meta.format}
     head = f'{json.dumps(about)[:-1]},"shared":{{"frames":{frames}}},"profiles":['.encode()
-    names, main = texts(profile.events, "name"), profile.meta.main_event
+    names, main = get_strings(profile.events, "name"), profile.meta.main_event
     first, active, place = True, 0, 0
     heaviest = -1
     for event in events:
-        rows = samples_kept(profile, selection, event)
-        thread, weight = samples.thread[rows], weights_in(profile, selection, rows)
+        rows = filter_samples(profile, selection, event)
+        thread, weight = samples.thread[rows], clip_weights(profile, selection, rows)
         time, stack = samples.time_ns[rows], tree.shown[samples.stack[rows]]
         if selection.start_ns is not None:
             time = np.maximum(time, selection.start_ns)
@@ -56,7 +56,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
                 heaviest, active = total, place
             first, place = False, place + 1
     if first:
-        raise no_samples(profile, selection, TITLE)
+        raise no_samples_error(profile, selection, TITLE)
     yield f'],"activeProfileIndex":{active}}}\n'.encode()
 
 
@@ -79,8 +79,8 @@ class _Stacks:
     """The call stacks. shown: of each node the one that stands for it. frame: of each node. depth: how many frames."""
 
     def __init__(self, profile: Profile, selection: Selection) -> None:
-        self.shown, self._parent = chains(profile, selection)
-        self.frame = column(profile.stacks, "frame")
+        self.shown, self._parent = stack_frames(profile, selection)
+        self.frame = get_column(profile.stacks, "frame")
         depth = [0] * len(self._parent)
         for node, parent in enumerate(self._parent.tolist()):
             # A caller stands before what it calls.
@@ -122,7 +122,7 @@ def _profile(
     profile: Profile, tree: _Stacks, event: int, thread: int, time: Array, weight: Array, stack: Array
 ) -> Iterator[bytes]:
     threads = threads_of(profile)
-    names, units = texts(profile.events, "name"), texts(profile.events, "unit")
+    names, units = get_strings(profile.events, "name"), get_strings(profile.events, "unit")
     of_thread = threads.name[thread] or threads.process[thread] or "all"
     rank = f"rank {threads.rank[thread]} · " if threads.rank[thread] >= 0 else ""
     number = (
@@ -146,9 +146,12 @@ def _profile(
     yield f'{{"type":"sampled","name":{name},"unit":"{unit}","startValue":0,"endValue":{end},"samples":['.encode()
     nodes, of = np.unique(stack, return_inverse=True)
     paths = ["," + json.dumps(tree.path(node), separators=(",", ":")) for node in nodes.tolist()]
-    yield from _joined(lines.of(paths, of[rows]) for rows in lines.blocks(len(of)))
+    yield from _joined(text_columns.take_texts(paths, of[rows]) for rows in text_columns.split_blocks(len(of)))
     yield b'],"weights":['
-    yield from _joined(lines.put_together(",", lines.whole(weight[rows])) for rows in lines.blocks(len(weight)))
+    yield from _joined(
+        text_columns.concat_columns(",", text_columns.format_integers(weight[rows]))
+        for rows in text_columns.split_blocks(len(weight))
+    )
     yield b"]}"
 
 
@@ -170,14 +173,18 @@ def _evented(tree: _Stacks, time: Array, weight: Array, stack: Array) -> Iterato
     at = np.repeat(np.column_stack((np.append(time[0], end), np.append(time, end[-1]))).ravel(), counts)
     begins = [',{"type":"C","frame":', ',{"type":"O","frame":']
     yield from _joined(
-        lines.put_together(
-            lines.of(begins, is_open[rows]), lines.whole(frame[rows]), ',"at":', lines.whole(at[rows]), "}"
+        text_columns.concat_columns(
+            text_columns.take_texts(begins, is_open[rows]),
+            text_columns.format_integers(frame[rows]),
+            ',"at":',
+            text_columns.format_integers(at[rows]),
+            "}",
         )
-        for rows in lines.blocks(len(frame))
+        for rows in text_columns.split_blocks(len(frame))
     )
 
 
 def _joined(blocks: Iterable[pa.Array]) -> Iterator[bytes]:
     """The rows of blocks, without what the first begins with, which is a comma."""
     for number, rows in enumerate(blocks):
-        yield lines.text_of(rows)[not number :]
+        yield text_columns.join_rows(rows)[not number :]

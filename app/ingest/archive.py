@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from ..domain.errors import UnreadableInput
 
-BLOCK = 512
+BLOCK_BYTES = 512
 _PLAIN = (b"0", b"\0")
 
 
@@ -23,7 +23,7 @@ class Member:
     size: int
 
 
-def header(name: str, size: int) -> bytes:
+def make_header(name: str, size: int) -> bytes:
     """The block before a file's content. The same name and size give the same bytes, whoever writes it, and when."""
     info = tarfile.TarInfo(name)
     info.size = size
@@ -31,33 +31,33 @@ def header(name: str, size: int) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8")
 
 
-def padding(size: int) -> bytes:
+def make_padding(size: int) -> bytes:
     """What follows a content of `size` bytes."""
-    return bytes(-size % BLOCK)
+    return bytes(-size % BLOCK_BYTES)
 
 
-def end() -> bytes:
+def make_end() -> bytes:
     """The end of an archive."""
-    return bytes(2 * BLOCK)
+    return bytes(2 * BLOCK_BYTES)
 
 
-def looks_like(head: bytes, name: str) -> bool:
+def is_archive(head: bytes, name: str) -> bool:
     """Whether a stream that starts with `head` is an archive whose first file is `name`."""
     try:
-        found = _parsed(head[:BLOCK])
+        found = _parsed(head[:BLOCK_BYTES])
     except ValueError:
         return False
     return found is not None and found.name == name
 
 
-def members(stream: BinaryIO, source: str) -> Iterator[Member]:
+def iterate_members(stream: BinaryIO, source: str) -> Iterator[Member]:
     """The files of an archive. The caller reads the whole content of each, then the next is asked for.
 
     `source` names it in messages. Raises UnreadableInput where it is damaged, ends too early, or holds anything
     but plain files.
     """
     while True:
-        block = exactly(stream, BLOCK, source)
+        block = read_exactly(stream, BLOCK_BYTES, source)
         try:
             member = _parsed(block)
         except ValueError as error:
@@ -65,10 +65,10 @@ def members(stream: BinaryIO, source: str) -> Iterator[Member]:
         if member is None:
             return
         yield member
-        exactly(stream, -member.size % BLOCK, source)
+        read_exactly(stream, -member.size % BLOCK_BYTES, source)
 
 
-def exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
+def read_exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
     """The next `size` bytes; memory is taken only as they arrive. Raises UnreadableInput where there are fewer."""
     data = bytearray()
     while len(data) < size:
@@ -81,7 +81,7 @@ def exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
 
 def _parsed(block: bytes | bytearray) -> Member | None:
     """The file that a header block announces, None for the end. Raises ValueError, saying why it is none."""
-    if len(block) != BLOCK:
+    if len(block) != BLOCK_BYTES:
         raise ValueError("a block is missing")
     if not any(block):
         return None

@@ -26,7 +26,7 @@ except ImportError:
     # Three times as slow, and otherwise the same.
     igzip = None
 
-PIECE_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 20
 XZ_MEMORY_BYTES = 512 << 20
 STEP_BYTES = 4 << 20
 ZSTD_STEP_BYTES = 4 << 10
@@ -34,37 +34,37 @@ GZIP, ZSTD, XZ = "gzip", "Zstandard", "xz"
 _MAGIC = {GZIP: b"\x1f\x8b\x08", ZSTD: b"\x28\xb5\x2f\xfd", XZ: b"\xfd7zXZ\x00"}
 _LONGEST_MAGIC = 6
 _DAMAGED = (zlib.error, lzma.LZMAError, zstandard.ZstdError, *([igzip.IsalError] if igzip else []))
-HOLE = "holds nothing but zero bytes; its content was never written. Copy or record it again."
+EMPTY_SPARSE_FILE = "holds nothing but zero bytes; its content was never written. Copy or record it again."
 
 
-def packed_as(head: bytes) -> str | None:
+def detect_compression(head: bytes) -> str | None:
     """How a file that starts with `head` is compressed, or None where it is not in a way that is known."""
     return next((name for name, magic in _MAGIC.items() if head.startswith(magic)), None)
 
 
-def open_plain(source: Path | BinaryIO, limit_bytes: int) -> "PlainStream":
+def open_decompressed(source: Path | BinaryIO, limit_bytes: int) -> "DecompressedStream":
     """Open a file, or wrap a stream, for reading what it holds when unpacked.
 
     limit_bytes: reading past so many unpacked bytes raises TooLarge. Raises UnreadableInput where the file cannot be
     opened, is empty, or has nothing but zero bytes.
     """
     if not isinstance(source, Path):
-        return PlainStream(source, limit_bytes, "standard input")
+        return DecompressedStream(source, limit_bytes, "standard input")
     try:
         file = io.FileIO(source)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise UnreadableInput(f"{source} cannot be read: {why}. Check the path and its permissions.") from None
     try:
-        if only_a_hole(file):
-            raise UnreadableInput(f"{source} {HOLE}")
-        return PlainStream(file, limit_bytes, str(source))
+        if is_empty_sparse_file(file):
+            raise UnreadableInput(f"{source} {EMPTY_SPARSE_FILE}")
+        return DecompressedStream(file, limit_bytes, str(source))
     except BaseException:
         file.close()
         raise
 
 
-def only_a_hole(file: BinaryIO | io.FileIO) -> bool:
+def is_empty_sparse_file(file: BinaryIO | io.FileIO) -> bool:
     """Whether the filesystem knows at once that nothing was ever written into a file."""
     try:
         if os.fstat(file.fileno()).st_size == 0:
@@ -78,7 +78,7 @@ def only_a_hole(file: BinaryIO | io.FileIO) -> bool:
     return False
 
 
-class PlainStream(io.RawIOBase):
+class DecompressedStream(io.RawIOBase):
     """A stream of unpacked bytes.
 
     packed: how the file is compressed, or None. defect: a sentence where the compressed data ends too early or is
@@ -99,7 +99,7 @@ class PlainStream(io.RawIOBase):
         start = self._piece()
         while len(start) < _LONGEST_MAGIC and (more := self._piece()):
             start += more
-        self.packed = packed_as(start)
+        self.packed = detect_compression(start)
         self._unpack = _UNPACKERS[self.packed]() if self.packed else None
         self._packed_head = start
         self.name = name
@@ -151,7 +151,7 @@ class PlainStream(io.RawIOBase):
 
     def _piece(self) -> bytes:
         with self._told():
-            data: bytes | None = self._raw.read(PIECE_BYTES)
+            data: bytes | None = self._raw.read(CHUNK_BYTES)
         self.read_bytes += len(data or b"")
         return data or b""
 

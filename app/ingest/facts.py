@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Mapping
 
-SHOWN_VALUES = 4
-FIRST_SAMPLE = "clock of first sample"
+MAX_VALUES = 4
+FIRST_SAMPLE_FACT = "clock of first sample"
 """The fact that tells when the profile's zero was, in ns of the clock that perf used."""
 STACKS_FACT = "call stacks"
 """The fact that says how call stacks came about where they were not recorded, as the rest of a sentence."""
 
 
-class Facts:
+class FactMerger:
     """Facts (see `Meta.facts`) of several files."""
 
     def __init__(self) -> None:
@@ -22,13 +22,13 @@ class Facts:
             shown = self._shown.setdefault(name, [])
             if value in shown:
                 continue
-            if len(shown) < SHOWN_VALUES:
+            if len(shown) < MAX_VALUES:
                 shown.append(value)
             else:
                 # Of the others only the number is told; what they are need not be kept.
                 self._more.setdefault(name, set()).add(hash(value))
 
-    def together(self, left_out: Collection[str] = ()) -> dict[str, str]:
+    def merge(self, left_out: Collection[str] = ()) -> dict[str, str]:
         """Each fact once."""
         return {
             name: "; ".join(shown) + (f" and {len(self._more[name])} more" if name in self._more else "")

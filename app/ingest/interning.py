@@ -11,14 +11,14 @@ import numpy as np
 from ..domain.arrays import Array, Int32Array, Int64Array
 
 EMPTY = -1
-FEWEST_BITS = 10
+MIN_BITS = 10
 
 
-class Numbers:
+class KeyInterner:
     """Numbers of keys (int64, not negative), from 0 in the order in which keys first came."""
 
     def __init__(self) -> None:
-        self._bits = FEWEST_BITS
+        self._bits = MIN_BITS
         # A multiplier that nobody can foresee: no file can be made up so that all of its keys meet in one place.
         self._factor = np.uint64(secrets.randbits(64) | 1)
         self._keys = np.full(1 << self._bits, EMPTY, np.int64)
@@ -26,7 +26,7 @@ class Numbers:
         self._known = [np.zeros(0, np.int64)]
         self.count = 0
 
-    def of(self, keys: Array) -> Int32Array:
+    def intern(self, keys: Array) -> Int32Array:
         """The number of each key (int32); those that are new get the next ones."""
         self._make_room(len(keys))
         slots = self._slots(keys)

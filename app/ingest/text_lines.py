@@ -4,23 +4,23 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 CHUNK_BYTES = 8 << 20
-LONGEST_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 """Of a line."""
-LONGEST_STACK_BYTES = 64 << 20
+MAX_STACK_BYTES = 64 << 20
 """Of a line that is a whole call stack."""
 MAX_WEIGHT = 2**62
-MOST_ZEROS = 0.1
+MAX_ZERO_SHARE = 0.1
 NO_STACK = "line that is no stack with a weight"
 
 
-def numbered_pieces(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def iterate_chunks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Whole lines in large pieces, each with the number of its first. One beyond all measure is cut."""
     rest, number = b"", 1
     while data := stream.read(CHUNK_BYTES):
         data = rest + data
         end = data.rfind(b"\n") + 1
         if not end:
-            rest = data if len(data) < LONGEST_BYTES else data[:LONGEST_BYTES]
+            rest = data if len(data) < MAX_LINE_BYTES else data[:MAX_LINE_BYTES]
             continue
         rest = data[end:]
         piece = data[: end - 1]
@@ -32,10 +32,10 @@ def numbered_pieces(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 def is_binary(head: bytes) -> bool:
     """Whether there are more zero bytes in `head` than a name that was cut off in a text may leave."""
-    return head.count(b"\0") > MOST_ZEROS * len(head)
+    return head.count(b"\0") > MAX_ZERO_SHARE * len(head)
 
 
-def blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[bytes], int]]:
+def iterate_blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[bytes], int]]:
     """Lines in lists, each with the number of its first. A line beyond all measure comes in pieces.
 
     begin: what was read of the stream already.
@@ -44,7 +44,7 @@ def blocks(stream: BinaryIO, begin: bytes = b"") -> Iterator[tuple[list[bytes], 
     while data := stream.read(CHUNK_BYTES):
         data = rest + data
         end = data.rfind(b"\n") + 1
-        if not end and len(data) < LONGEST_STACK_BYTES:
+        if not end and len(data) < MAX_STACK_BYTES:
             rest = data
             continue
         rest = data[end:] if end else b""

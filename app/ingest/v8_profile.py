@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 EVENT = "sampled JavaScript"
 IDLE = "idle"
 """The event of samples in which nothing ran: it would else be most of what a server does."""
-FARTHEST_NS = 1 << 60
+MAX_TIME_NS = 1 << 60
 BAD_NODE = "node of a profile of V8 that is none"
 BAD_SAMPLE = "sample of a profile whose stack or time is not known"
 NO_PROFILE = "part of a profile of V8 that cannot be read"
-SECOND = "second profile of a thread over the same time"
+OVERLAPPING_PROFILE = "second profile of a thread over the same time"
 _CATEGORY = "cpu_profiler"
 
 
 @dataclass
-class Sampled:
+class V8Profile:
     """What was sampled of one thread. frames: of each node (function, file, line from 1 or None). parent: the place of
     each node's caller, NO_ID below the root. Of each sample: when (ns), at which node, how much of what."""
 
@@ -55,36 +55,36 @@ class Sampled:
         return min(self.time_ns), max(t + w for t, w in zip(self.time_ns, lasts, strict=True))
 
 
-def incomplete(many: Sequence[Sampled]) -> tuple[str, ...]:
+def find_problems(profiles: Sequence[V8Profile]) -> tuple[str, ...]:
     """Why what was sampled is not complete, a sentence for each sort of loss. A second profile of the same thread is
     no reason: its time counts already."""
-    lost = [each for sampled in many for each in sampled.lost if each[0] != SECOND]
+    lost = [each for sampled in profiles for each in sampled.lost if each[0] != OVERLAPPING_PROFILE]
     counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
     return tuple(
         f"{reason.capitalize()}: {count:,}, the first of which is {first[reason]}." for reason, count in counts.items()
     )
 
 
-def add(many: Sequence[Sampled], builder: ProfileBuilder, zero: int) -> None:
+def add_profiles(profiles: Sequence[V8Profile], builder: ProfileBuilder, zero: int) -> None:
     """Add what was sampled to a profile whose zero is at `zero` ns."""
-    for sampled in many:
+    for sampled in profiles:
         for reason, example in sampled.lost:
-            builder.lost(reason, example)
+            builder.add_loss(reason, example)
         if not sampled.time_ns:
             continue
-        known = builder.threads_of("thread").get(sampled.tid) if sampled.tid is not None else None
-        thread = builder.thread(pid=sampled.pid, tid=sampled.tid) if known is None else known
+        known = builder.get_threads("thread").get(sampled.tid) if sampled.tid is not None else None
+        thread = builder.intern_thread(pid=sampled.pid, tid=sampled.tid) if known is None else known
         if sampled.thread and known is None:
-            builder.named(thread, 0, sampled.thread)
+            builder.set_thread_name(thread, 0, sampled.thread)
         frames = [
-            builder.frame(builder.function(name, "", file or None), kind=FrameKind.USER, line=line)
+            builder.intern_frame(builder.intern_function(name, "", file or None), kind=FrameKind.USER, line=line)
             for name, file, line in sampled.frames
         ]
-        first = builder.stacks(np.array(sampled.parent, np.int64), np.array(frames, np.int64)) if frames else 0
-        events = [builder.event(name, unit) for name, unit in sampled.event]
+        first = builder.add_stack_tree(np.array(sampled.parent, np.int64), np.array(frames, np.int64)) if frames else 0
+        events = [builder.intern_event(name, unit) for name, unit in sampled.event]
         node = np.array(sampled.node, np.int64)
         count = len(node)
-        builder.samples(
+        builder.add_samples(
             np.array(sampled.time_ns, np.int64) - zero,
             np.full(count, thread, np.int64),
             np.full(count, NO_ID, np.int64),
@@ -94,11 +94,11 @@ def add(many: Sequence[Sampled], builder: ProfileBuilder, zero: int) -> None:
         )
 
 
-class V8Parts:
+class V8ProfileParser:
     """Puts the parts of one profile of V8 together: a file is one part, a trace has many."""
 
     def __init__(self) -> None:
-        self._found = Sampled()
+        self._found = V8Profile()
         self._place: dict[int, int] = {}
         self._now_us = 0
         self._end_us = 0
@@ -106,10 +106,10 @@ class V8Parts:
         self._times: list[int] = []
         self._children: dict[int, int] = {}
 
-    def take(self, data: Mapping[str, Any]) -> None:
+    def feed(self, data: Mapping[str, Any]) -> None:
         """Take in `args.data` of an event."""
         for word in ("startTime", "endTime"):
-            if (value := _whole(data.get(word))) is not None and abs(value) <= FARTHEST_NS // 1000:
+            if (value := _whole(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // 1000:
                 if word == "startTime":
                     self._now_us = value
                 else:
@@ -131,7 +131,7 @@ class V8Parts:
     def _sample(self, id: Any, delta: Any, given: bool) -> None:
         """Take in a time and the sample at it; not given: the sample is missing, and lost already."""
         step = _whole(delta)
-        fits = step is not None and abs(self._now_us + step) <= FARTHEST_NS // 1000
+        fits = step is not None and abs(self._now_us + step) <= MAX_TIME_NS // 1000
         if given and (not fits or not isinstance(id, int)):
             self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
         if step is not None and fits:
@@ -165,7 +165,7 @@ class V8Parts:
             if isinstance(child, int) and self._children.setdefault(child, place) != place:
                 self._found.lost.append((BAD_NODE, f"node {child} is below two others, of which {id} is the second"))
 
-    def finish(self) -> Sampled:
+    def finish(self) -> V8Profile:
         """The samples in order of time, each until the next."""
         found = self._found
         for id, place in self._place.items():
@@ -199,9 +199,9 @@ class V8Parts:
         return found
 
 
-def of_trace(events: TraceEvents) -> tuple[TraceEvents, list[Sampled]]:
+def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]:
     """The events of a trace without those that are parts of profiles, and what was sampled."""
-    profiles: dict[tuple[int, int], V8Parts] = {}
+    profiles: dict[tuple[int, int], V8ProfileParser] = {}
     threads: dict[tuple[int, int], tuple[int, int]] = {}
     names = {events.texts.index(name): name for name in ("Profile", "ProfileChunk") if name in events.texts}
     wanted = np.flatnonzero(np.isin(events.name, list(names)) & (events.phase == ord("P")))
@@ -210,7 +210,7 @@ def of_trace(events: TraceEvents) -> tuple[TraceEvents, list[Sampled]]:
         if _CATEGORY not in (events.texts[events.category[row]] if events.category[row] >= 0 else ""):
             continue
         key = (int(events.process[row]), int(events.id[row]))
-        parts = profiles.setdefault(key, V8Parts())
+        parts = profiles.setdefault(key, V8ProfileParser())
         # As what tells nothing more.
         phase[row] = ord("M")
         if names[int(events.name[row])] == "Profile":
@@ -220,7 +220,7 @@ def of_trace(events: TraceEvents) -> tuple[TraceEvents, list[Sampled]]:
             data = orjson.loads(events.texts[events.arguments[row]]).get("data") if events.arguments[row] >= 0 else {}
         except ValueError:
             data = None
-        parts.take(data if isinstance(data, dict) else {"cpuProfile": {"nodes": [None]}})
+        parts.feed(data if isinstance(data, dict) else {"cpuProfile": {"nodes": [None]}})
     found = []
     for key, parts in profiles.items():
         sampled = parts.finish()
@@ -234,37 +234,39 @@ def of_trace(events: TraceEvents) -> tuple[TraceEvents, list[Sampled]]:
     return replace(events, phase=phase, top=top), [one for one in found if one.time_ns or one.lost]
 
 
-def _once(found: Sequence[Sampled]) -> list[Sampled]:
+def _once(found: Sequence[V8Profile]) -> list[V8Profile]:
     """Of profiles that sampled one thread at the same time the one that did most, so that nothing counts twice."""
-    kept: list[Sampled] = []
+    kept: list[V8Profile] = []
     for sampled in sorted(found, key=lambda one: -len(one.time_ns)):
         if sampled.time_ns:
             begin, end = sampled.span()
             same = (one for one in kept if one.time_ns and (one.pid, one.tid) == (sampled.pid, sampled.tid))
             if any(one.span()[0] < end and begin < one.span()[1] for one in same):
-                kept.append(Sampled(lost=[(SECOND, f"{len(sampled.time_ns):,} samples of thread {sampled.tid}")]))
+                kept.append(
+                    V8Profile(lost=[(OVERLAPPING_PROFILE, f"{len(sampled.time_ns):,} samples of thread {sampled.tid}")])
+                )
                 continue
         kept.append(sampled)
     return kept
 
 
-def _beside(top: dict[str, Any]) -> list[Sampled]:
+def _beside(top: dict[str, Any]) -> list[V8Profile]:
     """What `samples` and `stackFrames` beside the events tell, by thread; taken out of what stands there."""
     if not isinstance(top.get("samples"), list) or not isinstance(top.get("stackFrames"), dict):
         return []
     samples, told = top.pop("samples"), top.pop("stackFrames")
-    by_thread: dict[int | None, tuple[Sampled, Callable[[Any], int | None]]] = {}
+    by_thread: dict[int | None, tuple[V8Profile, Callable[[Any], int | None]]] = {}
     for sample in samples:
         if not isinstance(sample, dict):
             sample = {}
         tid = _whole(sample.get("tid"))
         if tid not in by_thread:
-            sampled = Sampled(tid=tid, pid=_whole(sample.get("pid")))
+            sampled = V8Profile(tid=tid, pid=_whole(sample.get("pid")))
             by_thread[tid] = sampled, _Frames(told, sampled).place
         sampled, place = by_thread[tid]
         ts: Any = sample.get("ts")
         weight = _whole(sample.get("weight", 1))
-        time_ns = round(ts * 1000) if _whole(ts) is not None and abs(ts) < FARTHEST_NS // 1000 else None
+        time_ns = round(ts * 1000) if _whole(ts) is not None and abs(ts) < MAX_TIME_NS // 1000 else None
         node = place(sample.get("sf")) if "sf" in sample else NO_ID
         if time_ns is None or weight is None or not 0 <= weight < 1 << 40 or node is None:
             sampled.lost.append((BAD_SAMPLE, str(sample)[:100]))
@@ -279,7 +281,7 @@ def _beside(top: dict[str, Any]) -> list[Sampled]:
 class _Frames:
     """Frames that name the one that called them, by what they are called in the file."""
 
-    def __init__(self, told: Mapping[str, Any], sampled: Sampled) -> None:
+    def __init__(self, told: Mapping[str, Any], sampled: V8Profile) -> None:
         self._told, self._sampled = told, sampled
         self._place: dict[str, int] = {}
 
@@ -307,7 +309,7 @@ class _Frames:
         return above
 
 
-def _name_threads(events: TraceEvents, found: Sequence[Sampled]) -> None:
+def _name_threads(events: TraceEvents, found: Sequence[V8Profile]) -> None:
     """Give threads the names that metadata tells."""
     if "thread_name" not in events.texts or not found:
         return
@@ -329,7 +331,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _whole(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > FARTHEST_NS:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > MAX_TIME_NS:
         return None
     return round(value)
 

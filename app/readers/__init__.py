@@ -8,9 +8,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .formats import HEAD_BYTES, READERS, Reader, known, recognise
+    from .formats import HEAD_BYTES, READERS, Reader, describe_formats, detect_format
 
-__all__ = ["HEAD_BYTES", "READERS", "Reader", "known", "recognise"]
+__all__ = ["HEAD_BYTES", "READERS", "Reader", "describe_formats", "detect_format"]
 
 
 def __getattr__(name: str) -> Any:

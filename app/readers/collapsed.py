@@ -10,15 +10,14 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ..domain.builder import TOO_HEAVY_STACK as TOO_HEAVY
-from ..domain.builder import ProfileBuilder
+from ..domain.builder import IMPOSSIBLE_STACK_WEIGHT, ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
-from ..ingest.grammar_share import judged
-from ..ingest.perf_text.blocks import calling_tree
-from ..ingest.perf_text.grammar import shown, text
-from ..ingest.text_lines import MAX_WEIGHT, NO_STACK, blocks, is_binary
+from ..ingest.parse_quality import check_parse_quality
+from ..ingest.perf_text.grammar import decode_text, format_example
+from ..ingest.perf_text.tokenizer import build_call_tree
+from ..ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
 
 FORMAT = "collapsed"
 EVENT = "samples"
@@ -42,7 +41,7 @@ def sniff(head: bytes) -> bool:
     return bool(lines) and (all(found) or (stacks > 0 and sum(found) > len(lines) / 2))
 
 
-@judged("collapsed stacks", NO_STACK)
+@check_parse_quality("collapsed stacks", NO_STACK)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in collapsed stacks. `source` names it in messages.
 
@@ -50,7 +49,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     stack with a weight.
     """
     reading = _Reading()
-    for lines, first in blocks(stream):
+    for lines, first in iterate_blocks(stream):
         reading.absorb(lines, first)
     return reading.finish(source, getattr(stream, "defect", None))
 
@@ -59,8 +58,8 @@ class _Reading:
     def __init__(self) -> None:
         self._builder = ProfileBuilder(FORMAT)
         self._frames: dict[bytes, int] = {}
-        self._event = self._builder.event(EVENT, "count")
-        self._thread = self._builder.thread()
+        self._event = self._builder.intern_event(EVENT, "count")
+        self._thread = self._builder.intern_thread()
         self._samples = 0
 
     def absorb(self, lines: list[bytes], first: int) -> None:
@@ -73,7 +72,7 @@ class _Reading:
             if not found:
                 self._lost(NO_STACK, number, line)
             elif len(found[2]) > 19 or int(found[2]) >= MAX_WEIGHT:
-                self._lost(TOO_HEAVY, number, line)
+                self._lost(IMPOSSIBLE_STACK_WEIGHT, number, line)
             else:
                 weight = int(found[2])
                 if found[3] and found[3].strip(b".0"):
@@ -91,24 +90,24 @@ class _Reading:
         lengths = np.array([stack.count(b";") + 1 for stack in stacks])
         # The tree wants stacks innermost first; reversed as a whole they are, and so is their order.
         ends = np.cumsum(lengths[::-1])
-        parent, frame, node = calling_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
-        stack = self._builder.stacks(parent, frame) + node[::-1]
+        parent, frame, node = build_call_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
+        stack = self._builder.add_stack_tree(parent, frame) + node[::-1]
         same = np.zeros(len(stacks), np.int64)
-        self._builder.samples(same, same + self._thread, same - 1, same + self._event, stack, weights)
+        self._builder.add_samples(same, same + self._thread, same - 1, same + self._event, stack, weights)
         self._samples += len(stacks)
 
     def _new_frame(self, raw: bytes) -> int:
-        name = text(raw)
+        name = decode_text(raw)
         mark = _MARK.search(name)
         kind = _KINDS.get(mark[1], FrameKind.USER) if mark else FrameKind.USER
         if raw in (b"[unknown]", b""):
             kind = FrameKind.UNKNOWN
-        function = self._builder.function(name, display=name[: mark.start()] if mark else None)
-        frame = self._frames[raw] = self._builder.frame(function, kind=kind)
+        function = self._builder.intern_function(name, display=name[: mark.start()] if mark else None)
+        frame = self._frames[raw] = self._builder.intern_frame(function, kind=kind)
         return frame
 
     def _lost(self, reason: str, number: int, line: bytes) -> None:
-        self._builder.lost(reason, shown(line, number))
+        self._builder.add_loss(reason, format_example(line, number))
 
     def finish(self, source: str, defect: str | None) -> Profile:
         """The profile of all that was taken in."""
@@ -117,5 +116,5 @@ class _Reading:
                 f"There is no stack in {source}. Each line should be names with semicolons between, a blank, and a "
                 "whole number; look at its first lines."
             )
-        self._builder.run()
+        self._builder.add_run()
         return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

@@ -10,12 +10,12 @@ import orjson
 from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
-from ..ingest.v8_profile import V8Parts, add, incomplete
+from ..ingest.v8_profile import V8ProfileParser, add_profiles, find_problems
 
 FORMAT = "cpuprofile"
 
 
-MOST_BYTES = 2 << 30
+MAX_BYTES = 2 << 30
 
 
 _PARTS = (re.compile(rb'"nodes"\s*:\s*\[\s*\{'), re.compile(rb'"callFrame"\s*:\s*\{'))
@@ -29,27 +29,27 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a .cpuprofile. `source` names it in messages. Raises UnreadableInput."""
-    text = stream.read(MOST_BYTES)
+    text = stream.read(MAX_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than 2 GB, which no tool that writes such files opens either.")
     try:
         found: Any = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         raise UnreadableInput(f"{source} is no whole JSON: {error}. Record it again.") from None
-    parts = V8Parts()
+    parts = V8ProfileParser()
     if isinstance(found, dict):
-        parts.take({"startTime": found.get("startTime")})
-        parts.take({"cpuProfile": found, "timeDeltas": found.get("timeDeltas"), "endTime": found.get("endTime")})
+        parts.feed({"startTime": found.get("startTime")})
+        parts.feed({"cpuProfile": found, "timeDeltas": found.get("timeDeltas"), "endTime": found.get("endTime")})
     sampled = parts.finish()
-    reasons = incomplete([sampled])
+    reasons = find_problems([sampled])
     if not sampled.time_ns and reasons:
         raise UnreadableInput(f"No sample in {source} can be read. {reasons[0]} Record it again.")
     if not sampled.time_ns:
         raise UnreadableInput(f"There is no sample in {source}. Record for longer, with a program that does something.")
     builder = ProfileBuilder(FORMAT)
-    builder.run()
+    builder.add_run()
     zero, end = sampled.span()
-    add([sampled], builder, zero)
+    add_profiles([sampled], builder, zero)
     defect = getattr(stream, "defect", None)
     reasons = ((defect,) if defect else ()) + reasons
     return builder.finish(Meta(FORMAT, duration_ns=end - zero, complete=not reasons, reasons=reasons))

@@ -17,14 +17,14 @@ from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
-from ..ingest.grammar_share import judged
+from ..ingest.parse_quality import check_parse_quality
 
 FORMAT = "memray"
-HEAD = ("allocator", "num_allocations", "size", "tid", "thread_name", "stack_trace")
+COLUMNS = ("allocator", "num_allocations", "size", "tid", "thread_name", "stack_trace")
 MEMORY, ALLOCATIONS = "memory", "allocations"
-LONGEST_FIELD = 64 << 20
-MOST = 1 << 62
-SHOWN = 160
+MAX_FIELD_BYTES = 64 << 20
+MAX_VALUE = 1 << 62
+MAX_EXAMPLE_CHARS = 160
 NO_ROW = "row that is none of memray"
 NO_FRAMES = "row without a stack"
 
@@ -33,14 +33,14 @@ _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is such a table."""
-    return head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").startswith(",".join(HEAD).encode())
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").startswith(",".join(COLUMNS).encode())
 
 
-@judged("rows of memray", NO_ROW)
+@check_parse_quality("rows of memray", NO_ROW)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a table. `source` names it in messages. Raises UnreadableInput where it has no row."""
     builder = ProfileBuilder(FORMAT)
-    events = builder.event(MEMORY, "bytes"), builder.event(ALLOCATIONS, "count")
+    events = builder.intern_event(MEMORY, "bytes"), builder.intern_event(ALLOCATIONS, "count")
     frames: dict[str, int] = {}
     stacks: dict[str, int] = {}
     threads: dict[tuple[str, str], int] = {}
@@ -48,30 +48,30 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     for number, row in enumerate(_rows(stream), 2):
         values = _numbers(row)
         if values is None:
-            builder.lost(NO_ROW, f"row {number}: {','.join(row)[:SHOWN]}")
+            builder.add_loss(NO_ROW, f"row {number}: {','.join(row)[:MAX_EXAMPLE_CHARS]}")
             continue
         if not row[5]:
-            builder.lost(NO_FRAMES, f"row {number}: {','.join(row)[:SHOWN]}")
+            builder.add_loss(NO_FRAMES, f"row {number}: {','.join(row)[:MAX_EXAMPLE_CHARS]}")
         stack = stacks.get(row[5])
         if stack is None:
-            stack = stacks[row[5]] = builder.stack(_stack(builder, row[5], frames))
+            stack = stacks[row[5]] = builder.intern_stack(_stack(builder, row[5], frames))
         thread = threads.get((row[3], row[4]))
         if thread is None:
             thread = threads[row[3], row[4]] = _thread(builder, row[3], row[4], len(threads))
         for event, value in zip(events, values, strict=True):
             if value:
-                builder.sample(0, thread, event, stack, value)
+                builder.add_sample(0, thread, event, stack, value)
         count += 1
     if not count:
         raise UnreadableInput(f"There is no allocation in {source}. Record again, or ask memray for --leaks.")
-    builder.run()
+    builder.add_run()
     defect = getattr(stream, "defect", None)
     return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
 
 
 def _rows(stream: BinaryIO) -> Iterator[list[str]]:
     """The rows below the head. What is longer than any stack is cut into rows that are none."""
-    csv.field_size_limit(LONGEST_FIELD)
+    csv.field_size_limit(MAX_FIELD_BYTES)
     lines = codecs.getreader("utf-8")(_Lines(stream), "replace")
     rows = csv.reader(line.replace("\0", "") for line in lines)
     next((row for row in rows if row), None)
@@ -103,10 +103,10 @@ class _Lines:
 
 def _numbers(row: list[str]) -> tuple[int, int] | None:
     """(bytes, allocations) of a row; None where it is none."""
-    if len(row) != len(HEAD) or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in row[1:3]):
+    if len(row) != len(COLUMNS) or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in row[1:3]):
         return None
     count, size = int(row[1]), int(row[2])
-    return (size, count) if size < MOST and count < MOST else None
+    return (size, count) if size < MAX_VALUE and count < MAX_VALUE else None
 
 
 def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
@@ -124,20 +124,20 @@ def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[
         if known is None:
             name, file, line = piece.rsplit(";", 2)
             python = file.endswith((".py", ".pyx")) or file.startswith("<")
-            known = frames[piece] = builder.frame(
-                builder.function(name, "", file or None),
+            known = frames[piece] = builder.intern_frame(
+                builder.intern_function(name, "", file or None),
                 kind=FrameKind.PYTHON if python else FrameKind.USER,
                 line=int(line) if 0 < int(line) < 1 << 31 else None,
             )
         found.append(known)
     if before:
-        found.append(builder.frame(builder.function("|".join(before)), kind=FrameKind.UNKNOWN))
+        found.append(builder.intern_frame(builder.intern_function("|".join(before)), kind=FrameKind.UNKNOWN))
     return found[::-1]
 
 
 def _thread(builder: ProfileBuilder, tid: str, name: str, place: int) -> int:
     number = int(tid) if tid.isascii() and tid.isdecimal() and len(tid) < 19 else None
-    thread = builder.thread(tid=number, incarnation=0 if number is not None else -1 - place)
+    thread = builder.intern_thread(tid=number, incarnation=0 if number is not None else -1 - place)
     # memray writes the number again, in hexadecimal digits, for a thread without a name.
-    builder.named(thread, 0, name if name and not re.fullmatch(r"0x[0-9a-f]+", name) else f"thread {tid}")
+    builder.set_thread_name(thread, 0, name if name and not re.fullmatch(r"0x[0-9a-f]+", name) else f"thread {tid}")
     return thread

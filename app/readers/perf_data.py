@@ -8,8 +8,8 @@ where nothing but the events of these was recorded, else perf_script.
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from ..domain.event_names import FIRST_EVENT
-from ..ingest.perf_text.heading import HEAD_BYTES
+from ..domain.event_names import FIRST_EVENT_FACT
+from ..ingest.perf_text.script_header import HEAD_BYTES
 
 if TYPE_CHECKING:
     from ..domain.profile import Profile
@@ -42,7 +42,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
             profile = by(text, source)
             return replace(profile, meta=replace(profile.meta, format=FORMAT))
     profile = perf_script.read(text, source)
-    facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT}
+    facts = {name: value for name, value in profile.meta.facts.items() if name != FIRST_EVENT_FACT}
     return replace(profile, meta=replace(profile.meta, format=FORMAT, facts=facts))
 
 

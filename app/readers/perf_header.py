@@ -34,7 +34,7 @@ _COMPRESSED, _ZSTD = 27, (1, 1, 1, 1)
 """The bit of the feature that tells how records are packed, and its content: version, algorithm, level, ratio. Then
 comes the room that the largest record takes unpacked, with the beginning of a record that the one before left."""
 _BESIDE, _PAGE, _MOST_ROOM = (1 << 16) + (1 << 17), 1 << 12, 1 << 30
-UNFINISHED = (
+INCOMPLETE_RECORDING = (
     "perf was ended before it finished this recording: it has the records that perf had written by then, and neither "
     "those that it still held nor what it notes at the end."
 )
@@ -51,7 +51,7 @@ class Repair:
     defect: str
 
 
-def repair(data: Data) -> Repair | None:
+def plan_repair(data: Data) -> Repair | None:
     """How to make a file readable whose end is missing, or was never written; None where nothing is, or can be done.
 
     data: all of the file. Its whole records are kept, and none of the sections that follow them, but of compression:
@@ -81,7 +81,7 @@ def repair(data: Data) -> Repair | None:
     cut = f"The recording was cut short: at least {missing:,} bytes at its end are missing."
     # The magic is text, and no number in the order of the machine.
     header = bytes(data[:8]) + struct.pack(f"{order}{HEADER_BYTES // 8}Q", *words)[8:]
-    return Repair(header, end, features, cut if finished else UNFINISHED)
+    return Repair(header, end, features, cut if finished else INCOMPLETE_RECORDING)
 
 
 def _length_told(data: Data, order: str, words: list[int]) -> int:
@@ -96,7 +96,7 @@ def _length_told(data: Data, order: str, words: list[int]) -> int:
     return end
 
 
-def throttled(data: Data) -> int:
+def count_throttle_events(data: Data) -> int:
     """How often the kernel stopped an event for the rest of a tick, because its samples came too fast. Records that
     perf compressed are not looked into."""
     order = _order(data)
@@ -106,7 +106,7 @@ def throttled(data: Data) -> int:
     return sum(kind == _THROTTLE for kind, _, _ in _records(data, order, start, min(start + length, len(data))))
 
 
-def written_by(data: Data) -> str | None:
+def get_perf_version(data: Data) -> str | None:
     """The version of the perf that wrote a file, as it says itself ("6.12.1"); None where it does not."""
     order = _order(data)
     if order is None:
@@ -128,15 +128,15 @@ def written_by(data: Data) -> str | None:
     return found if found.isprintable() and found else None
 
 
-def version(text: str) -> tuple[int, int] | None:
+def parse_version(text: str) -> tuple[int, int] | None:
     """Major and minor number of a version of perf, as it calls itself; None for what is no version."""
     numbers = _NUMBERS.match(text)
     return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
-def versions_told(written: str | None, here: str | None) -> str:
+def explain_version_mismatch(written: str | None, here: str | None) -> str:
     """What to do where perf cannot read a file that another version wrote, as a sentence; else empty."""
-    theirs, ours = version(written or ""), version(here or "")
+    theirs, ours = parse_version(written or ""), parse_version(here or "")
     if written is None or theirs is None or ours is None or theirs <= ours:
         return ""
     mine = (here or "").removeprefix("perf version").strip()

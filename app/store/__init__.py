@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .face import (
+    from .facade import (
         SORTS,
         Check,
         Comparison,
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         Original,
         OriginalFile,
         Preset,
+        RecoveryReport,
         Result,
-        Sealed,
+        SealedBox,
         Store,
         StoredTarget,
-        Sweep,
         open_store,
     )
 
@@ -40,16 +40,16 @@ __all__ = [
     "Original",
     "OriginalFile",
     "Preset",
+    "RecoveryReport",
     "Result",
-    "Sealed",
+    "SealedBox",
     "Store",
     "StoredTarget",
-    "Sweep",
     "open_store",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(importlib.import_module(".face", __name__), name)
+        return getattr(importlib.import_module(".facade", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

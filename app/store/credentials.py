@@ -10,7 +10,7 @@ from .models import CredentialRow, storable
 
 
 @dataclass(frozen=True)
-class Sealed:
+class SealedBox:
     """Secrets for `subject` ("job:<id>" or "target:<name>"), sealed to the key `key_id` of the worker on `host`.
 
     expires: seconds since the epoch.
@@ -38,12 +38,12 @@ class Credentials:
             session.execute(delete(CredentialRow).where(CredentialRow.expires <= time.time()))
             session.merge(row)
 
-    def get(self, subject: str) -> tuple[Sealed, ...]:
+    def get(self, subject: str) -> tuple[SealedBox, ...]:
         """What was sealed for a subject, one for each key."""
         wanted = select(CredentialRow).where(CredentialRow.subject == subject, CredentialRow.expires > time.time())
         with self._database.read() as session:
             return tuple(
-                Sealed(row.subject, row.host, row.key_id, bytes.fromhex(row.sealed), row.expires)
+                SealedBox(row.subject, row.host, row.key_id, bytes.fromhex(row.sealed), row.expires)
                 for row in session.scalars(wanted.order_by(CredentialRow.key_id))
             )
 

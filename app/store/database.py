@@ -25,7 +25,7 @@ BUSY_SECONDS = 20.0
 # Options of an engine that say how its next transaction begins on SQLite.
 _WRITING = {"perfloom_begin": "BEGIN IMMEDIATE"}
 
-_forgotten_after_fork: "weakref.WeakSet[Database]" = weakref.WeakSet()
+_databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
 class Database:
@@ -33,10 +33,10 @@ class Database:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.sqlite = settings.sqlite
+        self.sqlite = settings.uses_sqlite
         self.engine = _engine(settings)
         self._writing = self.engine.execution_options(**_WRITING)
-        _forgotten_after_fork.add(self)
+        _databases.add(self)
         # Who drops a store without closing it (a server at its end, a test's application) leaves no connection open.
         weakref.finalize(self, self.engine.dispose)
 
@@ -68,7 +68,7 @@ class Database:
 
 
 def _after_fork() -> None:
-    for database in list(_forgotten_after_fork):
+    for database in list(_databases):
         database.forget()
 
 
@@ -114,7 +114,7 @@ def _engine(settings: Settings) -> Engine:
         raise InvalidRequest(
             "PERFLOOM_DATABASE_URL cannot be understood: write postgresql://USER:PASSWORD@HOST/NAME.", "database_url"
         ) from None
-    if not settings.sqlite:
+    if not settings.uses_sqlite:
         try:
             engine = create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=15, pool_timeout=30)
         except ImportError:

@@ -12,17 +12,17 @@ from typing import Any
 from sqlalchemy import delete, select, update
 
 from ..domain.errors import NotFound
-from ..domain.facts import HostFacts
+from ..domain.host_facts import HostFacts
 from .database import Database
-from .ids import checked_id, new_id
+from .ids import new_id, require_id
 from .models import CheckRow, HostRow, storable
 
 CHECKS_KEPT_SECONDS = 3600.0
 KEYS_KEPT_SECONDS = 30 * 86400.0
 """The same for one whose answer is a host's key that somebody has to accept."""
-LATEST = 500
+MAX_SEARCHED = 500
 """Among so many questions the latest about a target is looked for."""
-HEARD_OF_SECONDS = 20.0
+HEARTBEAT_TIMEOUT_SECONDS = 20.0
 """A worker that was not heard of for longer is not there."""
 _LATEST_FIRST = (HostRow.seen.desc(), HostRow.name)
 
@@ -71,7 +71,7 @@ class Hosts:
         with self._database.write() as session:
             session.merge(row)
 
-    def beat(self, name: str, now: float | None = None) -> None:
+    def heartbeat(self, name: str, now: float | None = None) -> None:
         """Note that the worker of a machine is alive."""
         seen = time.time() if now is None else now
         with self._database.write() as session:
@@ -95,10 +95,10 @@ class Hosts:
         with self._database.read() as session:
             return tuple(_host(row) for row in session.scalars(wanted))
 
-    def heard_of(self, since: float | None = None) -> tuple[Host, ...]:
+    def list_alive(self, since: float | None = None) -> tuple[Host, ...]:
         """Machines whose worker was heard of since then (epoch), or is taken to be there; the latest first. Without
         their facts, which are long."""
-        since = time.time() - HEARD_OF_SECONDS if since is None else since
+        since = time.time() - HEARTBEAT_TIMEOUT_SECONDS if since is None else since
         wanted = select(HostRow.name, HostRow.seen, HostRow.key_id, HostRow.public_key)
         wanted = wanted.where(HostRow.seen >= since).order_by(*_LATEST_FIRST)
         with self._database.read() as session:
@@ -130,7 +130,7 @@ class Checks:
     def get(self, id: str) -> Check:
         """A question by its id. Raises NotFound."""
         with self._database.read() as session:
-            row = session.get(CheckRow, checked_id(id, "check"))
+            row = session.get(CheckRow, require_id(id, "check"))
         if row is None:
             raise NotFound("That check is no longer known; check again.")
         return Check(row.id, row.question, row.answer, row.created)
@@ -138,7 +138,9 @@ class Checks:
     def latest(self, kind: str, target: str) -> Check | None:
         """The latest check of a target that was answered, None where there is none (any more). kind: the word `kind` of
         such questions."""
-        wanted = select(CheckRow).where(CheckRow.answer.is_not(None)).order_by(CheckRow.created.desc()).limit(LATEST)
+        wanted = (
+            select(CheckRow).where(CheckRow.answer.is_not(None)).order_by(CheckRow.created.desc()).limit(MAX_SEARCHED)
+        )
         with self._database.read() as session:
             for row in session.scalars(wanted):
                 asked = row.question

@@ -20,7 +20,7 @@ def is_id(text: str) -> bool:
     return ID.fullmatch(text) is not None
 
 
-def checked_id(text: str, what: str) -> str:
+def require_id(text: str, what: str) -> str:
     """`text` where it has the form of an id, so that it may stand in a path. Raises NotFound."""
     if not is_id(text):
         raise NotFound(f"There is no {what} {text[:40]!r}; look at the list for its id.")

@@ -17,12 +17,12 @@ from ..domain.jobs import JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
 from .database import Database
 from .files.disk import disk_errors, remove_tree
-from .ids import checked_id, new_id
+from .ids import new_id, require_id
 from .models import JobRow
 
 JobKind = Literal["record", "import"]
-ACTIVE = tuple(state.value for state in JobState if not state.final and state is not JobState.DRAFT)
-POLLED = (JobState.PENDING, JobState.RUNNING)
+ACTIVE_STATES = tuple(state.value for state in JobState if not state.final and state is not JobState.DRAFT)
+POLLED_STATES = (JobState.PENDING, JobState.RUNNING)
 """The states in which the planned jobs of a target are looked at together."""
 
 
@@ -68,7 +68,7 @@ class Job:
         return bool(self.details.get("planned"))
 
     @property
-    def needs(self) -> tuple[Prompt, ...]:
+    def needed_secrets(self) -> tuple[Prompt, ...]:
         """The secrets that it waits for."""
         return tuple(Prompt(str(one["name"]), str(one["text"])) for one in self.details.get("needs") or ())
 
@@ -100,7 +100,7 @@ class Jobs:
         keeps of it from its beginning. Raises Conflict for an id that exists."""
         now = time.time()
         row = JobRow(
-            id=checked_id(id, "job") if id is not None else new_id(),
+            id=require_id(id, "job") if id is not None else new_id(),
             kind=kind,
             name=name,
             spec=dict(spec),
@@ -125,7 +125,7 @@ class Jobs:
     def get(self, id: str) -> Job:
         """A job by its id. Raises NotFound."""
         with self._database.read() as session:
-            row = session.get(JobRow, checked_id(id, "job"))
+            row = session.get(JobRow, require_id(id, "job"))
         if row is None:
             raise NotFound(f"There is no job {id}; it was deleted, or never existed.")
         return _job(row)
@@ -150,7 +150,7 @@ class Jobs:
         """Jobs, newest first. active: True those that are not final (drafts neither), False the others."""
         wanted = select(JobRow).order_by(JobRow.created.desc(), JobRow.id)
         if active is not None:
-            wanted = wanted.where(JobRow.state.in_(ACTIVE) if active else JobRow.state.not_in(ACTIVE))
+            wanted = wanted.where(JobRow.state.in_(ACTIVE_STATES) if active else JobRow.state.not_in(ACTIVE_STATES))
         if kind is not None:
             wanted = wanted.where(JobRow.kind == kind)
         if states:
@@ -170,7 +170,7 @@ class Jobs:
     def active_by_target(self, *, kind: JobKind) -> dict[str, int]:
         """How many active jobs there are at each target; targets without any are left out."""
         jobs = func.count().label("jobs")
-        wanted = select(JobRow.target, jobs).where(JobRow.state.in_(ACTIVE), JobRow.kind == kind)
+        wanted = select(JobRow.target, jobs).where(JobRow.state.in_(ACTIVE_STATES), JobRow.kind == kind)
         with self._database.read() as session:
             return {row.target: row.jobs for row in session.execute(wanted.group_by(JobRow.target))}
 
@@ -179,13 +179,13 @@ class Jobs:
         found = self.list(kind=kind, states=states, limit=1)
         return found[0] if found else None
 
-    def waiting(self, *, kind: JobKind, limit: int) -> tuple[Job, ...]:
+    def list_queued(self, *, kind: JobKind, limit: int) -> tuple[Job, ...]:
         """Queued jobs, the one that waits longest first."""
         wanted = select(JobRow).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == kind)
         with self._database.read() as session:
             return tuple(_job(row) for row in session.scalars(wanted.order_by(JobRow.created, JobRow.id).limit(limit)))
 
-    def waiting_before(self, job: Job, targets: Collection[str] = ()) -> int:
+    def count_queued_before(self, job: Job, targets: Collection[str] = ()) -> int:
         """How many queued jobs of the same kind (and at one of `targets`) have waited longer than `job`."""
         earlier = (JobRow.created < job.created) | ((JobRow.created == job.created) & (JobRow.id < job.id))
         wanted = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
@@ -194,19 +194,21 @@ class Jobs:
         with self._database.read() as session:
             return session.scalar(wanted) or 0
 
-    def due(self, now: float | None = None, limit: int = 1000) -> tuple[str, ...]:
+    def list_due(self, now: float | None = None, limit: int = 1000) -> tuple[str, ...]:
         """Ids of the jobs that somebody should look at by `now`, the longest overdue first, without those of
         `due_together`."""
         wanted = (
             select(JobRow.id)
-            .where(JobRow.state.in_(ACTIVE), JobRow.due_at <= (time.time() if now is None else now), ~_together())
+            .where(
+                JobRow.state.in_(ACTIVE_STATES), JobRow.due_at <= (time.time() if now is None else now), ~_together()
+            )
             .order_by(JobRow.due_at, JobRow.id)
             .limit(limit)
         )
         with self._database.read() as session:
             return tuple(session.scalars(wanted))
 
-    def due_together(self, now: float | None = None) -> dict[str, tuple[str, ...]]:
+    def due_polls(self, now: float | None = None) -> dict[str, tuple[str, ...]]:
         """Ids, by target, of the due jobs that are looked at together with all others there: planned, and begun."""
         wanted = (
             select(JobRow.target, JobRow.id)
@@ -219,7 +221,7 @@ class Jobs:
                 found.setdefault(target, []).append(id)
         return {target: tuple(ids) for target, ids in found.items()}
 
-    def together(self, target: str) -> tuple[Job, ...]:
+    def list_polled(self, target: str) -> tuple[Job, ...]:
         """All planned jobs that have begun at a target, oldest first."""
         wanted = select(JobRow).where(_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
         with self._database.read() as session:
@@ -229,7 +231,7 @@ class Jobs:
         """Have active jobs looked at later. cancelled: those too whose end was asked for and not seen to yet."""
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
-            change = update(JobRow).where(JobRow.id.in_(part), JobRow.state.in_(ACTIVE)).values(due_at=due_at)
+            change = update(JobRow).where(JobRow.id.in_(part), JobRow.state.in_(ACTIVE_STATES)).values(due_at=due_at)
             self._changed(change if cancelled else change.where(JobRow.cancel_requested.is_(False)))
 
     def claim(
@@ -259,7 +261,7 @@ class Jobs:
         )
         return self.find(id) if self._changed(change, id, JobState.STAGING, now) else None
 
-    def move(
+    def transition(
         self,
         id: str,
         expected: JobState | Collection[JobState],
@@ -295,7 +297,7 @@ class Jobs:
     ) -> bool:
         """Change `columns` without changing the state; conditions as for `move`, by default any active state."""
         if expected is None:
-            states = list(ACTIVE)
+            states = list(ACTIVE_STATES)
         else:
             states = [s.value for s in ([expected] if isinstance(expected, JobState) else expected)]
         change = update(JobRow).where(JobRow.id == id, JobRow.state.in_(states))
@@ -314,20 +316,20 @@ class Jobs:
                 change = update(JobRow).where(JobRow.id == id, JobRow.state.in_(states))
                 session.execute(change.values(_plain(dict(columns))))
 
-    def progress(self, id: str, progress: float | None, text: str) -> bool:
+    def report_progress(self, id: str, progress: float | None, text: str) -> bool:
         """Say how far the present state has got: 0–1 or null, and in words. False where the job has ended."""
         return self.update(id, progress=progress, progress_text=text)
 
     def rename(self, id: str, name: str) -> None:
         """Change the name. Raises NotFound."""
-        checked_id(id, "job")
+        require_id(id, "job")
         if not self._changed(update(JobRow).where(JobRow.id == id).values(name=name)):
             raise NotFound(f"There is no job {id}; it was deleted, or never existed.")
 
     def request_cancel(self, id: str) -> bool:
         """Note that a person wants the job ended, and make it due now. False where it has ended already."""
         now = time.time()
-        change = update(JobRow).where(JobRow.id == id, JobRow.state.in_((*ACTIVE, JobState.DRAFT.value)))
+        change = update(JobRow).where(JobRow.id == id, JobRow.state.in_((*ACTIVE_STATES, JobState.DRAFT.value)))
         return self._changed(change.values(cancel_requested=True, due_at=now, changed=now))
 
     def delete(self, id: str) -> None:
@@ -342,13 +344,13 @@ class Jobs:
             remove_tree(self._directory / id)
         try:
             with self._database.write() as session:
-                session.execute(delete(JobRow).where(JobRow.id == id, JobRow.state.not_in(ACTIVE)))
+                session.execute(delete(JobRow).where(JobRow.id == id, JobRow.state.not_in(ACTIVE_STATES)))
         except Unavailable as error:
             raise Unavailable(f"The files of this job are deleted, but not its entry. {error.message}") from error
 
     def directory(self, id: str) -> Path:
         """Where a job's files lie (not made here): `work/`, `artefacts/`, `output.log` and the supervisor's."""
-        return self._directory / checked_id(id, "job")
+        return self._directory / require_id(id, "job")
 
     def _changed(self, change: Any, id: str = "", entered: JobState | None = None, at: float = 0.0) -> bool:
         """Whether `change` found its row. entered: the state it brings, noted in the row's history with it."""
@@ -364,7 +366,7 @@ class Jobs:
 def _together() -> ColumnElement[bool]:
     """The jobs of `due_together`."""
     planned = func.coalesce(JobRow.details["planned"].as_boolean(), False)
-    return JobRow.state.in_([state.value for state in POLLED]) & planned
+    return JobRow.state.in_([state.value for state in POLLED_STATES]) & planned
 
 
 def _plain(columns: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ..domain.errors import NotFound
 from ..domain.jobs import JobSpec
 from .database import Database
 from .models import PresetRow
-from .result import normal_name
+from .result import normalize_name
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Presets:
 
     def save(self, name: str, spec: Mapping[str, Any]) -> Preset:
         """Store a description under `name`, in place of what was there. Raises InvalidRequest for a bad name."""
-        name = normal_name(name)
+        name = normalize_name(name)
         with self._database.write() as session:
             session.merge(PresetRow(name=name, spec=dict(spec), changed=time.time()))
         return self.get(name)

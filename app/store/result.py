@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..domain.errors import InvalidRequest
-from ..domain.event_names import unseen
+from ..domain.event_names import is_unobservable
 from ..domain.meta import Meta
-from ..ingest.renewal import of_perf, plain_names, with_main_event
+from ..ingest.profile_upgrade import has_perf_events, normalize_event_names, set_main_event
 from .models import ResultRow, storable
 
 MAX_NAME = 300
@@ -68,7 +68,7 @@ class Result:
     missing: bool
 
 
-def normal_name(text: str) -> str:
+def normalize_name(text: str) -> str:
     """A name of a result or preset as it is stored. Raises InvalidRequest where nothing is left of it."""
     name = " ".join(_printable(text).split())
     if not name:
@@ -78,7 +78,7 @@ def normal_name(text: str) -> str:
     return name
 
 
-def normal_tags(tags: Iterable[str]) -> tuple[str, ...]:
+def normalize_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Tags as they are stored: trimmed, no two alike but for case, in the order given. Raises InvalidRequest."""
     kept: dict[str, str] = {}
     for text in tags:
@@ -86,13 +86,13 @@ def normal_tags(tags: Iterable[str]) -> tuple[str, ...]:
         if len(tag) > MAX_TAG:
             raise InvalidRequest(f"The tag {tag[:20]!r}… is longer than {MAX_TAG} characters; shorten it.", "tags")
         if tag:
-            kept.setdefault(folded(tag), tag)
+            kept.setdefault(casefold_text(tag), tag)
     if len(kept) > MAX_TAGS:
         raise InvalidRequest(f"A result can have {MAX_TAGS} tags; leave some out.", "tags")
     return tuple(kept.values())
 
 
-def normal_notes(text: str) -> str:
+def normalize_notes(text: str) -> str:
     """Notes as they are stored. Raises InvalidRequest where they are too long."""
     notes = storable(text.replace("\r\n", "\n")).strip()
     if len(notes) > MAX_NOTES:
@@ -100,27 +100,27 @@ def normal_notes(text: str) -> str:
     return notes
 
 
-def folded(text: str) -> str:
+def casefold_text(text: str) -> str:
     """`text` as it is compared without regard to case."""
     return unicodedata.normalize("NFKC", storable(text).casefold())
 
 
 def search_text(row: ResultRow, tags: Iterable[str]) -> str:
     """All that a search looks at, case folded; a line each, so that no match spans two."""
-    return folded("\n".join((row.name, row.command, row.host, row.notes, *tags, row.id)))
+    return casefold_text("\n".join((row.name, row.command, row.host, row.notes, *tags, row.id)))
 
 
-def result(row: ResultRow, tags: Iterable[str]) -> Result:
+def result_from_row(row: ResultRow, tags: Iterable[str]) -> Result:
     """The public form of a row."""
     meta, events = Meta.from_json(row.meta), tuple(EventTotal(**total) for total in row.events)
-    if of_perf(meta):
+    if has_perf_events(meta):
         # It may have been written by an earlier version.
-        names = [name for name, _ in plain_names(meta, [event.name for event in events])]
+        names = [name for name, _ in normalize_event_names(meta, [event.name for event in events])]
         events = tuple(
-            replace(each, name=name, total=None if not each.total and unseen(name) else each.total)
+            replace(each, name=name, total=None if not each.total and is_unobservable(name) else each.total)
             for each, name in zip(events, names, strict=True)
         )
-        meta = with_main_event(meta, names)
+        meta = set_main_event(meta, names)
     return Result(
         id=row.id,
         job_id=row.job_id,

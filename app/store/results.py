@@ -1,7 +1,7 @@
 """Stored results: a directory of columns each, and a row in the catalogue for the list.
 
 A result is written into a staged directory, flushed, and renamed into place, so it exists whole or not at all, and
-never changes after. Whatever a crash leaves between the directory and the row is put right by `sweep`.
+never changes after. Whatever a crash leaves between the directory and the row is put right by `recover`.
 """
 
 import contextlib
@@ -21,26 +21,26 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from ..domain.errors import InvalidRequest, NotFound, Unavailable
-from . import deleting
+from . import deletion
 from .database import Database
-from .deleting import ABOUT, read_about
+from .deletion import ABOUT_FILE, read_about
 from .files import originals
-from .files.disk import bytes_below, disk_errors, remove_tree, sync_directory
-from .files.opened import OpenProfiles
+from .files.disk import disk_errors, disk_usage, remove_tree, sync_directory
 from .files.originals import Original
-from .ids import checked_id
+from .files.profile_cache import ProfileCache
+from .ids import require_id
 from .models import JobRow, ResultRow, TagRow
+from .recovery import STAGED_PREFIX, RecoveryReport, recover
 from .result import (
     OriginalFile,
     Result,
-    folded,
-    normal_name,
-    normal_notes,
-    normal_tags,
-    result,
+    casefold_text,
+    normalize_name,
+    normalize_notes,
+    normalize_tags,
+    result_from_row,
     search_text,
 )
-from .sweeping import STAGED, Sweep, sweep
 
 if TYPE_CHECKING:
     from ..domain.profile import Profile
@@ -68,12 +68,12 @@ class Results:
         self.database = database
         self.data = database.settings.data
         self.directory = self.data / "results"
-        self._opened = OpenProfiles()
+        self._opened = ProfileCache()
 
     def stage(self, id: str) -> Path:
         """A new empty directory to write a result into; `publish` makes it the result. One per attempt."""
-        checked_id(id, "result")
-        staged = self.directory / f"{STAGED}{id}-{secrets.token_hex(4)}"
+        require_id(id, "result")
+        staged = self.directory / f"{STAGED_PREFIX}{id}-{secrets.token_hex(4)}"
         with disk_errors(self.directory):
             staged.mkdir(mode=0o700)
         return staged
@@ -112,10 +112,10 @@ class Results:
             return known
         about = read_about(directory)
         # Here, as who only lists results or sees to jobs does not need them, nor what they import.
-        from . import describing
+        from . import description
         from .files import columns
 
-        described = describing.describe(columns.read(directory))
+        described = description.describe_profile(columns.read(directory))
         if described["recorded"] is None:
             described["recorded"] = _seconds(about.get("recorded"))
         row = ResultRow(
@@ -123,7 +123,7 @@ class Results:
             job_id=about.get("job_id"),
             name=str(about.get("name") or id),
             created=float(about.get("created") or directory.stat().st_mtime),
-            bytes=bytes_below(directory),
+            bytes=disk_usage(directory),
             originals=[asdict(original) for original in _originals(about)],
             notes="",
             missing=False,
@@ -152,18 +152,18 @@ class Results:
         """A result by its id, or None."""
         with self.database.read() as session:
             found = _with_tags(session, session.scalars(select(ResultRow).where(ResultRow.id == id)))
-        return found[0] if found and not deleting.begun(self.directory, id) else None
+        return found[0] if found and not deletion.is_deleting(self.directory, id) else None
 
     def open(self, id: str) -> "Profile":
         """The profile of a result, mapped. Raises NotFound, or UnreadableInput where its files are damaged."""
         return self._opened.get(self._path(id), self.data / "cache" / id)
 
-    def derive(self, id: str) -> None:
+    def prepare_tables(self, id: str) -> None:
         """Prepare what the tables of a large result need. Raises NotFound, Unavailable, UnreadableInput."""
-        from .files import columns, derived
+        from .files import columns, table_cache
 
         # A profile of its own: with it goes what is made on the way.
-        derived.keep(self.cache(id), columns.read(self.path(id)))
+        table_cache.save(self.cache(id), columns.read(self.path(id)))
 
     def path(self, id: str) -> Path:
         """The local directory of a result. Raises NotFound."""
@@ -174,7 +174,7 @@ class Results:
 
     def cache(self, id: str) -> Path:
         """The directory, made here, for what can be worked out again from a result; it may vanish at any time."""
-        directory = self.data / "cache" / checked_id(id, "result")
+        directory = self.data / "cache" / require_id(id, "result")
         with disk_errors(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return directory
@@ -199,7 +199,7 @@ class Results:
             raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
         wanted = select(ResultRow)
         position = func.instr if self.database.sqlite else func.strpos
-        for word in dict.fromkeys(folded(text).split()):
+        for word in dict.fromkeys(casefold_text(text).split()):
             wanted = wanted.where(position(ResultRow.search, word) > 0)
         for one in dict.fromkeys([tag] if isinstance(tag, str) else tag):
             if one:
@@ -215,7 +215,7 @@ class Results:
             total = session.scalar(select(func.count()).select_from(wanted.subquery())) or 0
             rows = session.scalars(page.offset(min(max(0, offset), 2**31)).limit(min(max(0, limit), 10_000)))
             found = _with_tags(session, rows)
-        there = tuple(result for result in found if not deleting.begun(self.directory, result.id))
+        there = tuple(result for result in found if not deletion.is_deleting(self.directory, result.id))
         return there, total - (len(found) - len(there))
 
     def tags(self) -> tuple[tuple[str, int], ...]:
@@ -224,7 +224,7 @@ class Results:
         with self.database.read() as session:
             return tuple((tag, count) for tag, count in session.execute(wanted))
 
-    def totals(self) -> tuple[int, int]:
+    def count_and_size(self) -> tuple[int, int]:
         """(bytes on disk, how many) of all results."""
         with self.database.read() as session:
             row = session.execute(select(func.coalesce(func.sum(ResultRow.bytes), 0), func.count())).one()
@@ -233,18 +233,18 @@ class Results:
     def rename(self, id: str, name: str) -> Result:
         """Change the name. Raises NotFound, InvalidRequest."""
         with self._changing(id) as (_, row):
-            row.name = normal_name(name)
+            row.name = normalize_name(name)
         return self.get(id)
 
     def set_notes(self, id: str, notes: str) -> Result:
         """Change the notes. Raises NotFound, InvalidRequest."""
         with self._changing(id) as (_, row):
-            row.notes = normal_notes(notes)
+            row.notes = normalize_notes(notes)
         return self.get(id)
 
     def set_tags(self, id: str, tags: Iterable[str]) -> Result:
         """Replace the tags. Raises NotFound, InvalidRequest."""
-        wanted = normal_tags(tags)
+        wanted = normalize_tags(tags)
         with self._changing(id) as (session, row):
             session.execute(delete(TagRow).where(TagRow.result_id == row.id))
             session.add_all(TagRow(result_id=row.id, tag=tag) for tag in wanted)
@@ -254,7 +254,7 @@ class Results:
         """The files that a result was read from, as they lie on disk. Raises NotFound."""
         return originals.locate(self._path(id), self.get(id).originals)
 
-    def to_compress(self, limit: int = 100) -> tuple[str, ...]:
+    def list_uncompressed(self, limit: int = 100) -> tuple[str, ...]:
         """Ids of results, oldest first, whose originals were not yet compressed."""
         wanted = select(ResultRow.id, ResultRow.originals).where(ResultRow.missing.is_(False))
         with self.database.read() as session:
@@ -271,7 +271,7 @@ class Results:
         directory = self.path(id)
         with disk_errors(directory):
             settled = originals.compress(directory, before.originals)
-        values = {"originals": [asdict(original) for original in settled], "bytes": bytes_below(directory)}
+        values = {"originals": [asdict(original) for original in settled], "bytes": disk_usage(directory)}
         with self.database.write() as session:
             session.execute(update(ResultRow).where(ResultRow.id == id).values(values))
         return self.get(id)
@@ -280,11 +280,11 @@ class Results:
         """Delete a result: its files, originals, cache, what its job recorded, then its row and tags. Raises NotFound.
 
         From the first step on it is gone for everybody. What a crash, or a catalogue that cannot be written, leaves is
-        ended by `sweep`.
+        ended by `recover`.
         """
         found = self.get(id)
-        mark = deleting.free(self.data, id, found.job_id)
-        self._opened.forget(self._path(id))
+        mark = deletion.delete_files(self.data, id, found.job_id)
+        self._opened.evict(self._path(id))
         try:
             self.forget(id)
         except Unavailable as error:
@@ -293,21 +293,21 @@ class Results:
         with contextlib.suppress(OSError):
             mark.rmdir()
 
-    def deletions_begun(self) -> bool:
-        """Whether `sweep` has deletions to end."""
-        return deleting.any_begun(self.directory)
+    def has_unfinished_deletions(self) -> bool:
+        """Whether `recover` has deletions to end."""
+        return deletion.has_unfinished(self.directory)
 
     def forget(self, id: str) -> None:
         """Remove the row of a result and what hangs on it; the files stay."""
         with self.database.write() as session:
             session.execute(delete(ResultRow).where(ResultRow.id == id))
 
-    def sweep(self, now: float | None = None) -> Sweep:
+    def recover(self, now: float | None = None) -> RecoveryReport:
         """Put right what crashes left: see `sweeping.sweep`."""
-        return sweep(self.database, self.adopt, self.forget, time.time() if now is None else now)
+        return recover(self.database, self.adopt, self.forget, time.time() if now is None else now)
 
     def _path(self, id: str) -> Path:
-        return self.directory / checked_id(id, "result")
+        return self.directory / require_id(id, "result")
 
     def _complete(self, staged: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
         """Add to a staged directory what makes it a whole result, and flush it."""
@@ -315,10 +315,10 @@ class Results:
 
         manifest = columns.read_manifest(staged)
         try:
-            name = normal_name(name)
+            name = normalize_name(name)
         except InvalidRequest:
-            name = normal_name((manifest.meta.command or manifest.meta.format)[:100])
-        kept = originals.keep(files, staged, self.data)
+            name = normalize_name((manifest.meta.command or manifest.meta.format)[:100])
+        kept = originals.store_copies(files, staged, self.data)
         about = {
             "name": name,
             "job_id": job_id,
@@ -326,7 +326,7 @@ class Results:
             "recorded": self._job_started(job_id),
             "originals": [asdict(original) for original in kept],
         }
-        with open(staged / ABOUT, "w", encoding="utf-8") as file:
+        with open(staged / ABOUT_FILE, "w", encoding="utf-8") as file:
             json.dump(about, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
@@ -367,7 +367,7 @@ def _with_tags(session: Session, rows: Iterable[ResultRow]) -> tuple[Result, ...
     wanted = select(TagRow).where(TagRow.result_id.in_(list(tags))).order_by(TagRow.tag)
     for tag in session.scalars(wanted):
         tags[tag.result_id].append(tag.tag)
-    return tuple(result(row, tags[row.id]) for row in found)
+    return tuple(result_from_row(row, tags[row.id]) for row in found)
 
 
 def _seconds(value: Any) -> float | None:

@@ -9,7 +9,7 @@ from sqlalchemy import delete, select
 from .database import Database
 from .models import SessionRow, storable
 
-MOST = 1000
+MAX_SESSIONS = 1000
 """How many are kept: of more, those that began first end."""
 
 
@@ -30,7 +30,7 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def begin(self, id: str, realm: str, seconds: float, address: str, agent: str) -> None:
+    def create(self, id: str, realm: str, seconds: float, address: str, agent: str) -> None:
         """A session of the browser that has the secret `id`; ends after so many seconds."""
         now = time.time()
         row = SessionRow(
@@ -43,12 +43,12 @@ class Sessions:
         )
         with self._database.write() as session:
             session.execute(delete(SessionRow).where((SessionRow.expires <= now) | (SessionRow.realm != realm)))
-            oldest = select(SessionRow.hash).order_by(SessionRow.began.desc()).offset(MOST - 1)
+            oldest = select(SessionRow.hash).order_by(SessionRow.began.desc()).offset(MAX_SESSIONS - 1)
             for hash in session.scalars(oldest).all():
                 session.execute(delete(SessionRow).where(SessionRow.hash == hash))
             session.add(row)
 
-    def lasts(self, id: str, realm: str) -> bool:
+    def is_valid(self, id: str, realm: str) -> bool:
         """Whether a session has begun and not ended."""
         wanted = select(SessionRow.expires).where(SessionRow.hash == hash_of(id), SessionRow.realm == realm)
         with self._database.read() as session:
@@ -66,7 +66,7 @@ class Sessions:
         """End the session with this id."""
         self._end(hash_of(id))
 
-    def end_named(self, name: str) -> None:
+    def end_by_name(self, name: str) -> None:
         """End the session that `list` calls so."""
         with self._database.write() as session:
             session.execute(delete(SessionRow).where(SessionRow.hash.startswith(name, autoescape=True)))

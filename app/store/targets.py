@@ -9,12 +9,12 @@ from sqlalchemy import Select, delete, func, select, update
 
 from ..domain.errors import Conflict, InvalidRequest, NotFound
 from ..domain.jobs import JobState
-from ..domain.targets import LOCAL, CheckLine, Light, Target, TargetFacts
+from ..domain.targets import LOCAL, CheckLine, CheckStatus, Target, TargetFacts
 from .database import Database
-from .jobs import ACTIVE, POLLED
+from .jobs import ACTIVE_STATES, POLLED_STATES
 from .models import CredentialRow, JobRow, TargetRow, storable
 
-BEGUN = tuple(state.value for state in (JobState.STAGING, *POLLED, JobState.COLLECTING))
+STARTED_STATES = tuple(state.value for state in (JobState.STAGING, *POLLED_STATES, JobState.COLLECTING))
 """States of jobs that have something at their target."""
 
 
@@ -70,7 +70,7 @@ class Targets:
         same place; secrets that were typed for it are forgotten, and asked for again, where it leads elsewhere or
         another way. Raises InvalidRequest for a local target that would be elsewhere, and Conflict where jobs that were
         begun would be looked for at another host or batch system than they are at."""
-        if target.name == LOCAL and not target.here:
+        if target.name == LOCAL and not target.is_local:
             raise InvalidRequest("The target local is this machine itself. Give another name to another place.", "name")
         values: dict[str, Any] = {"target": target.to_json(), "changed": time.time()}
         with self._database.write() as session:
@@ -79,13 +79,13 @@ class Targets:
                 session.add(TargetRow(name=storable(target.name), **values))
             else:
                 earlier = Target.from_json(row.target)
-                begun = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(BEGUN))
+                begun = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(STARTED_STATES))
                 if _host(earlier) != _host(target) and (count := session.scalar(begun)):
                     raise Conflict(
                         f"{count} of its jobs are there, and would not be found at another host or batch system. Wait "
                         "for them, cancel them, or add a target of another name."
                     )
-                active = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(ACTIVE))
+                active = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(ACTIVE_STATES))
                 if (earlier.ssh is None) != (target.ssh is None) and (count := session.scalar(active)):
                     raise Conflict(
                         f"{count} of its jobs are not at their end, and were submitted for "
@@ -95,7 +95,9 @@ class Targets:
                 if _place(earlier) != _place(target):
                     values |= {"facts": None, "lines": None, "checked": None}
                 if _way(earlier) != _way(target):
-                    jobs = select("job:" + JobRow.id).where(JobRow.target == target.name, JobRow.state.in_(ACTIVE))
+                    jobs = select("job:" + JobRow.id).where(
+                        JobRow.target == target.name, JobRow.state.in_(ACTIVE_STATES)
+                    )
                     typed = CredentialRow.subject.in_(jobs) | (CredentialRow.subject == f"target:{target.name}")
                     session.execute(delete(CredentialRow).where(typed))
                 for name, value in values.items():
@@ -108,13 +110,13 @@ class Targets:
         if self.get(name).name == LOCAL:
             raise InvalidRequest("The target local is this machine itself and cannot be removed.")
         with self._database.write() as session:
-            busy = select(func.count()).where(JobRow.target == name, JobRow.state.in_(ACTIVE))
+            busy = select(func.count()).where(JobRow.target == name, JobRow.state.in_(ACTIVE_STATES))
             if count := session.scalar(busy):
                 raise Conflict(f"{count} of its jobs are not at their end. Cancel them, or wait for them.")
             session.execute(delete(TargetRow).where(TargetRow.name == name))
             session.execute(delete(CredentialRow).where(CredentialRow.subject == f"target:{name}"))
 
-    def note_check(self, name: str, facts: TargetFacts | None, lines: Sequence[CheckLine]) -> None:
+    def save_check(self, name: str, facts: TargetFacts | None, lines: Sequence[CheckLine]) -> None:
         """Keep what a check found; without facts those of an earlier one stay. Raises NotFound."""
         values: dict[str, Any] = {"lines": [asdict(line) for line in lines], "checked": time.time()}
         if facts is not None:
@@ -155,7 +157,7 @@ def _stored(row: TargetRow) -> StoredTarget:
         name=row.name,
         target=Target.from_json(row.target),
         facts=None if row.facts is None else TargetFacts.from_json(row.facts),
-        lines=tuple(CheckLine(**line | {"light": Light(line["light"])}) for line in row.lines or ()),
+        lines=tuple(CheckLine(**line | {"light": CheckStatus(line["light"])}) for line in row.lines or ()),
         checked=row.checked,
         changed=row.changed,
     )

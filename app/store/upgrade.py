@@ -27,7 +27,7 @@ def upgrade(database: Database) -> None:
     """
     with database_errors():
         with database.engine.connect() as connection:
-            if _current(connection) == newest():
+            if _current(connection) == latest_revision():
                 return
         with _lock(database.settings), database.engine.connect() as connection:
             if not database.sqlite:
@@ -62,7 +62,7 @@ def _make(connection: Connection) -> None:
     Base.metadata.create_all(connection)
     columns = "version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
     connection.execute(text(f"CREATE TABLE alembic_version ({columns})"))
-    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": newest()})
+    connection.execute(text("INSERT INTO alembic_version VALUES (:version)"), {"version": latest_revision()})
     connection.commit()
 
 
@@ -94,7 +94,7 @@ def _current(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
-def newest() -> str:
+def latest_revision() -> str:
     """The newest version of the schema: its migrations are numbered."""
     return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 

@@ -4,10 +4,10 @@ from flask import Flask
 from jinja2 import StrictUndefined
 
 from ..config import Settings
-from ..queue import Queue
+from ..queue import TaskQueue
 from ..store import open_store
 from . import assets, compression, errors, rendering, security, uploads, views
-from .services import Services
+from .services import AppServices
 
 PACKAGE = "perfloom"
 FORM_LIMIT = 4 * 1024 * 1024
@@ -25,7 +25,7 @@ def create_app(settings: Settings, *, shared: bool = False) -> Flask:
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.jinja_options = {
         "undefined": StrictUndefined,
-        "finalize": rendering.plain_direction,
+        "finalize": rendering.replace_bidi_controls,
         "trim_blocks": True,
         "lstrip_blocks": True,
     }
@@ -41,6 +41,6 @@ def create_app(settings: Settings, *, shared: bool = False) -> Flask:
     return app
 
 
-def _services(settings: Settings, shared: bool) -> Services:
+def _services(settings: Settings, shared: bool) -> AppServices:
     store = open_store(settings)
-    return Services(settings, store, Queue(settings, store), shared)
+    return AppServices(settings, store, TaskQueue(settings, store), shared)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 
 from flask import Flask, Response, request
 
-LEAST_BYTES = 1_000
-LEVEL, STREAM_LEVEL = 5, 1
+MIN_BYTES = 1_000
+GZIP_LEVEL, STREAM_GZIP_LEVEL = 5, 1
 """What is sent while it is made is large, and repeats itself: the first level packs an export to a twentieth."""
-GZIP = 31
+GZIP_WBITS = 31
 """zlib's word for a gzip file."""
-PACKED = frozenset(
+COMPRESSED_TYPES = frozenset(
     {
         "application/json",
         "image/svg+xml",
@@ -34,7 +34,7 @@ def register(app: Flask) -> None:
 
 
 def _pack(response: Response) -> Response:
-    if response.mimetype not in PACKED:
+    if response.mimetype not in COMPRESSED_TYPES:
         return response
     response.vary.add("Accept-Encoding")
     if (
@@ -50,9 +50,9 @@ def _pack(response: Response) -> Response:
         response.headers.pop("Content-Length", None)
         return response
     content = response.get_data()
-    if len(content) < LEAST_BYTES:
+    if len(content) < MIN_BYTES:
         return response
-    response.set_data(gzip.compress(content, LEVEL, mtime=0))
+    response.set_data(gzip.compress(content, GZIP_LEVEL, mtime=0))
     response.headers["Content-Encoding"] = "gzip"
     etag, weak = response.get_etag()
     if etag is not None and not weak:
@@ -61,7 +61,7 @@ def _pack(response: Response) -> Response:
 
 
 def _packed(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    packer = zlib.compressobj(STREAM_LEVEL, zlib.DEFLATED, GZIP)
+    packer = zlib.compressobj(STREAM_GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS)
     for piece in pieces:
         packed = packer.compress(piece)
         if packed:

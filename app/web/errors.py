@@ -13,7 +13,7 @@ from typing import ClassVar
 from flask import Flask, Response, current_app, jsonify, request
 from werkzeug.exceptions import HTTPException
 
-from ..domain.errors import PerfloomError, TooOften
+from ..domain.errors import PerfloomError, TooManyRequests
 from .rendering import Page, render
 from .security import is_api
 
@@ -29,7 +29,7 @@ TITLES = {
     500: "Something went wrong",
     503: "Something is missing",
 }
-SENTENCES = {
+MESSAGES = {
     400: "The request could not be understood. Go back, reload the page and try again.",
     404: "There is no such page. It may have been deleted, or the address is mistyped.",
     405: "This address does not take that kind of request. Start again from the results.",
@@ -57,7 +57,7 @@ def register(app: Flask) -> None:
     app.register_error_handler(Exception, _bug)
 
 
-def answer(status: int, message: str, *, field: str | None = None, error_id: str | None = None) -> Response:
+def error_response(status: int, message: str, *, field: str | None = None, error_id: str | None = None) -> Response:
     """An error as a page, or as `{"error", "field", "id"}`."""
     if is_api():
         response = jsonify(error=message, field=field, id=error_id)
@@ -79,8 +79,8 @@ def _back(status: int) -> tuple[str, str]:
 
 
 def _known(error: PerfloomError) -> Response:
-    response = answer(error.http_status, error.message, field=getattr(error, "field", None))
-    if isinstance(error, TooOften):
+    response = error_response(error.http_status, error.message, field=getattr(error, "field", None))
+    if isinstance(error, TooManyRequests):
         response.headers["Retry-After"] = str(error.after_s)
     return response
 
@@ -91,7 +91,7 @@ def _http(error: HTTPException) -> Response:
     if status < 400:
         redirected: Response = current_app.make_response(error.get_response())
         return redirected
-    response = answer(status, SENTENCES.get(status, error.description or HTTPStatus(status).phrase))
+    response = error_response(status, MESSAGES.get(status, error.description or HTTPStatus(status).phrase))
     for name, value in error.get_response().headers:
         if name in ("Allow", "Retry-After"):
             response.headers[name] = value
@@ -101,7 +101,7 @@ def _http(error: HTTPException) -> Response:
 def _bug(error: Exception) -> Response:
     error_id = secrets.token_hex(4)
     current_app.logger.error("error %s: %s %s", error_id, request.method, request.path, exc_info=error)
-    return answer(
+    return error_response(
         500,
         "This is a mistake of Perfloom, not yours, and it is in the server's log under the id below. What was stored "
         "is safe. Go back and try again; if it comes again, report it with that part of the log.",

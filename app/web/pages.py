@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from ..analysis.core.slices import has_clock, has_operators, has_times
-from ..analysis.core.told import by_pytorch
-from ..analysis.distributed.collectives import communicates
+from ..analysis.core.facts import is_pytorch_trace
+from ..analysis.core.slice_selection import has_clock, has_operators, has_times
+from ..analysis.distributed.collectives import has_communication
 from ..analysis.memory.allocations import has_memory
 from ..analysis.ml.modules import has_modules
 from ..analysis.nsight.reports import has_reports
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from ..domain.units import UNIT_WORD, chosen_time_unit, duration
+from ..domain.units import TIME_UNIT_PARAMETER, format_duration, get_time_unit
 
 Pairs = list[tuple[str, str]]
 
@@ -25,16 +25,17 @@ Pairs = list[tuple[str, str]]
 class ResultPage:
     """A page of a result. key: the last word of its address, empty for the overview.
 
-    has_data: whether a profile has something for it. narrows: whether it obeys the selection. all_events: without an
-    event it shows every one, where others show the main event. by_event: whether it shows an event at all.
+    has_data: whether a profile has something for it. uses_selection: whether it obeys the selection. shows_all_events:
+    without an event it shows every one, where others show the main event. shows_event: whether it shows an event at
+    all.
     """
 
     key: str
     title: str
     has_data: Callable[[Profile], bool]
-    narrows: bool = True
-    all_events: bool = False
-    by_event: bool = True
+    uses_selection: bool = True
+    shows_all_events: bool = False
+    shows_event: bool = True
 
 
 def _always(profile: Profile) -> bool:
@@ -75,7 +76,7 @@ def _has_clocked_work(profile: Profile) -> bool:
 
 def _has_advice(profile: Profile) -> bool:
     """The rules are of training and inference on devices, and of PyTorch."""
-    return has_clock(profile) and (by_pytorch(profile) or _has_device_work(profile))
+    return has_clock(profile) and (is_pytorch_trace(profile) or _has_device_work(profile))
 
 
 def _has_losses(profile: Profile) -> bool:
@@ -84,22 +85,22 @@ def _has_losses(profile: Profile) -> bool:
 
 RESULT_PAGES = (
     ResultPage("", "Overview", _always),
-    ResultPage("advice", "Advice", _has_advice, by_event=False),
+    ResultPage("advice", "Advice", _has_advice, shows_event=False),
     ResultPage("flamegraph", "Flame graph", _has_samples),
     ResultPage("timeline", "Timeline", _has_timeline),
     ResultPage("hotspots", "Hotspots", _has_samples),
-    ResultPage("steps", "Steps", _has_steps, by_event=False),
-    ResultPage("operators", "Operators", has_operators, by_event=False),
-    ResultPage("kernels", "Kernels", _has_device_work, by_event=False),
-    ResultPage("nsight", "Nsight Compute", has_reports, narrows=False, by_event=False),
-    ResultPage("modules", "Modules", has_modules, by_event=False),
-    ResultPage("critical-path", "Critical path", _has_clocked_work, by_event=False),
-    ResultPage("communication", "Communication", communicates, by_event=False),
-    ResultPage("memory", "Memory", has_memory, by_event=False),
-    ResultPage("counts", "Event counts", _has_values, all_events=True),
+    ResultPage("steps", "Steps", _has_steps, shows_event=False),
+    ResultPage("operators", "Operators", has_operators, shows_event=False),
+    ResultPage("kernels", "Kernels", _has_device_work, shows_event=False),
+    ResultPage("nsight", "Nsight Compute", has_reports, uses_selection=False, shows_event=False),
+    ResultPage("modules", "Modules", has_modules, shows_event=False),
+    ResultPage("critical-path", "Critical path", _has_clocked_work, shows_event=False),
+    ResultPage("communication", "Communication", has_communication, shows_event=False),
+    ResultPage("memory", "Memory", has_memory, shows_event=False),
+    ResultPage("counts", "Event counts", _has_values, shows_all_events=True),
     ResultPage("threads", "Threads", _has_threads),
-    ResultPage("losses", "Losses", _has_losses, narrows=False),
-    ResultPage("export", "Export", _always, all_events=True),
+    ResultPage("losses", "Losses", _has_losses, uses_selection=False),
+    ResultPage("export", "Export", _always, shows_all_events=True),
 )
 
 
@@ -117,9 +118,9 @@ def with_query(path: str, pairs: Pairs) -> str:
     return f"{path}?{urlencode(pairs)}" if pairs else path
 
 
-def target_url(name: str, word: str = "") -> str:
+def target_url(name: str, subpage: str = "") -> str:
     """The address of a target's page, or of one below it."""
-    return f"/targets/{quote(name, safe='')}" + (f"/{word}" if word else "")
+    return f"/targets/{quote(name, safe='')}" + (f"/{subpage}" if subpage else "")
 
 
 def result_url(id: str, key: str = "", selection: Selection | None = None, extra: Pairs | None = None) -> str:
@@ -127,38 +128,38 @@ def result_url(id: str, key: str = "", selection: Selection | None = None, extra
     page."""
     path = f"/results/{id}/{key}" if key else f"/results/{id}"
     words = (selection.to_query() if selection else []) + (extra or [])
-    unit = chosen_time_unit()
-    if unit and all(word != UNIT_WORD for word, _ in words):
-        words.append((UNIT_WORD, unit))
+    unit = get_time_unit()
+    if unit and all(word != TIME_UNIT_PARAMETER for word, _ in words):
+        words.append((TIME_UNIT_PARAMETER, unit))
     return with_query(path, words)
 
 
-def chips(selection: Selection, url: Callable[[Selection], str]) -> tuple[Chip, ...]:
+def selection_chips(selection: Selection, url: Callable[[Selection], str]) -> tuple[Chip, ...]:
     """What narrows a selection, event and direction aside, each with its way out. url: of a selection, on this page."""
     found = [
-        Chip("Thread", key, url(selection.only(threads=tuple(k for k in selection.threads if k != key))))
+        Chip("Thread", key, url(selection.replace(threads=tuple(k for k in selection.threads if k != key))))
         for key in selection.threads
     ]
     for low, high in selection.ranks:
         rest = tuple(pair for pair in selection.ranks if pair != (low, high))
-        found.append(Chip("Rank", str(low) if low == high else f"{low}–{high}", url(selection.only(ranks=rest))))
+        found.append(Chip("Rank", str(low) if low == high else f"{low}–{high}", url(selection.replace(ranks=rest))))
     if selection.start_ns is not None or selection.end_ns is not None:
-        found.append(Chip("Time", _window(selection), url(selection.only(start_ns=None, end_ns=None))))
+        found.append(Chip("Time", _window(selection), url(selection.replace(start_ns=None, end_ns=None))))
     if selection.step is not None:
-        found.append(Chip("Step", selection.step, url(selection.only(step=None))))
+        found.append(Chip("Step", selection.step, url(selection.replace(step=None))))
     for word in ("focus", "ignore", "hide"):
         pattern = getattr(selection, word)
         if pattern is not None:
-            found.append(Chip(word.capitalize(), pattern, url(selection.only(**{word: None}))))
+            found.append(Chip(word.capitalize(), pattern, url(selection.replace(**{word: None}))))
     if selection.invert:
-        found.append(Chip("Direction", "callers", url(selection.only(invert=False))))
+        found.append(Chip("Direction", "callers", url(selection.replace(invert=False))))
     if selection.recursion:
-        found.append(Chip("Recursion", "collapsed", url(selection.only(recursion=False))))
+        found.append(Chip("Recursion", "collapsed", url(selection.replace(recursion=False))))
     return tuple(found)
 
 
 def _window(selection: Selection) -> str:
     start, end = selection.start_ns, selection.end_ns
     if end is None:
-        return f"from {duration(start or 0)}"
-    return f"{duration(start or 0)} – {duration(end)}"
+        return f"from {format_duration(start or 0)}"
+    return f"{format_duration(start or 0)} – {format_duration(end)}"

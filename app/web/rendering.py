@@ -1,7 +1,7 @@
 """How a page becomes a response: one frozen dataclass is all that its template sees beside the shell.
 
-A view builds a subclass of `Page` and returns `render(page)`. The template knows it as `page`; `shell` is what every
-page has around it. Undefined names are errors, so a template cannot ask for what its dataclass does not have.
+A view builds a subclass of `Page` and returns `render(page)`. The template knows it as `page`; `current_shell` is what
+every page has around it. Undefined names are errors, so a template cannot ask for what its dataclass does not have.
 """
 
 import re
@@ -12,8 +12,8 @@ from flask import Flask, Response, current_app, get_flashed_messages, make_respo
 
 from .. import __version__
 from ..domain.errors import InvalidRequest
-from ..domain.units import TIME_UNITS, UNIT_WORD, choose_time_unit
-from .session import csrf_token, signed_in
+from ..domain.units import TIME_UNIT_PARAMETER, TIME_UNITS, set_time_unit
+from .session import csrf_token, is_signed_in
 
 _TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
 # To find one takes a tenth of the time of a translation, and the HTML of every macro is looked at.
@@ -57,14 +57,15 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Shell:
-    """What surrounds every page. csrf: the token for its forms, empty before login. here: path and query shown."""
+class PageShell:
+    """What surrounds every page. csrf: the token for its forms, empty before login. current_url: path and query
+    shown."""
 
     version: str
     theme: str
     csrf: str
     signed_in: bool
-    here: str
+    current_url: str
     navigation: tuple[NavigationLink, ...]
     notices: tuple[Notice, ...]
 
@@ -76,17 +77,17 @@ def render(page: Page, status: int = 200) -> Response:
     return response
 
 
-def shell() -> Shell:
+def current_shell() -> PageShell:
     """The shell of the present request."""
     theme = request.cookies.get(THEME_COOKIE, "system")
     path = request.path
     known = current_app.url_map.bind("")
-    return Shell(
+    return PageShell(
         version=__version__,
         theme=theme if theme in THEMES else "system",
-        csrf=csrf_token() if signed_in() else "",
-        signed_in=signed_in(),
-        here=path + ("?" + request.query_string.decode("latin-1") if request.query_string else ""),
+        csrf=csrf_token() if is_signed_in() else "",
+        signed_in=is_signed_in(),
+        current_url=path + ("?" + request.query_string.decode("latin-1") if request.query_string else ""),
         navigation=tuple(
             NavigationLink(url, label, key, url == _current(path)) for url, label, key in NAVIGATION if known.test(url)
         ),
@@ -95,13 +96,13 @@ def shell() -> Shell:
 
 
 def register(app: Flask) -> None:
-    """Give every template `shell`, write times in the unit that the address asks for, and let no name change how the
-    text around it reads."""
+    """Give every template `current_shell`, write times in the unit that the address asks for, and let no name change
+    how the text around it reads."""
     app.before_request(_choose_time_unit)
-    app.context_processor(lambda: {"shell": shell()})
+    app.context_processor(lambda: {"shell": current_shell()})
 
 
-def plain_direction(value: Any) -> Any:
+def replace_bidi_controls(value: Any) -> Any:
     """`value` with the signs that turn the direction of text shown as U+FFFD: a symbol named with one could show
     another name than its own. Every value that a template writes goes through here."""
     turned = isinstance(value, str) and not value.isascii() and _ANY_TURNING.search(value)
@@ -110,11 +111,11 @@ def plain_direction(value: Any) -> Any:
 
 def _choose_time_unit() -> None:
     # Chosen anew for each request: a thread answers many.
-    choose_time_unit("")
-    word = request.args.get(UNIT_WORD, "")
+    set_time_unit("")
+    word = request.args.get(TIME_UNIT_PARAMETER, "")
     if word and word not in TIME_UNITS:
-        raise InvalidRequest(f"unit is one of {', '.join(TIME_UNITS)}, not {word[:40]!r}.", UNIT_WORD)
-    choose_time_unit(word)
+        raise InvalidRequest(f"unit is one of {', '.join(TIME_UNITS)}, not {word[:40]!r}.", TIME_UNIT_PARAMETER)
+    set_time_unit(word)
 
 
 def _current(path: str) -> str | None:

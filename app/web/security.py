@@ -19,8 +19,8 @@ from flask import Blueprint, Flask, Response, current_app, jsonify, redirect, re
 from werkzeug.wrappers import Response as AnyResponse
 
 from ..config import Settings
-from ..domain.errors import Forbidden, InvalidRequest, TooOften
-from ..domain.units import utc_text
+from ..domain.errors import Forbidden, InvalidRequest, TooManyRequests
+from ..domain.units import format_utc
 from . import session, uploads
 from .rendering import Page, render
 from .throttle import Throttle
@@ -59,20 +59,20 @@ blueprint = Blueprint("login", __name__)
 
 @dataclass(frozen=True)
 class LoginPage(Page):
-    """Asks for the token. next: path to go to afterwards. wrong: the token just given is not it."""
+    """Asks for the token. next: path to go to afterwards. is_token_wrong: the token just given is not it."""
 
     template: ClassVar[str] = "login.html"
     next: str
-    wrong: bool
+    is_token_wrong: bool
 
 
 @dataclass(frozen=True)
-class SessionLine:
-    """A browser that is signed in. own: the one that asks."""
+class SessionView:
+    """A browser that is signed in. is_current: the one that asks."""
 
     name: str
-    own: bool
-    began: str
+    is_current: bool
+    started: str
     expires: str
     address: str
     agent: str
@@ -83,7 +83,7 @@ class SessionsPage(Page):
     """The browsers that are signed in."""
 
     template: ClassVar[str] = "sessions.html"
-    rows: tuple[SessionLine, ...]
+    rows: tuple[SessionView, ...]
 
 
 def public(view: _View) -> _View:
@@ -147,8 +147,8 @@ def login() -> AnyResponse:
     _check_origin()
     target = local_path(request.form.get("next", "/"))
     if not _is_token(request.form.get("token", "").strip()):
-        return render(LoginPage(next=target, wrong=True), 401)
-    session.begin()
+        return render(LoginPage(next=target, is_token_wrong=True), 401)
+    session.start_session()
     return redirect(target, 303)
 
 
@@ -157,29 +157,31 @@ def login() -> AnyResponse:
 def login_page() -> AnyResponse:
     """The form, for whoever comes here by hand."""
     target = local_path(request.args.get("next", "/"))
-    return redirect(target, 303) if session.signed_in() else render(LoginPage(next=target, wrong=False))
+    return redirect(target, 303) if session.is_signed_in() else render(LoginPage(next=target, is_token_wrong=False))
 
 
 @blueprint.post("/logout")
 def logout() -> AnyResponse:
     """End the session of this browser; with `everywhere`, those of all browsers; with `name`, another one."""
     if name := request.form.get("name", ""):
-        session.end_named(name)
+        session.end_session_by_name(name)
         return redirect("/sessions", 303)
     if request.form.get("everywhere"):
-        session.end_all()
+        session.end_all_sessions()
     else:
-        session.end()
+        session.end_session()
     return redirect("/login", 303)
 
 
 @blueprint.get("/sessions")
 def sessions() -> AnyResponse:
     """The browsers that are signed in."""
-    own = session.own_name()
+    own = session.current_session_name()
     rows = tuple(
-        SessionLine(each.name, each.name == own, utc_text(each.began), utc_text(each.expires), each.address, each.agent)
-        for each in session.lasting()
+        SessionView(
+            each.name, each.name == own, format_utc(each.began), format_utc(each.expires), each.address, each.agent
+        )
+        for each in session.list_sessions()
     )
     return render(SessionsPage(rows=rows))
 
@@ -190,7 +192,7 @@ def _settings() -> Settings:
 
 
 def _is_token(candidate: str) -> bool:
-    """Whether it is the token. Raises TooOften for a wrong one where there were too many of them.
+    """Whether it is the token. Raises TooManyRequests for a wrong one where there were too many of them.
 
     The right one always passes: else whoever shares an address with its owner, or claims to, could keep the owner out.
     """
@@ -200,8 +202,8 @@ def _is_token(candidate: str) -> bool:
     address = session.client_address()
     if wait_s := throttle.wait_s(address):
         after_s = max(1, math.ceil(wait_s))
-        raise TooOften(f"Too many wrong tokens came from here. Try the right one, or wait {after_s} s.", after_s)
-    throttle.failed(address)
+        raise TooManyRequests(f"Too many wrong tokens came from here. Try the right one, or wait {after_s} s.", after_s)
+    throttle.record_failure(address)
     return False
 
 
@@ -222,13 +224,13 @@ def _guard() -> AnyResponse | None:
         return None
     scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
     bearer = scheme.lower() == "bearer" and _is_token(credentials.strip())
-    if not bearer and not session.signed_in():
+    if not bearer and not session.is_signed_in():
         return _ask_for_token(wrong=bool(scheme))
     uploads.prepare(view, settings)
     if not bearer and request.method not in SAFE_METHODS:
         _check_origin()
         token = request.headers.get(session.CSRF_HEADER) or request.form.get(session.CSRF_FIELD, "")
-        if not session.csrf_valid(token):
+        if not session.is_csrf_valid(token):
             raise Forbidden("This form is out of date, and nothing was changed. Reload the page and send it again.")
     return None
 
@@ -236,10 +238,10 @@ def _guard() -> AnyResponse | None:
 def _exchange() -> AnyResponse:
     rest = [(k, v) for k, v in request.args.items(multi=True) if k != "token"]
     target = local_path(request.path) + ("?" + urlencode(rest) if rest else "")
-    if not session.signed_in():
+    if not session.is_signed_in():
         if not _is_token(request.args["token"]):
             return _ask_for_token(wrong=True)
-        session.begin()
+        session.start_session()
     return redirect(target, 303)
 
 
@@ -256,7 +258,7 @@ def _ask_for_token(*, wrong: bool) -> AnyResponse:
         return response
     rest = [(k, v) for k, v in request.args.items(multi=True) if k != "token"]
     target = request.path + ("?" + urlencode(rest) if rest else "")
-    return render(LoginPage(next=local_path(target) if request.method == "GET" else "/", wrong=wrong), 401)
+    return render(LoginPage(next=local_path(target) if request.method == "GET" else "/", is_token_wrong=wrong), 401)
 
 
 def _check_origin() -> None:

@@ -5,21 +5,22 @@ from dataclasses import dataclass
 from flask import current_app
 
 from ..config import Settings
-from ..queue import Queue
+from ..queue import TaskQueue
 from ..store import Store
 
 
 @dataclass(frozen=True)
-class Services:
-    """The parts of the machine behind the pages. shared: whether they are for others than the owner of the server."""
+class AppServices:
+    """The parts of the machine behind the pages. is_shared: whether they are for others than the owner of the
+    server."""
 
     settings: Settings
     store: Store
-    queue: Queue
-    shared: bool = False
+    queue: TaskQueue
+    is_shared: bool = False
 
 
-def services() -> Services:
+def current_services() -> AppServices:
     """Those of the application that handles the present request."""
-    found: Services = current_app.extensions["perfloom"]
+    found: AppServices = current_app.extensions["perfloom"]
     return found

@@ -43,51 +43,51 @@ def register(app: Flask, key: bytes) -> None:
     app.session_interface = _Cookies()
 
 
-def begin() -> None:
+def start_session() -> None:
     """Start a session for whoever has just shown the token."""
     id = secrets.token_urlsafe(24)
     agent = request.headers.get("User-Agent", "")
-    _sessions().begin(id, _realm(), LIFETIME.total_seconds(), client_address(), agent)
+    _sessions().create(id, _realm(), LIFETIME.total_seconds(), client_address(), agent)
     session.clear()
     session.permanent = True
     session["id"] = id
     g.signed_in = True
 
 
-def end() -> None:
+def end_session() -> None:
     """End the session of this browser, here and on the server."""
     if id := session.get("id"):
         _sessions().end(str(id))
     _forget()
 
 
-def end_all() -> None:
+def end_all_sessions() -> None:
     """End the sessions of all browsers, this one too."""
     _sessions().end_all()
     _forget()
 
 
-def end_named(name: str) -> None:
-    """End the session that `lasting` calls so."""
-    _sessions().end_named(name)
+def end_session_by_name(name: str) -> None:
+    """End the session that `list_sessions` calls so."""
+    _sessions().end_by_name(name)
 
 
-def lasting() -> tuple[BrowserSession, ...]:
+def list_sessions() -> tuple[BrowserSession, ...]:
     """The sessions that last, the newest first."""
     return _sessions().list(_realm())
 
 
-def own_name() -> str:
-    """How `lasting` calls the session of this browser; empty for a program that shows the token."""
-    return hash_of(str(session["id"]))[:16] if signed_in() else ""
+def current_session_name() -> str:
+    """How `list_sessions` calls the session of this browser; empty for a program that shows the token."""
+    return hash_of(str(session["id"]))[:16] if is_signed_in() else ""
 
 
-def signed_in() -> bool:
+def is_signed_in() -> bool:
     """Whether the request comes from a browser that has shown the token, and has not signed out. Raises Unavailable."""
     if "signed_in" not in g:
         # Should the catalogue not answer, the page that says so asks again.
         g.signed_in = False
-        g.signed_in = bool(id := session.get("id")) and _sessions().lasts(str(id), _realm())
+        g.signed_in = bool(id := session.get("id")) and _sessions().is_valid(str(id), _realm())
     known: bool = g.signed_in
     return known
 
@@ -131,13 +131,13 @@ def csrf_token() -> str:
     return token
 
 
-def csrf_valid(token: str) -> bool:
+def is_csrf_valid(token: str) -> bool:
     """Whether `token` was made for this session."""
     try:
         raw = urlsafe_b64decode(token.encode("ascii"))
     except ValueError:
         return False
-    if len(raw) != 2 * _MASK_BYTES or not signed_in():
+    if len(raw) != 2 * _MASK_BYTES or not is_signed_in():
         return False
     return hmac.compare_digest(_xor(raw[:_MASK_BYTES], raw[_MASK_BYTES:]), _csrf_secret())
 

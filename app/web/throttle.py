@@ -11,31 +11,31 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-ADDRESS_TRIES, ADDRESS_A_SECOND = 10, 1 / 6
-ALL_TRIES, ALL_A_SECOND = 200, 2.0
-NEW_TRIES, NEW_A_SECOND = 20, 5.0
-ADDRESSES = 10_000
+ADDRESS_TRIES, ADDRESS_TRIES_PER_S = 10, 1 / 6
+ALL_TRIES, ALL_TRIES_PER_S = 200, 2.0
+NEW_TRIES, NEW_TRIES_PER_S = 20, 5.0
+MAX_ADDRESSES = 10_000
 
 
 @dataclass
-class Bucket:
+class TokenBucket:
     """Tries that are left; they come back with time."""
 
-    most: float
-    a_second: float
-    left: float
-    at: float
+    capacity: float
+    refill_per_s: float
+    tokens: float
+    updated_at: float
 
-    def look(self, now: float) -> float:
+    def wait_s(self, now: float) -> float:
         """Seconds until there is a try; 0 where there is one."""
-        self.left = min(self.most, self.left + (now - self.at) * self.a_second)
-        self.at = now
-        return 0.0 if self.left >= 1 else (1 - self.left) / self.a_second
+        self.tokens = min(self.capacity, self.tokens + (now - self.updated_at) * self.refill_per_s)
+        self.updated_at = now
+        return 0.0 if self.tokens >= 1 else (1 - self.tokens) / self.refill_per_s
 
     def take(self, now: float) -> None:
         """Use a try up."""
-        self.look(now)
-        self.left = max(0.0, self.left - 1)
+        self.wait_s(now)
+        self.tokens = max(0.0, self.tokens - 1)
 
 
 class Throttle:
@@ -43,9 +43,9 @@ class Throttle:
 
     def __init__(self, now: float | None = None) -> None:
         now = time.monotonic() if now is None else now
-        self._all = Bucket(ALL_TRIES, ALL_A_SECOND, ALL_TRIES, now)
-        self._new = Bucket(NEW_TRIES, NEW_A_SECOND, NEW_TRIES, now)
-        self._addresses: OrderedDict[str, Bucket] = OrderedDict()
+        self._all = TokenBucket(ALL_TRIES, ALL_TRIES_PER_S, ALL_TRIES, now)
+        self._new = TokenBucket(NEW_TRIES, NEW_TRIES_PER_S, NEW_TRIES, now)
+        self._addresses: OrderedDict[str, TokenBucket] = OrderedDict()
         self._lock = threading.Lock()
 
     def wait_s(self, address: str, now: float | None = None) -> float:
@@ -53,25 +53,27 @@ class Throttle:
         now = time.monotonic() if now is None else now
         with self._lock:
             known = self._addresses.get(_network(address))
-            own = known.look(now) if known else 0.0
-            together = self._all.look(now)
+            own = known.wait_s(now) if known else 0.0
+            together = self._all.wait_s(now)
             if own or not together:
                 return own
-            failed_lately = known is not None and known.left < known.most
-            return together if failed_lately else self._new.look(now)
+            failed_lately = known is not None and known.tokens < known.capacity
+            return together if failed_lately else self._new.wait_s(now)
 
-    def failed(self, address: str, now: float | None = None) -> None:
+    def record_failure(self, address: str, now: float | None = None) -> None:
         """A wrong token came from there."""
         now = time.monotonic() if now is None else now
         network = _network(address)
         with self._lock:
-            bucket = self._addresses.pop(network, None) or Bucket(ADDRESS_TRIES, ADDRESS_A_SECOND, ADDRESS_TRIES, now)
+            bucket = self._addresses.pop(network, None) or TokenBucket(
+                ADDRESS_TRIES, ADDRESS_TRIES_PER_S, ADDRESS_TRIES, now
+            )
             self._addresses[network] = bucket
             bucket.take(now)
-            if self._all.look(now):
+            if self._all.wait_s(now):
                 self._new.take(now)
             self._all.take(now)
-            while len(self._addresses) > ADDRESSES:
+            while len(self._addresses) > MAX_ADDRESSES:
                 self._addresses.popitem(last=False)
 
 

@@ -1,6 +1,6 @@
 """Uploaded files go straight to disk: `<data>/uploads`, flushed, gone again with the request unless it keeps them.
 
-Only a view marked with `takes_files` may receive them; any other gets the small limit of a form. The mark is read
+Only a view marked with `accepts_files` may receive them; any other gets the small limit of a form. The mark is read
 before the form is (see security), because looking for a CSRF token in a form means reading all of it.
 """
 
@@ -19,14 +19,14 @@ from werkzeug.formparser import FormDataParser
 
 from ..config import Settings
 from ..domain.errors import InvalidRequest, TooLarge
-from ..domain.units import size
+from ..domain.units import format_bytes
 from ..store.files.disk import disk_errors, safe_name, sync_directory
 
 PREFIX, SUFFIX = "upload-", ".part"
 FORM_BYTES = 1 << 20
 """What a form with files may hold beside them."""
 STALE_S = 24 * 3600
-_TAKES_FILES = "_perfloom_takes_files"
+_ACCEPTS_FILES = "_perfloom_takes_files"
 _View = TypeVar("_View", bound=Callable[..., Any])
 
 
@@ -47,7 +47,7 @@ class Upload:
         with disk_errors(self.path.parent):
             return self._file.write(data)
 
-    def keep(self, target: Path) -> None:
+    def save_as(self, target: Path) -> None:
         """Make it the file `target`, flushed to disk; it no longer goes with the request."""
         with disk_errors(target.parent):
             self._file.flush()
@@ -99,9 +99,9 @@ class UploadRequest(Request):
         return cast(IO[bytes], upload)
 
 
-def takes_files(view: _View) -> _View:
+def accepts_files(view: _View) -> _View:
     """Mark a view that receives uploads, up to the limit that is set."""
-    setattr(view, _TAKES_FILES, True)
+    setattr(view, _ACCEPTS_FILES, True)
     return view
 
 
@@ -109,13 +109,13 @@ def register(app: Flask, settings: Settings) -> None:
     """Let views of `app` receive files, and clear what an earlier crash left."""
     app.request_class = UploadRequest
     app.teardown_request(_discard)
-    clear_stale(settings.data / "uploads")
+    remove_stale(settings.data / "uploads")
 
 
 def prepare(view: Any, settings: Settings) -> None:
     """Set where the files of the present request go and how large they may be. Raises TooLarge at once where the
     request says itself that it is larger."""
-    if not getattr(view, _TAKES_FILES, False) or request.method != "POST":
+    if not getattr(view, _ACCEPTS_FILES, False) or request.method != "POST":
         return
     asked = cast(UploadRequest, request)
     asked.upload_directory = settings.data / "uploads"
@@ -123,7 +123,8 @@ def prepare(view: Any, settings: Settings) -> None:
     length = request.content_length or 0
     if length > asked.max_content_length:
         raise TooLarge(
-            f"These files have {size(length)}, and this server takes up to {size(settings.upload_limit_bytes)}. "
+            f"These files have {format_bytes(length)}, and this server takes up to "
+            f"{format_bytes(settings.upload_limit_bytes)}. "
             "Import them with `perfloom import` on the server, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
         )
     asked.upload_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,12 +132,12 @@ def prepare(view: Any, settings: Settings) -> None:
     free = found.f_bavail * found.f_frsize
     if length > free - settings.reserve_bytes:
         raise TooLarge(
-            f"These files have {size(length)}, and the server's disk has room for "
-            f"{size(max(0, free - settings.reserve_bytes))}. Delete results there, then try again."
+            f"These files have {format_bytes(length)}, and the server's disk has room for "
+            f"{format_bytes(max(0, free - settings.reserve_bytes))}. Delete results there, then try again."
         )
 
 
-def received(name: str) -> tuple[FileStorage, ...]:
+def received_files(name: str) -> tuple[FileStorage, ...]:
     """The files sent as field `name`. Raises InvalidRequest where there is none, or one of them is empty."""
     files = tuple(file for file in request.files.getlist(name) if file.filename)
     if not files:
@@ -150,21 +151,21 @@ def received(name: str) -> tuple[FileStorage, ...]:
     return files
 
 
-def keep_all(files: Sequence[FileStorage], directory: Path) -> tuple[str, ...]:
+def save_all(files: Sequence[FileStorage], directory: Path) -> tuple[str, ...]:
     """Move received files into `directory`, made here; their names there, made safe, in the order given."""
     names: list[str] = []
     with disk_errors(directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in files:
             name = safe_name(file.filename or "file", set(names))
-            cast(Upload, file.stream).keep(directory / name)
+            cast(Upload, file.stream).save_as(directory / name)
             names.append(name)
         sync_directory(directory)
         sync_directory(directory.parent)
     return tuple(names)
 
 
-def clear_stale(directory: Path, now: float | None = None) -> int:
+def remove_stale(directory: Path, now: float | None = None) -> int:
     """Remove what crashed requests left in `directory` more than a day ago; how many files that were."""
     limit = (time.time() if now is None else now) - STALE_S
     cleared = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 
-from . import names
+from . import symbols
 
 SECONDS = 4.0
 
@@ -28,7 +28,7 @@ def frame_pointers() -> bool:
 
 def _interpreter_names() -> bool:
     """Whether to leave the names to the interpreter: where stacks past its stubs are whole, or nobody else can."""
-    return trampolines() and (frame_pointers() or not names.possible())
+    return trampolines() and (frame_pointers() or not symbols.is_supported())
 
 
 def command(seconds: float = SECONDS) -> list[str]:
@@ -57,7 +57,7 @@ def note() -> str:
             f"This {version} names its functions for perf: {look}. It was compiled without frame pointers, so each "
             "stack begins at the innermost of them."
         )
-    if names.possible():
+    if symbols.is_supported():
         return f"The demo names its own functions for perf: {look}. Of other programs perf sees the C functions."
     return (
         f"This {version} cannot name Python functions for perf (3.12 and later can): look for what they call, "

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .names import show, visible
+from .symbols import install_stubs, register
 
 SHARES = {"load": 0.2, "index": 0.3, "compress": 0.3, "report": 0.2}
 SYLLABLES = ("per", "for", "mance", "loom", "weft", "warp", "shut", "tle", "sel", "vedge", "yarn", "bob", "bin")
@@ -62,19 +62,19 @@ def make_word(source: random.Random) -> str:
     return "".join(source.choices(SYLLABLES, k=source.randint(1, 3)))
 
 
-@visible
+@register
 def write_document(source: random.Random, number: int) -> str:
     words = [make_word(source) for _ in range(400)]
     record = {"id": number, "title": " ".join(words[:5]), "body": " ".join(words), "sizes": [len(w) for w in words]}
     return json.dumps(record)
 
 
-@visible
+@register
 def load_documents(corpus: Corpus, turn: int) -> None:
     corpus.documents.append(write_document(random.Random(corpus.seed + turn), turn))
 
 
-@visible
+@register
 def parse_documents(corpus: Corpus, turn: int) -> None:
     """Parse again what is there so far, as a reader would that checks what it loads."""
     for document in corpus.documents[turn % 7 :: 7] or [write_document(random.Random(turn), turn)]:
@@ -84,17 +84,17 @@ def parse_documents(corpus: Corpus, turn: int) -> None:
 # ---- index -----------------------------------------------------------------------------------------------
 
 
-@visible
+@register
 def tokenize(text: str) -> list[str]:
     return WORD.findall(text)
 
 
-@visible
+@register
 def count_words(corpus: Corpus, turn: int) -> None:
     corpus.counts.update(tokenize(corpus.documents[turn % len(corpus.documents)]))
 
 
-@visible
+@register
 def index_words(corpus: Corpus, turn: int) -> None:
     """Put some documents' words into an SQL table, index it and ask for its commonest words.
 
@@ -114,13 +114,13 @@ def index_words(corpus: Corpus, turn: int) -> None:
 # ---- compress --------------------------------------------------------------------------------------------
 
 
-@visible
+@register
 def deflate_documents(corpus: Corpus, turn: int) -> None:
     text = "\n".join(corpus.documents[turn % 3 :: 3]).encode()
     corpus.packed_bytes += len(zlib.compress(text, 7))
 
 
-@visible
+@register
 def hash_documents(corpus: Corpus, turn: int) -> None:
     text = "\n".join(corpus.documents[turn % 2 :: 2]).encode()
     corpus.digests.add(hashlib.sha256(text).hexdigest())
@@ -130,20 +130,20 @@ def hash_documents(corpus: Corpus, turn: int) -> None:
 # ---- report ----------------------------------------------------------------------------------------------
 
 
-@visible
+@register
 def sort_words(corpus: Corpus, turn: int) -> None:
     words = [word for document in corpus.documents[turn % 20 :: 20] for word in document.split()]
     words.sort(key=lambda word: (len(word), word[::-1]))
 
 
-@visible
+@register
 def summarize_lengths(corpus: Corpus, turn: int) -> None:
     lengths = [float(len(word) + turn % 3) for word in corpus.counts for _ in range(3)]
     statistics.fmean(lengths)
     statistics.pstdev(lengths)
 
 
-@visible
+@register
 def digits_of_e(_corpus: Corpus, turn: int) -> None:
     """Many digits of e as one whole number: long multiplication and division."""
     numerator, denominator = 1, 1
@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("--seconds must be between 0 and 3600")
     # Ten times as often as by default, so that a thread which drops the lock often gets its turn.
     sys.setswitchinterval(0.0005)
-    show()
+    install_stubs()
     corpus = Corpus(options.seed)
     for phase, share in SHARES.items():
         rounds = run_phase(phase, corpus, options.seconds * share)

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from perfloom.analysis.stacks.flamegraph import Group
+from perfloom.analysis.stacks.flamegraph import FlameGroup
 from perfloom.domain.profile import Profile
-from perfloom.domain.selection import Selection, thread_key
+from perfloom.domain.selection import Selection, format_thread_key
 from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 
 Frame = tuple[str, str, int]
@@ -72,7 +72,7 @@ def selected(profile: Profile, selection: Selection, *, reshape: bool = True, ev
     launched = launches(profile) if selection.step is not None else {}
     for sample in all_samples(profile):
         thread = threads[sample.thread]
-        key = thread_key(thread["rank"], thread["pid"], thread["tid"])
+        key = format_thread_key(thread["rank"], thread["pid"], thread["tid"])
         if event is not None and sample.event != event:
             continue
         part = weight_in(profile, selection, sample, launched)
@@ -176,20 +176,20 @@ def collapsed(stack: tuple[Frame, ...]) -> tuple[Frame, ...]:
     return tuple(reversed(kept))
 
 
-def split_by(profile: Profile, group: Group) -> Group:
+def split_by(profile: Profile, group: FlameGroup) -> FlameGroup:
     """Without any name of a thread there is nothing to split by."""
     names = [row[word] for row in profile.threads.to_pylist() for word in ("name", "process")]
-    return group if group is not Group.COMM or any(names) else Group.NONE
+    return group if group is not FlameGroup.COMM or any(names) else FlameGroup.NONE
 
 
-def group_of(profile: Profile, sample: Sample, group: Group) -> str:
+def group_of(profile: Profile, sample: Sample, group: FlameGroup) -> str:
     threads = profile.threads.to_pylist()
     thread = threads[sample.thread]
-    if group is Group.RANK:
+    if group is FlameGroup.RANK:
         return "no rank" if thread["rank"] is None else f"rank {thread['rank']}"
-    if group is Group.HOST:
+    if group is FlameGroup.HOST:
         return thread["host"] or "unknown host"
-    if group is Group.PROCESS:
+    if group is FlameGroup.PROCESS:
         # A process is named by the first of its threads.
         first: dict[tuple[Any, ...], dict[str, Any]] = {}
         for one in threads:
@@ -200,9 +200,9 @@ def group_of(profile: Profile, sample: Sample, group: Group) -> str:
             return name
         rank = "no rank" if thread["rank"] is None else f"rank {thread['rank']}"
         return f"{name} · {rank} · {thread['host'] or 'unknown host'}"
-    if group is Group.THREAD:
+    if group is FlameGroup.THREAD:
         return f"{thread['name'] or 'thread'} {thread['tid']}"
-    if group is Group.COMM:
+    if group is FlameGroup.COMM:
         given = [n for n in profile.thread_names.to_pylist() if n["thread"] == sample.thread]
         since = [n for n in given if n["from_ns"] <= sample.time_ns]
         if given:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfloom.analysis.advice.findings import advice, advices, thresholds_of
+from perfloom.analysis.advice.findings import advice, find_advice, parse_thresholds
 from perfloom.analysis.advice.rules import RULES
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.tables import TABLES
@@ -35,7 +35,7 @@ def loop() -> Profile:
 
 
 def test_evidence_in_numbers() -> None:
-    found = {one.rule.key: one for one in advices(loop(), Selection())}
+    found = {one.rule.key: one for one in find_advice(loop(), Selection())}
     data = found["dataloader"]
     assert data.finding.measured == pytest.approx(100 * 120 / 500) and data.severity == "medium"
     assert "24.0 % of the time of 4 steps (0.12 ms)" in data.finding.evidence
@@ -47,19 +47,19 @@ def test_evidence_in_numbers() -> None:
     waits = found["synchronising"]
     assert waits.finding.measured == pytest.approx(100 * (20 + 20 + 120 + 20) / 500)
     assert "in 4 calls" in waits.finding.evidence
-    grave = [one.severity for one in advices(loop(), Selection())]
+    grave = [one.severity for one in find_advice(loop(), Selection())]
     assert grave == sorted(grave, key=["high", "medium", "low"].index)
 
 
 def test_a_threshold_can_be_set() -> None:
     profile = loop()
-    assert not [one for one in advices(profile, Selection(), {"dataloader": 25}) if one.rule.key == "dataloader"]
-    (same,) = [one for one in advices(profile, Selection(), {"dataloader": 24}) if one.rule.key == "dataloader"]
+    assert not [one for one in find_advice(profile, Selection(), {"dataloader": 25}) if one.rule.key == "dataloader"]
+    (same,) = [one for one in find_advice(profile, Selection(), {"dataloader": 24}) if one.rule.key == "dataloader"]
     assert same.threshold == 24
-    assert thresholds_of({"dataloader": " 12.5 ", "synchronising": "", "step": "3"}) == {"dataloader": 12.5}
+    assert parse_thresholds({"dataloader": " 12.5 ", "synchronising": "", "step": "3"}) == {"dataloader": 12.5}
     for wrong in ("much", "-1", "nan", "inf"):
         with pytest.raises(InvalidRequest, match="dataloader is a number from 0"):
-            thresholds_of({"dataloader": wrong})
+            parse_thresholds({"dataloader": wrong})
 
 
 def test_in_one_step() -> None:
@@ -69,7 +69,7 @@ def test_in_one_step() -> None:
 
 @pytest.mark.parametrize("profile", [small_profile(), Profile(Meta("x"))], ids=["samples", "nothing"])
 def test_nothing_is_said_of_what_is_no_trace(profile: Profile) -> None:
-    assert advices(profile, Selection(), ALL) == []
+    assert find_advice(profile, Selection(), ALL) == []
     assert list(advice(profile, Selection()).columns) == [column.name for column in TABLES["advice"].columns]
 
 
@@ -78,7 +78,7 @@ def test_no_rule_speaks_of_devices_where_there_are_none() -> None:
     host = trace.thread(1)
     trace.slice(host, 0, 100, "aten::add")
     trace.step("ProfilerStep#0", 0, 100)
-    assert advices(trace.finish(), Selection(), ALL) == []
+    assert find_advice(trace.finish(), Selection(), ALL) == []
 
 
 def test_every_rule_leads_to_a_page() -> None:
@@ -104,7 +104,7 @@ def several_ranks(count: int = 12) -> Profile:
 
 
 def test_one_piece_of_advice_for_many_ranks() -> None:
-    found = [one for one in advices(several_ranks(), Selection()) if one.rule.key == "dataloader"]
+    found = [one for one in find_advice(several_ranks(), Selection()) if one.rule.key == "dataloader"]
     (data,) = found
     # 2 % and 4 % of the first ranks are below the threshold of 5 %.
     assert data.finding.rank == 11 and data.ranks == "3–11" and data.finding.measured == pytest.approx(22)
@@ -113,13 +113,15 @@ def test_one_piece_of_advice_for_many_ranks() -> None:
     rows = [row for row in records(advice(several_ranks(), Selection())) if row["rule"] == "dataloader"]
     assert [(row["rank"], row["ranks"], row["severity"]) for row in rows] == [(11, "3–11", "medium")]
     (alone,) = [
-        one for one in advices(several_ranks(), Selection(), {"dataloader": 21}) if one.rule.key == "dataloader"
+        one for one in find_advice(several_ranks(), Selection(), {"dataloader": 21}) if one.rule.key == "dataloader"
     ]
     assert (alone.ranks, alone.others, alone.evidence) == ("11", (), alone.finding.evidence)
 
 
 def test_below_the_threshold_the_worst_is_the_least() -> None:
-    (idle,) = [one for one in advices(several_ranks(), Selection(), {"gpu-utilization": 101}) if one.rule.below]
+    (idle,) = [
+        one for one in find_advice(several_ranks(), Selection(), {"gpu-utilization": 101}) if one.rule.triggers_below
+    ]
     assert idle.finding.rank == 11 and idle.ranks == "0–11"
     assert idle.finding.measured == min(one.measured for one in (idle.finding, *idle.others))
 

@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perfloom.analysis.advice.findings import advices
+from perfloom.analysis.advice.findings import find_advice
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.distributed.clocks import Alignment, Clock, Ends, clocks_of
+from perfloom.analysis.distributed.clock_alignment import ClockAligner, ClockEstimate, CollectiveEnds, estimate_clocks
 from perfloom.analysis.distributed.collectives import collectives_of
-from perfloom.analysis.distributed.skew import State, skew_of
+from perfloom.analysis.distributed.skew import ClockState, skew_of
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
 from perfloom.ingest.merge import merge
-from perfloom.readers import pytorch, stored
+from perfloom.readers import pytorch, stored_profile
 from tests.analysis.stepped import Trace
 from tests.real_traces import FOLDER, here
 
@@ -175,9 +175,9 @@ SHIFTS = (200_000.0, -200_000.0, -1.5e15, 3.25)
 @pytest.mark.heavy
 @pytest.mark.parametrize("by_us", SHIFTS)
 def test_a_clock_that_is_off_changes_nothing(by_us: float) -> None:
-    right = merge([rank_of_job(0), rank_of_job(1)], Alignment())
+    right = merge([rank_of_job(0), rank_of_job(1)], ClockAligner())
     assert right.clocks.column("shift_ns").to_pylist() == [0, 0]
-    wrong = merge([rank_of_job(0), rank_of_job(1, by_us)], Alignment())
+    wrong = merge([rank_of_job(0), rank_of_job(1, by_us)], ClockAligner())
     assert_the_same(right, wrong)
     shift = {row["rank"]: row["shift_ns"] for row in wrong.clocks.to_pylist()}
     assert shift[0] == 0 and shift[1] == pytest.approx(-by_us * US, abs=2 * residual_us(right) * US)
@@ -201,15 +201,15 @@ def test_without_alignment_the_path_is_longer_and_that_is_told() -> None:
 @pytest.mark.parametrize("by_us", SHIFTS[:3])
 def test_recorded_ranks_with_another_clock(by_us: float) -> None:
     first, second = (gzip.decompress((FOLDER / f"ddp_rank{n}.pt.trace.json.gz").read_bytes()) for n in (0, 1))
-    right = merge([moved(first, 0), moved(second, 0)], Alignment())
-    wrong = merge([moved(first, 0), moved(second, by_us)], Alignment())
+    right = merge([moved(first, 0), moved(second, 0)], ClockAligner())
+    wrong = merge([moved(first, 0), moved(second, by_us)], ClockAligner())
     assert_the_same(right, wrong)
     assert residual_us(right) < 1_000 < abs(by_us)
 
 
 def test_most_ranks_are_not_moved_for_the_sake_of_one() -> None:
     clocks = [50_000.0, 0, 0, 0]
-    profile = merge([rank_of_job(n, ahead, ranks=4) for n, ahead in enumerate(clocks)], Alignment())
+    profile = merge([rank_of_job(n, ahead, ranks=4) for n, ahead in enumerate(clocks)], ClockAligner())
     shift = {row["rank"]: row["shift_ns"] for row in profile.clocks.to_pylist()}
     assert shift[0] == pytest.approx(-50 * MS, abs=10 * US) and [shift[n] for n in (1, 2, 3)] == [0, 0, 0]
     first, *others = [row["state"] for row in rows(profile, "clocks")]
@@ -219,18 +219,18 @@ def test_most_ranks_are_not_moved_for_the_sake_of_one() -> None:
 def test_ranks_are_joined_through_others_and_groups_that_are_not_are_told() -> None:
     clocks = (0, 30_000, -40_000, 9_000_000)
     chain = ((0, 1), (1, 2), (2, 3))
-    joined = merge([rank_of_job(n, at, ranks=4, groups=chain) for n, at in enumerate(clocks)], Alignment())
-    plain = merge([rank_of_job(n, ranks=4, groups=chain) for n in range(4)], Alignment())
+    joined = merge([rank_of_job(n, at, ranks=4, groups=chain) for n, at in enumerate(clocks)], ClockAligner())
+    plain = merge([rank_of_job(n, ranks=4, groups=chain) for n in range(4)], ClockAligner())
     assert_the_same(plain, joined)
     apart = ((0, 1), (2, 3))
-    profile = merge([rank_of_job(n, at, ranks=4, groups=apart) for n, at in enumerate(clocks)], Alignment())
+    profile = merge([rank_of_job(n, at, ranks=4, groups=apart) for n, at in enumerate(clocks)], ClockAligner())
     assert len({row["group"] for row in rows(profile, "clocks")}) == 2
     skew = skew_of(profile)
     assert skew is not None and skew.groups == 2
 
 
 def test_sequence_numbers_tell_which_is_which_where_counts_differ() -> None:
-    with_numbers = merge([rank_of_job(0, more=1), rank_of_job(1)], Alignment())
+    with_numbers = merge([rank_of_job(0, more=1), rank_of_job(1)], ClockAligner())
     matched = collectives_of(with_numbers).match
     # Of the first step there are two of one number on rank 0, and one on rank 1.
     assert len(set(matched[matched >= 0].tolist())) == 7
@@ -277,7 +277,7 @@ def without_steps(
 def test_a_rank_without_the_first_ones_is_told_by_the_intervals(
     lacks: tuple[tuple[int, int], tuple[int, int]], shared: int, by_us: float
 ) -> None:
-    profile = merge(without_steps(lacks, by_us), Alignment())
+    profile = merge(without_steps(lacks, by_us), ClockAligner())
     first, second = rows(profile, "clocks")
     assert second["shift_us"] - first["shift_us"] == pytest.approx(-by_us, abs=4)
     assert residual_us(profile) < 5
@@ -286,11 +286,11 @@ def test_a_rank_without_the_first_ones_is_told_by_the_intervals(
 
 
 def test_where_nothing_tells_which_is_the_first_clocks_are_left_alone() -> None:
-    alike = merge(without_steps(((0, 0), (1, 0)), 50_000, regular=True), Alignment())
+    alike = merge(without_steps(((0, 0), (1, 0)), 50_000, regular=True), ClockAligner())
     assert [(row["state"], row["matched_by"]) for row in rows(alike, "clocks")] == [("not aligned", "nothing")] * 2
-    many = merge(without_steps(((0, 0), (9, 0))), Alignment())
+    many = merge(without_steps(((0, 0), (9, 0))), ClockAligner())
     assert [row["state"] for row in rows(many, "clocks")] == ["not aligned"] * 2
-    numbered = merge(without_steps(((0, 0), (9, 0)), 50_000, numbered=True), Alignment())
+    numbered = merge(without_steps(((0, 0), (9, 0)), 50_000, numbered=True), ClockAligner())
     assert rows(numbered, "clocks")[1]["shift_us"] == pytest.approx(-50_000, abs=4)
     assert [row["matched_by"] for row in rows(numbered, "clocks")] == ["sequence number"] * 2
 
@@ -308,7 +308,7 @@ def test_groups_of_one_name_but_other_ranks_are_not_the_same() -> None:
 
 
 def test_no_collectives_no_alignment() -> None:
-    profile = merge([rank_of_job(0, groups=((0,), (1,))), rank_of_job(1, 200_000, groups=((0,), (1,)))], Alignment())
+    profile = merge([rank_of_job(0, groups=((0,), (1,))), rank_of_job(1, 200_000, groups=((0,), (1,)))], ClockAligner())
     assert profile.clocks.column("shift_ns").to_pylist() == [None, None]
     assert [row["state"] for row in rows(profile, "clocks")] == ["not aligned", "not aligned"]
     assert [row["residual_us"] for row in rows(profile, "clocks")] == [None, None]
@@ -317,13 +317,13 @@ def test_no_collectives_no_alignment() -> None:
 
 def test_one_rank_has_no_clock_to_compare() -> None:
     assert skew_of(rank_of_job(0)) is None and rows(rank_of_job(0), "clocks") == []
-    assert merge([rank_of_job(0)], Alignment()).clocks.num_rows == 0
+    assert merge([rank_of_job(0)], ClockAligner()).clocks.num_rows == 0
 
 
 def test_a_drift_is_told() -> None:
-    steady = merge([rank_of_job(n, steps=60) for n in (0, 1)], Alignment())
+    steady = merge([rank_of_job(n, steps=60) for n in (0, 1)], ClockAligner())
     assert [row["drift_ppm"] for row in rows(steady, "clocks")] == [None, None]
-    drifting = merge([rank_of_job(0, steps=60), rank_of_job(1, steps=60, drift_ppm=2_000)], Alignment())
+    drifting = merge([rank_of_job(0, steps=60), rank_of_job(1, steps=60, drift_ppm=2_000)], ClockAligner())
     first, second = rows(drifting, "clocks")
     assert second["drift_ppm"] == pytest.approx(2_000, rel=0.1) or first["drift_ppm"] == pytest.approx(-2_000, rel=0.1)
     assert residual_us(drifting) > 10 * residual_us(steady)
@@ -332,20 +332,20 @@ def test_a_drift_is_told() -> None:
 def test_the_clock_that_drifts_is_told_from_those_that_do_not() -> None:
     drifts = (0, 0, 500, 0)
     ranks = [rank_of_job(n, ranks=4, steps=60, drift_ppm=drift) for n, drift in enumerate(drifts)]
-    found = [row["drift_ppm"] for row in rows(merge(ranks, Alignment()), "clocks")]
+    found = [row["drift_ppm"] for row in rows(merge(ranks, ClockAligner()), "clocks")]
     assert found[2] == pytest.approx(500, rel=0.1) and found[0] is found[1] is found[3] is None
 
 
 def test_what_is_shorter_than_the_skew_is_marked_and_no_advice() -> None:
     # Both wait for less than the ends of the same collective are apart.
-    profile = merge([rank_of_job(0), rank_of_job(1)], Alignment())
+    profile = merge([rank_of_job(0), rank_of_job(1)], ClockAligner())
     assert [row["uncertain"] for row in rows(profile, "stragglers")] == [True, True]
     limit = residual_us(profile)
     by_step = rows(profile, "communication")
     assert [row["uncertain"] for row in by_step] == [row["waiting_us"] < limit for row in by_step]
     assert {row["uncertain"] for row in by_step} >= {True}
     assert [row["uncertain"] for row in rows(profile, "collectives")] == [True]
-    assert not [one for one in advices(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
+    assert not [one for one in find_advice(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
 
 
 def jittered(waits_us: tuple[float, float] = (0, 0), count: int = 20) -> Profile:
@@ -376,14 +376,14 @@ def test_each_figure_is_marked_by_its_own_mean() -> None:
         assert row["held_up_uncertain"] == (row["held_up_us"] / row["last"] < limit)
     assert first["uncertain"] and not second["held_up_uncertain"]
     (kind,) = rows(profile, "collectives")
-    (advice,) = [one for one in advices(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
+    (advice,) = [one for one in find_advice(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
     assert kind["uncertain"] and "less than the residual skew of" in advice.evidence
     assert advice.evidence.count("not certain") == 1 and "in all, each time on average less" in advice.evidence
     assert advice.finding.rank == 1
 
 
 def test_what_holds_up_several_is_judged_by_each_wait() -> None:
-    profile = merge([rank_of_job(n, ranks=8) for n in range(8)], Alignment())
+    profile = merge([rank_of_job(n, ranks=8) for n in range(8)], ClockAligner())
     limit = residual_us(profile)
     held = [row for row in rows(profile, "stragglers") if row["last"]]
     assert any(row["held_up_us"] / row["last"] > limit for row in held)
@@ -392,7 +392,7 @@ def test_what_holds_up_several_is_judged_by_each_wait() -> None:
 
 def test_results_stored_before_clocks_were_aligned_say_so() -> None:
     with SCHEMA_4.open("rb") as file:
-        old = stored.read(file)
+        old = stored_profile.read(file)
     assert old.clocks.num_rows == 0
     assert [(row["state"], row["shift_us"], row["skew_us"]) for row in rows(old, "clocks")] == [
         ("reference", None, 0),
@@ -409,14 +409,16 @@ def test_few_that_were_compared_wrongly_change_little() -> None:
             clock.append(one)
             end.append(number * MS + 7 * MS * one + wrong + noise.randrange(-2 * US, 2 * US))
             match.append(number)
-    ends = Ends(*(np.array(values) for values in (clock, end, match)), np.ones(len(clock), bool))
-    found = clocks_of(ends, 4)
+    ends = CollectiveEnds(*(np.array(values) for values in (clock, end, match)), np.ones(len(clock), bool))
+    found = estimate_clocks(ends, 4)
     assert found[3] is None
-    ahead = [one.ahead_ns for one in found if isinstance(one, Clock)]
+    ahead = [one.ahead_ns for one in found if isinstance(one, ClockEstimate)]
     assert ahead == pytest.approx([0, 7 * MS, 14 * MS], abs=2 * US) and found[0] is not None and found[0].reference
     # One of five was compared wrongly.
     assert all(one.residual_ns < 10 * US and one.farthest_ns > 49 * MS for one in found if one is not None)
 
 
 def test_states_are_explained() -> None:
-    assert {state.value for state in State} <= set(TABLES["clocks"].columns[2].description.split(":")[0].split(", "))
+    assert {state.value for state in ClockState} <= set(
+        TABLES["clocks"].columns[2].description.split(":")[0].split(", ")
+    )

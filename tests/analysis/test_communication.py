@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.distributed.collective_calls import plain_name
+from perfloom.analysis.distributed.collective_calls import canonical_name
 from perfloom.analysis.distributed.collectives import bus_factor
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
@@ -161,7 +161,7 @@ def test_without_devices_calls_are_collectives() -> None:
     ],
 )
 def test_names_of_collectives(written: str, name: str) -> None:
-    assert plain_name(written) == name
+    assert canonical_name(written) == name
 
 
 def test_factors_of_the_bus_are_those_of_nccl_tests() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.compare.functions import COLUMNS, differences
+from perfloom.analysis.compare.functions import COLUMNS, diff_functions
 from perfloom.analysis.core.functions import functions_of
-from perfloom.analysis.stacks.flamegraph import Group, Order, flame_diff, flame_tree
-from perfloom.charts.flamegraph import difference_payload
+from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_diff, flame_tree
+from perfloom.charts.flamegraph import build_difference_payload
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -22,7 +22,7 @@ from tests.traced import Trace
 
 pytestmark = pytest.mark.heavy
 
-FEW = "perfloom.analysis.compare.functions.FEW"
+FEW = "perfloom.analysis.compare.functions.MIN_COMPARED_SAMPLES"
 
 
 @st.composite
@@ -38,9 +38,9 @@ def shared_selections(draw: st.DrawFn) -> Selection:
     )
 
 
-def without_kinds(profile: Profile, selection: Selection, group: Group, event: str) -> dict[Any, tuple[int, int]]:
+def without_kinds(profile: Profile, selection: Selection, group: FlameGroup, event: str) -> dict[Any, tuple[int, int]]:
     samples = brute.selected(profile, selection, event=event)
-    prefix = [() if group is Group.NONE else (brute.group_of(profile, s, group),) for s in samples]
+    prefix = [() if group is FlameGroup.NONE else (brute.group_of(profile, s, group),) for s in samples]
     paths = [(p + tuple(frame[:2] for frame in s.stack), s.weight) for p, s in zip(prefix, samples, strict=True)]
     return brute.weighed(paths)
 
@@ -55,10 +55,10 @@ def without_kinds(profile: Profile, selection: Selection, group: Group, event: s
     st.booleans(),
 )
 def test_differential_flame_graph(
-    base: Profile, other: Profile, selection: Selection, group: Group, normalise: bool, reverse: bool
+    base: Profile, other: Profile, selection: Selection, group: FlameGroup, normalise: bool, reverse: bool
 ) -> None:
     tree = flame_diff(
-        base, other, selection, selection, group=group, normalise=normalise, reverse=reverse, order=Order.NAME
+        base, other, selection, selection, group=group, normalize=normalise, reverse=reverse, order=SiblingOrder.NAME
     )
     check_shape(tree)
     event = other.meta.main_event
@@ -66,8 +66,8 @@ def test_differential_flame_graph(
     shown, beside = (base, other) if reverse else (other, base)
     # By names of threads only where both have some.
     group = brute.split_by(base, brute.split_by(other, group))
-    if group is Group.COMM and not same_threads(base, other, selection, event):
-        group = Group.NONE
+    if group is FlameGroup.COMM and not same_threads(base, other, selection, event):
+        group = FlameGroup.NONE
     weights = without_kinds(shown, selection, group, event)
     before = without_kinds(beside, selection, group, event)
     # Labels of groups are texts, and two groups may share one: the first of the other profile's is taken.
@@ -86,7 +86,7 @@ def test_differential_flame_graph(
         assert own == pytest.approx(expected[0] * factor, abs=0.5001)
         assert total == pytest.approx(expected[1] * factor, abs=0.5001)
     assert tree.base_measured == whole_before
-    assert tree.base_sum == round(whole_before * factor)
+    assert tree.base_weight == round(whole_before * factor)
     assert tree.reversed == reverse
 
 
@@ -96,7 +96,7 @@ def same_threads(base: Profile, other: Profile, selection: Selection, event: str
     for profile in (base, other):
         weights: dict[str, int] = defaultdict(int)
         for sample in brute.selected(profile, selection, event=event):
-            weights[brute.group_of(profile, sample, Group.COMM)] += sample.weight
+            weights[brute.group_of(profile, sample, FlameGroup.COMM)] += sample.weight
         whole = sum(weights.values())
         some = {name for name, weight in weights.items() if weight}
         sides.append((some, {name for name in some if weights[name] >= 0.01 * whole}))
@@ -104,16 +104,16 @@ def same_threads(base: Profile, other: Profile, selection: Selection, event: str
     return much_of_one <= two and much_of_two <= one
 
 
-def groups_of_labels(profile: Profile, group: Group) -> tuple[str, ...]:
+def groups_of_labels(profile: Profile, group: FlameGroup) -> tuple[str, ...]:
     return flame_tree(profile, Selection(), group=group).labels
 
 
 @settings(max_examples=60)
 @given(profiles(max_weight=1000), profiles(max_weight=1000), shared_selections(), st.booleans())
 def test_functions_that_differ(base: Profile, other: Profile, selection: Selection, normalise: bool) -> None:
-    selection = selection.only(invert=False, recursion=False)
+    selection = selection.replace(invert=False, recursion=False)
     with patch(FEW, 4):
-        data = differences(base, other, selection, selection, normalise=normalise)
+        data = diff_functions(base, other, selection, selection, normalize=normalise)
     assert list(data.columns) == [column.name for column in COLUMNS]
     common = [e for e in other.events["name"].to_pylist() if e in base.events["name"].to_pylist()]
     for event in common:
@@ -163,8 +163,8 @@ def status(before: int, after: int, delta: int, delta_self: int) -> str:
 @settings(max_examples=60)
 @given(profiles(max_weight=1000), profiles(max_weight=1000), shared_selections())
 def test_stacks_that_differ(base: Profile, other: Profile, selection: Selection) -> None:
-    selection = selection.only(invert=False)
-    data = differences(base, other, selection, selection, by="stack", normalise=False)
+    selection = selection.replace(invert=False)
+    data = diff_functions(base, other, selection, selection, by="stack", normalize=False)
     events = [e for e in other.events["name"].to_pylist() if e in base.events["name"].to_pylist()]
     found: dict[Any, list[tuple[int, ...]]] = defaultdict(list)
     for row in data.to_dict("records"):
@@ -172,7 +172,7 @@ def test_stacks_that_differ(base: Profile, other: Profile, selection: Selection)
         found[row["event"], row["name"], row["module"]].append(numbers)
     expected: dict[Any, list[tuple[int, ...]]] = defaultdict(list)
     for event in events:
-        before, after = (without_kinds(p, selection, Group.NONE, event) for p in (base, other))
+        before, after = (without_kinds(p, selection, FlameGroup.NONE, event) for p in (base, other))
         for path in {*before, *after} - {()}:
             numbers = (*before.get(path, (0, 0)), *after.get(path, (0, 0)))
             if numbers[0] or numbers[2]:
@@ -184,7 +184,7 @@ def test_stacks_that_differ(base: Profile, other: Profile, selection: Selection)
 def test_statuses_and_shares() -> None:
     base = profile_of([("main;old", 10), ("main;same", 20), ("main;more", 10)])
     other = profile_of([("main;new", 20), ("main;same", 40), ("main;more", 60), ("main", 0)])
-    data = differences(base, other, Selection(), Selection()).set_index("name")
+    data = diff_functions(base, other, Selection(), Selection()).set_index("name")
     # Σ other / Σ base is 3, so "same" lost a third of its share.
     assert data["status"].to_dict() == {
         "old": "vanished",
@@ -196,7 +196,7 @@ def test_statuses_and_shares() -> None:
     assert data["delta_self"].to_dict() == {"old": -30, "new": 20, "same": -20, "more": 30, "main": 0}
     assert data["delta_self"].sum() == 0
     assert data.loc["more", "delta_self_percent"] == pytest.approx(50 - 25)
-    raw = differences(base, other, Selection(), Selection(), normalise=False).set_index("name")
+    raw = diff_functions(base, other, Selection(), Selection(), normalize=False).set_index("name")
     assert raw.loc["same", "status"] == "grew"
     assert raw.loc["more", "delta_self_percent"] == pytest.approx(100 * 50 / 40)
 
@@ -206,7 +206,7 @@ def test_the_status_is_that_of_the_measure_asked_for() -> None:
     base = profile_of([("main;work;leaf", 50), ("main;work", 10), ("main;rest", 40)])
     other = profile_of([("main;work;leaf", 20), ("main;work", 30), ("main;rest", 30), ("main;new;rest", 20)])
     found = {
-        of: differences(base, other, Selection(), Selection(), status_of=of).set_index("name")["status"].to_dict()
+        of: diff_functions(base, other, Selection(), Selection(), status_of=of).set_index("name")["status"].to_dict()
         for of in (None, "self", "total")
     }
     # work lost in all and gained itself; new is there, but takes nothing itself.
@@ -216,7 +216,7 @@ def test_the_status_is_that_of_the_measure_asked_for() -> None:
     assert found[None] == found["total"] and found["self"]["rest"] == "grew"
     for by in ("function", "stack"):
         for measure in ("self", "total"):
-            data = differences(base, other, Selection(), Selection(), by, status_of=measure)
+            data = diff_functions(base, other, Selection(), Selection(), by, status_of=measure)
             ways = dict(zip(("shrank", "same", "grew"), (-1, 0, 1), strict=True))
             for row in data.to_dict("records"):
                 sign = (row[f"delta_{measure}"] > 0) - (row[f"delta_{measure}"] < 0)
@@ -226,7 +226,7 @@ def test_the_status_is_that_of_the_measure_asked_for() -> None:
 def test_a_profile_against_itself_is_all_the_same() -> None:
     profile = profile_of([("a;b;a", 3), ("a;c", 4), ("", 5)])
     for by in ("function", "stack"):
-        data = differences(profile, profile, Selection(), Selection(), by)
+        data = diff_functions(profile, profile, Selection(), Selection(), by)
         assert set(data["status"]) == {"same"}
         assert (data["delta_self"] == 0).all() and (data["delta_total"] == 0).all()
     tree = flame_diff(profile, profile, Selection(), Selection())
@@ -236,34 +236,34 @@ def test_a_profile_against_itself_is_all_the_same() -> None:
 
 def test_nothing_in_common_is_said() -> None:
     base, other = profile_of([("a", 1)]), profile_of([("a", 1)], events=(("faults", "count"),))
-    for call in (differences, flame_diff):
+    for call in (diff_functions, flame_diff):
         with pytest.raises(InvalidRequest, match=r"no event in common.*cycles.*faults"):
             call(base, other, Selection(), Selection())
-    data = differences(base, other, Selection(event="cycles"), Selection(event="faults"))
+    data = diff_functions(base, other, Selection(event="cycles"), Selection(event="faults"))
     assert data["event"].tolist() == ["faults"]
     with pytest.raises(InvalidRequest, match="by is one of"):
-        differences(base, base, Selection(), Selection(), by="thread")
+        diff_functions(base, base, Selection(), Selection(), by="thread")
 
 
 @pytest.mark.parametrize("by", ["function", "stack"])
 @patch(FEW, 0)
 def test_empty_sides(by: str) -> None:
     some, none = profile_of([("a;b", 7)]), profile_of([])
-    data = differences(none, some, Selection(), Selection(), by)
+    data = diff_functions(none, some, Selection(), Selection(), by)
     assert set(data["status"]) == {"appeared"}
-    assert set(differences(some, none, Selection(), Selection(), by)["status"]) == {"vanished"}
-    assert len(differences(none, none, Selection(), Selection(), by)) == 0
+    assert set(diff_functions(some, none, Selection(), Selection(), by)["status"]) == {"vanished"}
+    assert len(diff_functions(none, none, Selection(), Selection(), by)) == 0
     no_events = profile_of([], events=())
-    assert len(differences(no_events, some, Selection(), Selection(), by)) == 0
+    assert len(diff_functions(no_events, some, Selection(), Selection(), by)) == 0
     for base, other in ((none, some), (some, none), (none, none), (no_events, some), (no_events, no_events)):
-        for group in Group:
-            wire = difference_payload(base, other, Selection(), Selection(), group=group)
+        for group in FlameGroup:
+            wire = build_difference_payload(base, other, Selection(), Selection(), group=group)
             assert len(wire["nodes"]["base_total"]) == len(wire["nodes"]["id"])
 
 
 def test_reversed_shows_what_vanished() -> None:
     base, other = profile_of([("main;old", 10), ("main;kept", 10)]), profile_of([("main;kept", 40)])
-    wire = difference_payload(base, other, Selection(), Selection(), reverse=True, group=Group.NONE)
+    wire = build_difference_payload(base, other, Selection(), Selection(), reverse=True, group=FlameGroup.NONE)
     names = [wire["functions"]["name"][f] for f in wire["nodes"]["function"]]
     weights = dict(zip(names, zip(wire["nodes"]["total"], wire["nodes"]["base_total"], strict=True), strict=True))
     assert weights == {"all": (20, 20), "main": (20, 20), "old": (10, 0), "kept": (10, 20)}
@@ -280,7 +280,7 @@ def test_of_few_samples_nothing_is_said() -> None:
     other = sampled(new=29, kept=3, enough=10, more=31, same=500, appeared=30)
     for by in ("function", "stack"):
         for of in (None, "self", "total"):
-            data = differences(base, other, Selection(), Selection(), by, normalise=False, status_of=of)
+            data = diff_functions(base, other, Selection(), Selection(), by, normalize=False, status_of=of)
             data.index = data["name"].str.removeprefix("main;")
             found = data["status"].drop("main", errors="ignore").to_dict()
             assert found == {
@@ -293,10 +293,10 @@ def test_of_few_samples_nothing_is_said() -> None:
                 "appeared": "appeared",
             }
             assert (data.loc["gone", "base_samples"], data.loc["gone", "other_samples"]) == (29, 0)
-    tree = flame_diff(base, other, Selection(), Selection(), group=Group.NONE, normalise=False)
+    tree = flame_diff(base, other, Selection(), Selection(), group=FlameGroup.NONE, normalize=False)
     names = [functions_of(other).name_of(f) if f >= 0 else "" for f in tree.function.tolist()]
-    assert tree.few is not None
-    assert {name for name, few in zip(names, tree.few.tolist(), strict=True) if few} == {"new", "kept"}
+    assert tree.too_few_samples is not None
+    assert {name for name, few in zip(names, tree.too_few_samples.tolist(), strict=True) if few} == {"new", "kept"}
 
 
 def test_what_is_not_sampled_is_never_of_few_samples() -> None:
@@ -305,7 +305,7 @@ def test_what_is_not_sampled_is_never_of_few_samples() -> None:
     trace.slice(thread, 0, 100, "once")
     empty = Trace()
     empty.slice(empty.thread(1), 0, 5, "other")
-    data = differences(empty.finish(), trace.finish(), Selection(), Selection()).set_index("name")
+    data = diff_functions(empty.finish(), trace.finish(), Selection(), Selection()).set_index("name")
     assert data["status"].to_dict() == {"once": "appeared", "other": "vanished"}
     assert data["base_samples"].isna().all()
 
@@ -313,13 +313,13 @@ def test_what_is_not_sampled_is_never_of_few_samples() -> None:
 def test_threads_with_other_names_do_not_group() -> None:
     """Else each would be a new frame of its own, though the functions are the same."""
     base, other = (profile_of([("main;f", 99, number), ("main;g", 99, number)]) for number in (1, 2))
-    assert flame_diff(base, other, Selection(), Selection()).group is Group.NONE
-    assert flame_diff(base, base, Selection(), Selection()).group is Group.COMM
+    assert flame_diff(base, other, Selection(), Selection()).group is FlameGroup.NONE
+    assert flame_diff(base, base, Selection(), Selection()).group is FlameGroup.COMM
     little = profile_of([("main;f", 99, 1), ("main;g", 99, 1), ("main", 1, 2)])
-    assert flame_diff(base, little, Selection(), Selection()).group is Group.COMM
-    assert flame_diff(base, other, Selection(), Selection(), group=Group.THREAD).group is Group.THREAD
+    assert flame_diff(base, little, Selection(), Selection()).group is FlameGroup.COMM
+    assert flame_diff(base, other, Selection(), Selection(), group=FlameGroup.THREAD).group is FlameGroup.THREAD
 
 
 def test_by_time_is_by_weight() -> None:
     profile = profile_of([("a;b", 3), ("a;c", 4)])
-    assert flame_diff(profile, profile, Selection(), Selection(), order=Order.TIME).order is Order.WEIGHT
+    assert flame_diff(profile, profile, Selection(), Selection(), order=SiblingOrder.TIME).order is SiblingOrder.WEIGHT

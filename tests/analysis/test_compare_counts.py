@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.compare.counts import count_differences
-from perfloom.analysis.compare.functions import differences
+from perfloom.analysis.compare.counts import diff_counts
+from perfloom.analysis.compare.functions import diff_functions
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.counts.count_metrics import count_metrics
-from perfloom.analysis.counts.counting import counts
+from perfloom.analysis.counts.totals import counts
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -29,14 +29,17 @@ def of_file(name: str) -> Profile:
 
 
 def compared(base: Profile, other: Profile) -> dict[str, dict[str, Any]]:
-    return {row["event"]: row for row in records(count_differences(base, other, ALL, ALL))}
+    return {row["event"]: row for row in records(diff_counts(base, other, ALL, ALL))}
 
 
 def sampled(event: str = "cycles") -> Profile:
     builder = ProfileBuilder("perf-script")
-    cycles, thread = builder.event(event, "count", sampling="frequency", rate=99.0), builder.thread(pid=1, tid=1)
+    cycles, thread = (
+        builder.intern_event(event, "count", sampling="frequency", rate=99.0),
+        builder.intern_thread(pid=1, tid=1),
+    )
     for at in range(3):
-        builder.sample(at, thread, cycles, 0, 1_000)
+        builder.add_sample(at, thread, cycles, 0, 1_000)
     return builder.finish()
 
 
@@ -44,8 +47,13 @@ def counted(*totals: float, event: str = "cycles") -> Profile:
     """A result in which each run counted one total."""
     builder = ProfileBuilder("perf-stat")
     for total in totals:
-        builder.count(
-            run=builder.run(), thread=-1, cpu=-1, event=builder.event(event, "count"), value=total, status="ok"
+        builder.add_count(
+            run=builder.add_run(),
+            thread=-1,
+            cpu=-1,
+            event=builder.intern_event(event, "count"),
+            value=total,
+            status="ok",
         )
     return builder.finish()
 
@@ -83,7 +91,7 @@ def test_counted_and_sampled_are_never_subtracted(swapped: bool) -> None:
     assert "sampled total is an estimate" in row["note"]
     for selection in (ALL, Selection(event="cycles")):
         with pytest.raises(InvalidRequest, match="not compared"):
-            differences(*(pair[::-1] if swapped else pair), selection, selection)
+            diff_functions(*(pair[::-1] if swapped else pair), selection, selection)
 
 
 def test_what_is_counted_besides_is_not_taken_for_sampled() -> None:
@@ -119,7 +127,7 @@ def test_metrics_follow_the_selection() -> None:
 
 
 def threads_key(profile: Profile) -> str:
-    from perfloom.analysis.core.picking import threads_of
+    from perfloom.analysis.core.sample_selection import threads_of
 
     return threads_of(profile).key[0]
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.distributed.critical_path import KINDS, critical_path, path_of, selected_path
-from perfloom.analysis.distributed.replay import length, saved_ns
+from perfloom.analysis.distributed.critical_path import KINDS, critical_path, path_of, select_path
+from perfloom.analysis.distributed.replay import replay_length_ns, replay_saving_ns
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import NO_ID, texts
+from perfloom.domain.tables import NO_ID, get_strings
 
 from ..traced import Trace, traces
 
@@ -35,7 +35,7 @@ def a_step() -> Profile:
 def test_from_the_end_back_to_the_launch() -> None:
     profile = a_step()
     path = path_of(profile)
-    names = texts(profile.functions, "name")
+    names = get_strings(profile.functions, "name")
     parts = [
         (start, end, KINDS[kind], names[function] if function >= 0 else "")
         for start, end, kind, function in zip(path.start, path.end, path.kind, path.function, strict=True)
@@ -53,8 +53,8 @@ def test_from_the_end_back_to_the_launch() -> None:
 
 def test_what_is_won() -> None:
     profile = a_step()
-    names = texts(profile.functions, "name")
-    won = {name: saved_ns(profile, names.index(name)) for name in names}
+    names = get_strings(profile.functions, "name")
+    won = {name: replay_saving_ns(profile, names.index(name)) for name in names}
     # Without gemm add begins at once when it is launched, at 30, and not at 60.
     assert won["gemm"] == 30 and won["add"] == 20 and won["aside"] == 0
     # All that the host does before the first launch moves the whole; what it does after that is hidden.
@@ -95,7 +95,7 @@ def test_by_step_and_in_a_window() -> None:
 def test_a_path_is_one_line_of_time(profile: Profile) -> None:
     path = path_of(profile)
     assert (path.end > path.start).all() and (path.start[1:] == path.end[:-1]).all()
-    whole, _, _ = selected_path(profile, Selection())
+    whole, _, _ = select_path(profile, Selection())
     assert int((whole.end - whole.start).sum()) == int((path.end - path.start).sum())
     if len(path):
         lasts = profile.slices.column("duration_ns").to_numpy()
@@ -104,7 +104,7 @@ def test_a_path_is_one_line_of_time(profile: Profile) -> None:
         counted[profile.device_work.column("slice").to_numpy()] = True
         ends = (profile.slices.column("start_ns").to_numpy() + lasts)[counted]
         assert path.end[-1] == ends.max()
-        assert length(profile, NO_ID) == ends.max()
+        assert replay_length_ns(profile, NO_ID) == ends.max()
     for function in np.unique(path.function[path.function >= 0]).tolist():
-        saved = saved_ns(profile, function)
+        saved = replay_saving_ns(profile, function)
         assert saved is not None and saved >= 0

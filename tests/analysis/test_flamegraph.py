@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.stacks.flamegraph import FlameTree, Group, Order, flame_diff, flame_tree, sandwich, search
+from perfloom.analysis.stacks.flamegraph import (
+    FlameGroup,
+    FlameTree,
+    SiblingOrder,
+    flame_diff,
+    flame_tree,
+    sandwich,
+    search,
+)
 from perfloom.domain.errors import InvalidRequest, NotFound
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
@@ -17,7 +25,7 @@ from tests.analysis import brute
 from tests.profiles import profile_of, profiles
 
 PATTERNS = st.none() | st.sampled_from(("a", "^b$", "main", "libc", "unknown", "zzz", "."))
-GROUPS = (Group.NONE, Group.COMM, Group.THREAD, Group.PROCESS, Group.RANK, Group.HOST)
+GROUPS = (FlameGroup.NONE, FlameGroup.COMM, FlameGroup.THREAD, FlameGroup.PROCESS, FlameGroup.RANK, FlameGroup.HOST)
 
 
 @st.composite
@@ -86,18 +94,18 @@ def check_shape(tree: FlameTree, *, whole: bool = True) -> None:
     assert (missing == 0).all() if whole else (missing >= 0).all()
 
 
-def expected(profile: Profile, selection: Selection, group: Group) -> dict[Any, tuple[int, int]]:
+def expected(profile: Profile, selection: Selection, group: FlameGroup) -> dict[Any, tuple[int, int]]:
     event = selection.event or profile.meta.main_event
     samples = brute.selected(profile, selection, event=event)
     group = brute.split_by(profile, group)
-    prefix = [() if group is Group.NONE else (brute.group_of(profile, s, group),) for s in samples]
+    prefix = [() if group is FlameGroup.NONE else (brute.group_of(profile, s, group),) for s in samples]
     return brute.weighed([(p + s.stack, s.weight) for p, s in zip(prefix, samples, strict=True)])
 
 
 @pytest.mark.heavy
 @settings(max_examples=150)
-@given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((Order.WEIGHT, Order.NAME)))
-def test_equals_the_definition(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
+@given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((SiblingOrder.WEIGHT, SiblingOrder.NAME)))
+def test_equals_the_definition(data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder) -> None:
     selection = data.draw(selections(profile))
     tree = flame_tree(profile, selection, group=group, order=order)
     check_shape(tree)
@@ -107,14 +115,14 @@ def test_equals_the_definition(data: st.DataObject, profile: Profile, group: Gro
 
 
 @settings(max_examples=50)
-@given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((Order.WEIGHT, Order.NAME)))
-def test_siblings_are_in_order(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
+@given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((SiblingOrder.WEIGHT, SiblingOrder.NAME)))
+def test_siblings_are_in_order(data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder) -> None:
     tree = flame_tree(profile, data.draw(selections(profile)), group=group, order=order)
     last: dict[int, int] = {}
     for row in range(1, len(tree.id)):
         before = last.get(int(tree.parent[row]))
         if before is not None:
-            if order is Order.WEIGHT:
+            if order is SiblingOrder.WEIGHT:
                 assert tree.total_weight[before] >= tree.total_weight[row]
             else:
                 one, two = (name_of(profile, tree, r) for r in (before, row))
@@ -128,10 +136,10 @@ def test_siblings_are_in_order(data: st.DataObject, profile: Profile, group: Gro
 @pytest.mark.heavy
 @settings(max_examples=80)
 @given(st.data(), profiles(), st.sampled_from(GROUPS), st.floats(0, 0.5))
-def test_narrow_frames_are_left_out(data: st.DataObject, profile: Profile, group: Group, least: float) -> None:
+def test_narrow_frames_are_left_out(data: st.DataObject, profile: Profile, group: FlameGroup, least: float) -> None:
     selection = data.draw(selections(profile))
     whole = as_dict(profile, flame_tree(profile, selection, group=group))
-    tree = flame_tree(profile, selection, group=group, least=least)
+    tree = flame_tree(profile, selection, group=group, min_share=least)
     check_shape(tree, whole=False)
     wide = {p: w for p, w in whole.items() if w[1] >= least * tree.total or not p}
     assert as_dict(profile, tree) == wide
@@ -140,9 +148,9 @@ def test_narrow_frames_are_left_out(data: st.DataObject, profile: Profile, group
 
 @pytest.mark.heavy
 @settings(max_examples=80)
-@given(st.data(), profiles(max_weight=50), st.sampled_from(GROUPS), st.sampled_from(list(Order)))
+@given(st.data(), profiles(max_weight=50), st.sampled_from(GROUPS), st.sampled_from(list(SiblingOrder)))
 def test_zoom_shows_the_frame_its_path_and_what_is_below(
-    data: st.DataObject, profile: Profile, group: Group, order: Order
+    data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder
 ) -> None:
     selection = data.draw(selections(profile))
     whole = flame_tree(profile, selection, group=group, order=order)
@@ -164,10 +172,12 @@ def test_zoom_shows_the_frame_its_path_and_what_is_below(
 
 @pytest.mark.heavy
 @settings(max_examples=50)
-@given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((Order.WEIGHT, Order.NAME)))
-def test_ids_hold_whatever_is_selected(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
+@given(st.data(), profiles(), st.sampled_from(GROUPS), st.sampled_from((SiblingOrder.WEIGHT, SiblingOrder.NAME)))
+def test_ids_hold_whatever_is_selected(
+    data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder
+) -> None:
     one = data.draw(selections(profile))
-    two = data.draw(selections(profile)).only(hide=one.hide, invert=one.invert, recursion=one.recursion)
+    two = data.draw(selections(profile)).replace(hide=one.hide, invert=one.invert, recursion=one.recursion)
     paths = []
     for selection in (one, two):
         tree = flame_tree(profile, selection, group=group, order=order)
@@ -176,12 +186,12 @@ def test_ids_hold_whatever_is_selected(data: st.DataObject, profile: Profile, gr
         assert paths[0][frame] == paths[1][frame]
 
 
-def boxes_of(profile: Profile, selection: Selection, group: Group) -> list[tuple[Any, ...]]:
+def boxes_of(profile: Profile, selection: Selection, group: FlameGroup) -> list[tuple[Any, ...]]:
     """(path, start, self, total) of every box by time, in preorder: the definition."""
     event = selection.event or profile.meta.main_event
     samples = brute.selected(profile, selection, event=event)
     group = brute.split_by(profile, group)
-    groups = [brute.group_of(profile, s, group) if group is not Group.NONE else "" for s in samples]
+    groups = [brute.group_of(profile, s, group) if group is not FlameGroup.NONE else "" for s in samples]
     found: list[tuple[Any, ...]] = []
 
     def lay(members: list[tuple[int, tuple[Any, ...], int]], path: tuple[Any, ...], start: int) -> None:
@@ -198,7 +208,7 @@ def boxes_of(profile: Profile, selection: Selection, group: Group) -> list[tuple
                 j + 1 < len(members)
                 and members[i][1]
                 and members[j + 1][1][:1] == members[i][1][:1]
-                and (members[j + 1][0] == members[i][0] or (group is not Group.NONE and not path))
+                and (members[j + 1][0] == members[i][0] or (group is not FlameGroup.NONE and not path))
             ):
                 j += 1
             if members[i][1]:
@@ -211,17 +221,17 @@ def boxes_of(profile: Profile, selection: Selection, group: Group) -> list[tuple
     order = sorted(
         range(len(samples)), key=lambda i: (labels.index(groups[i]) if groups[i] else 0, samples[i].thread, i)
     )
-    prefix = (lambda i: (groups[i],)) if group is not Group.NONE else (lambda i: ())
+    prefix = (lambda i: (groups[i],)) if group is not FlameGroup.NONE else (lambda i: ())
     lay([(samples[i].thread, prefix(i) + samples[i].stack, samples[i].weight) for i in order], (), 0)
     return found
 
 
 @pytest.mark.heavy
 @settings(max_examples=150)
-@given(st.data(), profiles(max_weight=50), st.sampled_from((Group.NONE, Group.COMM, Group.THREAD)))
-def test_by_time_equals_the_definition(data: st.DataObject, profile: Profile, group: Group) -> None:
+@given(st.data(), profiles(max_weight=50), st.sampled_from((FlameGroup.NONE, FlameGroup.COMM, FlameGroup.THREAD)))
+def test_by_time_equals_the_definition(data: st.DataObject, profile: Profile, group: FlameGroup) -> None:
     selection = data.draw(selections(profile))
-    tree = flame_tree(profile, selection, group=group, order=Order.TIME)
+    tree = flame_tree(profile, selection, group=group, order=SiblingOrder.TIME)
     check_shape(tree)
     columns = (paths_of(profile, tree), tree.start.tolist(), tree.self_weight.tolist(), tree.total_weight.tolist())
     assert list(zip(*columns, strict=True)) == boxes_of(profile, selection, group)
@@ -232,10 +242,10 @@ def test_by_time_equals_the_definition(data: st.DataObject, profile: Profile, gr
 @given(st.data(), profiles(max_weight=50), st.floats(0, 0.5))
 def test_by_time_narrow_boxes_are_left_out(data: st.DataObject, profile: Profile, least: float) -> None:
     selection = data.draw(selections(profile))
-    tree = flame_tree(profile, selection, order=Order.TIME, least=least)
+    tree = flame_tree(profile, selection, order=SiblingOrder.TIME, min_share=least)
     check_shape(tree, whole=False)
     columns = (paths_of(profile, tree), tree.start.tolist(), tree.self_weight.tolist(), tree.total_weight.tolist())
-    wide = [box for box in boxes_of(profile, selection, Group.COMM) if box[3] >= least * tree.total or not box[0]]
+    wide = [box for box in boxes_of(profile, selection, FlameGroup.COMM) if box[3] >= least * tree.total or not box[0]]
     assert list(zip(*columns, strict=True)) == wide
 
 
@@ -243,7 +253,7 @@ def test_by_time_narrow_boxes_are_left_out(data: st.DataObject, profile: Profile
 @settings(max_examples=80)
 @given(st.data(), profiles())
 def test_sandwich(data: st.DataObject, profile: Profile) -> None:
-    selection = data.draw(selections(profile)).only(invert=False)
+    selection = data.draw(selections(profile)).replace(invert=False)
     samples = brute.selected(profile, selection, event=selection.event or profile.meta.main_event)
     functions = profile.functions.to_pylist()
     function = data.draw(st.integers(0, len(functions) - 1))
@@ -276,12 +286,12 @@ def test_sandwich_of_what_is_not_there() -> None:
 def test_search(data: st.DataObject, profile: Profile, pattern: str) -> None:
     import re
 
-    selection = data.draw(selections(profile)).only(invert=False, recursion=False)
+    selection = data.draw(selections(profile)).replace(invert=False, recursion=False)
     samples = brute.selected(profile, selection, event=selection.event or profile.meta.main_event)
     found = search(profile, selection, pattern)
     matched = sum(s.weight for s in samples if any(re.search(pattern, f[0]) for f in s.stack))
     total = sum(s.weight for s in samples)
-    assert found.matched == matched
+    assert found.matched_weight == matched
     assert found.percent == pytest.approx(100 * matched / total if total else 0)
     files = brute.files(profile)
     names = {(f["display"], f["module"]) for f in profile.functions.to_pylist()}
@@ -296,10 +306,10 @@ def test_search(data: st.DataObject, profile: Profile, pattern: str) -> None:
     assert len(rows) == len(shown)
 
 
-@pytest.mark.parametrize("order", list(Order))
-@pytest.mark.parametrize("group", list(Group))
+@pytest.mark.parametrize("order", list(SiblingOrder))
+@pytest.mark.parametrize("group", list(FlameGroup))
 @pytest.mark.parametrize("invert", [False, True])
-def test_nothing_to_show(order: Order, group: Group, invert: bool) -> None:
+def test_nothing_to_show(order: SiblingOrder, group: FlameGroup, invert: bool) -> None:
     empty = profile_of([])
     hidden = profile_of([("a;b", 5), ("", 2)])
     bare = Profile(Meta("test"))
@@ -310,7 +320,7 @@ def test_nothing_to_show(order: Order, group: Group, invert: bool) -> None:
         (hidden, Selection(hide=".")),
         (hidden, Selection(focus="zzz")),
     ):
-        tree = flame_tree(profile, selection.only(invert=invert), group=group, order=order, zoom=3, least=0.01)
+        tree = flame_tree(profile, selection.replace(invert=invert), group=group, order=order, zoom=3, min_share=0.01)
         check_shape(tree)
         assert (tree.total, len(tree.id)) == (0, 1)
 
@@ -319,13 +329,13 @@ def test_without_names_of_threads_there_is_no_layer_of_them() -> None:
     stacks = collapsed.read(io.BytesIO(b"a;b 3\na;c 4\n"))
     named = profile_of([("a;b", 5)], events=(("samples", "count"),))
     tree = flame_tree(stacks, Selection())
-    assert (tree.group, tree.labels) == (Group.NONE, ("all",))
+    assert (tree.group, tree.labels) == (FlameGroup.NONE, ("all",))
     assert sorted(as_dict(stacks, tree).values()) == [(0, 7), (0, 7), (3, 3), (4, 4)]
     for base, other in ((stacks, named), (named, stacks)):
         difference = flame_diff(base, other, Selection(), Selection())
-        assert (difference.group, len(difference.id)) == (Group.NONE, 3 if other is named else 4)
+        assert (difference.group, len(difference.id)) == (FlameGroup.NONE, 3 if other is named else 4)
         assert difference.base_self is not None
-    assert flame_tree(named, Selection()).group is Group.COMM
+    assert flame_tree(named, Selection()).group is FlameGroup.COMM
 
 
 def test_no_events_at_all() -> None:
@@ -338,15 +348,15 @@ def test_no_events_at_all() -> None:
 def test_stacks_of_3000_frames(invert: bool, recursion: bool) -> None:
     deep = ";".join(f"f{n % 1000}" for n in range(3000))
     profile = profile_of([(deep, 3), (deep + ";leaf", 4), (deep, 2, 1)])
-    for order in Order:
-        tree = flame_tree(profile, Selection(invert=invert, recursion=recursion), order=order, group=Group.NONE)
+    for order in SiblingOrder:
+        tree = flame_tree(profile, Selection(invert=invert, recursion=recursion), order=order, group=FlameGroup.NONE)
         assert tree.total == 9
         assert tree.depth.max() == (1001 if recursion else 3001)
         last = flame_tree(
             profile,
             Selection(invert=invert, recursion=recursion),
             order=order,
-            group=Group.NONE,
+            group=FlameGroup.NONE,
             zoom=int(tree.id[tree.depth.argmax()]),
         )
         assert last.zoom == tree.depth.max()
@@ -378,8 +388,8 @@ def test_weights_are_exact_beyond_53_bits() -> None:
 
 def test_an_id_that_is_not_there_is_the_root() -> None:
     profile = profile_of([("a;b", 5), ("a;c", 2, 1)])
-    for order in Order:
-        for group in (Group.NONE, Group.THREAD):
+    for order in SiblingOrder:
+        for group in (FlameGroup.NONE, FlameGroup.THREAD):
             for wrong in (-5, 10**15):
                 tree = flame_tree(profile, Selection(), zoom=wrong, order=order, group=group)
                 assert tree.zoom == 0 and tree.total == 7
@@ -387,7 +397,7 @@ def test_an_id_that_is_not_there_is_the_root() -> None:
 
 def test_a_zoom_without_weight_falls_back_to_its_caller() -> None:
     profile = profile_of([("a;b;c", 5, 0, 0), ("a;d", 2, 0, 10)])
-    whole = flame_tree(profile, Selection(), group=Group.NONE)
+    whole = flame_tree(profile, Selection(), group=FlameGroup.NONE)
     frame = int(whole.id[paths_of(profile, whole).index(tuple((n, "app", 0) for n in "abc"))])
-    tree = flame_tree(profile, Selection(start_ns=5), group=Group.NONE, zoom=frame)
+    tree = flame_tree(profile, Selection(start_ns=5), group=FlameGroup.NONE, zoom=frame)
     assert name_of(profile, tree, tree.zoom) == ("a", "app", 0)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from perfloom.analysis.advice.findings import advices
+from perfloom.analysis.advice.findings import find_advice
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.ml.graphs import has_graphs
-from perfloom.analysis.ml.launches import waits_of
+from perfloom.analysis.ml.launches import launch_waits_of
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.readers import stored
+from perfloom.readers import stored_profile
 from tests.readers.trace_json import call, kernel, read, slice_
 
 from ..traced import Trace
@@ -53,16 +53,16 @@ def test_a_graph_is_one_launch() -> None:
         row["name"]: (row["calls"], row["delay_mean_us"], row["delay_max_us"]) for row in rows(replays(), "kernels")
     }
     assert delays == {"k0": (48, 30, 30)} | {f"k{n}": (48, None, None) for n in range(1, 5)}
-    assert int(waits_of(replays()).known.sum()) == STEPS
+    assert int(launch_waits_of(replays()).has_launch.sum()) == STEPS
 
 
 def test_nobody_is_told_to_capture_what_is_a_graph() -> None:
-    found = {one.rule.key: one for one in advices(replays(), Selection(), {"launch-bound": 0, "graph-delays": 0})}
+    found = {one.rule.key: one for one in find_advice(replays(), Selection(), {"launch-bound": 0, "graph-delays": 0})}
     bound = found["launch-bound"]
     assert bound.finding.measured == 0 and "0 of 4 launches" in bound.finding.evidence
     assert "100.0 % of the device time was launched by CUDA graphs" in bound.finding.evidence
     assert "Capture" not in bound.finding.advice and "one by one" in bound.finding.advice
-    assert not {"launch-bound", "graph-delays"} & {one.rule.key for one in advices(replays(), Selection())}
+    assert not {"launch-bound", "graph-delays"} & {one.rule.key for one in find_advice(replays(), Selection())}
 
 
 def test_a_late_replay_is_told() -> None:
@@ -72,7 +72,7 @@ def test_a_late_replay_is_told() -> None:
         events.append(slice_(f"ProfilerStep#{step}", at, 1000, cat="user_annotation"))
         events.append(call(at + 400, 20, 50 + step, name="hipGraphLaunch"))
         events += [kernel(at + 430 + 100 * n, 100, 50 + step, f"k{n}") for n in range(5)]
-    (late,) = [one for one in advices(read(*events).profile, Selection()) if one.rule.key == "graph-delays"]
+    (late,) = [one for one in find_advice(read(*events).profile, Selection()) if one.rule.key == "graph-delays"]
     # 500 µs between the ends and beginnings of three graphs; the graph's id was not recorded.
     assert late.finding.measured == pytest.approx(100 * 2 * 500 / 3000)
     assert "1 ms" in late.finding.evidence and "graph None" not in late.finding.evidence
@@ -141,13 +141,13 @@ def test_an_optimizer_in_a_graph_launches_once() -> None:
     events.append(slice_("Optimizer.step#Adam.step", 0, 100, cat="user_annotation"))
     events.append(call(10, 20, 5, name="cudaGraphLaunch"))
     events += [kernel(40 + n, 1, 5, "k") for n in range(300)]
-    found = {one.rule.key: one for one in advices(read(*events).profile, Selection(), {"optimizer-kernels": 0})}
+    found = {one.rule.key: one for one in find_advice(read(*events).profile, Selection(), {"optimizer-kernels": 0})}
     assert found["optimizer-kernels"].finding.measured == 1
 
 
 def test_results_stored_before_graph_ids_had_a_place_are_read_the_same() -> None:
     with SCHEMA_4.open("rb") as file:
-        old = stored.read(file)
+        old = stored_profile.read(file)
     assert '"graph id": 7' in old.argument_sets.column("text")[-1].as_py()
     graphs = rows(old, "graphs")
     assert [(row["graph_id"], row["launches"], row["nodes"], row["rank"]) for row in graphs] == [

@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfloom.analysis import kept
-from perfloom.analysis.advice.findings import advices
-from perfloom.analysis.core import remember
-from perfloom.analysis.core.piles import blocks_of
+from perfloom.analysis import memo_store
+from perfloom.analysis.advice.findings import find_advice
+from perfloom.analysis.core import memo
+from perfloom.analysis.core.sample_rollup import block_rollup_of
 from perfloom.analysis.distributed.critical_path import path_of, savings_of
-from perfloom.analysis.ml.operators import calls_of
+from perfloom.analysis.ml.operators import operator_calls_of
 from perfloom.analysis.ml.roles import rank_times
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.ingest.compression import open_plain
+from perfloom.ingest.compression import open_decompressed
 from perfloom.readers import pytorch
-from perfloom.store.files import derived
+from perfloom.store.files import table_cache
 
 TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"
 
 
 @pytest.fixture(scope="module")
 def trace() -> Profile:
-    with open_plain(TRACE, 1 << 30) as stream:
+    with open_decompressed(TRACE, 1 << 30) as stream:
         return pytorch.read(stream)  # type: ignore[arg-type]
 
 
@@ -42,28 +42,33 @@ def same(one: Any, other: Any) -> bool:
 
 
 def test_it_is_taken_as_it_was_made(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derived, "SMALL", 1)
-    monkeypatch.setattr(kept, "MANY", 1)
+    monkeypatch.setattr(table_cache, "SMALL_SLICES", 1)
+    monkeypatch.setattr(memo_store, "MIN_ROLLUP_SAMPLES", 1)
     (tmp_path / "tables-of-another-version").touch()
-    derived.keep(tmp_path, trace)
-    assert [path.name for path in tmp_path.iterdir()] == [f"tables-{kept.version()}"]
+    table_cache.save(tmp_path, trace)
+    assert [path.name for path in tmp_path.iterdir()] == [f"tables-{memo_store.analysis_version()}"]
     again = replace(trace)
-    derived.take(tmp_path, again)
-    pinned = remember._shelves[again].pinned
-    made = {"operator calls": calls_of, "rank times": rank_times, "critical path": path_of, "savings": savings_of}
+    table_cache.load_into(tmp_path, again)
+    pinned = memo._memos[again].pinned_entries
+    made = {
+        "operator calls": operator_calls_of,
+        "rank times": rank_times,
+        "critical path": path_of,
+        "savings": savings_of,
+    }
     for key, make in made.items():
         assert same(make(trace), pinned[key])
-    assert same(blocks_of(trace, 0), pinned["piles", 0])
+    assert same(block_rollup_of(trace, 0), pinned["piles", 0])
     judged = {key: value for key, value in pinned.items() if isinstance(key, tuple) and key[0] == "findings"}
     assert len(judged) > 20 and any(judged.values())
-    assert advices(again, Selection()) == advices(trace, Selection())
+    assert find_advice(again, Selection()) == find_advice(trace, Selection())
 
 
 def test_what_is_damaged_is_made_again(trace: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derived, "SMALL", 1)
-    derived.keep(tmp_path, trace)
+    monkeypatch.setattr(table_cache, "SMALL_SLICES", 1)
+    table_cache.save(tmp_path, trace)
     [path] = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-1])
     again = replace(trace)
-    derived.take(tmp_path, again)
-    assert same(calls_of(again), calls_of(trace))
+    table_cache.load_into(tmp_path, again)
+    assert same(operator_calls_of(again), operator_calls_of(trace))

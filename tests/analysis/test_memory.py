@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.memory.allocations import live_by
-from perfloom.analysis.memory.blocks import in_order, picked, searched
-from perfloom.analysis.memory.curves import Curve, place_of, stepped
+from perfloom.analysis.memory.allocations import group_live_blocks
+from perfloom.analysis.memory.blocks import search_blocks, select_blocks, sort_blocks
+from perfloom.analysis.memory.curves import Curve, downsample_curve, find_device_memory
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import SCHEMAS
-from perfloom.domain.validity import fault
+from perfloom.domain.validation import find_error
 from perfloom.ingest.merge import merge
 from perfloom.readers import memory_snapshot, memory_timeline, pytorch
 
@@ -99,7 +99,7 @@ def small() -> Profile:
             ],
         ),
     )
-    assert fault(profile) is None
+    assert find_error(profile) is None
     return profile
 
 
@@ -193,16 +193,16 @@ def test_what_lives_at_the_peak_and_at_any_time() -> None:
         ("aten::b", "GPU 0", 40, 1),
         ("aten::a (aten::empty)", "CPU", 7, 1),
     ]
-    place = place_of(small(), ALL, "gpu0")
+    place = find_device_memory(small(), ALL, "gpu0")
     assert place is not None
-    at = records(live_by(small(), ALL, place, 299, "operator"))
+    at = records(group_live_blocks(small(), ALL, place, 299, "operator"))
     assert [(row["name"], row["bytes"], round(row["percent"], 2)) for row in at] == [
         ("(not known)", 100, 90.91),
         ("aten::a (aten::empty)", 10, 9.09),
     ]
-    assert [row["name"] for row in records(live_by(small(), ALL, place, 300, "operator"))] == ["(not known)"]
+    assert [row["name"] for row in records(group_live_blocks(small(), ALL, place, 300, "operator"))] == ["(not known)"]
     with pytest.raises(InvalidRequest, match="gpu0, cpu"):
-        place_of(small(), ALL, "gpu7")
+        find_device_memory(small(), ALL, "gpu7")
 
 
 def test_allocations_row_by_row() -> None:
@@ -218,12 +218,12 @@ def test_allocations_row_by_row() -> None:
         (None, 0.95, 0.98, 0.03, False),
     ]
     assert found[0]["address"] == "0x64" and found[0]["thread"] == "python"
-    every = picked(small(), ALL)
-    assert in_order(small(), ALL, every, "end_us", True).tolist() == [4, 0, 1, 2, 3]
-    assert in_order(small(), ALL, every, "end_us", False).tolist() == [1, 0, 4, 2, 3]
-    assert in_order(small(), ALL, every, "operator", False).tolist() == [1, 2, 3, 0, 4]
-    assert in_order(small(), ALL, every, "bytes", True, 1).tolist() == [0]
-    assert searched(small(), every, "EMPTY aten::a").tolist() == [1, 2]
+    every = select_blocks(small(), ALL)
+    assert sort_blocks(small(), ALL, every, "end_us", True).tolist() == [4, 0, 1, 2, 3]
+    assert sort_blocks(small(), ALL, every, "end_us", False).tolist() == [1, 0, 4, 2, 3]
+    assert sort_blocks(small(), ALL, every, "operator", False).tolist() == [1, 2, 3, 0, 4]
+    assert sort_blocks(small(), ALL, every, "bytes", True, 1).tolist() == [0]
+    assert search_blocks(small(), every, "EMPTY aten::a").tolist() == [1, 2]
 
 
 def test_the_first_of_many_are_the_same_as_of_all() -> None:
@@ -231,20 +231,20 @@ def test_the_first_of_many_are_the_same_as_of_all() -> None:
     profile = small()
     blocks = pa.concat_tables([profile.allocations.slice(1, 1)] * 400 + [profile.allocations.slice(3, 1)] * 3)
     many = replace(profile, allocations=blocks)
-    every = picked(many, ALL)
+    every = select_blocks(many, ALL)
     for by in ("bytes", "operator", "end_us"):
         for down in (True, False):
-            whole = in_order(many, ALL, every, by, down)
-            assert in_order(many, ALL, every, by, down, 50).tolist() == whole[:50].tolist()
+            whole = sort_blocks(many, ALL, every, by, down)
+            assert sort_blocks(many, ALL, every, by, down, 50).tolist() == whole[:50].tolist()
 
 
 def test_curves_lose_no_extreme_in_columns() -> None:
     """A spike between two pixels, and what held before the first change of a window."""
     curve = Curve(np.array([0, 10, 11, 12, 500]), np.array([5.0, 6.0, 900.0, 7.0, 1.0]))
-    found = stepped(curve, 0, 1000, 4)
+    found = downsample_curve(curve, 0, 1000, 4)
     assert found.column.tolist() == [0, 2]
     assert (found.low.tolist(), found.high.tolist(), found.last.tolist(), found.first) == ([5, 1], [900, 7], [7, 1], 5)
-    assert stepped(curve, 100, 400, 4).first == 7
+    assert downsample_curve(curve, 100, 400, 4).first == 7
     assert [row["bytes"] for row in table("memory-curves", small(), Selection(start_ns=200, end_ns=640))] == [
         110,
         100,
@@ -258,7 +258,7 @@ def test_curves_lose_no_extreme_in_columns() -> None:
 def test_ranks_have_a_memory_each() -> None:
     """Two files, two ranks: each with its own peaks, and a selection of one leaves one."""
     both = merge([small(), small()])
-    assert fault(both) is None
+    assert find_error(both) is None
     assert [(row["rank"], row["device"], row["peak_bytes"]) for row in table("memory", both)] == [
         (0, "GPU 0", 140),
         (0, "CPU", 7),

@@ -10,9 +10,9 @@ import pytest
 
 from perfloom.analysis.advice import findings
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.core.slices import has_clock
+from perfloom.analysis.core.slice_selection import has_clock
 from perfloom.analysis.ml import devices, idle
-from perfloom.analysis.nsight.matching import BY_FUNCTION, BY_LAUNCH, BY_NAME, matched, sides_of
+from perfloom.analysis.nsight.matching import BY_FUNCTION, BY_LAUNCH, BY_NAME, match_kernels, pair_trace_with_report
 from perfloom.analysis.nsight.reports import metrics_of, nsight, nsight_hints
 from perfloom.analysis.nsight.source import nsight_source, source_of
 from perfloom.domain.profile import Profile
@@ -159,7 +159,7 @@ def test_counters_of_any_size() -> None:
 def test_nothing_is_told_that_would_need_a_clock() -> None:
     profile = read("raw", "details")
     assert not has_clock(profile)
-    assert findings.advices(profile, ALL) == [] and not len(idle.idle(profile, ALL))
+    assert findings.find_advice(profile, ALL) == [] and not len(idle.idle(profile, ALL))
     device = records(devices.devices(profile, ALL))[0]
     assert (device["name"], device["utilization_percent"]) == ("NVIDIA A100-SXM4-40GB", None)
     # A trace read together with it has one.
@@ -185,7 +185,7 @@ def test_the_same_kernels_of_a_trace_and_a_report() -> None:
         ),
         ("other", 1, 10),
     )
-    rows = records(matched(trace, report(*launches), ALL))
+    rows = records(match_kernels(trace, report(*launches), ALL))
     told = [
         (row["name"], row["matched"], row["calls"], row["launches"], row["row"], row["duration_us"]) for row in rows
     ]
@@ -201,7 +201,7 @@ def test_the_same_kernels_of_a_trace_and_a_report() -> None:
 
 def test_which_is_the_trace() -> None:
     one, two = traced(("f", 1, 10)), report({"name": "f", "gpu__time_duration.sum": 1})
-    sides, swapped = sides_of(one, two), sides_of(two, one)
+    sides, swapped = pair_trace_with_report(one, two), pair_trace_with_report(two, one)
     assert sides is not None and sides.trace is one and not sides.swapped
     assert swapped is not None and swapped.report is two and swapped.swapped
-    assert sides_of(one, one) is None and sides_of(two, two) is None
+    assert pair_trace_with_report(one, one) is None and pair_trace_with_report(two, two) is None

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfloom.analysis.compare.tables import bys, differing
-from perfloom.analysis.core.grouped import groups_by, picked
+from perfloom.analysis.compare.tables import diff_table, list_groupings
+from perfloom.analysis.core.group_by import group_by, select_groups
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.ml.details import kernel_detail, operator_detail
-from perfloom.analysis.ml.operator_parts import parts_of
+from perfloom.analysis.ml.operator_parts import operator_parts_of
 from perfloom.analysis.ml.sequences import sequences
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
-from perfloom.domain.validity import fault
+from perfloom.domain.validation import find_error
 
 from ..traced import Trace
 
@@ -62,7 +62,7 @@ def small() -> Profile:
     trace.slice(stream, 720, 730, "triton_add", "kernel", four)
     trace.slice(stream, 1900, 2500, GEMM, "kernel", five, work=slow)
     profile = trace.finish()
-    assert fault(profile) is None
+    assert find_error(profile) is None
     return profile
 
 
@@ -126,10 +126,14 @@ def test_operators_by_what_they_are_a_part_of() -> None:
 
     assert of("kind") == [("matmul", 1, 10), ("(none)", 1, 5), ("matmul", 2, 5), ("add", 1, 4)]
     assert of("layer") == [("matmul", 1, 10), ("(none)", 2, 9), ("10", 1, 3), ("1", 1, 2)]
-    assert of("tensor") == [("(none)", 4, 14), ("matmul", 1, 10)] and list(parts_of(found)) == ["kind", "layer"]
-    changes = differing(found, found, ALL, "operators", "host_self_us", by="layer")
+    assert of("tensor") == [("(none)", 4, 14), ("matmul", 1, 10)] and list(operator_parts_of(found)) == [
+        "kind",
+        "layer",
+    ]
+    changes = diff_table(found, found, ALL, "operators", "host_self_us", by="layer")
     assert (
-        dict(zip(changes["name"], changes["base"], strict=True))["10"] == 0.003 and bys(found, found, "kernels") == ()
+        dict(zip(changes["name"], changes["base"], strict=True))["10"] == 0.003
+        and list_groupings(found, found, "kernels") == ()
     )
 
 
@@ -307,15 +311,15 @@ def test_groups() -> None:
     two[::2] = 7
     mask = chance.random(200) < 0.5
     for given in (mask, None):
-        groups = groups_by(one, two)
-        some = picked(groups, given)
+        groups = group_by(one, two)
+        some = select_groups(groups, given)
         places = np.flatnonzero(mask) if given is not None else np.arange(200)
         keys = sorted({(one[n], two[n]) for n in places})
         assert [(one[n], two[n]) for n in groups.first[some.groups]] == keys
         of = {key: [values[n] for n in places if (one[n], two[n]) == key] for key in keys}
-        assert some.sums(values).tolist() == [sum(of[key]) for key in keys]
-        assert some.least(values).tolist() == [min(of[key]) for key in keys]
-        assert some.greatest(values).tolist() == [max(of[key]) for key in keys]
-        assert some.counts().tolist() == [len(of[key]) for key in keys]
+        assert some.sum(values).tolist() == [sum(of[key]) for key in keys]
+        assert some.min(values).tolist() == [min(of[key]) for key in keys]
+        assert some.max(values).tolist() == [max(of[key]) for key in keys]
+        assert some.count().tolist() == [len(of[key]) for key in keys]
         (median,) = some.quantiles(values, (0.5,))
         assert median.tolist() == [sorted(of[key])[(len(of[key]) + 1) // 2 - 1] for key in keys]

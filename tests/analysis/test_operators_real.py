@@ -19,7 +19,7 @@ from perfloom.analysis.ml.kernels import kernels
 from perfloom.analysis.ml.operators import operators
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import column, texts
+from perfloom.domain.tables import get_column, get_strings
 from perfloom.readers import pytorch
 from tests.real_traces import NAMES, expected, here, trace
 
@@ -107,9 +107,9 @@ def test_tensor_cores_of_operators(name: str) -> None:
 def test_what_hangs_on_operators_is_all_there_is() -> None:
     for name in WITHOUT_IDS:
         profile = trace(name)
-        duration, work = column(profile.slices, "duration_ns"), profile.device_work
-        joined = column(work, "operator") >= 0
-        whole = duration[column(work, "slice")[joined]].sum() / 1000
+        duration, work = get_column(profile.slices, "duration_ns"), profile.device_work
+        joined = get_column(work, "operator") >= 0
+        whole = duration[get_column(work, "slice")[joined]].sum() / 1000
         assert sum(row["device_self_us"] for row in ours(name).values()) == pytest.approx(whole)
 
 
@@ -179,12 +179,12 @@ def _missed(profile: Profile) -> dict[str, float]:
     """µs by operator of what the tool takes for its own time: runtime calls inside, as their ids lead nowhere, and
     annotations, of which it knows but a few; without the operators inside of those."""
     slices = profile.slices
-    kinds = [texts(profile.categories, "kind")[n] for n in column(slices, "category").tolist()]
-    names = texts(profile.functions, "name")
-    function, parent = column(slices, "function").tolist(), column(slices, "parent").tolist()
+    kinds = [get_strings(profile.categories, "kind")[n] for n in get_column(slices, "category").tolist()]
+    names = get_strings(profile.functions, "name")
+    function, parent = get_column(slices, "function").tolist(), get_column(slices, "parent").tolist()
     known = {"nccl:broadcast", "nccl:reduce", "nccl:all_reduce", "nccl:all_gather", "nccl:reduce_scatter"}
     missed: dict[str, float] = defaultdict(float)
-    for row, duration in enumerate(column(slices, "duration_ns").tolist()):
+    for row, duration in enumerate(get_column(slices, "duration_ns").tolist()):
         above = parent[row]
         not_seen = kinds[row] == "runtime" or (kinds[row] == "annotation" and names[function[row]] not in known)
         if above >= 0 and kinds[above] == "operator" and not_seen:

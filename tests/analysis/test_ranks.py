@@ -25,13 +25,14 @@ def sampled() -> Profile:
     """Two runs of two ranks; rank 1 works three times as long. In the second, rank 1 vanished."""
     builder = ProfileBuilder("perf-data")
     runs = [
-        builder.run(f"./solve {n}", event_group=n, start_ns=n * S, duration_ns=S, exit_status=9 * n) for n in range(2)
+        builder.add_run(f"./solve {n}", event_group=n, start_ns=n * S, duration_ns=S, exit_status=9 * n)
+        for n in range(2)
     ]
     for run, name in zip(runs, ("cycles", "misses"), strict=True):
-        event = builder.event(name, "count")
+        event = builder.intern_event(name, "count")
         for rank in range(2):
             there = (run, rank) != (1, 1)
-            builder.rank(
+            builder.add_rank(
                 run=run,
                 rank=rank,
                 host=f"node{rank}" if there else None,
@@ -44,19 +45,19 @@ def sampled() -> Profile:
                 note=None if there else "Nothing came back.",
             )
             if there:
-                thread = builder.thread(pid=60 + rank, tid=60 + rank, run=run, rank=rank, host=f"node{rank}")
+                thread = builder.intern_thread(pid=60 + rank, tid=60 + rank, run=run, rank=rank, host=f"node{rank}")
                 for at in range(4 * (1 + 2 * rank)):
-                    builder.sample(at, thread, event, stacked(builder, "main;work"), 10)
+                    builder.add_sample(at, thread, event, stacked(builder, "main;work"), 10)
     return builder.finish(Meta("perf-data", start_epoch_ns=0))
 
 
 def counted() -> Profile:
     """perf stat of three ranks without a thread, that had a counter for a quarter of the time."""
     builder = ProfileBuilder("perf-stat")
-    run, event = builder.run("./solve"), builder.event("instructions", "count", scaling=4.0)
+    run, event = builder.add_run("./solve"), builder.intern_event("instructions", "count", scaling=4.0)
     for rank in range(3):
         for half in range(2):
-            builder.count(
+            builder.add_count(
                 run=run,
                 rank=rank,
                 host="node",
@@ -143,9 +144,11 @@ def test_ranks_of_counts_can_be_selected() -> None:
 
 def test_one_repeated_count_keeps_its_deviation() -> None:
     builder = ProfileBuilder("perf-stat")
-    cycles, faults = builder.event("cycles", "count"), builder.event("faults", "count")
+    cycles, faults = builder.intern_event("cycles", "count"), builder.intern_event("faults", "count")
     for event, rank in ((cycles, 0), (faults, 0), (faults, 1)):
-        builder.count(run=0, rank=rank, thread=-1, cpu=-1, event=event, value=5.0, status="ok", deviation_percent=1.5)
+        builder.add_count(
+            run=0, rank=rank, thread=-1, cpu=-1, event=event, value=5.0, status="ok", deviation_percent=1.5
+        )
     profile = builder.finish()
     # How that of a sum is, nobody can tell: whether ranks vary together was not measured.
     assert [row["deviation_percent"] for row in rows_of("events", profile)] == [1.5, None]
@@ -154,9 +157,9 @@ def test_one_repeated_count_keeps_its_deviation() -> None:
 
 def test_sums_of_counts_are_exact_past_what_floats_hold() -> None:
     builder = ProfileBuilder("perf-stat")
-    event = builder.event("cycles", "count")
+    event = builder.intern_event("cycles", "count")
     for value in (float(1 << 60), 1.0, 2.0):
-        builder.count(run=0, thread=-1, cpu=-1, event=event, start_ns=0, end_ns=1, value=value, status="ok")
+        builder.add_count(run=0, thread=-1, cpu=-1, event=event, start_ns=0, end_ns=1, value=value, status="ok")
     assert rows_of("counts", builder.finish())[0]["value"] == (1 << 60) + 3
 
 
@@ -164,8 +167,8 @@ def test_what_has_no_times_is_scaled_as_its_event_is() -> None:
     """The text that perf stat prints for people tells a percentage alone."""
     builder = ProfileBuilder("perf-stat")
     for name, scaling in (("cycles", 4.0), ("faults", None)):
-        builder.count(
-            run=0, thread=-1, cpu=-1, event=builder.event(name, "count", scaling=scaling), value=5.0, status="ok"
+        builder.add_count(
+            run=0, thread=-1, cpu=-1, event=builder.intern_event(name, "count", scaling=scaling), value=5.0, status="ok"
         )
     profile = builder.finish()
     for table in ("events", "counts", "threads", "ranks"):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from perfloom.analysis.core import remember
-from perfloom.analysis.core.remember import remembered, size_of
+from perfloom.analysis.core import memo
+from perfloom.analysis.core.memo import memoize, size_of
 from perfloom.analysis.stacks.flamegraph import flame_tree
 from perfloom.analysis.stacks.shapes import shape_of
 from perfloom.domain.profile import Meta, Profile
@@ -30,7 +30,7 @@ def test_built_once_for_each_profile_and_key() -> None:
     calls: list[str] = []
     for profile in (one, two, one, two):
         for key in ("x", "y"):
-            assert remembered(profile, key, counting(calls, key, key)) == key
+            assert memoize(profile, key, counting(calls, key, key)) == key
     assert sorted(calls) == ["x", "x", "y", "y"]
 
 
@@ -38,19 +38,19 @@ def test_gone_with_the_profile() -> None:
     profile = profile_of([("a;b", 1), ("a;c", 2)])
     for invert in (False, True):
         flame_tree(profile, Selection(invert=invert, hide="b", focus="a", recursion=True))
-    seen = weakref.ref(profile), weakref.ref(remembered(profile, "x", lambda: np.zeros(10)))
+    seen = weakref.ref(profile), weakref.ref(memoize(profile, "x", lambda: np.zeros(10)))
     del profile
     gc.collect()
     assert [ref() for ref in seen] == [None, None]
 
 
 def test_the_least_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remember, "LIMIT_BYTES", 2500)
+    monkeypatch.setattr(memo, "MEMO_LIMIT_BYTES", 2500)
     profile = Profile(Meta("a"))
     calls: list[str] = []
 
     def ask(key: str, kilobytes: int = 1, pin: bool = False) -> None:
-        remembered(profile, key, counting(calls, key, np.zeros(kilobytes * 1000, np.int8)), pin=pin)
+        memoize(profile, key, counting(calls, key, np.zeros(kilobytes * 1000, np.int8)), pin=pin)
 
     ask("pinned", 10, pin=True)
     for key in ("a", "b", "a", "c"):
@@ -80,13 +80,13 @@ def test_many_threads_build_once() -> None:
 
     found: list[str] = []
     workers = [
-        threading.Thread(target=lambda: found.append(remembered(profile, "x", build)), daemon=True) for _ in range(8)
+        threading.Thread(target=lambda: found.append(memoize(profile, "x", build)), daemon=True) for _ in range(8)
     ]
     for worker in workers:
         worker.start()
     assert inside.wait(10)
     # Another key of the same profile does not wait.
-    assert remembered(profile, "y", lambda: "other") == "other"
+    assert memoize(profile, "y", lambda: "other") == "other"
     go_on.set()
     for worker in workers:
         worker.join(10)
@@ -101,8 +101,8 @@ def test_a_failure_is_not_remembered() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        remembered(profile, "x", fail)
-    assert remembered(profile, "x", lambda: "yes") == "yes"
+        memoize(profile, "x", fail)
+    assert memoize(profile, "x", lambda: "yes") == "yes"
 
 
 def test_sizes() -> None:

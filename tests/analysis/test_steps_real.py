@@ -15,7 +15,7 @@ from perfloom.analysis.ml.idle import idle
 from perfloom.analysis.ml.steps import steps
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import column
+from perfloom.domain.tables import get_column
 from tests.real_traces import NAMES, expected, here, trace, two_ranks
 
 pytestmark = here
@@ -34,10 +34,10 @@ TENSOR_CORES = {"nccl_a100": 23.756, "amd_mi250": 27.272}
 def as_floats(profile: Profile) -> Profile:
     """The same with times as that tool has them: µs since 1970 as floats, of which every fourth is one."""
     zero, table = profile.meta.start_epoch_ns or 0, profile.slices
-    start = column(table, "start_ns") + zero
+    start = get_column(table, "start_ns") + zero
     # ts and ts + dur, each rounded on its own.
     first = np.array([round(time / 1000 * 4) for time in start.tolist()]) * 250
-    length = column(table, "duration_ns").tolist()
+    length = get_column(table, "duration_ns").tolist()
     last = np.array(
         [round((at / 1000 + duration / 1000) * 4) for at, duration in zip(first.tolist(), length, strict=True)]
     )

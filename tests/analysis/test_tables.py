@@ -37,7 +37,7 @@ def rows_of(name: str, profile: Profile, selection: Selection | None = None) -> 
     assert list(data.columns) == [column.name for column in table.columns]
     rows = records(data)
     json.dumps(rows, allow_nan=False)
-    assert not table.single or len(rows) == 1
+    assert not table.single_row or len(rows) == 1
     return rows
 
 
@@ -80,7 +80,7 @@ def test_hotspots(data: st.DataObject, profile: Profile, by: str) -> None:
         key = row["event"], row["name"], row["module"]
         assert key not in found
         found[key] = row
-    plain = selection.only(recursion=False, invert=False)
+    plain = selection.replace(recursion=False, invert=False)
     count = 0
     for event in in_events(profile, selection):
         own: dict[Any, int] = defaultdict(int)
@@ -196,22 +196,22 @@ def test_summary_of_a_window() -> None:
     assert (part["duration_ms"], part["samples"], part["value"]) == (8, 1, 3)
     assert (part["complete"], part["reasons"], part["processes"]) == (True, None, 1)
     builder = ProfileBuilder("test")
-    builder.thread(pid=1, tid=1), builder.thread(kind="track")
+    builder.intern_thread(pid=1, tid=1), builder.intern_thread(kind="track")
     assert rows_of("summary", builder.finish())[0]["processes"] == 1
 
 
 def perf_stat() -> Profile:
     """What `perf stat -I 1000 --per-thread` of two runs could give."""
     builder = ProfileBuilder("perf-stat")
-    runs = [builder.run("true"), builder.run("true")]
-    instructions = builder.event("instructions", "count")
-    clock = builder.event("task-clock", "ns")
-    worker = builder.thread(pid=7, tid=8)
-    builder.named(worker, 0, "worker")
+    runs = [builder.add_run("true"), builder.add_run("true")]
+    instructions = builder.intern_event("instructions", "count")
+    clock = builder.intern_event("task-clock", "ns")
+    worker = builder.intern_thread(pid=7, tid=8)
+    builder.set_thread_name(worker, 0, "worker")
     second = 1_000_000_000
     for run in runs:
         for n in range(3):
-            builder.count(
+            builder.add_count(
                 run=run,
                 event=instructions,
                 thread=worker,
@@ -223,8 +223,8 @@ def perf_stat() -> Profile:
                 running_ns=50,
                 status="ok",
             )
-    builder.count(run=0, event=clock, thread=-1, cpu=-1, value=12.5, status="ok")
-    builder.count(run=0, event=clock, thread=-1, cpu=1, value=None, status="not supported")
+    builder.add_count(run=0, event=clock, thread=-1, cpu=-1, value=12.5, status="ok")
+    builder.add_count(run=0, event=clock, thread=-1, cpu=1, value=None, status="not supported")
     return builder.finish()
 
 
@@ -264,9 +264,9 @@ def test_windows_and_threads_of_what_was_counted() -> None:
 
 def test_losses_are_told_most_frequent_first() -> None:
     builder = ProfileBuilder("test")
-    builder.lost("no stack", "line 3")
-    builder.lost("no period", "line 5", 7)
-    builder.lost("no stack", "line 9")
+    builder.add_loss("no stack", "line 3")
+    builder.add_loss("no period", "line 5", 7)
+    builder.add_loss("no stack", "line 9")
     profile = builder.finish()
     assert rows_of("losses", profile) == [
         {"reason": "no period", "count": 7, "example": "line 5"},
@@ -285,7 +285,7 @@ def test_weights_past_what_can_be_added_are_refused() -> None:
         rows_of("hotspots", profile)
 
 
-@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.selected])
+@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.uses_selection])
 def test_bad_selections_are_told(name: str) -> None:
     profile = profile_of([("a", 1)])
     for selection, message in (

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.ml.kernel_names import short_kernel_name
+from perfloom.analysis.ml.kernel_names import shorten_kernel_name
 from perfloom.analysis.ml.tensor_cores import (
+    device_has_tensor_cores,
     has_tensor_cores,
     may_use_tensor_cores,
-    tensor_cores_there,
     uses_tensor_cores,
 )
 from perfloom.analysis.tables import TABLES
@@ -103,7 +103,7 @@ def test_short_names() -> None:
             "ncclKernel_AllReduce_RING_LL_Sum_float",
         ),
     ):
-        assert short_kernel_name(name) == short
+        assert shorten_kernel_name(name) == short
     # Whatever a name is, something is shown of it.
     for odd in (
         "<",
@@ -117,7 +117,7 @@ def test_short_names() -> None:
         "x" * 10_000,
         "(anonymous namespace)::",
     ):
-        assert short_kernel_name(odd), odd
+        assert shorten_kernel_name(odd), odd
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ def on_device(kernel: str, **device: Any) -> Profile:
 def test_a_device_without_has_no_share_of_them() -> None:
     old = on_device("gemm", name="Tesla P100", compute="6.0")
     (row,) = records(TABLES["devices"].rows(old, Selection()))
-    assert tensor_cores_there(old) is False and row["tensor_core_time_percent"] is None
+    assert device_has_tensor_cores(old) is False and row["tensor_core_time_percent"] is None
     (row,) = records(TABLES["devices"].rows(on_device("gemm", name="A100", compute="8.0"), Selection()))
     assert row["tensor_core_time_percent"] == 0
     (row,) = records(TABLES["devices"].rows(on_device("gemm"), Selection()))
-    assert tensor_cores_there(on_device("gemm")) is None and row["tensor_core_time_percent"] == 0
+    assert device_has_tensor_cores(on_device("gemm")) is None and row["tensor_core_time_percent"] == 0
     # Names of kernels know better.
     odd = on_device("volta_h884gemm_128x64_ldg8_nn", name="Tesla P100", compute="6.0")
     (row,) = records(TABLES["devices"].rows(odd, Selection()))
-    assert tensor_cores_there(odd) is True and row["tensor_core_time_percent"] == 100
+    assert device_has_tensor_cores(odd) is True and row["tensor_core_time_percent"] == 100

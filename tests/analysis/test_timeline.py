@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.timeline.details import samples_in, slice_details, slice_in
-from perfloom.analysis.timeline.flows import flows_in
-from perfloom.analysis.timeline.search import search, step
-from perfloom.analysis.timeline.series import BLOCK, values
-from perfloom.analysis.timeline.sources import Timeline, opened, prepared
-from perfloom.analysis.timeline.tracks import extent, tracks
-from perfloom.charts.timeline import MOST_BOXES, WIRE_BYTES, parse_bands, viewport
+from perfloom.analysis.timeline.details import find_slice, slice_details, summarize_samples
+from perfloom.analysis.timeline.flows import list_flows
+from perfloom.analysis.timeline.model import Timeline, open_timeline, prepare_timeline
+from perfloom.analysis.timeline.search import find_next_hit, search
+from perfloom.analysis.timeline.series import BLOCK, load_series_values
+from perfloom.analysis.timeline.tracks import list_tracks, time_extent
+from perfloom.charts.timeline import MAX_BOXES, WIRE_BYTES, build_viewport, parse_bands
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.validity import fault
+from perfloom.domain.validation import find_error
 from tests.profiles import profile_of, profiles
 from tests.traced import Trace, traces
 
@@ -33,7 +33,7 @@ ALL = Selection()
 
 
 def timeline_of(profile: Profile) -> Timeline:
-    return opened(profile, prepared(profile))
+    return open_timeline(profile, prepare_timeline(profile))
 
 
 def boxes(data: dict[str, Any], band: str) -> list[list[tuple[int, int, str, int]]]:
@@ -53,14 +53,14 @@ def boxes(data: dict[str, Any], band: str) -> list[list[tuple[int, int, str, int
 @settings(max_examples=60)
 @given(traces(), st.integers(-5, 80), st.integers(1, 90))
 def test_near_by_every_slice_and_sample_is_shown_as_it_is(profile: Profile, start: int, length: int) -> None:
-    assert fault(profile) is None
+    assert find_error(profile) is None
     timeline, end = timeline_of(profile), start + length
     slices, names = profile.slices.to_pylist(), profile.functions["display"].to_pylist()
-    for track in tracks(profile, timeline, ALL)[0]:
+    for track in list_tracks(profile, timeline, ALL)[0]:
         if not track.rows or track.kind == "steps":
             continue
         thread, band = int(track.id[1:]), f"{track.id}.0-{track.rows - 1}"
-        data = viewport(profile, timeline, ALL, parse_bands([band], profile, timeline), start, end, 16_000).data
+        data = build_viewport(profile, timeline, ALL, parse_bands([band], profile, timeline), start, end, 16_000).data
         expected: list[list[tuple[int, int, str, int]]] = [[] for _ in range(track.rows)]
         for row in slices:
             begin, over = row["start_ns"], row["start_ns"] + row["duration_ns"]
@@ -76,17 +76,17 @@ def test_far_away_nothing_is_lost_and_there_are_no_more_boxes_than_pixels(
     profile: Profile, width: int, data: st.DataObject
 ) -> None:
     timeline = timeline_of(profile)
-    whole = extent(profile, timeline)
+    whole = time_extent(profile, timeline)
     event = data.draw(st.sampled_from([None, *profile.events["name"].to_pylist()]))
     selection = Selection(event=event)
-    shown, left_out = tracks(profile, timeline, selection)
+    shown, left_out = list_tracks(profile, timeline, selection)
     assert not left_out
     # Ranges of a power of two, so that each cell is a whole number of ns.
     length = 1 << max(5, (whole.end_ns - whole.start_ns).bit_length())
     for track in shown:
         if track.kind != "steps" and track.rows:
             band = f"{track.id}.0-{track.rows - 1}"
-            answer = viewport(
+            answer = build_viewport(
                 profile,
                 timeline,
                 selection,
@@ -100,7 +100,7 @@ def test_far_away_nothing_is_lost_and_there_are_no_more_boxes_than_pixels(
             assert sum(count for row in rows for *_, count in row) == track.slices
         if track.lane:
             band = f"{track.id}.l"
-            answer = viewport(
+            answer = build_viewport(
                 profile,
                 timeline,
                 selection,
@@ -119,7 +119,7 @@ def test_far_away_nothing_is_lost_and_there_are_no_more_boxes_than_pixels(
 @given(traces())
 def test_every_thread_and_series_has_a_track_in_a_group(profile: Profile) -> None:
     timeline = timeline_of(profile)
-    shown, _ = tracks(profile, timeline, ALL)
+    shown, _ = list_tracks(profile, timeline, ALL)
     assert len({track.id for track in shown}) == len({track.key for track in shown}) == len(shown)
     threads = {row["thread"] for row in profile.slices.to_pylist()}
     assert {int(t.id[1:]) for t in shown if t.id[0] == "t"} == threads
@@ -132,7 +132,7 @@ def test_every_thread_and_series_has_a_track_in_a_group(profile: Profile) -> Non
     )
     ranks = [row["rank"] for row in profile.threads.to_pylist()]
     if 1 in ranks:
-        of_one = tracks(profile, timeline, Selection(ranks=((1, 1),)))[0]
+        of_one = list_tracks(profile, timeline, Selection(ranks=((1, 1),)))[0]
         assert {ranks[int(track.id[1:])] for track in of_one if track.id[0] == "t"} <= {1}
 
 
@@ -160,7 +160,7 @@ def test_the_details_of_a_slice_are_what_hangs_on_it(profile: Profile) -> None:
         if number in works and works[number]["launch"] >= 0:
             assert told["work"]["launch"]["slice"] == works[number]["launch"]
         if row["duration_ns"]:
-            found = slice_in(
+            found = find_slice(
                 timeline, row["thread"], row["depth"], row["start_ns"], row["start_ns"] + row["duration_ns"]
             )
             assert found == number
@@ -172,13 +172,13 @@ def test_a_search_counts_what_matches_and_leads_through_all_of_it(profile: Profi
     found = search(profile, ALL, pattern)
     hits, row, seen = found.hits, None, []
     for number in range(hits):
-        hit = step(profile, ALL, pattern, -1, row, back=False)
+        hit = find_next_hit(profile, ALL, pattern, -1, row, backward=False)
         assert hit is not None and (hit.number, hit.of) == (number, hits)
         row = hit.row
         seen.append(row)
     assert len(set(seen)) == hits
     if hits:
-        back = step(profile, ALL, pattern, 0, seen[0], back=True)
+        back = find_next_hit(profile, ALL, pattern, 0, seen[0], backward=True)
         assert back is not None and back.row == seen[-1]
     if profile.slices.num_rows:
         slices, texts = profile.slices.to_pylist(), profile.functions["display"].to_pylist()
@@ -202,12 +202,12 @@ def test_values_of_a_series_keep_their_extremes() -> None:
     trace.values("memory", "bytes", [(5, 1.0)])
     trace.values("other", "bytes", points)
     profile = trace.finish()
-    exact = values(profile, 1, points[7][0], points[12][0], 0, 100)
+    exact = load_series_values(profile, 1, points[7][0], points[12][0], 0, 100)
     assert list(zip(exact.at.tolist(), exact.last.tolist(), strict=True)) == points[7:12]
-    between = values(profile, 1, points[7][0] + 1, points[12][0], 0, 100)
+    between = load_series_values(profile, 1, points[7][0] + 1, points[12][0], 0, 100)
     assert between.at[0] == points[7][0], "the value that holds at the start"
     for cell in (8, 12, 16):
-        found = values(profile, 1, 1000, 80_000, cell, 10)
+        found = load_series_values(profile, 1, 1000, 80_000, cell, 10)
         assert len(found.at) <= (79_000 >> cell) + 2
         ends = [*found.at.tolist()[1:], 80_000]
         for n, (begin, end) in enumerate(zip(found.at.tolist(), ends, strict=True)):
@@ -217,16 +217,16 @@ def test_values_of_a_series_keep_their_extremes() -> None:
 
 def test_the_rank_of_a_program_with_rank_in_its_name_is_told() -> None:
     builder = ProfileBuilder("test")
-    event = builder.event("cpu-clock", "ns")
+    event = builder.intern_event("cpu-clock", "ns")
     for rank in range(2):
-        thread = builder.thread(pid=1, tid=1, rank=rank)
-        builder.named(thread, 0, "pagerank")
-        builder.sample(rank, thread, event, 0, 1)
-    alone = builder.thread(pid=7, tid=7, rank=3)
-    builder.named(alone, 0, "rank 33")
-    builder.sample(9, alone, event, 0, 1)
+        thread = builder.intern_thread(pid=1, tid=1, rank=rank)
+        builder.set_thread_name(thread, 0, "pagerank")
+        builder.add_sample(rank, thread, event, 0, 1)
+    alone = builder.intern_thread(pid=7, tid=7, rank=3)
+    builder.set_thread_name(alone, 0, "rank 33")
+    builder.add_sample(9, alone, event, 0, 1)
     profile = builder.finish()
-    groups = [track.group for track in tracks(profile, timeline_of(profile), ALL)[0]]
+    groups = [track.group for track in list_tracks(profile, timeline_of(profile), ALL)[0]]
     assert groups == [
         "pagerank 1 · rank 0 · unknown host",
         "pagerank 1 · rank 1 · unknown host",
@@ -236,11 +236,11 @@ def test_the_rank_of_a_program_with_rank_in_its_name_is_told() -> None:
 
 def test_samples_in_a_box_are_told_by_function() -> None:
     profile = profile_of([("main;a", 5, 0, 10), ("main;b", 3, 0, 20), ("main;a", 2, 0, 30), ("main;c", 9, 1, 20)])
-    told = samples_in(profile, timeline_of(profile), 0, 0, 0, 21)
+    told = summarize_samples(profile, timeline_of(profile), 0, 0, 0, 21)
     assert told["samples"] == 3 and told["weight"] == 10
     assert [(f["name"], f["samples"], f["weight"]) for f in told["functions"]] == [("a", 2, 7), ("b", 1, 3)]
     assert told["stack"] == ["main", "a"]
-    nothing = samples_in(profile, timeline_of(profile), 0, 0, 500, 600)
+    nothing = summarize_samples(profile, timeline_of(profile), 0, 0, 500, 600)
     assert nothing["samples"] == 0 and nothing["functions"] == [] and nothing["stack"] == []
 
 
@@ -250,7 +250,7 @@ def test_time_on_a_lane_is_the_part_inside_of_the_window() -> None:
     trace.slice(thread, 0, 100, "outer")
     trace.slice(thread, 20, 60, "inner")
     profile = trace.finish()
-    told = samples_in(profile, timeline_of(profile), 0, thread, 10, 50)
+    told = summarize_samples(profile, timeline_of(profile), 0, thread, 10, 50)
     assert {f["name"]: f["weight"] for f in told["functions"]} == {"inner": 30, "outer": 10}
 
 
@@ -262,15 +262,15 @@ def test_flows_are_told_where_they_are_few(monkeypatch: pytest.MonkeyPatch) -> N
         trace.slice(stream, 100 + 10 * n, 105 + 10 * n, "kernel", "kernel", call)
     trace.flows.append((calls[0], calls[4]))
     profile = trace.finish()
-    found = flows_in(profile, ALL, 0, 12)
+    found = list_flows(profile, ALL, 0, 12)
     assert [(flow["kind"], flow["source"][2], flow["target"][2]) for flow in found["flows"]] == [
         ("launch", 0, 100),
         ("launch", 10, 110),
         ("forward_backward", 0, 40),
     ]
-    assert flows_in(profile, ALL, 500, 600) == {"count": 0, "flows": []}
-    monkeypatch.setattr("perfloom.analysis.timeline.flows.MOST", 2)
-    assert flows_in(profile, ALL, 0, 1000) == {"count": 6, "flows": None}
+    assert list_flows(profile, ALL, 500, 600) == {"count": 0, "flows": []}
+    monkeypatch.setattr("perfloom.analysis.timeline.flows.MAX_FLOWS", 2)
+    assert list_flows(profile, ALL, 0, 1000) == {"count": 6, "flows": None}
 
 
 def dense(threads: int = 12, slices: int = 2_000) -> Profile:
@@ -295,15 +295,12 @@ def test_no_window_asks_for_more_than_the_wire_takes() -> None:
     bands = parse_bands([f"t{n}.{part}" for n in range(12) for part in ("0-1", "l")], profile, timeline)
     for width in (100, 1400, 4000):
         for zoom in (1, 3, 30, 300, 30_000):
-            answer = viewport(profile, timeline, ALL, bands, 1_000_000, 1_000_000 + whole // zoom, width)
+            answer = build_viewport(profile, timeline, ALL, bands, 1_000_000, 1_000_000 + whole // zoom, width)
             data = answer.data
-            assert (
-                len(answer.packed) <= WIRE_BYTES
-                and json.loads(gzip.decompress(answer.packed))["bands"] == data["bands"]
-            )
+            assert len(answer.gzip) <= WIRE_BYTES and json.loads(gzip.decompress(answer.gzip))["bands"] == data["bands"]
             counts = [count for band in data["bands"].values() for count in band["rows"]]
-            assert sum(counts) <= MOST_BOXES and max(counts) <= width
-    narrow = viewport(profile, timeline, Selection(focus="inner"), bands[:1], 0, 10_000, 1000).data
+            assert sum(counts) <= MAX_BOXES and max(counts) <= width
+    narrow = build_viewport(profile, timeline, Selection(focus="inner"), bands[:1], 0, 10_000, 1000).data
     assert set(narrow["bands"]["t0.0-1"]["out"]) == {0, 1}
 
 

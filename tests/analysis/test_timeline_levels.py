@@ -10,8 +10,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.timeline import levels
-from perfloom.analysis.timeline.levels import FULL, Items, Things, alone, disjoint, packed, pyramids, unpacked
+from perfloom.analysis.timeline import mipmap
+from perfloom.analysis.timeline.mipmap import (
+    MAX_FILL,
+    MipmapItems,
+    TimelineEvents,
+    build_mipmaps,
+    cut_overlaps,
+    pack_mipmaps,
+    single_items,
+    unpack_mipmaps,
+)
 
 Row = Sequence[tuple[int, int, int, int]]
 """Things of a row: the gap before, the length, the code, the weight."""
@@ -26,7 +35,7 @@ ROWS = st.lists(
 )
 
 
-def things_of(rows: Sequence[Row], base: int = 0) -> Things:
+def things_of(rows: Sequence[Row], base: int = 0) -> TimelineEvents:
     found: list[tuple[int, int, int, int, int]] = []
     for row, things in enumerate(rows):
         at = base
@@ -35,7 +44,7 @@ def things_of(rows: Sequence[Row], base: int = 0) -> Things:
             at += gap + length
     columns = np.array(found, np.int64).reshape(-1, 5).T
     numbers, begin, end, codes, weights = columns
-    return Things(
+    return TimelineEvents(
         numbers.astype(np.int32),
         np.arange(len(numbers), dtype=np.int32),
         begin,
@@ -45,7 +54,7 @@ def things_of(rows: Sequence[Row], base: int = 0) -> Things:
     )
 
 
-def defined(things: Things, cell: int, base: int) -> list[tuple[Any, ...]]:
+def defined(things: TimelineEvents, cell: int, base: int) -> list[tuple[Any, ...]]:
     """(row, start, end, code, place, count, weight, share, fill) of the items of a level."""
     heaps: dict[tuple[int, int], list[int]] = defaultdict(list)
     found = []
@@ -55,7 +64,17 @@ def defined(things: Things, cell: int, base: int) -> list[tuple[Any, ...]]:
             heaps[row, (start - base) >> cell].append(place)
         else:
             found.append(
-                (row, start, end, int(things.code[place]), place, 1, max(int(things.weight[place]), 0), FULL, FULL)
+                (
+                    row,
+                    start,
+                    end,
+                    int(things.code[place]),
+                    place,
+                    1,
+                    max(int(things.weight[place]), 0),
+                    MAX_FILL,
+                    MAX_FILL,
+                )
             )
     for (row, _), places in heaps.items():
         by_code: dict[int, int] = defaultdict(int)
@@ -65,16 +84,16 @@ def defined(things: Things, cell: int, base: int) -> list[tuple[Any, ...]]:
         code = min(by_code, key=lambda c: (-by_code[c], c))
         start, end = int(things.start[places[0]]), int(things.end[places[-1]])
         busy = sum(int(things.end[p] - things.start[p]) for p in places)
-        share = int(FULL * (by_code[code] / total)) if total else FULL
-        fill = int(np.ceil(FULL * (busy / (end - start)))) if busy else FULL
+        share = int(MAX_FILL * (by_code[code] / total)) if total else MAX_FILL
+        fill = int(np.ceil(MAX_FILL * (busy / (end - start)))) if busy else MAX_FILL
         found.append((row, start, end, code, places[0], len(places), total, share, fill))
     return sorted(found, key=lambda item: (item[0], item[4]))
 
 
-def rows_of(level: levels.Level) -> list[tuple[Any, ...]]:
+def rows_of(level: mipmap.MipmapLevel) -> list[tuple[Any, ...]]:
     row = np.repeat(level.rows, np.diff(level.bounds)).tolist()
     items = level.read(slice(0, len(level)))
-    columns = [getattr(items, name).tolist() for name in levels.FIELDS]
+    columns = [getattr(items, name).tolist() for name in mipmap.FIELDS]
     return list(zip(row, *columns, strict=True))
 
 
@@ -83,9 +102,9 @@ def rows_of(level: levels.Level) -> list[tuple[Any, ...]]:
 def test_every_level_is_what_it_should_be(rows: list[Row], base: int) -> None:
     things = things_of(rows, base)
     if not len(things):
-        assert list(pyramids(things)) == []
+        assert list(build_mipmaps(things)) == []
         return
-    (pyramid,) = pyramids(things)
+    (pyramid,) = build_mipmaps(things)
     lowest = int(things.start.min())
     for level in pyramid.levels:
         assert rows_of(level) == defined(things, level.cell, lowest)
@@ -95,13 +114,13 @@ def test_every_level_is_what_it_should_be(rows: list[Row], base: int) -> None:
             start, end = items.start, items.end
             assert (end[:-1] <= start[1:]).all()
     sizes = [len(level) for level in pyramid.levels]
-    assert all(above <= levels.SHRINKS * below for below, above in itertools.pairwise(sizes))
+    assert all(above <= mipmap.MAX_SHRINK_RATIO * below for below, above in itertools.pairwise(sizes))
     # A level that is not stored would not have been small enough.
     for cell in (2, 5, 9, 12):
         below = pyramid.levels[pyramid.level(cell)]
         assert below.cell <= cell
         if below.cell < cell:
-            assert len(defined(things, cell, lowest)) > levels.SHRINKS * len(below)
+            assert len(defined(things, cell, lowest)) > mipmap.MAX_SHRINK_RATIO * len(below)
 
 
 @settings(max_examples=60)
@@ -111,14 +130,14 @@ def test_a_window_has_all_that_is_in_it_and_no_more_than_it_has_pixels_for(
 ) -> None:
     things = things_of(rows)
     end = start + length
-    for pyramid in pyramids(things):
+    for pyramid in build_mipmaps(things):
         level = pyramid.levels[pyramid.level(cell)]
         for row in range(-1, len(rows) + 1):
-            found = level.of(row, start, end)
+            found = level.find(row, start, end)
             mine = [item for item in rows_of(level) if item[0] == row]
             inside = [item for item in mine if (item[1] < end and item[2] > start) or start <= item[1] < end]
             items = level.read(found)
-            columns = [getattr(items, name).tolist() for name in levels.FIELDS]
+            columns = [getattr(items, name).tolist() for name in mipmap.FIELDS]
             assert list(zip(*columns, strict=True)) == [item[1:] for item in inside]
             cells = (length >> level.cell) + 2
             assert level.cell == 0 or len(inside) <= 2 * cells
@@ -128,19 +147,19 @@ def test_a_window_has_all_that_is_in_it_and_no_more_than_it_has_pixels_for(
 @given(ROWS, st.integers(1, 30))
 def test_many_things_have_levels_in_parts_and_are_the_same_read_back(rows: list[Row], most: int) -> None:
     things = things_of(rows)
-    with patch.object(levels, "BATCH", most):
-        parts = tuple(pyramids(things))
+    with patch.object(mipmap, "BATCH_EVENTS", most):
+        parts = tuple(build_mipmaps(things))
     joined = [item for part in parts for item in rows_of(part.levels[0])]
     assert joined == defined(things, 0, 0)
     assert all(a.high <= b.low for a, b in itertools.pairwise(parts))
 
-    def finest(row: Any, thing: Any, start: Any, follows: Any) -> Items:
+    def finest(row: Any, thing: Any, start: Any, follows: Any) -> MipmapItems:
         assert row.tolist() == things.row[thing].tolist()
         assert start.tolist() == things.start[thing].tolist()
         assert (things.end[thing] <= follows).all()
-        return alone(thing, start, things.end[thing], things.code[thing], things.weight[thing])
+        return single_items(thing, start, things.end[thing], things.code[thing], things.weight[thing])
 
-    again = unpacked(packed(parts, "x"), "x", finest)
+    again = unpack_mipmaps(pack_mipmaps(parts, "x"), "x", finest)
     assert [(p.low, p.high) for p in again] == [(p.low, p.high) for p in parts]
     for one, other in zip(parts, again, strict=True):
         assert [rows_of(level) for level in one.levels] == [rows_of(level) for level in other.levels]
@@ -148,13 +167,13 @@ def test_many_things_have_levels_in_parts_and_are_the_same_read_back(rows: list[
 
 def test_what_overlaps_in_a_row_of_a_file_that_is_wrong_is_cut() -> None:
     row, start, end = np.array([0, 0, 0, 1]), np.array([0, 5, 6, 0]), np.array([9, 3, 9, 4])
-    assert disjoint(row, start, end).tolist() == [5, 5, 9, 4]
+    assert cut_overlaps(row, start, end).tolist() == [5, 5, 9, 4]
 
 
 def test_times_at_the_end_of_what_numbers_hold() -> None:
     start = np.array([0, (1 << 62) - 2, 0, 7], np.int64)
-    things = Things(
+    things = TimelineEvents(
         np.array([0, 0, 900_000, 900_000]), np.arange(4), start, start + 1, np.zeros(4, np.int32), np.ones(4)
     )
-    (pyramid,) = pyramids(things)
+    (pyramid,) = build_mipmaps(things)
     assert [int(level.read(slice(0, 4)).count.sum()) for level in pyramid.levels] == [4] * len(pyramid.levels)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.timeline.levels import Items
-from perfloom.analysis.timeline.sources import Timeline, opened, prepared
-from perfloom.analysis.timeline.spans import Span, spans_of
-from perfloom.analysis.timeline.strip import CPUS, spread, strips
-from perfloom.analysis.timeline.tracks import extent, tracks
-from perfloom.charts.timeline import clipped_text
+from perfloom.analysis.timeline.minimap import CPUS_UNIT, bin_weights, build_minimap
+from perfloom.analysis.timeline.mipmap import MipmapItems
+from perfloom.analysis.timeline.model import Timeline, open_timeline, prepare_timeline
+from perfloom.analysis.timeline.sample_spans import SampleSpan, spans_of
+from perfloom.analysis.timeline.tracks import list_tracks, time_extent
+from perfloom.charts.timeline import format_clipped
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -32,31 +32,31 @@ MS = 1_000_000
 
 
 def timeline_of(profile: Profile) -> Timeline:
-    return opened(profile, prepared(profile))
+    return open_timeline(profile, prepare_timeline(profile))
 
 
-def drawn(profile: Profile, event: int = 0) -> dict[int, Items]:
+def drawn(profile: Profile, event: int = 0) -> dict[int, MipmapItems]:
     """What is drawn of each thread that has samples of an event, each sample by itself."""
     timeline = timeline_of(profile)
     found = {}
     for thread in range(profile.threads.num_rows):
-        stretch = timeline.samples_at(event, thread, -(1 << 62), 1 << 62, 0, 1 << 40)
+        stretch = timeline.find_samples(event, thread, -(1 << 62), 1 << 62, 0, 1 << 40)
         if stretch is not None and len(stretch):
             found[thread] = stretch.read()
     return found
 
 
-def length(items: Items) -> int:
+def length(items: MipmapItems) -> int:
     return int((items.end - items.start).sum())
 
 
 def clock(samples: list[tuple[int, int, int]], event: str = "cpu-clock", unit: str = "ns", **how: Any) -> Profile:
     """Samples (time, thread, weight), on CPU 0."""
     builder = ProfileBuilder("test")
-    of = builder.event(event, unit, **how)
-    stack = builder.stack([builder.frame(builder.function("f"))])
+    of = builder.intern_event(event, unit, **how)
+    stack = builder.intern_stack([builder.intern_frame(builder.intern_function("f"))])
     for time_ns, thread, weight in samples:
-        builder.sample(time_ns, builder.thread(pid=1, tid=thread), of, stack, weight, 0)
+        builder.add_sample(time_ns, builder.intern_thread(pid=1, tid=thread), of, stack, weight, 0)
     return builder.finish()
 
 
@@ -66,7 +66,7 @@ def clock(samples: list[tuple[int, int, int]], event: str = "cpu-clock", unit: s
 def test_what_is_drawn_and_what_is_clipped_is_all_time_that_was_sampled(samples: list[tuple[int, int, int]]) -> None:
     profile = clock(samples)
     timeline, table = timeline_of(profile), profile.samples.to_pylist()
-    shown = {track.thread: track for track in tracks(profile, timeline, ALL)[0]}
+    shown = {track.thread: track for track in list_tracks(profile, timeline, ALL)[0]}
     for thread, items in drawn(profile).items():
         mine = [row for row in table if row["thread"] == thread]
         total = sum(row["weight"] for row in mine)
@@ -83,12 +83,12 @@ def test_what_is_drawn_and_what_is_clipped_is_all_time_that_was_sampled(samples:
 def test_the_strip_has_all_time_that_was_sampled(samples: list[tuple[int, int, int]]) -> None:
     profile = clock(samples)
     timeline = timeline_of(profile)
-    found = strips(profile, timeline, ALL, extent(profile, timeline))
+    found = build_minimap(profile, timeline, ALL, time_extent(profile, timeline))
     total = sum(weight for _, _, weight in samples)
-    assert found.host.unit == CPUS and found.device is None
+    assert found.host.unit == CPUS_UNIT and found.device is None
     assert found.host.values.sum() * found.host.bin_ns == pytest.approx(total)
     if any(thread == 2 for _, thread, _ in samples):
-        narrowed = strips(profile, timeline, Selection(threads=("-/1/2",)), extent(profile, timeline)).host
+        narrowed = build_minimap(profile, timeline, Selection(threads=("-/1/2",)), time_extent(profile, timeline)).host
         assert narrowed.values.sum() * narrowed.bin_ns == pytest.approx(sum(w for _, t, w in samples if t == 2))
 
 
@@ -98,36 +98,36 @@ def test_a_weight_is_spread_evenly_over_its_item(parts: list[tuple[int, int, int
     low = np.array([low for low, _, _ in parts], np.int64)
     high = low + np.array([length for _, length, _ in parts], np.int64)
     weight = np.array([weight for *_, weight in parts], float)
-    items = Items(low, high, *[low] * 6)
+    items = MipmapItems(low, high, *[low] * 6)
     expected = np.zeros(512)
     for start, end, value in zip(low.tolist(), high.tolist(), weight.tolist(), strict=True):
         moments = range(start, end) if end > start else [start]
         for moment in moments:
             expected[moment // size] += value / len(moments)
-    assert spread(items, weight, 0, size, 512) == pytest.approx(expected)
+    assert bin_weights(items, weight, 0, size, 512) == pytest.approx(expected)
 
 
 def test_samples_that_overlap_are_clipped_and_that_is_said() -> None:
     profile = clock(
         [(10 * MS * n, 1, 10 * MS) for n in range(100)] + [(1001 * MS, 2, 10 * MS), (1005 * MS, 2, 10 * MS)]
     )
-    exact, cut = (track for track in tracks(profile, timeline_of(profile), ALL)[0])
-    assert (exact.clipped, clipped_text(exact)) == (0, "")
-    assert cut.clipped == 6 * MS and clipped_text(cut).startswith("30.00")
+    exact, cut = (track for track in list_tracks(profile, timeline_of(profile), ALL)[0])
+    assert (exact.clipped, format_clipped(exact)) == (0, "")
+    assert cut.clipped == 6 * MS and format_clipped(cut).startswith("30.00")
     assert exact.drawn == "before"
 
 
 def test_the_idle_task_uses_no_cpu() -> None:
     builder = ProfileBuilder("test")
-    event = builder.event("cpu-clock", "ns")
+    event = builder.intern_event("cpu-clock", "ns")
     for number, name in ((0, "swapper"), (7, "busy")):
-        thread = builder.thread(pid=number, tid=number)
-        builder.named(thread, 0, name)
+        thread = builder.intern_thread(pid=number, tid=number)
+        builder.set_thread_name(thread, 0, name)
         for n in range(100):
-            builder.sample(n * MS, thread, event, 0, MS)
+            builder.add_sample(n * MS, thread, event, 0, MS)
     profile = builder.finish()
     timeline = timeline_of(profile)
-    found = strips(profile, timeline, ALL, extent(profile, timeline)).host
+    found = build_minimap(profile, timeline, ALL, time_extent(profile, timeline)).host
     assert found.values.max() == pytest.approx(1.0, abs=0.01)
 
 
@@ -145,8 +145,13 @@ def test_what_an_event_says_of_time() -> None:
         *((name, "ns") for name in ("host time", "running time", "lock wait time")),
     ):
         # Each under a name of its own, though an event of two units is one.
-        builder.event(name if unit == "ns" or name != "cpu-clock" else "cpu-clock:k", unit)
-    assert spans_of(builder.finish()) == (*[Span.BEFORE] * 5, *[Span.SINCE] * 8, *[Span.TICK] * 7, *[Span.AFTER] * 3)
+        builder.intern_event(name if unit == "ns" or name != "cpu-clock" else "cpu-clock:k", unit)
+    assert spans_of(builder.finish()) == (
+        *[SampleSpan.BEFORE] * 5,
+        *[SampleSpan.SINCE] * 8,
+        *[SampleSpan.TICK] * 7,
+        *[SampleSpan.AFTER] * 3,
+    )
 
 
 def test_events_without_a_length_are_ticks() -> None:
@@ -154,7 +159,7 @@ def test_events_without_a_length_are_ticks() -> None:
         (items,) = drawn(clock([(n * 100, 1, 50) for n in range(9)], event, "count")).values()
         assert length(items) == 0 and items.start.tolist() == [n * 100 for n in range(9)]
     timeline = timeline_of(profile := clock([(n * MS, 1, 50) for n in range(100)], "page-faults", "count"))
-    found = strips(profile, timeline, ALL, extent(profile, timeline))
+    found = build_minimap(profile, timeline, ALL, time_extent(profile, timeline))
     assert found.host.unit == "page-faults per second"
     assert found.host.values.sum() * found.host.bin_ns / 1e9 == pytest.approx(5000)
 
@@ -162,7 +167,7 @@ def test_events_without_a_length_are_ticks() -> None:
 def test_a_text_without_times_has_ticks_alone() -> None:
     text = "".join(f"prog 7 cpu-clock: 1000000 \n\t    {n:x} f (/bin/prog)\n\n" for n in range(1, 9))
     profile = perf_script.read(io.BytesIO(text.replace("cpu-clock: 1000000", "1000000 cpu-clock:").encode()))
-    assert profile.samples.num_rows == 8 and spans_of(profile) == (Span.TICK,)
+    assert profile.samples.num_rows == 8 and spans_of(profile) == (SampleSpan.TICK,)
 
 
 def test_slices_are_drawn_as_long_as_they_last() -> None:
@@ -173,7 +178,7 @@ def test_slices_are_drawn_as_long_as_they_last() -> None:
     trace.slice(stream, 0, 256, "kernel", "kernel", launch)
     profile = trace.finish()
     timeline = timeline_of(profile)
-    found = strips(profile, timeline, ALL, extent(profile, timeline))
+    found = build_minimap(profile, timeline, ALL, time_extent(profile, timeline))
     assert found.device is not None
     assert (found.host.unit, found.device.unit) == ("threads busy", "streams busy")
     assert found.host.values[:512] == pytest.approx(1) and found.device.values.sum() == pytest.approx(256)
@@ -194,16 +199,16 @@ def test_threads_that_share_a_cpu_are_not_all_busy(tmp_path: Path) -> None:
     done = subprocess.run(script, check=True, capture_output=True)
     profile = perf_script.read(io.BytesIO(done.stdout))
     timeline = timeline_of(profile)
-    whole = extent(profile, timeline)
-    shown = [track for track in tracks(profile, timeline, ALL)[0] if track.samples > 5]
+    whole = time_extent(profile, timeline)
+    shown = [track for track in list_tracks(profile, timeline, ALL)[0] if track.samples > 5]
     assert len(shown) == 8
     lengths = {thread: length(items) for thread, items in drawn(profile).items()}
     for track in shown:
         assert lengths[int(track.id[1:])] + track.clipped == track.weight
     assert sum(lengths.values()) <= 1.1 * (whole.end_ns - whole.start_ns)
     assert sum(lengths.values()) >= 0.8 * sum(track.weight for track in shown), "nor is most of it clipped"
-    strip = strips(profile, timeline, ALL, whole)
-    assert strip.host.unit == CPUS
+    strip = build_minimap(profile, timeline, ALL, whole)
+    assert strip.host.unit == CPUS_UNIT
     # A sample stands for the time before it, in which its thread may have waited for the CPU: so in short parts there
     # may seem to be more than one CPU, in long ones not.
     assert strip.host.values.mean() <= 1.1
@@ -242,7 +247,7 @@ def test_hardware_events_are_drawn_no_longer_than_their_threads_ran(period: int,
         "nothing": "",
     }[known]
     profile = perf_script.read(io.BytesIO(shared_cpu(header, period)))
-    assert spans_of(profile) == (Span.SINCE,) and profile.threads.num_rows == 8
+    assert spans_of(profile) == (SampleSpan.SINCE,) and profile.threads.num_rows == 8
     turns, each = 8 * 90 * 4 * MS, 90 * 4 * MS
     lengths = [length(items) for items in drawn(profile).values()]
     assert sum(lengths) <= 1.02 * turns
@@ -252,7 +257,7 @@ def test_hardware_events_are_drawn_no_longer_than_their_threads_ran(period: int,
     for items in drawn(profile).values():
         assert items.start[0] == items.end[0], "the first has no sample before it"
         assert (items.end - items.start <= period // 3 * 1.02).all()
-    found = strips(profile, timeline := timeline_of(profile), ALL, extent(profile, timeline)).host
+    found = build_minimap(profile, timeline := timeline_of(profile), ALL, time_extent(profile, timeline)).host
     assert found.unit == "cycles per second" and found.values.mean() == pytest.approx(3e9, rel=0.1)
 
 
@@ -260,9 +265,9 @@ def test_hardware_events_are_drawn_no_longer_than_their_threads_ran(period: int,
 def test_a_recording_of_cycles_and_instructions() -> None:
     """perf record -e cycles -e instructions -c 100000000 -a on eight CPUs, one second, without periods in the text."""
     profile = perf_script.read(io.BytesIO(ORACLE.read_bytes()))
-    assert spans_of(profile) == (Span.SINCE, Span.SINCE)
+    assert spans_of(profile) == (SampleSpan.SINCE, SampleSpan.SINCE)
     timeline = timeline_of(profile)
-    whole = extent(profile, timeline)
+    whole = time_extent(profile, timeline)
     table = profile.samples.to_pandas()
     for event in range(2):
         found = drawn(profile, event)

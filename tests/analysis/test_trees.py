@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.core.picking import sums_on, weights_on
-from perfloom.analysis.core.trees import covered, nearest_above, outermost, parents_among, path_sums
-from perfloom.analysis.stacks import spread
-from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree
-from perfloom.analysis.stacks.shapes import Levels
+from perfloom.analysis.core.sample_selection import sum_by_index, sum_weights
+from perfloom.analysis.core.trees import mark_subtrees, nearest_ancestor, outermost, path_sums, reduced_parents
+from perfloom.analysis.stacks import visible_runs
+from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree
+from perfloom.analysis.stacks.shapes import DepthIndex
 from perfloom.domain.arrays import Array
-from perfloom.domain.calltree import preorder
+from perfloom.domain.call_tree import to_preorder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.profiles import profiles
@@ -22,7 +22,7 @@ def trees(draw: st.DrawFn) -> tuple[Array, Array, Array]:
     """(parent, end, depth) of a tree in preorder."""
     count = draw(st.integers(1, 40))
     parent = [-1] + [draw(st.integers(0, node - 1)) for node in range(1, count)]
-    order = preorder(np.array(parent))
+    order = to_preorder(np.array(parent))
     return order.parent, order.end, order.depth
 
 
@@ -46,18 +46,18 @@ def test_path_sums(tree: tuple[Array, Array, Array], data: st.DataObject) -> Non
 def test_covered_and_nearest_above(tree: tuple[Array, Array, Array], data: st.DataObject) -> None:
     parent, end, _ = tree
     hit = np.array(data.draw(st.lists(st.booleans(), min_size=len(end), max_size=len(end))))
-    assert covered(end, hit).tolist() == [any(hit[n] for n in path(parent, node)) for node in range(len(end))]
+    assert mark_subtrees(end, hit).tolist() == [any(hit[n] for n in path(parent, node)) for node in range(len(end))]
     hit[0] = True
     nearest = [next(n for n in reversed(path(parent, node)) if hit[n]) for node in range(len(end))]
-    assert nearest_above(parent, end, hit).tolist() == nearest
+    assert nearest_ancestor(parent, end, hit).tolist() == nearest
     # Few of many are found another way.
     longer = np.r_[parent, np.zeros(16 * len(end), np.int32)]
     ends = np.r_[np.array([len(longer)], np.int32), end[1:], np.arange(len(end) + 1, len(longer) + 1, dtype=np.int32)]
     few = np.r_[hit, np.zeros(16 * len(end), bool)]
-    assert nearest_above(longer, ends, few).tolist() == nearest + [0] * (16 * len(end))
+    assert nearest_ancestor(longer, ends, few).tolist() == nearest + [0] * (16 * len(end))
     kept = np.flatnonzero(hit)
     expected = [0] + [next(n for n in reversed(path(parent, k)[:-1]) if hit[n]) for k in kept[1:].tolist()]
-    assert parents_among(kept, end[kept]).tolist() == expected
+    assert reduced_parents(kept, end[kept]).tolist() == expected
 
 
 @given(trees(), st.data())
@@ -71,7 +71,7 @@ def test_outermost(tree: tuple[Array, Array, Array], data: st.DataObject) -> Non
 @given(trees())
 def test_ancestors_at_a_depth(tree: tuple[Array, Array, Array]) -> None:
     parent, end, depth = tree
-    levels = Levels.of(depth)
+    levels = DepthIndex.of(depth)
     pairs = [(node, d) for node in range(len(end)) for d in range(int(depth[node]) + 1)]
     nodes, depths = np.array(pairs).T
     assert levels.ancestors(nodes, depths).tolist() == [path(parent, n)[d] for n, d in pairs]
@@ -83,18 +83,22 @@ def test_sums_are_exact(cells: list[tuple[int, int]]) -> None:
     weight = np.array([w for _, w in cells], np.int64)
     expected = [sum(w for i, w in cells if i == n) for n in range(4)]
     if sum(expected) < 1 << 63:
-        assert weights_on(index, weight, 4, int(weight.max(initial=0))).tolist() == expected
-        assert sums_on(index, weight, 4).tolist() == expected
+        assert sum_weights(index, weight, 4, int(weight.max(initial=0))).tolist() == expected
+        assert sum_by_index(index, weight, 4).tolist() == expected
 
 
 @pytest.mark.heavy
 @settings(max_examples=80)
-@given(profiles(max_weight=50), st.sampled_from((Group.COMM, Group.THREAD, Group.PROCESS)), st.integers(1, 9))
-def test_many_groups_are_added_up_in_turns(profile: Profile, group: Group, cells: int) -> None:
-    one = flame_tree(profile, Selection(), group=group, order=Order.NAME)
+@given(
+    profiles(max_weight=50),
+    st.sampled_from((FlameGroup.COMM, FlameGroup.THREAD, FlameGroup.PROCESS)),
+    st.integers(1, 9),
+)
+def test_many_groups_are_added_up_in_turns(profile: Profile, group: FlameGroup, cells: int) -> None:
+    one = flame_tree(profile, Selection(), group=group, order=SiblingOrder.NAME)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spread, "CELLS", cells)
-        many = flame_tree(profile, Selection(), group=group, order=Order.NAME)
+        patch.setattr(visible_runs, "MAX_CELLS", cells)
+        many = flame_tree(profile, Selection(), group=group, order=SiblingOrder.NAME)
     for column in ("id", "parent", "end", "depth", "function", "self_weight", "total_weight", "start"):
         assert getattr(one, column).tolist() == getattr(many, column).tolist()
     assert one.pruned == many.pruned == 0

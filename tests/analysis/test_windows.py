@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.compare.functions import differences
-from perfloom.analysis.core import piles
-from perfloom.analysis.core.picking import event_id, picked, weights_in
-from perfloom.analysis.core.piles import call_weights
-from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree
+from perfloom.analysis.compare.functions import diff_functions
+from perfloom.analysis.core import sample_rollup
+from perfloom.analysis.core.sample_rollup import sum_call_weights
+from perfloom.analysis.core.sample_selection import clip_weights, event_id, select_samples
+from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree
 from perfloom.analysis.stacks.hotspots import hotspots
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.exporters import collapsed, stored
+from perfloom.exporters import archive, collapsed
 from tests.analysis import brute
 from tests.profiles import profiles
 from tests.traced import Trace, traces
@@ -51,29 +51,29 @@ def test_every_analysis_counts_the_part_inside(data: st.DataObject, profile: Pro
     event = event_id(profile, selection.event)
     name = profile.events["name"][event].as_py() if event >= 0 else None
     expected = brute.selected(profile, selection, event=name) if name else []
-    without = selection.only(focus=None)
-    rows = picked(profile, without, event)
+    without = selection.replace(focus=None)
+    rows = select_samples(profile, without, event)
     numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
     every = brute.selected(profile, without, event=name) if name else []
-    assert list(zip(numbers.tolist(), weights_in(profile, without, rows).tolist(), strict=True)) == [
+    assert list(zip(numbers.tolist(), clip_weights(profile, without, rows).tolist(), strict=True)) == [
         (sample.row, sample.weight) for sample in every
     ]
     total = sum(sample.weight for sample in expected)
-    assert int(call_weights(profile, selection, event).sum()) == total
-    for order in (Order.WEIGHT, Order.TIME):
-        for group in (Group.NONE, Group.THREAD):
+    assert int(sum_call_weights(profile, selection, event).sum()) == total
+    for order in (SiblingOrder.WEIGHT, SiblingOrder.TIME):
+        for group in (FlameGroup.NONE, FlameGroup.THREAD):
             assert flame_tree(profile, selection, group=group, order=order).total == total
     by_thread: dict[int, int] = defaultdict(int)
     for sample in expected:
         by_thread[sample.thread] += sample.weight
-    chosen = selection.only(event=name)
+    chosen = selection.replace(event=name)
     assert sorted(v for v in by_thread.values() if v) == sorted(hotspots(profile, chosen, "thread")["self"].tolist())
     if name:
         assert hotspots(profile, chosen)["self"].sum() == total
         table = records(TABLES["threads"].compute(profile, chosen))
         assert sum(row["value"] for row in table) == total
         assert sum(row["samples"] for row in table) == len(expected)
-        assert differences(profile, profile, chosen, chosen)["delta_self"].abs().sum() == 0
+        assert diff_functions(profile, profile, chosen, chosen)["delta_self"].abs().sum() == 0
 
 
 @settings(max_examples=40)
@@ -88,7 +88,7 @@ def test_exports_hold_the_part_inside(data: st.DataObject, profile: Profile) -> 
     except InvalidRequest:
         lines = []
     assert sum(int(line.rpartition(" ")[2]) for line in lines) == sum(sample.weight for sample in expected)
-    narrowed = stored._narrowed(profile, selection.only(event=name))
+    narrowed = archive._narrowed(profile, selection.replace(event=name))
     time_ns = narrowed.samples["time_ns"].to_pylist()
     assert sum(narrowed.samples["weight"].to_pylist()) == sum(sample.weight for sample in expected)
     assert time_ns == sorted(time_ns)
@@ -102,16 +102,23 @@ def test_of_many_samples_blocks_are_added_up_before(data: st.DataObject, profile
 
     def told() -> list[object]:
         event = event_id(profile, selection.event)
-        chosen = selection.only(event=profile.events["name"][event].as_py() if event >= 0 else None)
-        graphs = [flame_tree(profile, chosen, group=group) for group in (Group.NONE, Group.THREAD, Group.COMM)]
+        chosen = selection.replace(event=profile.events["name"][event].as_py() if event >= 0 else None)
+        graphs = [
+            flame_tree(profile, chosen, group=group) for group in (FlameGroup.NONE, FlameGroup.THREAD, FlameGroup.COMM)
+        ]
         return [
-            call_weights(profile, chosen, event).tolist(),
+            sum_call_weights(profile, chosen, event).tolist(),
             [[getattr(g, c).tolist() for c in ("id", "self_weight", "total_weight")] for g in graphs],
             records(TABLES["threads"].compute(profile, chosen)),
         ]
 
     one_by_one = told()
-    with patch.multiple(piles, MANY=1, BLOCKS=data.draw(st.integers(1, 6)), DENSE=data.draw(st.sampled_from([1, 999]))):
+    with patch.multiple(
+        sample_rollup,
+        MIN_ROLLUP_SAMPLES=1,
+        BLOCK_COUNT=data.draw(st.integers(1, 6)),
+        MAX_DENSE_KEYS=data.draw(st.sampled_from([1, 999])),
+    ):
         assert told() == one_by_one
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.core.grouping import Group
-from perfloom.charts.bars import BY, NARROW, WIDE, BarData, Room, count_bars, draw
+from perfloom.analysis.core.flame_groups import FlameGroup
+from perfloom.charts.bars import BY, NARROW_LAYOUT, WIDE_LAYOUT, BarData, BarLayout, build_bars, draw_bars
 from perfloom.charts.svg import clean, width_em
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
@@ -56,11 +56,11 @@ def parsed(svg: str) -> ElementTree.Element:
 )
 def test_numbers(profile: Profile, by: str, hide: str | None, top: int, bars: int) -> None:
     selection = Selection(hide=hide)
-    data = count_bars(profile, selection, by, top=top, bars=bars)
+    data = build_bars(profile, selection, by, top=top, bars=bars)
     event = profile.meta.main_event
     assert event is not None
     samples = brute.selected(profile, selection, event=event)
-    group = Group(by)
+    group = FlameGroup(by)
     functions, cells, sums = Counter[tuple[str, str]](), Counter[object](), Counter[str]()
     for sample in samples:
         label = brute.group_of(profile, sample, group)
@@ -71,8 +71,8 @@ def test_numbers(profile: Profile, by: str, hide: str | None, top: int, bars: in
     assert data.total == sum(sums.values())
     greatest = sorted((weight for weight in sums.values() if weight), reverse=True)
     assert [sums[label] for label in data.labels] == greatest[:bars]
-    assert data.left_out == len(greatest[bars:])
-    assert data.left_out_value == data.total - sum(sums[label] for label in data.labels)
+    assert data.hidden_bars == len(greatest[bars:])
+    assert data.hidden_value == data.total - sum(sums[label] for label in data.labels)
     own = [s for s in data.series if not s.other]
     assert len(own) == min(top, sum(1 for w in functions.values() if w))
     assert sorted(functions[s.name, s.module] for s in own) == sorted(functions.values())[::-1][: len(own)][::-1]
@@ -80,20 +80,20 @@ def test_numbers(profile: Profile, by: str, hide: str | None, top: int, bars: in
         assert sum(s.values[number] for s in data.series) == sums[label]
         for series in own:
             assert series.values[number] == cells[label, (series.name, series.module)]
-    parsed(draw(data))
+    parsed(draw_bars(data))
 
 
 def test_names_cannot_break_out() -> None:
     builder = ProfileBuilder("test")
-    event = builder.event(HOSTILE[0], "count")
+    event = builder.intern_event(HOSTILE[0], "count")
     for n, name in enumerate(HOSTILE):
-        thread = builder.thread(pid=n, tid=n)
-        builder.named(thread, 0, name)
-        stack = builder.stack([builder.frame(builder.function(name, name))])
-        builder.sample(n, thread, event, stack, 10 + n)
+        thread = builder.intern_thread(pid=n, tid=n)
+        builder.set_thread_name(thread, 0, name)
+        stack = builder.intern_stack([builder.intern_frame(builder.intern_function(name, name))])
+        builder.add_sample(n, thread, event, stack, 10 + n)
     profile = builder.finish()
     for by in BY:
-        svg = draw(count_bars(profile, Selection(), by))
+        svg = draw_bars(build_bars(profile, Selection(), by))
         root = parsed(svg)
         shown = [element.text or "" for element in root.iter()]
         assert any("<script>alert(1)</script>" in text for text in shown)
@@ -104,7 +104,7 @@ def test_names_cannot_break_out() -> None:
 
 def test_every_part_has_a_tooltip_and_a_colour() -> None:
     profile = profile_of([("main;hot", 70), ("main;cold", 20, 1), ("", 10, 1)])
-    data = count_bars(profile, Selection(), "thread")
+    data = build_bars(profile, Selection(), "thread")
     assert data == BarData(
         event="cycles",
         unit="count",
@@ -112,15 +112,15 @@ def test_every_part_has_a_tooltip_and_a_colour() -> None:
         labels=("thread 0 100", "thread 1 101"),
         series=data.series,
         total=100,
-        left_out=0,
-        left_out_value=0,
+        hidden_bars=0,
+        hidden_value=0,
     )
     assert [(s.name, s.other, s.values) for s in data.series] == [
         ("hot", False, (70, 0)),
         ("cold", False, (0, 20)),
         ("other", True, (0, 10)),
     ]
-    root = parsed(draw(data))
+    root = parsed(draw_bars(data))
     bars = [rect for rect in root.iter(f"{SVG}rect") if rect.find(f"{SVG}title") is not None]
     tips = [title.text for rect in bars for title in rect.iter(f"{SVG}title")]
     assert tips == [
@@ -137,17 +137,17 @@ def test_every_part_has_a_tooltip_and_a_colour() -> None:
 
 def test_what_was_counted_stands_in_too() -> None:
     builder = ProfileBuilder("perf-stat")
-    event = builder.event("instructions", "count")
-    thread = builder.thread(pid=7, tid=8)
-    builder.named(thread, 0, "worker")
-    builder.count(run=0, event=event, thread=-1, cpu=-1, value=100.0, status="ok")
-    builder.count(run=0, event=event, thread=thread, cpu=-1, value=30.5, status="ok")
-    builder.count(run=0, event=event, thread=-1, cpu=3, value=40.0, status="ok")
-    builder.count(run=0, event=event, thread=-1, cpu=4, value=None, status="not counted")
-    data = count_bars(builder.finish(), Selection(), "thread")
+    event = builder.intern_event("instructions", "count")
+    thread = builder.intern_thread(pid=7, tid=8)
+    builder.set_thread_name(thread, 0, "worker")
+    builder.add_count(run=0, event=event, thread=-1, cpu=-1, value=100.0, status="ok")
+    builder.add_count(run=0, event=event, thread=thread, cpu=-1, value=30.5, status="ok")
+    builder.add_count(run=0, event=event, thread=-1, cpu=3, value=40.0, status="ok")
+    builder.add_count(run=0, event=event, thread=-1, cpu=4, value=None, status="not counted")
+    data = build_bars(builder.finish(), Selection(), "thread")
     assert dict(zip(data.labels, data.series[0].values, strict=True)) == {"(all)": 100, "CPU 3": 40, "worker 8": 30.5}
     assert [s.name for s in data.series] == ["other"] and not data.by_function
-    root = parsed(draw(data))
+    root = parsed(draw_bars(data))
     texts = {element.text for element in root.iter() if element.tag in (f"{SVG}text", f"{SVG}title")}
     assert "other" not in texts and "CPU 3\n40" in texts
     assert {rect.get("class") for rect in root.iter(f"{SVG}rect")} == {"bars-part bars-plain"}
@@ -155,11 +155,11 @@ def test_what_was_counted_stands_in_too() -> None:
 
 def test_a_legend_names_the_last_part_of_a_module() -> None:
     builder = ProfileBuilder("test")
-    event, thread = builder.event("cycles", "count"), builder.thread(pid=1, tid=1)
+    event, thread = builder.intern_event("cycles", "count"), builder.intern_thread(pid=1, tid=1)
     for n, module in enumerate(("/opt/a/very/long/way/to/libthing.so.1", "[kernel.kallsyms]")):
-        stack = builder.stack([builder.frame(builder.function("work", module))])
-        builder.sample(n, thread, event, stack, 10 - n)
-    root = parsed(draw(count_bars(builder.finish(), Selection(), "process")))
+        stack = builder.intern_stack([builder.intern_frame(builder.intern_function("work", module))])
+        builder.add_sample(n, thread, event, stack, 10 - n)
+    root = parsed(draw_bars(build_bars(builder.finish(), Selection(), "process")))
     legend = [text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-legend"]
     assert [text.text for text in legend] == ["work (libthing.so.1)", "work ([kernel.kallsyms])"]
     assert [title.text for text in legend for title in text.iter(f"{SVG}title")] == [
@@ -169,29 +169,34 @@ def test_a_legend_names_the_last_part_of_a_module() -> None:
 
 
 def test_marks_of_a_scale_are_round_and_written_in_one_way() -> None:
-    def marks(unit: str, weight: int, room: Room) -> dict[str, str | None]:
+    def marks(unit: str, weight: int, room: BarLayout) -> dict[str, str | None]:
         builder = ProfileBuilder("test")
-        builder.sample(0, builder.thread(pid=1, tid=1), builder.event("x", unit), builder.stack([]), weight)
-        root = parsed(draw(count_bars(builder.finish(), Selection()), room))
+        builder.add_sample(
+            0, builder.intern_thread(pid=1, tid=1), builder.intern_event("x", unit), builder.intern_stack([]), weight
+        )
+        root = parsed(draw_bars(build_bars(builder.finish(), Selection()), room))
         texts = [text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-scale"]
         return {(text.text or "").replace("\u00a0", " "): text.get("text-anchor") for text in texts}
 
-    assert list(marks("count", 10_400, WIDE)) == ["0", "2 k", "4 k", "6 k", "8 k", "10 k"]
-    assert list(marks("count", 10_400, NARROW)) == ["0", "5 k", "10 k"]
-    assert list(marks("bytes", 3 << 20, WIDE)) == ["0", *(f"{n / 2:.1f} MiB" for n in range(1, 7))]
+    assert list(marks("count", 10_400, WIDE_LAYOUT)) == ["0", "2 k", "4 k", "6 k", "8 k", "10 k"]
+    assert list(marks("count", 10_400, NARROW_LAYOUT)) == ["0", "5 k", "10 k"]
+    assert list(marks("bytes", 3 << 20, WIDE_LAYOUT)) == ["0", *(f"{n / 2:.1f} MiB" for n in range(1, 7))]
     # None is over the edge.
-    assert marks("count", 2_000, NARROW)["2,000"] == "end" and marks("count", 2_900, NARROW)["2,000"] == "middle"
+    assert (
+        marks("count", 2_000, NARROW_LAYOUT)["2,000"] == "end"
+        and marks("count", 2_900, NARROW_LAYOUT)["2,000"] == "middle"
+    )
 
 
 @pytest.mark.parametrize("name", ["W" * 40, "i" * 200, "\u5b57" * 40, "short", "e\u0301" * 300, "M" * 13 + "i" * 13])
-@pytest.mark.parametrize("room", [WIDE, NARROW])
-def test_no_label_is_wider_than_its_room(name: str, room: Room) -> None:
+@pytest.mark.parametrize("room", [WIDE_LAYOUT, NARROW_LAYOUT])
+def test_no_label_is_wider_than_its_room(name: str, room: BarLayout) -> None:
     builder = ProfileBuilder("test")
-    event, thread = builder.event("cycles", "count"), builder.thread(pid=7, tid=7)
-    builder.named(thread, 0, name)
-    builder.sample(0, thread, event, builder.stack([]), 10)
-    data = count_bars(builder.finish(), Selection(), "thread")
-    root = parsed(draw(data, room))
+    event, thread = builder.intern_event("cycles", "count"), builder.intern_thread(pid=7, tid=7)
+    builder.set_thread_name(thread, 0, name)
+    builder.add_sample(0, thread, event, builder.intern_stack([]), 10)
+    data = build_bars(builder.finish(), Selection(), "thread")
+    root = parsed(draw_bars(data, room))
     (label,) = (text for text in root.iter(f"{SVG}text") if text.get("class") == "bars-label")
     text, full = label.text or "", label.findtext(f"{SVG}title")
     assert full == data.labels[0] and text[:1] == full[:1] and text[-2:] == full[-2:]
@@ -202,15 +207,15 @@ def test_no_label_is_wider_than_its_room(name: str, room: Room) -> None:
 
 def test_nothing_measured() -> None:
     for profile in (profile_of([]), profile_of([], events=())):
-        data = count_bars(profile, Selection())
+        data = build_bars(profile, Selection())
         assert (data.labels, data.total) == ((), 0)
-        root = parsed(draw(data))
+        root = parsed(draw_bars(data))
         assert "Nothing" in "".join(root.itertext())
 
 
 def test_an_unknown_grouping_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="process, thread"):
-        count_bars(profile_of([("a", 1)]), Selection(), "module")
+        build_bars(profile_of([("a", 1)]), Selection(), "module")
 
 
 @given(st.text())
@@ -225,7 +230,7 @@ def test_styles_say_every_class() -> None:
     from tests.conftest import ROOT
 
     css = (ROOT / "static/css/bars.css").read_text()
-    data = count_bars(profile_of([(f"f{n}", n + 1, n) for n in range(12)] + [("", 1)]), Selection(), "thread")
-    svg = draw(data, WIDE) + draw(data, NARROW)
+    data = build_bars(profile_of([(f"f{n}", n + 1, n) for n in range(12)] + [("", 1)]), Selection(), "thread")
+    svg = draw_bars(data, WIDE_LAYOUT) + draw_bars(data, NARROW_LAYOUT)
     for name in {word for words in re.findall(r'class="([^"]*)"', svg) for word in words.split()}:
         assert f".{name}" in css

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree, sandwich
-from perfloom.charts.flamegraph import WIRE_BYTES, flame_payload, payload, shortened
+from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree, sandwich
+from perfloom.charts.flamegraph import WIRE_BYTES, build_flame_payload, build_payload, shorten
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -44,12 +44,14 @@ def rebuilt(data: dict[str, Any]) -> list[tuple[int, tuple[int, ...], int, int, 
 
 @pytest.mark.heavy
 @settings(max_examples=80)
-@given(st.data(), profiles(max_weight=1000), st.sampled_from(GROUPS), st.sampled_from(list(Order)))
-def test_a_page_can_rebuild_the_graph(data: st.DataObject, profile: Profile, group: Group, order: Order) -> None:
+@given(st.data(), profiles(max_weight=1000), st.sampled_from(GROUPS), st.sampled_from(list(SiblingOrder)))
+def test_a_page_can_rebuild_the_graph(
+    data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder
+) -> None:
     selection = data.draw(selections(profile))
     tree = flame_tree(profile, selection, group=group, order=order)
     row = data.draw(st.integers(0, len(tree.id) - 1))
-    wire = payload(tree, profile, zoom=int(tree.id[row]), width_px=16_000)
+    wire = build_payload(tree, profile, zoom=int(tree.id[row]), width_px=16_000)
     json.dumps(wire, allow_nan=False)
     assert set(wire) == KEYS
     inside = slice(row, int(tree.end[row]))
@@ -79,17 +81,17 @@ def test_a_page_can_rebuild_the_graph(data: st.DataObject, profile: Profile, gro
     st.data(),
     profiles(max_weight=100_000),
     st.sampled_from(GROUPS),
-    st.sampled_from(list(Order)),
+    st.sampled_from(list(SiblingOrder)),
     st.integers(1, 3000),
 )
 def test_one_go_is_the_same_as_two(
-    data: st.DataObject, profile: Profile, group: Group, order: Order, width: int
+    data: st.DataObject, profile: Profile, group: FlameGroup, order: SiblingOrder, width: int
 ) -> None:
     selection = data.draw(selections(profile))
     whole = flame_tree(profile, selection, group=group, order=order)
     zoom = int(whole.id[data.draw(st.integers(0, len(whole.id) - 1))])
-    two = payload(whole, profile, zoom=zoom, width_px=width)
-    one = flame_payload(profile, selection, group=group, order=order, zoom=zoom, width_px=width)
+    two = build_payload(whole, profile, zoom=zoom, width_px=width)
+    one = build_flame_payload(profile, selection, group=group, order=order, zoom=zoom, width_px=width)
     # What is left out is counted where it is first left out: what weighs nothing, of the whole.
     pruned = one.pop("pruned") > 0, two.pop("pruned") > 0
     assert pruned[0] == pruned[1] or whole.pruned
@@ -102,14 +104,14 @@ def wide(names: list[str], modules: list[str], stacks: int, seed: int = 1) -> Pr
     """A profile whose thousands of frames are all wide enough to be drawn."""
     rng = np.random.default_rng(seed)
     builder = ProfileBuilder("test")
-    event = builder.event("cycles", "count")
-    frames = [builder.frame(builder.function(n, m)) for n, m in zip(names, modules, strict=True)]
+    event = builder.intern_event("cycles", "count")
+    frames = [builder.intern_frame(builder.intern_function(n, m)) for n, m in zip(names, modules, strict=True)]
     for n in range(64):
-        builder.named(builder.thread(pid=n, tid=n), 0, f"thread {n}")
+        builder.set_thread_name(builder.intern_thread(pid=n, tid=n), 0, f"thread {n}")
     for n in range(stacks):
         path = [frames[0], frames[n % 31], *(frames[int(i)] for i in rng.integers(0, len(frames), 3))]
         weight = int(rng.integers(1 << 40, 1 << 41))
-        builder.sample(n, n % 64, event, builder.stack(path), weight)
+        builder.add_sample(n, n % 64, event, builder.intern_stack(path), weight)
     return builder.finish()
 
 
@@ -119,15 +121,15 @@ def letters(rng: random.Random, count: int) -> str:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("longest", [20, 300, 10_000], ids=lambda n: f"names of {n} characters that do not compress")
-@pytest.mark.parametrize("order", list(Order))
+@pytest.mark.parametrize("order", list(SiblingOrder))
 @pytest.mark.parametrize("invert", [False, True])
-def test_it_stays_small(longest: int, order: Order, invert: bool) -> None:
+def test_it_stays_small(longest: int, order: SiblingOrder, invert: bool) -> None:
     rng = random.Random(longest)
     count = 3000 if longest < 1000 else 800
     profile = wide(
         [letters(rng, longest) for _ in range(count)], [letters(rng, longest // 2) for _ in range(count)], 3000
     )
-    data = flame_payload(profile, Selection(invert=invert), order=order, width_px=16_000)
+    data = build_flame_payload(profile, Selection(invert=invert), order=order, width_px=16_000)
     assert wire_size(data) < 100_000
     assert len(data["nodes"]["id"]) > 100
     assert data["pruned"] > 0
@@ -139,27 +141,27 @@ def test_it_stays_small(longest: int, order: Order, invert: bool) -> None:
 
 def test_long_names_are_told_whole_where_there_is_room() -> None:
     name = "std::map<" + "x" * 1900 + ">"
-    data = flame_payload(profile_of([([("main", "app"), (name, "app")], 1)]), Selection())
+    data = build_flame_payload(profile_of([([("main", "app"), (name, "app")], 1)]), Selection())
     assert name in data["functions"]["name"]
-    longer = flame_payload(profile_of([([("y" * 10_000, "z" * 10_000)], 1)]), Selection())
+    longer = build_flame_payload(profile_of([([("y" * 10_000, "z" * 10_000)], 1)]), Selection())
     assert max(map(len, longer["functions"]["name"])) == 2000
     assert "…" in max(longer["functions"]["name"], key=len)
 
 
 def test_shortened_keeps_both_ends() -> None:
-    assert shortened("abcdef", 6) == "abcdef"
-    assert shortened("abcdefg", 6) == "abc…fg"
-    assert [len(shortened("x" * 50, n)) for n in (2, 3, 10, 49)] == [2, 3, 10, 49]
+    assert shorten("abcdef", 6) == "abcdef"
+    assert shorten("abcdefg", 6) == "abc…fg"
+    assert [len(shorten("x" * 50, n)) for n in (2, 3, 10, 49)] == [2, 3, 10, 49]
 
 
 def test_breadcrumbs_of_3000_frames() -> None:
     profile = profile_of([(";".join(f"f{n}" for n in range(3000)), 5)])
-    tree = flame_tree(profile, Selection(), group=Group.NONE)
-    wire = payload(tree, profile, zoom=int(tree.id[-1]))
+    tree = flame_tree(profile, Selection(), group=FlameGroup.NONE)
+    wire = build_payload(tree, profile, zoom=int(tree.id[-1]))
     assert len(wire["zoom"]) == 200
     assert wire["zoom"][0]["name"] == "all" and wire["zoom"][-1]["name"] == "f2999"
     assert wire["zoom"][-1]["depth"] == 3000
-    whole = flame_payload(profile, Selection(), group=Group.NONE)
+    whole = build_flame_payload(profile, Selection(), group=FlameGroup.NONE)
     assert len(whole["nodes"]["id"]) == 3001
     assert wire_size(whole) < 100_000
 
@@ -167,14 +169,14 @@ def test_breadcrumbs_of_3000_frames() -> None:
 def test_hostile_names_are_data() -> None:
     names = ["<script>alert(1)</script>", "a\x00b", "\u2028", '"', "\\", "=cmd()"]
     profile = profile_of([([(name, name)], 1) for name in names])
-    back = json.loads(json.dumps(flame_payload(profile, Selection())))
+    back = json.loads(json.dumps(build_flame_payload(profile, Selection())))
     assert set(names) <= set(back["functions"]["name"])
 
 
 def test_parts_of_a_sandwich() -> None:
     profile = profile_of([("main;a;f;x", 3), ("main;b;f;f;y", 4)])
     for tree in sandwich(profile, Selection(), "f"):
-        wire = payload(tree, profile)
+        wire = build_payload(tree, profile)
         assert wire["nodes"]["total"][0] == 7
         assert wire["groups"] is False
 

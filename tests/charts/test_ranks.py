@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfloom.charts.ranks import HEIGHT, MOST_COLUMNS, RankValue, balance, draw
+from perfloom.charts.rank_columns import HEIGHT, MAX_COLUMNS, RankValue, draw_rank_columns, measure_balance
 from tests.charts.test_bars import HOSTILE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -13,9 +13,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def columns(values: list[RankValue], event: str = "cycles") -> list[ElementTree.Element]:
     """The columns drawn, after a look at every element and attribute."""
-    told = balance(values)
+    told = measure_balance(values)
     assert told is not None
-    root = ElementTree.fromstring(draw(event, "count", values, told))
+    root = ElementTree.fromstring(draw_rank_columns(event, "count", values, told))
     for element in root.iter():
         assert element.tag in {f"{SVG}{name}" for name in ("svg", "g", "rect", "path", "text", "title")}
         for name, value in element.items():
@@ -29,9 +29,9 @@ def heights(column: ElementTree.Element) -> dict[str | None, float]:
 
 def test_four_ranks_of_which_one_works_twice_as_long() -> None:
     values = [RankValue(n, 200 if n == 1 else 100, f"node{n // 2}") for n in range(4)]
-    told = balance(values)
+    told = measure_balance(values)
     assert told is not None
-    assert (told.ranks, told.hosts, told.mean, told.most.rank, told.least.rank) == (4, 2, 125, 1, 0)
+    assert (told.ranks, told.hosts, told.mean, told.max.rank, told.min.rank) == (4, 2, 125, 1, 0)
     assert told.over_mean == 1.6
     drawn = columns(values)
     assert [heights(column) for column in drawn] == [
@@ -41,23 +41,23 @@ def test_four_ranks_of_which_one_works_twice_as_long() -> None:
 
 
 def test_neighbours_share_a_column_where_there_are_many() -> None:
-    values = [RankValue(n, None if n == 1 else 10 + n % 3, note="Nothing came back.") for n in range(3 * MOST_COLUMNS)]
+    values = [RankValue(n, None if n == 1 else 10 + n % 3, note="Nothing came back.") for n in range(3 * MAX_COLUMNS)]
     drawn = columns(values)
-    assert len(drawn) == MOST_COLUMNS
+    assert len(drawn) == MAX_COLUMNS
     assert heights(drawn[1]) == {"ranks-most": HEIGHT, "ranks-least": pytest.approx(HEIGHT * 10 / 12, abs=0.01)}
     assert "ranks-missing" in heights(drawn[0])
     assert drawn[0].findtext(f"{SVG}title") == "ranks 0 to 2: 10 to 12, nothing is known of 1"
-    told = balance(values)
+    told = measure_balance(values)
     assert told is not None
     many = [RankValue(n, n) for n in range(100_000)]
-    assert len(columns(many)) <= MOST_COLUMNS
-    assert len(draw("x", "ns", many, told)) < 80_000
+    assert len(columns(many)) <= MAX_COLUMNS
+    assert len(draw_rank_columns("x", "ns", many, told)) < 80_000
 
 
 def test_what_cannot_be_compared() -> None:
-    assert balance([]) is None
-    assert balance([RankValue(0, 5), RankValue(1, None)]) is None
-    told = balance([RankValue(0, 0), RankValue(1, 0)])
+    assert measure_balance([]) is None
+    assert measure_balance([RankValue(0, 5), RankValue(1, None)]) is None
+    told = measure_balance([RankValue(0, 0), RankValue(1, 0)])
     assert told is not None and told.over_mean is None
     assert all(set(heights(column).values()) == {0} for column in columns([RankValue(0, 0), RankValue(1, 0)]))
     columns([RankValue(0, -5), RankValue(1, 7)])

@@ -18,7 +18,7 @@ import zstandard
 
 from perfloom.analysis.tables import TABLES
 from perfloom.cli import files
-from perfloom.domain.csv_cells import csv_cell
+from perfloom.domain.csv_cells import escape_csv_cell
 from perfloom.exporters import EXPORTERS
 from tests.cli.conftest import Run
 from tests.parts import require
@@ -137,8 +137,8 @@ def test_every_table_in_every_form(run: Run, table: str, events: tuple[str, ...]
     status, out, _ = run("report", *events, table, "--format", "json")
     assert status == 0
     data = json.loads(out)
-    assert isinstance(data, dict) == TABLES[table].single
-    rows = [data] if TABLES[table].single else data
+    assert isinstance(data, dict) == TABLES[table].single_row
+    rows = [data] if TABLES[table].single_row else data
     names = [column.name for column in TABLES[table].columns]
     assert all(list(row) == names for row in rows)
     lines = list(csv.reader(io.StringIO(run("report", *events, table, "--format", "csv")[1])))
@@ -146,9 +146,9 @@ def test_every_table_in_every_form(run: Run, table: str, events: tuple[str, ...]
     assert len(lines) == len(rows) + 1
     for row, line in zip(rows, lines[1:], strict=True):
         # Keys of threads without a rank begin with a minus, which spreadsheets take for a formula.
-        assert ["" if value is None else str(csv_cell(value)) for value in row.values()] == line
+        assert ["" if value is None else str(escape_csv_cell(value)) for value in row.values()] == line
     shown = run("report", *events, table)[1]
-    assert len(shown.splitlines()) == 1 + (len(names) if TABLES[table].single else len(rows))
+    assert len(shown.splitlines()) == 1 + (len(names) if TABLES[table].single_row else len(rows))
 
 
 def test_report_of_a_result_is_that_of_its_file(run: Run, stored: str, tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_rows_into_a_file(run: Run, tmp_path: Path) -> None:
 
 def test_switches_are_those_of_the_exporters() -> None:
     assert {name: set(exporter.options) for name, exporter in EXPORTERS.items()} == {
-        name: set(switches) for name, switches in files.SWITCHES.items()
+        name: set(switches) for name, switches in files.EXPORT_SWITCHES.items()
     }
 
 

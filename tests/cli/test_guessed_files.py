@@ -38,4 +38,4 @@ def test_a_guess_is_no_count_in_a_file(run: Run, text: Path, tmp_path: Path, for
     if form == "perfetto":
         # The main event is a profile of V8 without weights, all others are instants with theirs.
         assert f'"cat":"page-faults ({SAMPLED_ONLY})"' in file.read_text()
-    assert (NOTE in both) is (EXPORTERS[form].every_event or form == "collapsed"), "the first event of a text"
+    assert (NOTE in both) is (EXPORTERS[form].writes_all_events or form == "collapsed"), "the first event of a text"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom import handed_secrets
+from perfloom import secret_settings
 from perfloom.config import SECRETS, Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.workers.local import processes
@@ -98,7 +98,7 @@ def test_each_secret_may_stand_in_a_file(tmp_path: Path, name: str) -> None:
 
 
 def test_children_take_them_from_a_descriptor(settings: Settings) -> None:
-    handle = services.secrets_handle(settings)
+    handle = services.settings_descriptor(settings)
     try:
         environ = services.environment_for(settings, handle)
         assert not set(environ) & set(SECRETS)
@@ -111,7 +111,7 @@ def test_children_take_them_from_a_descriptor(settings: Settings) -> None:
     finally:
         os.close(handle)
     with pytest.raises(InvalidRequest, match="that Perfloom starts itself"):
-        Settings.load(environ={handed_secrets.HANDLE: "987654"})
+        Settings.load(environ={secret_settings.DESCRIPTOR_VARIABLE: "987654"})
     assert json.dumps(environ).count(settings.database_url) == 0
 
 

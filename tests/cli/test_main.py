@@ -27,7 +27,7 @@ def test_every_command_is_found_and_explained() -> None:
 def test_families_list_what_they_have() -> None:
     import importlib
 
-    for family, names in cli.FAMILIES.items():
+    for family, names in cli.COMMAND_MODULES.items():
         module = importlib.import_module(f"perfloom.cli.{family}")
         assert {command.name for command in module.commands} == set(names)
 
@@ -44,7 +44,7 @@ def test_usage(arguments: list[str], status: int) -> None:
 MORE: dict[type, tuple[Any, ...]] = {
     errors.SecretNeeded: ((),),
     errors.HostKeyUnknown: ("host", "key", "fingerprint"),
-    errors.TooOften: (60,),
+    errors.TooManyRequests: (60,),
 }
 """What some kinds carry beside their message."""
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PerfloomError)]
@@ -64,13 +64,13 @@ def test_a_fault_of_ours_has_a_status_of_its_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _raise(monkeypatch, ValueError("oops"))
-    assert cli.run(["list"]) == cli.OUR_FAULT
+    assert cli.run(["list"]) == cli.EXIT_INTERNAL_ERROR
     assert "report it" in capsys.readouterr().err
 
 
 def test_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     _raise(monkeypatch, KeyboardInterrupt())
-    assert cli.run(["list"]) == cli.INTERRUPTED
+    assert cli.run(["list"]) == cli.EXIT_INTERRUPTED
 
 
 def _raise(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from perfloom import cli
 from perfloom.config import Settings
-from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
+from perfloom.domain.jobs import Batch, EventSplitting, JobSpec, JobState, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.recording.fields.preset_file import to_file
 from perfloom.store import open_store
-from perfloom.workers import following
+from perfloom.workers import job_client
 
 Asked = Callable[[str], JobSpec]
 
@@ -27,7 +27,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.chdir(tmp_path)
     settings = Settings.load()
     store = open_store(settings)
-    store.targets.save(Target("node", ssh=Ssh("node17"), sudo=True, mpi=MpiFlavour.MPICH))
+    store.targets.save(Target("node", ssh=Ssh("node17"), sudo=True, mpi=MpiFlavor.MPICH))
     store.targets.save(Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM))
     store.targets.save(Target("farm", scheduler=SchedulerName.LSF))
     store.presets.save("usual", JobSpec(target="cluster", frequency=49, events=("cycles",)).to_json())
@@ -48,7 +48,7 @@ def asked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Asked:
 
         return Ended()
 
-    monkeypatch.setattr(following, "record", record)
+    monkeypatch.setattr(job_client, "record", record)
 
     def ask(line: str) -> JobSpec:
         assert cli.run(["record", *shlex.split(line)]) == 0, line
@@ -84,7 +84,7 @@ def test_every_word_of_a_job_can_be_said(asked: Asked, tmp_path: Path) -> None:
         frequency=99,
         call_graph=asked("--call-graph fp -- x").call_graph,
         mpi=Mpi(
-            MpiFlavour.OPENMPI,
+            MpiFlavor.OPENMPI,
             ranks=64,
             ranks_per_node=16,
             program="/opt/mpirun",
@@ -98,12 +98,12 @@ def test_every_word_of_a_job_can_be_said(asked: Asked, tmp_path: Path) -> None:
         path=("/opt/bin",),
         library_path=("/opt/lib",),
         preload=("/opt/x.so",),
-        splitting=Splitting.SEQUENTIAL,
+        splitting=EventSplitting.SEQUENTIAL,
         events_per_run=1,
         keep_recordings=False,
         leave_files=True,
     )
-    assert asked("--on node --sudo --mpi intel -n 2 --per-host -- x").mpi == Mpi(MpiFlavour.INTEL, 2, per_host=True)
+    assert asked("--on node --sudo --mpi intel -n 2 --per-host -- x").mpi == Mpi(MpiFlavor.INTEL, 2, per_host=True)
     assert asked("--on farm -R 'select[mem>1]' -q normal -- x").batch == Batch("normal", resources="select[mem>1]")
 
 
@@ -131,7 +131,7 @@ def test_where_it_runs(asked: Asked, tmp_path: Path) -> None:
 
 
 def test_the_targets_mpi_is_taken_where_none_is_named(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked("--on node -n 4 -- x").mpi == Mpi(MpiFlavour.MPICH, ranks=4)
+    assert asked("--on node -n 4 -- x").mpi == Mpi(MpiFlavor.MPICH, ranks=4)
     assert "--ranks needs --mpi" in refused(capsys, "--on cluster -n 4 -- x")
 
 
@@ -142,13 +142,13 @@ def test_a_preset_is_a_beginning(asked: Asked, tmp_path: Path, capsys: pytest.Ca
     assert over.recorder is RecorderName.PERF_STAT
 
     kept = JobSpec(
-        command=("solver", "$(touch x)"), environment={"A": "1"}, mpi=Mpi(MpiFlavour.OPENMPI, 8), target="cluster"
+        command=("solver", "$(touch x)"), environment={"A": "1"}, mpi=Mpi(MpiFlavor.OPENMPI, 8), target="cluster"
     )
     (tmp_path / "p.toml").write_text(to_file(kept, "toml"))
     assert asked("--preset p.toml") == kept
     more = asked("--preset p.toml -n 2 --env B=2 -- other")
     assert (more.mpi, more.environment, more.command) == (
-        Mpi(MpiFlavour.OPENMPI, 2),
+        Mpi(MpiFlavor.OPENMPI, 2),
         {"A": "1", "B": "2"},
         ("other",),
     )

@@ -14,10 +14,10 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
-from perfloom.ingest.counted import UNREAD
-from perfloom.queue import Queue
+from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
+from perfloom.queue import TaskQueue
 from perfloom.store import open_store
-from perfloom.workers import following
+from perfloom.workers import job_client
 from perfloom.workers.local import facts_probe, processes
 from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.serve import services
@@ -42,7 +42,7 @@ def settings(tmp_path: Path, short_path: Path) -> Iterator[Settings]:
     if (settings.data / "catalogue.sqlite").exists():
         store = open_store(settings, migrate=False)
         for job in store.jobs.list(active=True):
-            processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0)
+            processes.terminate_by_variable("PERFLOOM_JOB", job.id, grace_s=0)
         store.close()
 
 
@@ -202,7 +202,7 @@ def test_counts_that_perf_stat_did_not_write_are_a_loss(run: Run) -> None:
     status, out, err = run("record", *arguments)
     assert status == 0, err
     (loss,) = json.loads(run("report", out.strip(), "losses", "--format", "json")[1])
-    assert loss["reason"] == UNREAD and "no count of perf stat" in loss["example"]
+    assert loss["reason"] == UNREADABLE_COUNTS and "no count of perf stat" in loss["example"]
 
 
 def test_a_failing_command_with_samples_has_a_result(run: Run) -> None:
@@ -235,7 +235,7 @@ def test_interrupts(settings: Settings, tmp_path: Path, times: int) -> None:
     if times == 2:
         process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
-    found = processes.status(pid)
+    found = processes.read_stat(pid)
     assert found is None or found.state == "Z"
     if times == 1:
         assert process.returncode == 0 and re.fullmatch(r"[a-z0-9]{12}\n", out), err
@@ -290,10 +290,10 @@ def test_a_running_worker_takes_it(settings: Settings, tmp_path: Path, redis_ser
         settings.data, environ={}, runtime=settings.runtime, broker_url=redis_server.url, reserve_bytes=0
     )
     store = open_store(settings)
-    queue = Queue(settings, store)
+    queue = TaskQueue(settings, store)
     try:
         with running(settings, tmp_path / "log", "worker"):
-            until(lambda: queue.worker_there(host_name()), "the worker is heard of", 40)
+            until(lambda: queue.has_worker(host_name()), "the worker is heard of", 40)
             env = services.environment_for(settings) | {"MY_OWN": "hush-hush"}
             argv = [*PERFLOOM, "record", *LIGHT, "--", "/bin/sh", "-c", 'pwd; echo "$MY_OWN"; seq 3000000 | tail -1']
             done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -309,17 +309,17 @@ def test_a_running_worker_takes_it(settings: Settings, tmp_path: Path, redis_ser
 def test_when_its_worker_vanishes_it_goes_on_alone(
     settings: Settings, tmp_path: Path, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "SILENT_S", 1.0)
+    monkeypatch.setattr(job_client, "WORKER_TIMEOUT_S", 1.0)
     settings = Settings.load(
         settings.data, environ={}, runtime=settings.runtime, broker_url=redis_server.url, reserve_bytes=0
     )
     store = open_store(settings)
     # A worker that says it is there, and takes nothing.
-    store.hosts.beat(host_name())
+    store.hosts.heartbeat(host_name())
     forget = threading.Timer(0.5, lambda: store.hosts.delete(host_name()))
     forget.start()
     with open(tmp_path / "output", "wb") as output:
-        job = following.record(settings, spec_of("true"), "alone", lambda job: None, output=output)
+        job = job_client.record(settings, spec_of("true"), "alone", lambda job: None, output=output)
     forget.join()
     store.close()
     assert job.state is JobState.STORED

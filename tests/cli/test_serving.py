@@ -20,7 +20,7 @@ import pytest
 from perfloom import workload
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
-from perfloom.queue import Queue
+from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.files import columns
 from perfloom.store.jobs import Job
@@ -67,7 +67,7 @@ class Kept:
     def close(self) -> None:
         self.running.kill()
         for job in self.store.jobs.list(limit=1000):
-            processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0)
+            processes.terminate_by_variable("PERFLOOM_JOB", job.id, grace_s=0)
         self.store.close()
 
 
@@ -117,7 +117,7 @@ def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
     url, store, process = server.url, server.store, server.running.process
     assert status_of(url) == 200 and status_of(url.partition("?")[0]) in (401, 403)
     environment = services.environment_for(server.settings)
-    until(lambda: Queue(server.settings, store).worker_there(host_name()), "the worker is heard of", 40)
+    until(lambda: TaskQueue(server.settings, store).has_worker(host_name()), "the worker is heard of", 40)
     argv = [*PERFLOOM, "record", "-e", "cpu-clock:u", "--", sys.executable, "-S", "-c", "sum(range(10**7))"]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -133,7 +133,7 @@ def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
     pids = [one.pid for one in server.running.tree()]
     assert len(pids) > 6
     assert server.running.stop(signal.SIGINT) == 0, server.running.said()
-    assert all_gone(pids) and not processes.marked("PERFLOOM_JOB", job.id)
+    assert all_gone(pids) and not processes.find_by_variable("PERFLOOM_JOB", job.id)
     said = server.running.said()
     assert "Traceback" not in said and "token=" not in said.replace(url, "")
     # What was being recorded is kept, at the next start.
@@ -151,19 +151,19 @@ def _recorded(store: Store, id: str) -> bool:
 def test_a_killed_serve_takes_all_with_it_but_recordings(server: Kept) -> None:
     job = server.submit("endless", *ENDLESS)
     reached(server.store, job.id, JobState.RUNNING)
-    until(lambda: len(processes.marked("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
+    until(lambda: len(processes.find_by_variable("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
     pids = [one.pid for one in server.running.tree()]
     server.running.process.kill()
     server.running.process.wait()
     until(lambda: all_gone(pids), "everything has ended", 30)
-    program = processes.marked("PERFLOOM_JOB", job.id)
+    program = processes.find_by_variable("PERFLOOM_JOB", job.id)
     assert program and server.store.jobs.get(job.id).state is JobState.RUNNING
     server.begin()
     assert status_of(server.url) == 200
-    assert [one.pid for one in processes.marked("PERFLOOM_JOB", job.id)] == [one.pid for one in program]
+    assert [one.pid for one in processes.find_by_variable("PERFLOOM_JOB", job.id)] == [one.pid for one in program]
     server.store.jobs.request_cancel(job.id)
     assert ended(server.store, job.id).state is JobState.CANCELLED
-    assert not processes.marked("PERFLOOM_JOB", job.id)
+    assert not processes.find_by_variable("PERFLOOM_JOB", job.id)
 
 
 def test_serve_ends_when_another_server_took_its_database(
@@ -181,16 +181,16 @@ def test_serve_ends_when_another_server_took_its_database(
         other.execute(f"SELECT pg_terminate_backend(pid, 5000) {ours}")
         until(lambda: "the lock is taken again" in one.said(), "it has the lock again")
         job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
-        stack.callback(lambda: processes.end_marked("PERFLOOM_JOB", job.id, grace_s=0))
+        stack.callback(lambda: processes.terminate_by_variable("PERFLOOM_JOB", job.id, grace_s=0))
         reached(store, job.id, JobState.RUNNING)
-        until(lambda: len(processes.marked("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
+        until(lambda: len(processes.find_by_variable("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
         holder = "(SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
         other.execute(f"SELECT pg_terminate_backend(pid, 5000) {ours} AND pid IN {holder}")
-        taken = other.execute("SELECT pg_try_advisory_lock(%s)", [services.CATALOGUE_LOCK]).fetchone()
+        taken = other.execute("SELECT pg_try_advisory_lock(%s)", [services.CATALOG_LOCK]).fetchone()
         assert taken == (True,)
         assert one.process.wait(30) == 2
         assert "took over the database" in one.said() and "Traceback" not in one.said()
-        assert len(processes.marked("PERFLOOM_JOB", job.id)) == 2
+        assert len(processes.find_by_variable("PERFLOOM_JOB", job.id)) == 2
         other.close()
         with running(settings, tmp_path / "two", "serve") as two:
             link(two)
@@ -203,13 +203,13 @@ def test_what_is_killed_inside_is_started_again(server: Kept) -> None:
     for name in ("redis", "perfloom-launch", "perfloom-read", "web_server"):
         victims = until(lambda name=name: _named(server.running, name), f"{name} runs")  # type: ignore[misc]
         for victim in victims:
-            processes.send(victim, signal.SIGKILL)
+            processes.send_signal(victim, signal.SIGKILL)
         job = server.submit(f"after {name}", "seq", "200000")
         assert ended(server.store, job.id).state is JobState.STORED, f"{name}: {server.running.said()}"
         until(lambda: _answers(server.url), f"pages are served again after {name}")
 
 
-def _named(server: Running, name: str) -> list[processes.Status]:
+def _named(server: Running, name: str) -> list[processes.ProcessStat]:
     return [one for one in server.tree()[1:] if name in _called(one.pid)]
 
 
@@ -264,7 +264,7 @@ def test_web_and_worker_apart(
         configured_token="chosen-by-somebody-who-likes-long-ones",
     )
     store = open_store(settings)
-    queue = Queue(settings, store)
+    queue = TaskQueue(settings, store)
     try:
         with (
             running(settings, tmp_path / "web", "web", "--processes", "2") as web,
@@ -277,7 +277,7 @@ def test_web_and_worker_apart(
             until(lambda: _answers(f"{url}?token=chosen-by-somebody-who-likes-long-ones"), "pages are served", 40)
             assert status_of(f"{url}?token=wrong") in (401, 403)
             job = store.jobs.create("record", spec_of("seq", "500000").to_json(), "apart")
-            queue.ring_job(job.id)
+            queue.enqueue_job(job.id)
             assert ended(store, job.id).state is JobState.STORED, launch.said() + read.said()
             assert status_of(f"{url}results/{job.id}?token=chosen-by-somebody-who-likes-long-ones") == 200
             assert web.stop() == 0 and launch.stop() == 0 and read.stop() == 0

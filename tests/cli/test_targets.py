@@ -16,10 +16,10 @@ import pytest
 
 from perfloom import cli
 from perfloom.config import Settings
-from perfloom.domain.jobs import MpiFlavour
+from perfloom.domain.jobs import MpiFlavor
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.recording.probe.questions import KIND
-from perfloom.recording.probe.words import fingerprint
+from perfloom.recording.probe.check_messages import KIND
+from perfloom.recording.probe.target_text import fingerprint
 from perfloom.store import Store, open_store
 from perfloom.workers.serve import services
 from perfloom.workers.transports import close_all
@@ -129,7 +129,7 @@ def test_adding_showing_listing_deleting(perfloom: Command, store: Store) -> Non
         perf="/opt/perf",
         modules=("gcc", "mpi"),
         environment={"A": "b=c"},
-        mpi=MpiFlavour.OPENMPI,
+        mpi=MpiFlavor.OPENMPI,
         starters={"openmpi": "mpirun.openmpi"},
         sudo=True,
         counters=4,

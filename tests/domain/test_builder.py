@@ -2,15 +2,15 @@
 
 import random
 
-from perfloom.domain.builder import TOO_HEAVY, ProfileBuilder, display_name
+from perfloom.domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder, format_symbol
 from perfloom.domain.profile import Meta, Profile
-from perfloom.domain.tables import SCHEMAS, FrameKind, column, texts
+from perfloom.domain.tables import SCHEMAS, FrameKind, get_column, get_strings
 
 
 def stack_names(profile: Profile, node: int) -> list[str]:
-    names = texts(profile.functions, "name")
-    function, frame = column(profile.frames, "function"), column(profile.stacks, "frame")
-    parent = column(profile.stacks, "parent")
+    names = get_strings(profile.functions, "name")
+    function, frame = get_column(profile.frames, "function"), get_column(profile.stacks, "frame")
+    parent = get_column(profile.stacks, "parent")
     found = []
     while parent[node] >= 0:
         found.append(names[function[frame[node]]])
@@ -19,10 +19,10 @@ def stack_names(profile: Profile, node: int) -> list[str]:
 
 
 def call_names(profile: Profile, node: int) -> list[str]:
-    names, parent = texts(profile.functions, "name"), column(profile.calls, "parent")
+    names, parent = get_strings(profile.functions, "name"), get_column(profile.calls, "parent")
     found = []
     while parent[node] >= 0:
-        found.append(names[column(profile.calls, "function")[node]])
+        found.append(names[get_column(profile.calls, "function")[node]])
         node = parent[node]
     return found[::-1]
 
@@ -30,23 +30,23 @@ def call_names(profile: Profile, node: int) -> list[str]:
 def test_samples_come_out_in_order_of_time_with_their_stacks() -> None:
     random.seed(7)
     builder = ProfileBuilder("test")
-    thread = builder.thread(pid=1, tid=1)
-    event = builder.event("cycles", "count")
-    frames = [builder.frame(builder.function(f"f{i % 5}"), address=i) for i in range(15)]
+    thread = builder.intern_thread(pid=1, tid=1)
+    event = builder.intern_event("cycles", "count")
+    frames = [builder.intern_frame(builder.intern_function(f"f{i % 5}"), address=i) for i in range(15)]
     given = []
     for _ in range(300):
         chosen = [random.randrange(15) for _ in range(random.randrange(8))]
         at = random.randrange(10**12)
-        builder.sample(at, thread, event, builder.stack(frames[i] for i in chosen), at % 97, cpu=3)
+        builder.add_sample(at, thread, event, builder.intern_stack(frames[i] for i in chosen), at % 97, cpu=3)
         given.append((at, [f"f{i % 5}" for i in chosen], at % 97))
     profile = builder.finish()
     given.sort(key=lambda row: row[0])
     zero = given[0][0]
-    stacks = column(profile.samples, "stack")
-    assert column(profile.samples, "time_ns").tolist() == [at - zero for at, _, _ in given]
-    assert column(profile.samples, "weight").tolist() == [weight for _, _, weight in given]
+    stacks = get_column(profile.samples, "stack")
+    assert get_column(profile.samples, "time_ns").tolist() == [at - zero for at, _, _ in given]
+    assert get_column(profile.samples, "weight").tolist() == [weight for _, _, weight in given]
     assert [stack_names(profile, node) for node in stacks] == [names for _, names, _ in given]
-    calls = column(profile.stacks, "call")[stacks]
+    calls = get_column(profile.stacks, "call")[stacks]
     assert [call_names(profile, node) for node in calls] == [names for _, names, _ in given]
     assert profile.meta.duration_ns == given[-1][0] - zero
     for table, schema in SCHEMAS.items():
@@ -55,34 +55,34 @@ def test_samples_come_out_in_order_of_time_with_their_stacks() -> None:
 
 def test_calls_merge_places_of_one_function_but_not_of_two_kinds() -> None:
     builder = ProfileBuilder("test")
-    function = builder.function("work", "/bin/x")
-    a, b = builder.frame(function, address=1), builder.frame(function, address=2)
-    c = builder.frame(function, address=2, kind=FrameKind.INLINED)
-    thread, event = builder.thread(tid=1), builder.event("e", "count")
+    function = builder.intern_function("work", "/bin/x")
+    a, b = builder.intern_frame(function, address=1), builder.intern_frame(function, address=2)
+    c = builder.intern_frame(function, address=2, kind=FrameKind.INLINED)
+    thread, event = builder.intern_thread(tid=1), builder.intern_event("e", "count")
     for frame in (a, b, c):
-        builder.sample(0, thread, event, builder.stack([frame]), 1)
+        builder.add_sample(0, thread, event, builder.intern_stack([frame]), 1)
     profile = builder.finish()
     assert (profile.stacks.num_rows, profile.calls.num_rows) == (4, 3)
 
 
 def test_a_sample_without_a_stack_is_at_the_root() -> None:
     builder = ProfileBuilder("test")
-    builder.sample(5, builder.thread(tid=1), builder.event("e", "count"), builder.stack([]), 2)
+    builder.add_sample(5, builder.intern_thread(tid=1), builder.intern_event("e", "count"), builder.intern_stack([]), 2)
     profile = builder.finish()
-    assert column(profile.samples, "stack").tolist() == [0]
+    assert get_column(profile.samples, "stack").tolist() == [0]
     assert profile.stacks.num_rows == profile.calls.num_rows == 1
 
 
 def test_threads_bear_their_last_name_and_their_process_that_of_its_main_thread() -> None:
     builder = ProfileBuilder("test")
-    main, worker = builder.thread(pid=1, tid=1), builder.thread(pid=1, tid=2)
-    builder.named(main, 100, "perf")
-    builder.named(main, 200, "python3")
-    builder.named(worker, 300, "pool")
-    builder.sample(100, main, builder.event("e", "count"), 0, 1)
+    main, worker = builder.intern_thread(pid=1, tid=1), builder.intern_thread(pid=1, tid=2)
+    builder.set_thread_name(main, 100, "perf")
+    builder.set_thread_name(main, 200, "python3")
+    builder.set_thread_name(worker, 300, "pool")
+    builder.add_sample(100, main, builder.intern_event("e", "count"), 0, 1)
     profile = builder.finish()
-    assert texts(profile.threads, "name") == ["python3", "pool"]
-    assert texts(profile.threads, "process") == ["python3", "python3"]
+    assert get_strings(profile.threads, "name") == ["python3", "pool"]
+    assert get_strings(profile.threads, "process") == ["python3", "python3"]
     assert profile.thread_names.to_pylist() == [
         {"thread": 0, "from_ns": 0, "name": "perf"},
         {"thread": 0, "from_ns": 100, "name": "python3"},
@@ -92,9 +92,9 @@ def test_threads_bear_their_last_name_and_their_process_that_of_its_main_thread(
 
 def test_losses_keep_the_first_example_and_count_the_rest() -> None:
     builder = ProfileBuilder("test")
-    builder.lost("no number", "line 3: x")
-    builder.lost("no number", "line 9: y", 4)
-    assert builder.losses == 5
+    builder.add_loss("no number", "line 3: x")
+    builder.add_loss("no number", "line 9: y", 4)
+    assert builder.loss_count == 5
     assert builder.finish().losses.to_pylist() == [{"reason": "no number", "count": 5, "example": "line 3: x"}]
 
 
@@ -106,20 +106,20 @@ def test_an_empty_profile_is_whole() -> None:
 
 
 def test_unknown_symbols_are_shown_by_their_module() -> None:
-    assert display_name("[unknown]", "/usr/lib/libc.so.6") == "[libc.so.6]"
-    assert display_name("[unknown]", "[unknown]") == display_name("", "") == "[unknown]"
-    assert display_name("[unknown]", "[kernel.kallsyms]") == "[kernel.kallsyms]"
-    assert display_name("main", "/bin/x") == "main"
+    assert format_symbol("[unknown]", "/usr/lib/libc.so.6") == "[libc.so.6]"
+    assert format_symbol("[unknown]", "[unknown]") == format_symbol("", "") == "[unknown]"
+    assert format_symbol("[unknown]", "[kernel.kallsyms]") == "[kernel.kallsyms]"
+    assert format_symbol("main", "/bin/x") == "main"
 
 
 def test_weights_that_no_sum_could_hold_are_lost_the_greatest_first() -> None:
     builder = ProfileBuilder("test")
-    thread, event = builder.thread(tid=1), builder.event("e", "count")
+    thread, event = builder.intern_thread(tid=1), builder.intern_event("e", "count")
     for at, weight in enumerate((1 << 62, 5, -(1 << 62), 1 << 40, 1 << 62)):
-        builder.sample(at, thread, event, 0, weight)
+        builder.add_sample(at, thread, event, 0, weight)
     profile = builder.finish()
-    assert column(profile.samples, "weight").tolist() == [5, 1 << 40]
+    assert get_column(profile.samples, "weight").tolist() == [5, 1 << 40]
     assert profile.losses.to_pylist() == [
-        {"reason": TOO_HEAVY, "count": 3, "example": f"a sample of e that weighs {1 << 62}"}
+        {"reason": IMPOSSIBLE_WEIGHT, "count": 3, "example": f"a sample of e that weighs {1 << 62}"}
     ]
     assert profile.meta.duration_ns == 2

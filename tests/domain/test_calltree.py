@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.calltree import depths, merge_children, preorder, totals
+from perfloom.domain.call_tree import compute_depths, merge_children, sum_subtrees, to_preorder
 
 
 @st.composite
@@ -33,33 +33,33 @@ def test_preorder_is_the_walk_of_the_tree(parent: np.ndarray) -> None:
             visit(child)
 
     visit(0)
-    result = preorder(parent)
+    result = to_preorder(parent)
     assert result.order.tolist() == walk
-    assert [walk[place] for place in result.place] == list(range(len(parent)))
+    assert [walk[place] for place in result.position] == list(range(len(parent)))
     for place, node in enumerate(walk):
         above = parent[node]
-        assert result.parent[place] == (-1 if above < 0 else result.place[above])
+        assert result.parent[place] == (-1 if above < 0 else result.position[above])
 
 
 @given(parents(), st.data())
 def test_siblings_follow_the_key(parent: np.ndarray, data: st.DataObject) -> None:
     key = np.array(data.draw(st.lists(st.integers(0, 5), min_size=len(parent), max_size=len(parent))))
-    result = preorder(parent, key)
+    result = to_preorder(parent, key)
     for family in children(parent).values():
         expected = sorted(family, key=lambda node: (key[node], node))
-        assert sorted(family, key=lambda node: result.place[node]) == expected
+        assert sorted(family, key=lambda node: result.position[node]) == expected
 
 
 @given(parents(), st.data())
 def test_totals_are_sums_over_subtrees(parent: np.ndarray, data: st.DataObject) -> None:
-    tree = preorder(parent)
+    tree = to_preorder(parent)
     own = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(parent), max_size=len(parent))))
     below = children(tree.parent)
 
     def total(node: int) -> int:
         return int(own[node]) + sum(total(child) for child in below[node])
 
-    assert totals(own, tree.end).tolist() == [total(node) for node in range(len(parent))]
+    assert sum_subtrees(own, tree.end).tolist() == [total(node) for node in range(len(parent))]
 
 
 @given(parents(), st.data())
@@ -79,10 +79,10 @@ def test_merging_keeps_every_path(parent: np.ndarray, data: st.DataObject) -> No
 
 def test_a_stack_of_many_thousand_frames_has_its_depth() -> None:
     parent = np.arange(-1, 9_999)
-    assert depths(parent).tolist() == list(range(10_000))
-    assert preorder(parent).end.tolist() == [10_000] * 10_000
+    assert compute_depths(parent).tolist() == list(range(10_000))
+    assert to_preorder(parent).end.tolist() == [10_000] * 10_000
 
 
 def test_a_circle_is_refused() -> None:
     with pytest.raises(ValueError, match="one tree"):
-        depths(np.array([-1, 2, 1]))
+        compute_depths(np.array([-1, 2, 1]))

@@ -6,24 +6,24 @@ import pytest
 
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.event_names import (
-    FIRST_EVENT,
-    NOT_SEEN,
-    base,
-    distinct,
-    main_of,
-    place_of,
-    plain,
-    tells_time,
-    term,
-    unit_of,
-    unseen,
+    FIRST_EVENT_FACT,
+    NOT_OBSERVABLE,
+    choose_main_event,
+    find_event,
+    get_term,
+    get_unit,
+    is_unobservable,
+    measures_time,
+    name_events,
+    split_sampling_terms,
+    strip_modifiers,
 )
 from perfloom.domain.profile import Profile
-from perfloom.ingest.renewal import renewed
-from perfloom.ingest.stored import SCHEMA_VERSION
-from perfloom.readers import perf_script, stored
+from perfloom.ingest.profile_upgrade import upgrade_profile
+from perfloom.ingest.storage_format import SCHEMA_VERSION
+from perfloom.readers import perf_script, stored_profile
 from perfloom.store.models import ResultRow
-from perfloom.store.result import result
+from perfloom.store.result import result_from_row
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
 
@@ -55,8 +55,8 @@ DATA = Path(__file__).parent.parent / "data" / "perf"
     ],
 )
 def test_terms_of_sampling_are_attributes(typed: str, name: str, attributes: str) -> None:
-    assert plain(typed) == (name, attributes)
-    assert plain(name) == (name, "")
+    assert split_sampling_terms(typed) == (name, attributes)
+    assert split_sampling_terms(name) == (name, "")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_terms_of_sampling_are_attributes(typed: str, name: str, attributes: str
     ],
 )
 def test_an_event_without_what_stands_beside_its_name(event: str, name: str) -> None:
-    assert base(event) == name
+    assert strip_modifiers(event) == name
 
 
 @pytest.mark.parametrize(
@@ -101,45 +101,48 @@ def test_an_event_without_what_stands_beside_its_name(event: str, name: str) -> 
     ],
 )
 def test_what_happens_in_the_kernel_is_unseen_from_user_space(event: str, about: str, expected: bool) -> None:
-    assert unseen(event, about) is expected
+    assert is_unobservable(event, about) is expected
 
 
 def stored_before(value: float) -> Profile:
     builder = ProfileBuilder("perf-stat")
-    run = builder.run()
+    run = builder.add_run()
     for name in ("context-switches:u", "page-faults:u"):
-        which = builder.event(name, "count")
-        builder.count(run=run, thread=-1, cpu=-1, event=which, value=value, status="ok")
+        which = builder.intern_event(name, "count")
+        builder.add_count(run=run, thread=-1, cpu=-1, event=which, value=value, status="ok")
     return builder.finish()
 
 
 def test_a_stored_zero_of_what_was_not_seen_is_none() -> None:
-    profile = renewed(stored_before(0.0), SCHEMA_VERSION)
-    assert [(row["value"], row["status"]) for row in profile.counts.to_pylist()] == [(None, NOT_SEEN), (0.0, "ok")]
+    profile = upgrade_profile(stored_before(0.0), SCHEMA_VERSION)
+    assert [(row["value"], row["status"]) for row in profile.counts.to_pylist()] == [
+        (None, NOT_OBSERVABLE),
+        (0.0, "ok"),
+    ]
     (loss,) = profile.losses.to_pylist()
-    assert loss["reason"].endswith(NOT_SEEN) and "kernel.perf_event_paranoid" in loss["example"]
-    again = renewed(profile, SCHEMA_VERSION)
+    assert loss["reason"].endswith(NOT_OBSERVABLE) and "kernel.perf_event_paranoid" in loss["example"]
+    again = upgrade_profile(profile, SCHEMA_VERSION)
     assert again.counts.equals(profile.counts) and again.losses.equals(profile.losses)
     seen = stored_before(5.0)
-    assert renewed(seen, SCHEMA_VERSION).counts.equals(seen.counts)
+    assert upgrade_profile(seen, SCHEMA_VERSION).counts.equals(seen.counts)
 
 
 def test_one_recording_never_adds_up_one_event_twice() -> None:
     typed = ["cpu-clock/freq=99/", "cpu-clock", "cpu-clock:u"]
     named = [("cpu-clock/freq=99/", ""), ("cpu-clock", ""), ("cpu-clock:u", "")]
-    assert distinct((raw, "") for raw in typed) == named
-    assert distinct(named) == named
+    assert name_events((raw, "") for raw in typed) == named
+    assert name_events(named) == named
     twice = ["cpu-clock/freq=99/", "cpu-clock/freq=7/"]
-    assert distinct((raw, "") for raw in twice) == [("cpu-clock", "freq=99"), ("cpu-clock/freq=7/", "")]
+    assert name_events((raw, "") for raw in twice) == [("cpu-clock", "freq=99"), ("cpu-clock/freq=7/", "")]
 
 
 def test_a_name_that_a_person_gave_is_an_attribute() -> None:
     about = "name = ticks, , id = { 3 }, type = 1, size = 128, { sample_period, sample_freq } = 500, freq = 1"
-    assert distinct([("ticks", about)]) == [("cpu-clock", "name=ticks")]
+    assert name_events([("ticks", about)]) == [("cpu-clock", "name=ticks")]
     faults = "type = 1 (software), size = 136, config = 0x2 (PERF_COUNT_SW_PAGE_FAULTS), exclude_kernel = 1"
-    assert distinct([("mine", faults)]) == [("page-faults:u", "name=mine")]
-    assert distinct([("other", "type = 4, size = 128, config = 0x3c")]) == [("other", "")]
-    assert distinct([("cycles:P", "type = 0, size = 128")]) == [("cycles:P", "")]
+    assert name_events([("mine", faults)]) == [("page-faults:u", "name=mine")]
+    assert name_events([("other", "type = 4, size = 128, config = 0x3c")]) == [("other", "")]
+    assert name_events([("cycles:P", "type = 0, size = 128")]) == [("cycles:P", "")]
 
 
 @pytest.mark.parametrize(
@@ -155,33 +158,33 @@ def test_a_name_that_a_person_gave_is_an_attribute() -> None:
     ],
 )
 def test_units(event: str, unit: str) -> None:
-    assert unit_of(event) == unit
-    assert unit_of(event, weighted=False) == "count"
+    assert get_unit(event) == unit
+    assert get_unit(event, weighted=False) == "count"
 
 
 def test_the_main_event() -> None:
-    assert main_of(["page-faults", "cpu-clock:u", "cycles"]) == "cpu-clock:u"
-    assert main_of(["page-faults", "cpu_core/cycles/u"]) == "cpu_core/cycles/u"
-    assert main_of(["page-faults", "cycles"], "page-faults") == "page-faults"
-    assert main_of(["cs", "cycles"], "page-faults") == "cycles"
-    assert main_of(["cs", "faults"]) == "cs"
-    assert main_of([]) is None
-    assert not tells_time("cycle_activity.stalls_total")
+    assert choose_main_event(["page-faults", "cpu-clock:u", "cycles"]) == "cpu-clock:u"
+    assert choose_main_event(["page-faults", "cpu_core/cycles/u"]) == "cpu_core/cycles/u"
+    assert choose_main_event(["page-faults", "cycles"], "page-faults") == "page-faults"
+    assert choose_main_event(["cs", "cycles"], "page-faults") == "cycles"
+    assert choose_main_event(["cs", "faults"]) == "cs"
+    assert choose_main_event([]) is None
+    assert not measures_time("cycle_activity.stalls_total")
 
 
 def test_an_event_is_found_as_it_was_typed() -> None:
     names, attributes = ["cpu-clock", "page-faults"], ["freq=99,name=ticks", None]
-    assert place_of("cpu-clock/freq=7/", names, attributes) == 0
-    assert place_of("ticks", names, attributes) == 0
-    assert place_of("page-faults", names, attributes) == 1
-    assert place_of("cycles", names, attributes) is None
+    assert find_event("cpu-clock/freq=7/", names, attributes) == 0
+    assert find_event("ticks", names, attributes) == 0
+    assert find_event("page-faults", names, attributes) == 1
+    assert find_event("cycles", names, attributes) is None
 
 
 def test_terms() -> None:
-    assert term("cpu-clock/freq=199/", "freq") == "199"
-    assert term("cpu-clock/freq=199,no-inherit/u", "no-inherit") == ""
-    assert term("cpu-clock/freq=199/", "period") is None
-    assert term("cpu-clock", "freq") is None
+    assert get_term("cpu-clock/freq=199/", "freq") == "199"
+    assert get_term("cpu-clock/freq=199,no-inherit/u", "no-inherit") == ""
+    assert get_term("cpu-clock/freq=199/", "period") is None
+    assert get_term("cpu-clock", "freq") is None
 
 
 TEXT = """\
@@ -210,10 +213,10 @@ def read(text: str) -> Profile:
 def test_the_heading_tells_what_was_named_first() -> None:
     faults_met = read(TEXT.format(first=CLOCK, second=FAULTS, met=FAULTS, other=CLOCK))
     assert faults_met.meta.main_event == "cpu-clock"
-    assert faults_met.meta.facts[FIRST_EVENT] == "page-faults"
+    assert faults_met.meta.facts[FIRST_EVENT_FACT] == "page-faults"
     faults_named = read(TEXT.format(first=FAULTS, second=CLOCK, met=CLOCK, other=FAULTS))
     assert faults_named.meta.main_event == "page-faults"
-    assert faults_named.meta.facts[FIRST_EVENT] == "cpu-clock"
+    assert faults_named.meta.facts[FIRST_EVENT_FACT] == "cpu-clock"
     bare = "".join(line for line in TEXT.splitlines(keepends=True) if not line.startswith("#"))
     assert read(bare.format(met=FAULTS, other=CLOCK)).meta.main_event == "cpu-clock"
 
@@ -226,14 +229,14 @@ def test_an_event_recorded_twice_stays_two() -> None:
 def test_a_stored_result_with_old_names() -> None:
     """schema4.perfloom was written by the version before: `perfloom convert old.script.txt --to profile`."""
     with open(DATA / "schema4.perfloom", "rb") as file:
-        profile = stored.read(file)
+        profile = stored_profile.read(file)
     assert profile.events.select(["name", "unit", "attributes"]).to_pylist() == [
         {"name": "page-faults", "unit": "count", "attributes": "period=40"},
         {"name": "sched:sched_stat_runtime", "unit": "ns", "attributes": None},
         {"name": "cpu-clock", "unit": "ns", "attributes": "freq=97"},
     ]
     assert profile.meta.main_event == "page-faults"
-    assert profile.meta.facts[FIRST_EVENT] == "page-faults"
+    assert profile.meta.facts[FIRST_EVENT_FACT] == "page-faults"
 
 
 def test_the_list_of_results_shows_todays_names_of_old_rows() -> None:
@@ -245,6 +248,6 @@ def test_the_list_of_results_shows_todays_names_of_old_rows() -> None:
     total = {"unit": "ns", "total": 5, "samples": 1, "scaling": None}
     events = [{"name": FAULTS} | total, {"name": CLOCK} | total]
     meta = {"format": "perf-script", "main_event": FAULTS}
-    shown = result(row(events=events, meta=meta), ())
+    shown = result_from_row(row(events=events, meta=meta), ())
     assert [event.name for event in shown.events] == ["page-faults", "cpu-clock"]
     assert shown.meta.main_event == "cpu-clock"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, Outcome, RecorderName, Scope
 
 

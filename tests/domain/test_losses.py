@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.analysis.core.affected import affected
+from perfloom.analysis.core.loss_impact import loss_impact_of
 from perfloom.domain import losses
 from perfloom.domain.builder import ProfileBuilder
-from perfloom.domain.losses import OF_NO_FIGURE, affects_figures
+from perfloom.domain.losses import HARMLESS_REASONS, affects_values
 
 APP = Path(__file__).parents[2] / "app"
 DATA = Path(__file__).parents[1] / "data"
@@ -23,28 +23,28 @@ def test_each_reason_is_one_that_a_reader_gives() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Name)
     }
-    assert {named[reason] for reason in (*OF_NO_FIGURE, losses.OF_ITS_EVENT)} <= used
+    assert {named[reason] for reason in (*HARMLESS_REASONS, losses.EVENT_WITHOUT_VALUE)} <= used
 
 
 def test_no_reason_begins_like_another() -> None:
-    sorts = (*OF_NO_FIGURE, losses.OF_ITS_EVENT)
+    sorts = (*HARMLESS_REASONS, losses.EVENT_WITHOUT_VALUE)
     assert not [(one, other) for one in sorts for other in sorts if one != other and one.startswith(other)]
 
 
 @pytest.mark.parametrize(
     ("reason", "affects"),
     [
-        (losses.LABELS, False),
+        (losses.SAMPLE_LABELS, False),
         (f"{losses.PACKET}heap_graph", False),
-        (f"{losses.OF_ITS_EVENT}not counted", False),
+        (f"{losses.EVENT_WITHOUT_VALUE}not counted", False),
         ("samples lost while recording", True),
         ("arrow of which only one end is there", True),
     ],
 )
 def test_figures_are_marked_where_they_may_be_too_small(reason: str, affects: bool) -> None:
     builder = ProfileBuilder("pprof")
-    builder.sample(0, builder.thread(), builder.event("cpu", "ns"), 0, 5)
-    builder.lost(reason, "an example", 3)
-    state = affected(builder.finish())
-    assert affects_figures(reason) is affects
+    builder.add_sample(0, builder.intern_thread(), builder.intern_event("cpu", "ns"), 0, 5)
+    builder.add_loss(reason, "an example", 3)
+    state = loss_impact_of(builder.finish())
+    assert affects_values(reason) is affects
     assert (bool(state), bool(state.note)) == (affects, affects)

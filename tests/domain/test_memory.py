@@ -3,14 +3,22 @@
 import numpy as np
 
 from perfloom.domain.builder import ProfileBuilder
-from perfloom.domain.memory import MISSING, Blocks, MemoryDevice, add_samples, live_at, paired, peak_of
+from perfloom.domain.memory import (
+    MISSING,
+    AllocationColumns,
+    MemoryDevice,
+    add_samples,
+    find_peak,
+    pair_allocations,
+    select_live,
+)
 from perfloom.domain.profile import Meta
-from perfloom.domain.tables import column
+from perfloom.domain.tables import get_column
 
 
 def test_blocks_are_paired_by_address_and_device_in_the_order_of_events() -> None:
     """Address 7 of device 0: 100 bytes freed and 50 that live on; of device 1: freed only, so it was there before."""
-    pairs = paired(
+    pairs = pair_allocations(
         np.array([10, 11, 20, 30, 40, 50]),
         np.array([100, 8, -100, 50, -16, 0]),
         np.array([0, 0, 0, 0, 1, 1]),
@@ -19,15 +27,15 @@ def test_blocks_are_paired_by_address_and_device_in_the_order_of_events() -> Non
     assert pairs.start_ns.tolist() == [MISSING, 10, 11, 30]
     assert pairs.end_ns.tolist() == [40, 20, MISSING, MISSING]
     assert pairs.bytes.tolist() == [16, 100, 8, 50]
-    assert pairs.made.tolist() == [-1, 0, 1, 3]
-    assert pairs.freed.tolist() == [4, 2, -1, -1]
+    assert pairs.alloc_event.tolist() == [-1, 0, 1, 3]
+    assert pairs.free_event.tolist() == [4, 2, -1, -1]
     assert (pairs.lost_frees, pairs.lost_allocations) == (0, 0)
-    assert live_at(pairs.start_ns, pairs.end_ns, 20).tolist() == [True, False, True, False]
+    assert select_live(pairs.start_ns, pairs.end_ns, 20).tolist() == [True, False, True, False]
 
 
 def test_what_is_missing_between_events_of_an_address_is_counted_and_filled_in() -> None:
     """Allocated twice: the first ended when the second began. Freed twice: the second began when the first ended."""
-    pairs = paired(np.array([1, 2, 3, 4]), np.array([5, 6, -6, -7]), np.zeros(4, int), np.full(4, 9))
+    pairs = pair_allocations(np.array([1, 2, 3, 4]), np.array([5, 6, -6, -7]), np.zeros(4, int), np.full(4, 9))
     assert list(zip(pairs.start_ns.tolist(), pairs.end_ns.tolist(), pairs.bytes.tolist(), strict=True)) == [
         (1, 2, 5),
         (2, 3, 6),
@@ -37,22 +45,22 @@ def test_what_is_missing_between_events_of_an_address_is_counted_and_filled_in()
 
 
 def test_without_addresses_every_event_is_a_row() -> None:
-    pairs = paired(np.array([1, 2]), np.array([5, -5]), np.zeros(2, int), None)
+    pairs = pair_allocations(np.array([1, 2]), np.array([5, -5]), np.zeros(2, int), None)
     assert pairs.start_ns.tolist() == [MISSING, 1]
     assert pairs.end_ns.tolist() == [2, MISSING]
 
 
 def test_a_peak_is_where_the_greatest_value_is_met_first() -> None:
-    assert peak_of(np.array([1, 2, 3]), np.array([4.0, 9.0, 9.0])) == 2
-    assert peak_of(np.zeros(0), np.zeros(0)) is None
+    assert find_peak(np.array([1, 2, 3]), np.array([4.0, 9.0, 9.0])) == 2
+    assert find_peak(np.zeros(0), np.zeros(0)) is None
 
 
 def test_blocks_weigh_as_samples_once_when_allocated_and_once_at_the_peak() -> None:
     """Peak at 25: the block that was there before (16) and the one of 8 live; that of 100 is freed by then."""
     builder = ProfileBuilder("test")
-    stack = builder.stack([builder.frame(builder.function("train"))])
-    track = builder.thread(tid=1, kind="track")
-    blocks = Blocks(
+    stack = builder.intern_stack([builder.intern_frame(builder.intern_function("train"))])
+    track = builder.intern_thread(tid=1, kind="track")
+    blocks = AllocationColumns(
         start_ns=np.array([MISSING, 10, 11]),
         end_ns=np.array([40, 20, MISSING]),
         bytes=np.array([16, 100, 8]),
@@ -65,5 +73,5 @@ def test_blocks_weigh_as_samples_once_when_allocated_and_once_at_the_peak() -> N
     profile = builder.finish(Meta("test"))
     samples = profile.samples
     assert profile.events.column("unit").to_pylist() == ["bytes", "bytes"]
-    found = zip(*(column(samples, name).tolist() for name in ("event", "time_ns", "stack", "weight")), strict=True)
+    found = zip(*(get_column(samples, name).tolist() for name in ("event", "time_ns", "stack", "weight")), strict=True)
     assert sorted(found) == [(0, 0, 0, 16), (0, 6, 1, 8), (1, 5, 1, 100), (1, 6, 1, 8)]

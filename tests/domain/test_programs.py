@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from perfloom.analysis.core.grouping import Group, groups_of
+from perfloom.analysis.core.flame_groups import FlameGroup, groups_of
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
-from perfloom.domain.programs import program_of
+from perfloom.domain.programs import get_program_name
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,18 @@ from perfloom.domain.programs import program_of
     ],
 )
 def test_a_file_is_a_program_or_none(module: str, name: str) -> None:
-    assert program_of(module) == name
+    assert get_program_name(module) == name
 
 
 def workers(*names: str, stack: tuple[tuple[str, str], ...], main: str = "") -> Profile:
     """A process 100 with threads of these names, all with one stack."""
     builder = ProfileBuilder("test")
-    event = builder.event("cpu-clock", "ns")
-    node = builder.stack([builder.frame(builder.function(*place)) for place in stack])
+    event = builder.intern_event("cpu-clock", "ns")
+    node = builder.intern_stack([builder.intern_frame(builder.intern_function(*place)) for place in stack])
     for number, name in enumerate((*((main,) if main else ()), *names), 100 if main else 101):
-        thread = builder.thread(pid=100, tid=number)
-        builder.named(thread, 0, name)
-        builder.sample(number, thread, event, node, 5)
+        thread = builder.intern_thread(pid=100, tid=number)
+        builder.set_thread_name(thread, 0, name)
+        builder.add_sample(number, thread, event, node, 5)
     return builder.finish()
 
 
@@ -46,7 +46,7 @@ def test_threads_with_names_of_their_own_are_of_one_process() -> None:
     profile = workers("worker-0", "worker-1", "worker-2", stack=IMB)
     assert set(profile.threads["process"].to_pylist()) == {"imb"}
     assert profile.threads["name"].to_pylist() == ["worker-0", "worker-1", "worker-2"]
-    assert groups_of(profile, Group.PROCESS).labels == ("imb 100",)
+    assert groups_of(profile, FlameGroup.PROCESS).labels == ("imb 100",)
 
 
 def test_the_name_of_a_main_thread_comes_first() -> None:
@@ -58,4 +58,4 @@ def test_without_a_program_a_process_has_the_name_all_threads_have_or_none() -> 
     assert workers("java", "java", stack=stack).threads["process"].to_pylist() == ["java", "java"]
     several = workers("worker-0", "worker-1", stack=stack)
     assert several.threads["process"].to_pylist() == [None, None]
-    assert groups_of(several, Group.PROCESS).labels == ("process 100",)
+    assert groups_of(several, FlameGroup.PROCESS).labels == ("process 100",)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.selection import Selection, ms_text, parse_ranks, thread_key
+from perfloom.domain.selection import Selection, format_ms, format_thread_key, parse_ranks
 
 words = st.text(min_size=1, max_size=12)
 optional = st.none() | words
@@ -41,9 +41,9 @@ def test_a_query_string_carries_all_of_it(selection: Selection) -> None:
 
 
 def test_milliseconds_are_exact() -> None:
-    assert ms_text(1) == "0.000001"
-    assert ms_text(1_500_000) == "1.5"
-    assert ms_text(20_000_000) == "20"
+    assert format_ms(1) == "0.000001"
+    assert format_ms(1_500_000) == "1.5"
+    assert format_ms(20_000_000) == "20"
     assert Selection.from_query({"start-ms": ["12345678.000001"]}).start_ns == 12_345_678_000_001
 
 
@@ -68,4 +68,4 @@ def test_what_cannot_be_understood_is_said(query: dict[str, list[str]]) -> None:
 
 def test_ranks_and_keys() -> None:
     assert parse_ranks("0-63, 128") == ((0, 63), (128, 128))
-    assert thread_key(None, 12, 13) == "-/12/13"
+    assert format_thread_key(None, 12, 13) == "-/12/13"

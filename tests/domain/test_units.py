@@ -44,7 +44,7 @@ def number(text: str) -> float:
     ],
 )
 def test_durations(ns: int, text: str) -> None:
-    assert plain(units.duration(ns)) == text
+    assert plain(units.format_duration(ns)) == text
 
 
 @pytest.mark.parametrize(
@@ -68,22 +68,24 @@ def test_durations(ns: int, text: str) -> None:
 def test_the_marks_of_an_axis_are_written_in_one_way(
     values: tuple[float, ...], unit: str, texts: tuple[str, ...]
 ) -> None:
-    assert tuple(map(plain, units.axis_texts(values, unit))) == texts
+    assert tuple(map(plain, units.format_axis_labels(values, unit))) == texts
 
 
 def test_all_durations_in_a_unit_that_was_chosen() -> None:
-    units.choose_time_unit("ms")
+    units.set_time_unit("ms")
     try:
-        shown = [plain(units.duration(ns)) for ns in (0, 1_234, -45_600_000_000, 7_200_000_000_000)]
-        column = units.scale_for(180_000, "ns")
+        shown = [plain(units.format_duration(ns)) for ns in (0, 1_234, -45_600_000_000, 7_200_000_000_000)]
+        column = units.choose_scale(180_000, "ns")
         assert shown == ["0 ms", "0.00123 ms", "−45,600 ms", "7,200,000 ms"]
-        assert (column.label, column.quantity(1_500).text) == ("ms", "0.0015")
-        assert units.quantity(1_536, "bytes").text == "1.50\u00a0KiB", "others as ever"
-        units.choose_time_unit("ns")
-        assert plain(units.duration(1_234_567)) == "1,234,567 ns" and units.scale_for(10**12, "ns").decimals == 0
+        assert (column.label, column.format(1_500).text) == ("ms", "0.0015")
+        assert units.format_quantity(1_536, "bytes").text == "1.50\u00a0KiB", "others as ever"
+        units.set_time_unit("ns")
+        assert (
+            plain(units.format_duration(1_234_567)) == "1,234,567 ns" and units.choose_scale(10**12, "ns").decimals == 0
+        )
     finally:
-        units.choose_time_unit("")
-    assert plain(units.duration(1_234_567)) == "1.23 ms"
+        units.set_time_unit("")
+    assert plain(units.format_duration(1_234_567)) == "1.23 ms"
 
 
 @pytest.mark.parametrize(
@@ -100,12 +102,12 @@ def test_all_durations_in_a_unit_that_was_chosen() -> None:
     ],
 )
 def test_counts(value: float, text: str) -> None:
-    assert plain(units.count(value)) == text
+    assert plain(units.format_count(value)) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (2**20 - 1, "1.00 MiB")])
 def test_sizes(value: int, text: str) -> None:
-    assert plain(units.size(value)) == text
+    assert plain(units.format_bytes(value)) == text
 
 
 @pytest.mark.parametrize(
@@ -113,28 +115,28 @@ def test_sizes(value: int, text: str) -> None:
     [(None, "–"), (0, "0 %"), (0.001, "<0.01 %"), (-0.001, ">−0.01 %"), (12.3, "12.30 %"), (100, "100.00 %")],
 )
 def test_percents(value: float | None, text: str) -> None:
-    assert plain(units.percent(value)) == text
+    assert plain(units.format_percent(value)) == text
 
 
 @given(st.integers(0, 2**63 - 1))
 def test_a_duration_is_within_a_hundredth_of_the_truth(ns: int) -> None:
-    parts = re.findall(r"([\d.,]+)\u00a0(\S+)", units.duration(ns))
+    parts = re.findall(r"([\d.,]+)\u00a0(\S+)", units.format_duration(ns))
     assert sum(number(digits) * NS[unit] for digits, unit in parts) == pytest.approx(ns, rel=0.01, abs=0.5)
 
 
 @given(st.integers(0, 2**63 - 1))
 def test_counts_and_sizes_are_within_a_hundredth_of_the_truth(value: int) -> None:
-    digits, _, prefix = units.count(value).partition("\u00a0")
+    digits, _, prefix = units.format_count(value).partition("\u00a0")
     assert number(digits) * SI[prefix] == pytest.approx(value, rel=0.01)
-    digits, _, prefix = units.size(value).partition("\u00a0")
+    digits, _, prefix = units.format_bytes(value).partition("\u00a0")
     assert number(digits) * BYTES[prefix] == pytest.approx(value, rel=0.01)
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1), st.sampled_from(["ns", "count", "bytes", "percent"]))
 def test_a_column_shows_every_number_on_one_scale(values: list[int], unit: str) -> None:
-    scale = units.scale_for(max(values), unit)
+    scale = units.choose_scale(max(values), unit)
     for value in values:
-        shown = scale.quantity(value)
+        shown = scale.format(value)
         if shown.text.startswith("<"):
             assert 0 < value / scale.divisor < number(shown.text[1:])
         else:
@@ -143,37 +145,37 @@ def test_a_column_shows_every_number_on_one_scale(values: list[int], unit: str) 
 
 @given(st.integers(-(2**62), 2**62))
 def test_the_exact_value_keeps_every_digit(value: int) -> None:
-    assert int(units.exact(value, "count").replace(",", "").replace("−", "-")) == value
+    assert int(units.format_exact(value, "count").replace(",", "").replace("−", "-")) == value
 
 
 def test_exact_values_name_their_unit() -> None:
-    assert plain(units.exact(1_234_567, "ns")) == "1,234,567 ns"
-    assert plain(units.exact(12.5, "percent")) == "12.5 %"
-    assert units.exact(3.0, "count") == "3"
+    assert plain(units.format_exact(1_234_567, "ns")) == "1,234,567 ns"
+    assert plain(units.format_exact(12.5, "percent")) == "12.5 %"
+    assert units.format_exact(3.0, "count") == "3"
 
 
 @pytest.mark.parametrize("unit", ["ns", "count", "bytes", "percent"])
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_what_is_not_known_is_a_dash(unit: str, value: float | None) -> None:
-    assert units.quantity(value, unit) == units.Quantity(None, "–", "not known")
-    assert units.scale_for(value, unit).quantity(value).text == "–"
+    assert units.format_quantity(value, unit) == units.Quantity(None, "–", "not known")
+    assert units.choose_scale(value, unit).format(value).text == "–"
 
 
 def test_dates_are_utc() -> None:
-    assert units.utc_text(0) == "1970-01-01 00:00 UTC"
-    assert units.utc_iso(1_700_000_000.9) == "2023-11-14T22:13:20Z"
+    assert units.format_utc(0) == "1970-01-01 00:00 UTC"
+    assert units.format_utc_iso(1_700_000_000.9) == "2023-11-14T22:13:20Z"
 
 
 def test_a_unit_of_its_own_stands_behind_the_digits() -> None:
-    assert units.quantity(12.345, "Joules").text == "12.3\N{NO-BREAK SPACE}Joules"
-    assert units.quantity(12_345, "Joules").exact == "12,345\N{NO-BREAK SPACE}Joules"
-    assert (units.scale_for(12.3, "Joules").label, units.scale_for(12.3, "Joules").quantity(1.5).text) == (
+    assert units.format_quantity(12.345, "Joules").text == "12.3\N{NO-BREAK SPACE}Joules"
+    assert units.format_quantity(12_345, "Joules").exact == "12,345\N{NO-BREAK SPACE}Joules"
+    assert (units.choose_scale(12.3, "Joules").label, units.choose_scale(12.3, "Joules").format(1.5).text) == (
         "Joules",
         "1.50",
     )
-    assert units.quantity(5, "count").text == units.quantity(5, "none").text == "5"
+    assert units.format_quantity(5, "count").text == units.format_quantity(5, "none").text == "5"
 
 
 def test_what_samples_do_not_tell_has_no_digits() -> None:
-    shown = units.quantity(12, SAMPLED_ONLY)
+    shown = units.format_quantity(12, SAMPLED_ONLY)
     assert (shown.value, shown.text) == (None, SAMPLED_ONLY)

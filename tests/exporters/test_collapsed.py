@@ -11,7 +11,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.exporters import exporter
+from perfloom.exporters import get_exporter
 from perfloom.readers import collapsed, perf_script
 from tests.readers.samples import samples_of
 
@@ -32,7 +32,7 @@ def read(text: str | bytes) -> Profile:
 
 
 def written(profile: Profile, selection: Selection | None = None, **switches: bool) -> bytes:
-    return b"".join(exporter("collapsed").write(profile, selection or Selection(), switches))
+    return b"".join(get_exporter("collapsed").write(profile, selection or Selection(), switches))
 
 
 def lines(profile: Profile, selection: Selection | None = None, **switches: bool) -> dict[str, int]:
@@ -143,7 +143,7 @@ def test_an_event_that_is_not_there() -> None:
     with pytest.raises(InvalidRequest, match="choose one of: cycles, faults"):
         written(read(TWO), Selection(event="instructions"))
     with pytest.raises(InvalidRequest, match="choose one of"):
-        exporter("nothing")
+        get_exporter("nothing")
 
 
 def test_of_other_formats_names_stay_as_they_are() -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.exporters import exporter
+from perfloom.exporters import get_exporter
 from tests.profiles import profile_of
 from tests.traced import Trace
 
@@ -44,7 +44,7 @@ class _Read(HTMLParser):
 
 
 def written(profile: Profile, **selection: object) -> str:
-    return b"".join(exporter("html").write(profile, Selection(**selection), {})).decode()  # type: ignore[arg-type]
+    return b"".join(get_exporter("html").write(profile, Selection(**selection), {})).decode()  # type: ignore[arg-type]
 
 
 def a_trace() -> Profile:

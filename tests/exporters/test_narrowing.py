@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.core.piles import call_weights
-from perfloom.analysis.core.slices import slices_of, slices_selected, work_of, work_selected
+from perfloom.analysis.core.sample_rollup import sum_call_weights
+from perfloom.analysis.core.slice_selection import device_work_of, select_device_work, select_slices, slices_of
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import column
-from perfloom.domain.validity import fault
-from perfloom.exporters.narrowing import narrowed
+from perfloom.domain.tables import get_column
+from perfloom.domain.validation import find_error
+from perfloom.exporters.filter import filter_profile
 from perfloom.ingest.merge import merge
 
 from ..traced import traces
@@ -20,19 +20,19 @@ from ..traced import traces
 @given(traces(), st.integers(0, 40), st.integers(1, 40))
 def test_a_window(profile: Profile, start: int, length: int) -> None:
     selection = Selection(start_ns=start, end_ns=start + length)
-    left = narrowed(profile, selection)
-    assert fault(left) is None
+    left = filter_profile(profile, selection)
+    assert find_error(left) is None
     for event in range(profile.events.num_rows):
-        whole = call_weights(profile, selection, event)
-        assert call_weights(left, Selection(), event).tolist() == whole.tolist()
-    slices, work = slices_of(profile), work_of(profile)
-    kept, works = slices_selected(profile, selection), work_selected(profile, selection)
+        whole = sum_call_weights(profile, selection, event)
+        assert sum_call_weights(left, Selection(), event).tolist() == whole.tolist()
+    slices, work = slices_of(profile), device_work_of(profile)
+    kept, works = select_slices(profile, selection), select_device_work(profile, selection)
     assert kept is not None and works is not None
-    assert sorted(column(left.device_work, "kind").tolist()) == sorted(work.kind[works].tolist())
+    assert sorted(get_column(left.device_work, "kind").tolist()) == sorted(work.kind[works].tolist())
     host = kept.copy()
     host[work.slice] = works
-    assert column(left.slices, "start_ns").tolist() == slices.start[host].tolist()
-    assert column(left.slices, "function").tolist() == slices.function[host].tolist()
+    assert get_column(left.slices, "start_ns").tolist() == slices.start[host].tolist()
+    assert get_column(left.slices, "function").tolist() == slices.function[host].tolist()
 
 
 @pytest.mark.heavy
@@ -40,7 +40,7 @@ def test_a_window(profile: Profile, start: int, length: int) -> None:
 @given(st.lists(traces(20), min_size=2, max_size=3))
 def test_ranks_brought_together(profiles: list[Profile]) -> None:
     whole = merge(profiles)
-    assert fault(whole) is None
+    assert find_error(whole) is None
     assert whole.slices.num_rows == sum(profile.slices.num_rows for profile in profiles)
     threads = whole.threads.column("rank").to_pylist()
     first = work = 0

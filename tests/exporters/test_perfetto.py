@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import texts
-from perfloom.exporters import exporter
-from perfloom.exporters.overlaps import tracks_of
+from perfloom.domain.tables import get_strings
+from perfloom.exporters import get_exporter
+from perfloom.exporters.overlap_tracks import assign_tracks
 from perfloom.readers import chrome, pytorch
 from tests import real_traces
 from tests.profiles import profile_of
@@ -24,14 +24,14 @@ from tests.traced import Trace, traces
 
 
 def written(profile: Profile, **selection: Any) -> bytes:
-    return b"".join(exporter("perfetto").write(profile, Selection(**selection), {}))
+    return b"".join(get_exporter("perfetto").write(profile, Selection(**selection), {}))
 
 
 def told(profile: Profile) -> Counter[tuple[object, ...]]:
     """The slices, whatever their order, by what a file of trace events holds of them. Those that overlap are on a track
     beside their thread's, "main (2)"."""
-    names, categories = texts(profile.functions, "name"), texts(profile.categories, "name")
-    threads = texts(profile.threads, "name")
+    names, categories = get_strings(profile.functions, "name"), get_strings(profile.categories, "name")
+    threads = get_strings(profile.threads, "name")
     rows = profile.slices.to_pylist()
     zero = min((row["start_ns"] for row in rows), default=0)
     return Counter(
@@ -141,7 +141,7 @@ def test_no_slice_overlaps_another_on_its_track(spans: list[tuple[int, int]]) ->
     start = np.array([begin for begin, _ in spans], np.int64)
     end = start + np.array([length for _, length in spans], np.int64)
     nothing = np.zeros(len(spans), np.int64)
-    track = tracks_of(nothing, nothing - 1, start, end)
+    track = assign_tracks(nothing, nothing - 1, start, end)
     found = [
         {"ph": "X", "pid": 0, "tid": on, "ts": begin / 1000, "dur": length / 1000}
         for on, (begin, length) in zip(track.tolist(), spans, strict=True)
@@ -162,10 +162,10 @@ def test_samples_are_a_profile_of_each_thread() -> None:
     ]
     again = chrome.read(io.BytesIO(data))
     assert not again.losses.num_rows
-    threads = texts(again.threads, "name")
+    threads = get_strings(again.threads, "name")
     rows = [(threads[row["thread"]], row["time_ns"], row["weight"], row["stack"]) for row in again.samples.to_pylist()]
     assert [row[:3] for row in rows] == [("thread 0", 0, 8_000), ("thread 1", 1_000, 0), ("thread 0", 8_000, 0)]
-    assert {"main", "work"} == set(texts(again.functions, "name"))
+    assert {"main", "work"} == set(get_strings(again.functions, "name"))
 
 
 @settings(max_examples=15)

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.core.picking import event_id
-from perfloom.analysis.core.piles import call_weights
+from perfloom.analysis.core.sample_rollup import sum_call_weights
+from perfloom.analysis.core.sample_selection import event_id
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.losses import LABELS
+from perfloom.domain.losses import SAMPLE_LABELS
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import ROOT, FrameKind, column, texts
-from perfloom.exporters import exporter
-from perfloom.ingest import wire
-from perfloom.readers import pprof, recognise
+from perfloom.domain.tables import ROOT, FrameKind, get_column, get_strings
+from perfloom.exporters import get_exporter
+from perfloom.ingest import protobuf_wire
+from perfloom.readers import detect_format, pprof
 from tests.parts import require
 from tests.profiles import profile_of, profiles
 from tests.traced import Trace, traces
@@ -32,7 +32,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def written(profile: Profile, **selection: object) -> bytes:
-    return b"".join(exporter("pprof").write(profile, Selection(**selection), {}))  # type: ignore[arg-type]
+    return b"".join(get_exporter("pprof").write(profile, Selection(**selection), {}))  # type: ignore[arg-type]
 
 
 def read(data: bytes) -> Profile:
@@ -41,9 +41,9 @@ def read(data: bytes) -> Profile:
 
 def weighed(profile: Profile) -> Counter[tuple[object, ...]]:
     """What each call stack of each thread weighs, by the names that a file of pprof can hold."""
-    names, shown, modules = (texts(profile.functions, name) for name in ("name", "display", "module"))
-    frame, parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
-    function = column(profile.frames, "function").tolist()
+    names, shown, modules = (get_strings(profile.functions, name) for name in ("name", "display", "module"))
+    frame, parent = (get_column(profile.stacks, name).tolist() for name in ("frame", "parent"))
+    function = get_column(profile.frames, "function").tolist()
     address, line = (profile.frames.column(name).to_pylist() for name in ("address", "line"))
     paths: list[tuple[object, ...]] = [()]
     for node in range(1, len(frame)):
@@ -52,7 +52,7 @@ def weighed(profile: Profile) -> Counter[tuple[object, ...]]:
         paths.append((*paths[parent[node]], place))
     threads = [(row["rank"], row["pid"], row["tid"]) for row in profile.threads.to_pylist()]
     found: Counter[tuple[object, ...]] = Counter()
-    events = texts(profile.events, "name")
+    events = get_strings(profile.events, "name")
     for row in profile.samples.to_pylist():
         if row["weight"]:
             found[events[row["event"]], paths[row["stack"]], threads[row["thread"]]] += row["weight"]
@@ -80,12 +80,12 @@ def test_out_and_in_again(profile: Profile) -> None:
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_numbers_of_the_wire(values: list[int]) -> None:
-    data = wire.packed(5, values)
-    found = [wire.unpacked(content).tolist() for _, _, content in wire.fields(data)]
+    data = protobuf_wire.encode_packed(5, values)
+    found = [protobuf_wire.decode_packed(content).tolist() for _, _, content in protobuf_wire.iterate_fields(data)]
     assert found == ([values] if values else [])
     for value in values[:3]:
-        ((number, kind, back),) = wire.fields(wire.number(7, value) or b"\x38\x00")
-        assert (number, kind, wire.signed(back)) == (7, wire.VARINT, value)
+        ((number, kind, back),) = protobuf_wire.iterate_fields(protobuf_wire.encode_number(7, value) or b"\x38\x00")
+        assert (number, kind, protobuf_wire.to_signed(back)) == (7, protobuf_wire.VARINT, value)
 
 
 @pytest.mark.heavy
@@ -133,35 +133,66 @@ def test_what_other_tools_say() -> None:
     cpu, ms, space, of_bytes, main, inner, file, binary, colour, red, pid = names(*strings[1:])
     data = b"".join(
         (
-            wire.message(1, wire.number(1, cpu), wire.number(2, ms)),
-            wire.message(1, wire.number(1, space), wire.number(2, of_bytes)),
+            protobuf_wire.encode_message(1, protobuf_wire.encode_number(1, cpu), protobuf_wire.encode_number(2, ms)),
+            protobuf_wire.encode_message(
+                1, protobuf_wire.encode_number(1, space), protobuf_wire.encode_number(2, of_bytes)
+            ),
             # Numbers one by one, as old writers have them.
-            wire.message(2, wire.number(1, 7), *(wire.varint(2 << 3) + wire.varint(v) for v in (5, 100))),
-            wire.message(
+            protobuf_wire.encode_message(
                 2,
-                wire.packed(1, [8, 7]),
-                wire.packed(2, [-1, 9]),
-                wire.message(3, wire.number(1, colour), wire.number(2, red)),
+                protobuf_wire.encode_number(1, 7),
+                *(protobuf_wire.encode_varint(2 << 3) + protobuf_wire.encode_varint(v) for v in (5, 100)),
             ),
-            wire.message(2, wire.packed(1, [99]), wire.packed(2, [1, 1])),
-            wire.message(2, wire.packed(1, [7]), wire.packed(2, [1])),
-            wire.message(
-                2, wire.packed(1, [7]), wire.packed(2, [2, 0]), wire.message(3, wire.number(1, pid), wire.number(3, 42))
+            protobuf_wire.encode_message(
+                2,
+                protobuf_wire.encode_packed(1, [8, 7]),
+                protobuf_wire.encode_packed(2, [-1, 9]),
+                protobuf_wire.encode_message(
+                    3, protobuf_wire.encode_number(1, colour), protobuf_wire.encode_number(2, red)
+                ),
             ),
-            wire.message(3, wire.number(1, 1), wire.number(5, binary)),
-            wire.message(
-                *(4, wire.number(1, 7), wire.number(2, 1), wire.number(3, 0x400)),
-                wire.message(4, wire.number(1, 2), wire.number(2, 12)),
-                wire.message(4, wire.number(1, 1), wire.number(2, 99)),
+            protobuf_wire.encode_message(
+                2, protobuf_wire.encode_packed(1, [99]), protobuf_wire.encode_packed(2, [1, 1])
             ),
-            wire.message(4, wire.number(1, 8), wire.number(3, 0x500)),
-            wire.message(5, wire.number(1, 1), wire.number(2, main), wire.number(4, file), wire.number(5, 90)),
-            wire.message(5, wire.number(1, 2), wire.number(2, inner), wire.number(4, file)),
-            *(wire.message(6, text.encode()) for text in strings),
-            wire.number(9, 1_700_000_000_000_000_000),
-            wire.number(10, 2_000_000_000),
-            wire.message(11, wire.number(1, cpu), wire.number(2, ms)),
-            wire.number(12, 10),
+            protobuf_wire.encode_message(2, protobuf_wire.encode_packed(1, [7]), protobuf_wire.encode_packed(2, [1])),
+            protobuf_wire.encode_message(
+                2,
+                protobuf_wire.encode_packed(1, [7]),
+                protobuf_wire.encode_packed(2, [2, 0]),
+                protobuf_wire.encode_message(
+                    3, protobuf_wire.encode_number(1, pid), protobuf_wire.encode_number(3, 42)
+                ),
+            ),
+            protobuf_wire.encode_message(3, protobuf_wire.encode_number(1, 1), protobuf_wire.encode_number(5, binary)),
+            protobuf_wire.encode_message(
+                *(
+                    4,
+                    protobuf_wire.encode_number(1, 7),
+                    protobuf_wire.encode_number(2, 1),
+                    protobuf_wire.encode_number(3, 0x400),
+                ),
+                protobuf_wire.encode_message(4, protobuf_wire.encode_number(1, 2), protobuf_wire.encode_number(2, 12)),
+                protobuf_wire.encode_message(4, protobuf_wire.encode_number(1, 1), protobuf_wire.encode_number(2, 99)),
+            ),
+            protobuf_wire.encode_message(4, protobuf_wire.encode_number(1, 8), protobuf_wire.encode_number(3, 0x500)),
+            protobuf_wire.encode_message(
+                5,
+                protobuf_wire.encode_number(1, 1),
+                protobuf_wire.encode_number(2, main),
+                protobuf_wire.encode_number(4, file),
+                protobuf_wire.encode_number(5, 90),
+            ),
+            protobuf_wire.encode_message(
+                5,
+                protobuf_wire.encode_number(1, 2),
+                protobuf_wire.encode_number(2, inner),
+                protobuf_wire.encode_number(4, file),
+            ),
+            *(protobuf_wire.encode_message(6, text.encode()) for text in strings),
+            protobuf_wire.encode_number(9, 1_700_000_000_000_000_000),
+            protobuf_wire.encode_number(10, 2_000_000_000),
+            protobuf_wire.encode_message(11, protobuf_wire.encode_number(1, cpu), protobuf_wire.encode_number(2, ms)),
+            protobuf_wire.encode_number(12, 10),
         )
     )
     found = read(data)
@@ -185,7 +216,7 @@ def test_what_other_tools_say() -> None:
     lost = {row["reason"]: (row["count"], row["example"]) for row in found.losses.to_pylist()}
     assert lost == {
         pprof.format.NEGATIVE: (1, "-1 of cpu"),
-        LABELS: (1, "colour=red"),
+        SAMPLE_LABELS: (1, "colour=red"),
         pprof.format.NO_LOCATION: (1, "location 99"),
         pprof.format.NO_VALUES: (1, "1 of 2"),
     }
@@ -226,10 +257,10 @@ def test_one_event_and_what_the_selection_leaves() -> None:
         events=(("cycles", "count"), ("faults", "count")),
     )
     found = read(gzip.decompress(written(profile, event="cycles", hide="^b$")))
-    assert texts(found.events, "name") == ["samples", "cycles"]
-    cycles = call_weights(found, Selection(event="cycles"), event_id(found, "cycles"))
-    names = texts(found.functions, "name")
-    of_call = column(found.calls, "function")
+    assert get_strings(found.events, "name") == ["samples", "cycles"]
+    cycles = sum_call_weights(found, Selection(event="cycles"), event_id(found, "cycles"))
+    names = get_strings(found.functions, "name")
+    of_call = get_column(found.calls, "function")
     assert {names[of_call[n]]: int(w) for n, w in enumerate(cycles) if w and n != ROOT} == {"a": 3, "d": 7}
     assert int(np.sum(cycles)) == 10
 
@@ -242,7 +273,7 @@ def test_of_a_real_trace_the_total_is_the_time_that_went_by(tmp_path: Path) -> N
         if event["ph"] == "X" and event["cat"] in ("cpu_op", "user_annotation", "python_function"):
             start = int(Decimal(event["ts"]) * 1000)
             spans.setdefault(event["tid"], []).append((start, start + int(Decimal(event["dur"]) * 1000)))
-    data = written(recognise(text[: 1 << 18], "t").read(io.BytesIO(text), "t"))
+    data = written(detect_format(text[: 1 << 18], "t").read(io.BytesIO(text), "t"))
     for tid, found in spans.items():
         wall, until = 0, 0
         for start, end in sorted(found):

@@ -11,9 +11,9 @@ import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import HOST_TIME, column, texts
+from perfloom.domain.tables import HOST_TIME, get_column, get_strings
 from perfloom.exporters import EXPORTERS
-from perfloom.readers import recognise
+from perfloom.readers import detect_format
 from tests.exporters.test_perfetto import told
 from tests.exporters.test_pprof import go
 
@@ -47,7 +47,7 @@ Weights = Counter[tuple[str, tuple[str, ...]]]
 
 
 def read(data: bytes) -> Profile:
-    found: Profile = recognise(data[: 1 << 18], "file").read(io.BytesIO(data), "file")
+    found: Profile = detect_format(data[: 1 << 18], "file").read(io.BytesIO(data), "file")
     return found
 
 
@@ -63,9 +63,9 @@ def there_and_back(name: str, form: str, **selection: object) -> Profile:
 
 def weights(profile: Profile, names: str = "display") -> Weights:
     """What call stacks weigh, by event."""
-    functions, events = texts(profile.functions, names), texts(profile.events, "name")
-    frame, parent = (column(profile.stacks, word).tolist() for word in ("frame", "parent"))
-    of = column(profile.frames, "function").tolist()
+    functions, events = get_strings(profile.functions, names), get_strings(profile.events, "name")
+    frame, parent = (get_column(profile.stacks, word).tolist() for word in ("frame", "parent"))
+    of = get_column(profile.frames, "function").tolist()
     paths: list[tuple[str, ...]] = [()]
     for node in range(1, len(frame)):
         paths.append((*paths[parent[node]], functions[of[frame[node]]]))
@@ -86,7 +86,7 @@ def test_pprof_keeps_every_weight_of_every_stack(name: str) -> None:
 def test_speedscope_keeps_weights_by_unit(name: str) -> None:
     """It has no names of events, only units."""
     profile = source(name)
-    units = dict(zip(texts(profile.events, "name"), texts(profile.events, "unit"), strict=True))
+    units = dict(zip(get_strings(profile.events, "name"), get_strings(profile.events, "unit"), strict=True))
     wanted: Weights = Counter()
     for (event, stack), weight in weights(profile).items():
         wanted[HOST_TIME if units[event] == "ns" else "weight", stack] += weight

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from perfloom.analysis.tables import TABLES, records
-from perfloom.domain.csv_cells import csv_cell
+from perfloom.domain.csv_cells import escape_csv_cell
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.exporters.rows import ROW_FORMS, facts_of
+from perfloom.exporters.table_formats import TABLE_FORMATS, table_metadata
 from tests.traced import Trace
 
 TYPES = {"str": pa.string(), "bool": pa.bool_(), "int64": pa.int64(), "float64": pa.float64()}
@@ -37,7 +37,7 @@ def test_every_table_in_every_form() -> None:
         except PerfloomError:
             continue
         rows = records(data)
-        made = {form: b"".join(kind.write(data, table.columns, {})) for form, kind in ROW_FORMS.items()}
+        made = {form: b"".join(kind.write_chunks(data, table.columns, {})) for form, kind in TABLE_FORMATS.items()}
         found = pq.read_table(io.BytesIO(made["parquet"]))
         assert found.to_pylist() == json.loads(made["json"]) == rows, name
         for column, field in zip(table.columns, found.schema, strict=True):
@@ -52,9 +52,9 @@ def test_every_table_in_every_form() -> None:
 
 def test_what_csv_does_to_a_formula_it_does_to_nothing_else() -> None:
     data = pd.DataFrame({"name": ["=1+1", None, 'a "b"\n'], "value": [-1.5, None, 2.0]})
-    text = b"".join(ROW_FORMS["csv"].write(data, (), {})).decode()
+    text = b"".join(TABLE_FORMATS["csv"].write_chunks(data, (), {})).decode()
     assert text == 'name,value\r\n\'=1+1,-1.5\r\n,\r\n"a ""b""\n",2.0\r\n'
-    assert json.loads(b"".join(ROW_FORMS["json"].write(data, (), {})))[0] == {"name": "=1+1", "value": -1.5}
+    assert json.loads(b"".join(TABLE_FORMATS["json"].write_chunks(data, (), {})))[0] == {"name": "=1+1", "value": -1.5}
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,10 @@ def test_what_csv_does_to_a_formula_it_does_to_nothing_else() -> None:
     ],
 )
 def test_a_text_like_a_formula_gets_an_apostrophe(text: str) -> None:
-    assert csv_cell(text) == "'" + text
-    heading, row = b"".join(ROW_FORMS["csv"].write(pd.DataFrame({text: [text]}), (), {})).decode().split("'", 2)[1:]
+    assert escape_csv_cell(text) == "'" + text
+    heading, row = (
+        b"".join(TABLE_FORMATS["csv"].write_chunks(pd.DataFrame({text: [text]}), (), {})).decode().split("'", 2)[1:]
+    )
     assert heading.startswith(text[0]) and row.startswith(text[0])
 
 
@@ -104,10 +106,12 @@ def test_a_text_like_a_formula_gets_an_apostrophe(text: str) -> None:
     "text", ["", "a=1", "operator+", "1-1", " x", "\u00a0", "–1", "\u3164x", "한=1", "_Z3fooi", "std::a<b>"]
 )
 def test_any_other_text_stands_as_it_is(text: str) -> None:
-    assert csv_cell(text) == text
+    assert escape_csv_cell(text) == text
 
 
 def test_a_file_says_what_it_is_of() -> None:
-    facts = facts_of("Steps", Selection(ranks=((0, 3),), start_ns=1_000_000).to_query())
-    found = pq.read_schema(io.BytesIO(b"".join(ROW_FORMS["parquet"].write(pd.DataFrame({"a": [1]}), (), facts))))
+    facts = table_metadata("Steps", Selection(ranks=((0, 3),), start_ns=1_000_000).to_query())
+    found = pq.read_schema(
+        io.BytesIO(b"".join(TABLE_FORMATS["parquet"].write_chunks(pd.DataFrame({"a": [1]}), (), facts)))
+    )
     assert (found.metadata[b"title"], found.metadata[b"selection"]) == (b"Steps", b"rank=0-3 start-ms=1")

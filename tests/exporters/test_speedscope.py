@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import ROOT, column, texts
-from perfloom.exporters import exporter
+from perfloom.domain.tables import ROOT, get_column, get_strings
+from perfloom.exporters import get_exporter
 from tests.profiles import profile_of, profiles
 from tests.speedscope_app import speedscope_app
 from tests.traced import Trace, traces
@@ -23,7 +23,7 @@ SAMPLED = (traces() | profiles(max_weight=1 << 40)).filter(lambda profile: bool(
 
 
 def written(profile: Profile, **selection: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(b"".join(exporter("speedscope").write(profile, Selection(**selection), {})))
+    found: dict[str, Any] = json.loads(b"".join(get_exporter("speedscope").write(profile, Selection(**selection), {})))
     assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     return found
 
@@ -53,9 +53,9 @@ def weights(file: dict[str, Any]) -> Weights:
 
 
 def of_profile(profile: Profile) -> Weights:
-    names = texts(profile.functions, "display")
-    frame, parent = (column(profile.stacks, name).tolist() for name in ("frame", "parent"))
-    function = column(profile.frames, "function").tolist()
+    names = get_strings(profile.functions, "display")
+    frame, parent = (get_column(profile.stacks, name).tolist() for name in ("frame", "parent"))
+    function = get_column(profile.frames, "function").tolist()
     paths: list[tuple[str, ...]] = [()]
     for node in range(1, len(frame)):
         paths.append((*paths[parent[node]], names[function[frame[node]]]))

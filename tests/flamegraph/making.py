@@ -40,15 +40,15 @@ def profile(
     """Of (names from the outermost to the innermost, weight); one sample each, a millisecond apart, or as many as weigh
     so much each."""
     builder = ProfileBuilder("perf script text")
-    builder.run("program", "node1")
-    event = builder.event("cpu-clock", unit, sampling="frequency", rate=1000.0)
-    task = builder.thread(pid=1, tid=1)
-    builder.named(task, 0, thread)
+    builder.add_run("program", "node1")
+    event = builder.intern_event("cpu-clock", unit, sampling="frequency", rate=1000.0)
+    task = builder.intern_thread(pid=1, tid=1)
+    builder.set_thread_name(task, 0, thread)
     for number, (names, weight) in enumerate(stacks):
-        frames = [builder.frame(builder.function(name, "/usr/bin/program")) for name in names]
+        frames = [builder.intern_frame(builder.intern_function(name, "/usr/bin/program")) for name in names]
         for part in range(weight // each if each else 1):
             at = 10**9 + number * 10**6 + part
-            builder.sample(at, task, event, builder.stack(frames), each or weight)
+            builder.add_sample(at, task, event, builder.intern_stack(frames), each or weight)
     return builder.finish(Meta("perf script text", command="program"))
 
 
@@ -94,8 +94,8 @@ def deep(levels: int = 3_000) -> Profile:
 def empty() -> Profile:
     """An event without a sample."""
     builder = ProfileBuilder("perf script text")
-    builder.event("cpu-clock", "ns")
-    builder.named(builder.thread(pid=1, tid=1), 0, "main")
+    builder.intern_event("cpu-clock", "ns")
+    builder.set_thread_name(builder.intern_thread(pid=1, tid=1), 0, "main")
     return builder.finish(Meta("perf script text"))
 
 
@@ -106,13 +106,13 @@ def large(samples: int = 200_000, stacks: int = 20_000, *, seed: int = 7, less: 
     """
     chance = random.Random(seed)
     builder = ProfileBuilder("perf script text")
-    builder.run("program --large", "node1")
-    clock = builder.event("cpu-clock", "ns", sampling="frequency", rate=999.0)
-    faults = builder.event("page-faults", "count", sampling="period", rate=1.0)
+    builder.add_run("program --large", "node1")
+    clock = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=999.0)
+    faults = builder.intern_event("page-faults", "count", sampling="period", rate=1.0)
     threads = []
     for number in range(8):
-        thread = builder.thread(pid=100 + number // 4, tid=100 + number)
-        builder.named(thread, 0, ("python3", "worker", "writer", "reader")[number % 4])
+        thread = builder.intern_thread(pid=100 + number // 4, tid=100 + number)
+        builder.set_thread_name(thread, 0, ("python3", "worker", "writer", "reader")[number % 4])
         threads.append(thread)
     kinds = (FrameKind.USER, FrameKind.USER, FrameKind.PYTHON, FrameKind.INLINED, FrameKind.JIT, FrameKind.KERNEL)
     modules = {
@@ -124,13 +124,15 @@ def large(samples: int = 200_000, stacks: int = 20_000, *, seed: int = 7, less: 
     for number in range(1_000):
         kind = kinds[number % len(kinds)]
         module = modules.get(kind, ("/usr/lib/libc.so.6", "/opt/libmatrix.so")[number % 2])
-        frames.append(builder.frame(builder.function(f"{kind.name.lower()}::step_{number}", module), kind=kind))
+        frames.append(
+            builder.intern_frame(builder.intern_function(f"{kind.name.lower()}::step_{number}", module), kind=kind)
+        )
     made = []
     for _ in range(stacks):
         stack = [frames[0]]
         while len(stack) < 40 and chance.random() < 0.9:
             stack.append(frames[min(999, (len(stack) * 11) % 900 + min(int(chance.expovariate(0.5)), 80))])
-        made.append(builder.stack(stack))
+        made.append(builder.intern_stack(stack))
     times, tasks, cpus, events, places, weights = [], [], [], [], [], []
     for number in range(samples):
         place = min(int(chance.expovariate(3.0) * stacks), stacks - 1)
@@ -143,5 +145,5 @@ def large(samples: int = 200_000, stacks: int = 20_000, *, seed: int = 7, less: 
         events.append(faults if is_fault else clock)
         places.append(made[place])
         weights.append(1 if is_fault else 1_001_001)
-    builder.samples(times, tasks, cpus, events, places, weights)
+    builder.add_samples(times, tasks, cpus, events, places, weights)
     return builder.finish(Meta("perf script text", command="program --large", facts={"hostname": "node1"}))

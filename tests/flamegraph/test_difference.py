@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfloom.analysis.stacks.flamegraph import Group, flame_diff
+from perfloom.analysis.stacks.flamegraph import FlameGroup, flame_diff
 from perfloom.charts import flamegraph_svg, palette
 from perfloom.domain.selection import Selection
 from tests.flamegraph import making
@@ -42,7 +42,7 @@ def colour(graph: Graph, name: str) -> str:
 def test_frames_of_few_samples_are_grey(compare: Callable[..., Graph]) -> None:
     """Four samples in each: what they differ by says nothing."""
     graph = compare("normalise=0", "base=small0000000&other=changed00000")
-    assert colour(graph, "fresh") == colour(graph, "right") == palette.LIGHT.few
+    assert colour(graph, "fresh") == colour(graph, "right") == palette.LIGHT.too_few_samples
 
 
 def is_red(found: str) -> bool:
@@ -176,8 +176,10 @@ def test_hostile_names_beside_hostile_names(compare: Callable[..., Graph]) -> No
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_svg_tells_and_colours_the_same(reverse: bool) -> None:
     base, other = making.small(making.OFTEN), making.changed(making.OFTEN)
-    tree = flame_diff(base, other, Selection(), Selection(), group=Group.NONE, normalise=False, reverse=reverse)
-    document = flamegraph_svg.write(tree, base if reverse else other, title="", look=flamegraph_svg.Look(theme="light"))
+    tree = flame_diff(base, other, Selection(), Selection(), group=FlameGroup.NONE, normalize=False, reverse=reverse)
+    document = flamegraph_svg.write_svg(
+        tree, base if reverse else other, title="", style=flamegraph_svg.FlameSvgStyle(theme="light")
+    )
     root = ElementTree.fromstring(document.encode())
     space = "{http://www.w3.org/2000/svg}"
     style = root.findtext(f"{space}style") or ""

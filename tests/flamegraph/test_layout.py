@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfloom.charts import palette
-from perfloom.charts.flamegraph import flame_payload
+from perfloom.charts.flamegraph import build_flame_payload
 from perfloom.domain.selection import Selection
 from tests.flamegraph import making
 from tests.flamegraph.conftest import Server
@@ -188,7 +188,7 @@ def test_hit_and_neighbours_agree_with_looking_at_every_frame(run: Run, rows: li
 
 
 def test_what_the_server_sends_is_laid_out_as_it_was_measured(run: Run) -> None:
-    places = run(PLACES, flame_payload(making.small(), Selection()))
+    places = run(PLACES, build_flame_payload(making.small(), Selection()))
     assert [(name, left / 1e6, right / 1e6) for name, _, left, right, _, _ in places] == [
         ("all", 0, 100),
         ("main", 0, 100),  # the thread
@@ -226,11 +226,11 @@ def test_a_movement_starts_and_ends_where_it_should_and_never_turns_back(run: Ru
     ],
 )
 def test_numbers_read_as_in_the_tables(run: Run, value: int, unit: str, text: str) -> None:
-    from perfloom.domain.units import quantity
+    from perfloom.domain.units import format_quantity
 
     assert run("({format}, [value, unit]) => format.weight(value, unit)", [value, unit]).replace("\u00a0", " ") == text
     if unit != "count":
-        assert quantity(value, unit).text.replace("\u00a0", " ") == text
+        assert format_quantity(value, unit).text.replace("\u00a0", " ") == text
 
 
 @pytest.mark.parametrize("name", [*making.HOSTILE, "operator+(int)", "a|b", "x" * 3_000])
@@ -247,10 +247,10 @@ def test_the_pattern_for_a_name_finds_that_name(run: Run, name: str) -> None:
 def test_the_pattern_for_a_shortened_name_finds_the_whole_name(run: Run) -> None:
     import re2
 
-    from perfloom.charts.flamegraph import shortened
+    from perfloom.charts.flamegraph import shorten
 
     whole = "void f<" + "std::pair<int, long>, " * 400 + ">::operator()(char)"
-    pattern = run("({format}, name) => format.exactly(name)", shortened(whole, 200))
+    pattern = run("({format}, name) => format.exactly(name)", shorten(whole, 200))
     assert re2.compile(pattern).search(whole) is not None
     assert re2.compile(pattern).search(whole + " const") is None
 
@@ -270,7 +270,7 @@ def test_page_and_svg_give_modules_the_same_colours(run: Run) -> None:
         }""",
         names,
     )
-    assert dict(slots) == palette.module_slots(names)
+    assert dict(slots) == palette.assign_module_colors(names)
 
 
 def test_a_change_of_shape_forgets_the_zoom_and_passing_words_do_not(run: Run, server: Server) -> None:

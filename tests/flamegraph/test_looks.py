@@ -101,20 +101,20 @@ def test_it_follows_a_window_moved_to_a_sharper_screen(graph: Graph) -> None:
 def test_colours_are_those_of_the_theme_and_change_with_it(other_graph: Callable[..., Graph]) -> None:
     graph = other_graph(color_scheme="dark")
     graph.open("small0000000", "group=none")
-    step = palette.fnv1a("left") % palette.SHADES
+    step = palette.fnv1a("left") % palette.SHADE_COUNT
 
     def drawn() -> str:
         x, y = graph.place("left")
         graph.page.wait_for_timeout(80)
         return pixel(graph, x, y - 6)
 
-    assert drawn() == palette.shade(palette.DARK.kinds["user"], step)
+    assert drawn() == palette.shade_color(palette.DARK.kinds["user"], step)
     graph.page.get_by_role("button", name="Colors: Light").click()
-    assert drawn() == palette.shade(palette.LIGHT.kinds["user"], step)
+    assert drawn() == palette.shade_color(palette.LIGHT.kinds["user"], step)
     graph.page.get_by_role("button", name="Colors: As the system").click()
-    assert drawn() == palette.shade(palette.DARK.kinds["user"], step)
+    assert drawn() == palette.shade_color(palette.DARK.kinds["user"], step)
     graph.page.emulate_media(color_scheme="light")
-    assert drawn() == palette.shade(palette.LIGHT.kinds["user"], step)
+    assert drawn() == palette.shade_color(palette.LIGHT.kinds["user"], step)
 
 
 def test_who_wants_no_motion_gets_none(other_graph: Callable[..., Graph]) -> None:
@@ -261,11 +261,11 @@ def test_text_can_be_read_on_every_colour(theme: palette.Theme) -> None:
         low, high = sorted((luminance(one), luminance(other)))
         return (high + 0.05) / (low + 0.05)
 
-    frames = [palette.shade(ends, step) for ends in theme.kinds.values() for step in range(palette.SHADES)]
-    frames += [*theme.modules, *(palette.mixed(theme.hot, step / 63) for step in range(64))]
+    frames = [palette.shade_color(ends, step) for ends in theme.kinds.values() for step in range(palette.SHADE_COUNT)]
+    frames += [*theme.modules, *(palette.mix_colors(theme.hot, step / 63) for step in range(64))]
     assert min(contrast(frame, theme.text) for frame in frames) >= 4.5
     assert contrast(theme.match, theme.match_text) >= 4.5
-    differences = [palette.mixed(theme.diff, step / 128) for step in range(129)]
+    differences = [palette.mix_colors(theme.diff, step / 128) for step in range(129)]
     assert min(contrast(frame, theme.diff_text) for frame in differences) >= 4.5
 
 
@@ -278,6 +278,6 @@ def test_the_style_sheet_has_the_palette_of_the_svg(root: Any) -> None:
             expected |= {f"{kind.replace('_', '-')}-a": first, f"{kind.replace('_', '-')}-b": second}
         expected |= {f"module-{number}": colour for number, colour in enumerate(theme.modules)}
         expected |= {f"hot-{number}": colour for number, colour in enumerate(theme.hot)}
-        for word in ("match", "text", "match_text", "diff_text", "ground", "few"):
-            expected[word.replace("_", "-")] = getattr(theme, word)
+        expected |= {"match": theme.match, "text": theme.text, "match-text": theme.match_text}
+        expected |= {"diff-text": theme.diff_text, "ground": theme.background, "few": theme.too_few_samples}
         assert found == expected

@@ -73,7 +73,7 @@ def test_the_answers_are_the_analysis(server: Server) -> None:
     found = search(profile, Selection(), "l.af")
     assert json.loads(server.get(f"{GRAPH}/search?q=l.af")) == {
         "functions": list(found.functions),
-        "matched": found.matched,
+        "matched": found.matched_weight,
         "percent": found.percent,
     }
     both = json.loads(server.get("/api/v1/results/small0000000/sandwich?function=left"))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.analysis.stacks.flamegraph import Group, Order, flame_tree, sandwich
+from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree, sandwich
 from perfloom.charts import flamegraph_svg
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(profile: Profile, *, title: str = "a title", look: flamegraph_svg.Look | None = None, **options: Any) -> str:
-    group = options.pop("group", Group.NONE)
-    return flamegraph_svg.write(
-        flame_tree(profile, Selection(), group=group), profile, title=title, look=look, **options
+def drawn(
+    profile: Profile, *, title: str = "a title", look: flamegraph_svg.FlameSvgStyle | None = None, **options: Any
+) -> str:
+    group = options.pop("group", FlameGroup.NONE)
+    return flamegraph_svg.write_svg(
+        flame_tree(profile, Selection(), group=group), profile, title=title, style=look, **options
     )
 
 
@@ -50,7 +52,7 @@ def number(element: ElementTree.Element | None, name: str) -> float:
 
 
 def test_frames_are_as_wide_as_they_weigh() -> None:
-    rows = frames(drawn(making.small(), look=flamegraph_svg.Look(width=1020)))
+    rows = frames(drawn(making.small(), look=flamegraph_svg.FlameSvgStyle(width=1020)))
     rects = [(name_of(frame), frame.find(f"{SVG}rect")) for frame in rows]
     assert [(name, number(rect, "x"), number(rect, "width")) for name, rect in rects] == [
         ("all", 10, 999.5),
@@ -65,7 +67,7 @@ def test_frames_are_as_wide_as_they_weigh() -> None:
     assert heights["all"] < heights["main"] < heights["left"] == heights["right"] < heights["leaf"]
     upside = {
         name_of(f): number(f.find(f"{SVG}rect"), "y")
-        for f in frames(drawn(making.small(), look=flamegraph_svg.Look(up=True)))
+        for f in frames(drawn(making.small(), look=flamegraph_svg.FlameSvgStyle(root_at_bottom=True)))
     }
     assert upside["all"] > upside["main"] > upside["left"] == upside["right"] > upside["leaf"]
 
@@ -83,23 +85,23 @@ def test_a_frame_tells_its_weight() -> None:
 
 def test_narrow_frames_are_left_out_and_counted() -> None:
     profile = making.large()
-    whole = len(flame_tree(profile, Selection(), group=Group.NONE).id)
-    document = drawn(profile, look=flamegraph_svg.Look(least_px=2))
+    whole = len(flame_tree(profile, Selection(), group=FlameGroup.NONE).id)
+    document = drawn(profile, look=flamegraph_svg.FlameSvgStyle(min_px=2))
     shown = len(frames(document))
     assert shown < whole / 10
     assert f"{whole - shown:,} narrower frames left out" in document
     assert all(number(f.find(f"{SVG}rect"), "width") >= 1.5 for f in frames(document))
     # The same, cut off where the tree was made.
-    tree = flame_tree(profile, Selection(), group=Group.NONE, least=2 / 1180)
-    assert f"{whole - shown:,} narrower frames left out" in flamegraph_svg.write(
-        tree, profile, title="", look=flamegraph_svg.Look(least_px=2)
+    tree = flame_tree(profile, Selection(), group=FlameGroup.NONE, min_share=2 / 1180)
+    assert f"{whole - shown:,} narrower frames left out" in flamegraph_svg.write_svg(
+        tree, profile, title="", style=flamegraph_svg.FlameSvgStyle(min_px=2)
     )
 
 
 @pytest.mark.parametrize("most", [1, 7, 500])
 def test_there_are_never_more_frames_than_asked_for_and_none_without_its_caller(most: int) -> None:
     for profile in (making.large(samples=5_000, stacks=500), making.deep(1_000)):
-        rows = frames(drawn(profile, look=flamegraph_svg.Look(most_frames=most, least_px=0)))
+        rows = frames(drawn(profile, look=flamegraph_svg.FlameSvgStyle(max_frames=most, min_px=0)))
         assert len(rows) == most
         levels = [int(frame.get("data-d", "-1")) for frame in rows]
         assert levels[0] == 0 and all(after <= before + 1 for before, after in pairwise(levels))
@@ -107,9 +109,9 @@ def test_there_are_never_more_frames_than_asked_for_and_none_without_its_caller(
 
 def test_the_zoomed_frame_fills_the_width_below_its_callers() -> None:
     profile = making.small()
-    whole = flame_tree(profile, Selection(), group=Group.NONE)
-    tree = flame_tree(profile, Selection(), group=Group.NONE, zoom=int(whole.id[2]))
-    rows = frames(flamegraph_svg.write(tree, profile, title="", look=flamegraph_svg.Look(width=1020)))
+    whole = flame_tree(profile, Selection(), group=FlameGroup.NONE)
+    tree = flame_tree(profile, Selection(), group=FlameGroup.NONE, zoom=int(whole.id[2]))
+    rows = frames(flamegraph_svg.write_svg(tree, profile, title="", style=flamegraph_svg.FlameSvgStyle(width=1020)))
     assert [name_of(frame) for frame in rows] == ["all", "main", "left", "leaf", "other"]
     assert [number(frame.find(f"{SVG}rect"), "width") for frame in rows] == [999.5, 999.5, 999.5, 749.5, 249.5]
     assert [frame.get("class") for frame in rows] == ["f up", "f up", "f", "f", "f"]
@@ -117,16 +119,18 @@ def test_the_zoomed_frame_fills_the_width_below_its_callers() -> None:
 
 def test_every_colouring_order_and_part_can_be_drawn() -> None:
     profile = making.large(samples=3_000, stacks=300)
-    for colour in flamegraph_svg.COLOURS:
+    for colour in flamegraph_svg.COLOR_MODES:
         for theme in flamegraph_svg.THEMES:
-            document = drawn(profile, look=flamegraph_svg.Look(colour=colour, theme=theme), group=Group.COMM)
+            document = drawn(
+                profile, look=flamegraph_svg.FlameSvgStyle(color_mode=colour, theme=theme), group=FlameGroup.COMM
+            )
             assert ElementTree.fromstring(document.encode()) is not None
             assert ("prefers-color-scheme" in document) is (theme == "system")
-    for order in Order:
-        tree = flame_tree(profile, Selection(invert=order is Order.NAME), order=order)
-        assert len(frames(flamegraph_svg.write(tree, profile, title=""))) > 10
+    for order in SiblingOrder:
+        tree = flame_tree(profile, Selection(invert=order is SiblingOrder.NAME), order=order)
+        assert len(frames(flamegraph_svg.write_svg(tree, profile, title=""))) > 10
     for tree in sandwich(profile, Selection(), 0):
-        assert len(frames(flamegraph_svg.write(tree, profile, title=""))) > 1
+        assert len(frames(flamegraph_svg.write_svg(tree, profile, title=""))) > 1
 
 
 def test_nothing_measured_is_said() -> None:
@@ -137,7 +141,7 @@ def test_nothing_measured_is_said() -> None:
 def test_what_was_searched_for_is_marked_and_links_lead_to_every_frame() -> None:
     profile = making.small()
     leaf = next(i for i, name in enumerate(profile.functions.column("display").to_pylist()) if name == "leaf")
-    look = flamegraph_svg.Look(interactive=False)
+    look = flamegraph_svg.FlameSvgStyle(interactive=False)
     document = drawn(profile, look=look, matches={leaf}, link=lambda frame: f'/x?a=1&zoom={frame}&"<')
     links = list(ElementTree.fromstring(document.encode()).iter(f"{SVG}a"))
     assert [a.get("href") for a in links][:2] == ['/x?a=1&zoom=0&"<', '/x?a=1&zoom=1&"<'] and len(links) == 7
@@ -146,7 +150,7 @@ def test_what_was_searched_for_is_marked_and_links_lead_to_every_frame() -> None
 
 
 def test_without_the_script_there_is_none() -> None:
-    look = flamegraph_svg.Look(interactive=False)
+    look = flamegraph_svg.FlameSvgStyle(interactive=False)
     document = drawn(making.hostile(), look=look)
     root = ElementTree.fromstring(document.encode())
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {"svg", "style", "rect", "text", "g", "title"}
@@ -176,7 +180,7 @@ def test_it_is_well_formed_whatever_the_names(names: list[str], title: str) -> N
     # A builder takes no name that is no text: what a reader decodes has no lone surrogates.
     names = [name.encode("utf-8", "replace").decode() for name in names]
     profile = making.profile([(names[: n + 1], 1_000_000) for n in range(len(names))], thread=names[0])
-    sound(drawn(profile, title=title, group=Group.COMM), names)
+    sound(drawn(profile, title=title, group=FlameGroup.COMM), names)
 
 
 def test_it_is_well_formed_with_the_worst_names() -> None:
@@ -188,7 +192,7 @@ def test_it_is_well_formed_with_the_worst_names() -> None:
 
 
 def test_labels_fit_in_the_width_they_say() -> None:
-    for frame in frames(drawn(making.hostile(), look=flamegraph_svg.Look(width=1400))):
+    for frame in frames(drawn(making.hostile(), look=flamegraph_svg.FlameSvgStyle(width=1400))):
         text = frame.find(f"{SVG}text")
         rect = frame.find(f"{SVG}rect")
         if text is not None:
@@ -208,9 +212,9 @@ def test_labels_fit_in_the_width_they_say() -> None:
     ],
 )
 def test_a_label_is_cut_with_an_ellipsis(name: str, width: float, text: str) -> None:
-    found = flamegraph_svg.label(name, width)
+    found = flamegraph_svg.fit_label(name, width)
     assert found == text
-    assert flamegraph_svg.cells(found) * flamegraph_svg.CELL <= width
+    assert flamegraph_svg.count_columns(found) * flamegraph_svg.CHARACTER_WIDTH <= width
 
 
 def test_the_export_is_a_file_with_everything_in_it() -> None:
@@ -306,7 +310,7 @@ def test_hostile_names_in_the_file_are_inert(on_disk: Any) -> None:
 
 
 def test_a_large_file_is_quick(on_disk: Any) -> None:
-    page = on_disk(drawn(making.large(), look=flamegraph_svg.Look(most_frames=20_000, least_px=0)))
+    page = on_disk(drawn(making.large(), look=flamegraph_svg.FlameSvgStyle(max_frames=20_000, min_px=0)))
     assert page.locator("#frames .f").count() == 20_000
     took = page.evaluate(
         """() => {

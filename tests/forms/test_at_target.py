@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from perfloom.domain.facts import HostFacts
-from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
-from perfloom.domain.targets import Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.recording.fields.at_target import at_target
-from perfloom.recording.fields.judge import judge
-from perfloom.recording.recorders.preflight import Level
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavor
+from perfloom.domain.targets import BatchQueue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.recording.fields.preflight import check_job
+from perfloom.recording.fields.target_preflight import check_at_target
+from perfloom.recording.recorders.preflight import Severity
 
 CLUSTER = Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM, sudo=True)
 FACTS = TargetFacts(
     host=HostFacts("login1"),
     compute=HostFacts("node1"),
     starters={"openmpi": "/usr/bin/mpirun"},
-    queues=(Queue("debug", default=True, wall_time_s=3600), Queue("long"), Queue("shut", open=False)),
+    queues=(BatchQueue("debug", default=True, wall_time_s=3600), BatchQueue("long"), BatchQueue("shut", open=False)),
     directory="/home/me/.perfloom",
     shared=True,
     free_bytes=1 << 40,
@@ -28,11 +28,11 @@ SPEC = JobSpec(command=("x",), target="cluster")
 
 
 def said(spec: JobSpec, facts: TargetFacts | None = FACTS, target: Target = CLUSTER) -> dict[str, str]:
-    return {f"{found.level} {found.field}": found.message for found in at_target(spec, target, facts)}
+    return {f"{found.level} {found.field}": found.message for found in check_at_target(spec, target, facts)}
 
 
 def test_where_all_is_well_nothing_is_said() -> None:
-    job = replace(SPEC, mpi=Mpi(MpiFlavour.OPENMPI, 4), batch=Batch("long", wall_time_s=7200), sudo=True)
+    job = replace(SPEC, mpi=Mpi(MpiFlavor.OPENMPI, 4), batch=Batch("long", wall_time_s=7200), sudo=True)
     assert said(job) == {}
     assert said(SPEC, None, Target("local")) == {}
     assert said(SPEC, FACTS, Target("local")) == {}
@@ -75,11 +75,11 @@ def test_queues(batch: Batch, field: str, part: str) -> None:
 
 
 def test_an_mpi_that_was_not_found() -> None:
-    spec = replace(SPEC, mpi=Mpi(MpiFlavour.INTEL, 4))
+    spec = replace(SPEC, mpi=Mpi(MpiFlavor.INTEL, 4))
     assert said(spec) == {"warning mpi": "The check of “cluster” found no Intel MPI; it found Open MPI."}
     assert "no other MPI" in said(spec, replace(FACTS, starters={}))["warning mpi"]
     assert list(said(replace(spec, modules=("impi",)))) == ["hint mpi"]
-    assert said(replace(spec, mpi=Mpi(MpiFlavour.INTEL, 4, program="/opt/mpiexec"))) == {}
+    assert said(replace(spec, mpi=Mpi(MpiFlavor.INTEL, 4, program="/opt/mpiexec"))) == {}
     assert said(spec, target=replace(CLUSTER, starters={"intel": "/opt/mpiexec"})) == {}
 
 
@@ -97,10 +97,10 @@ def test_modules_without_a_module_command() -> None:
 
 @pytest.mark.parametrize("name", ["PERFLOOM_JOB", "PERFLOOM_OF_LATER", "pl_id"])
 def test_a_variable_of_ours_is_said_before_the_job_is_submitted(name: str) -> None:
-    found = judge(replace(SPEC, environment={name: "x"}), CLUSTER, None, FACTS).findings
-    assert [one.field for one in found if one.level is Level.ERROR] == ["environment"]
-    found = judge(SPEC, replace(CLUSTER, environment={name: "x"}), None, FACTS).findings
-    assert [one.field for one in found if one.level is Level.ERROR] == ["target"]
+    found = check_job(replace(SPEC, environment={name: "x"}), CLUSTER, None, FACTS).findings
+    assert [one.field for one in found if one.level is Severity.ERROR] == ["environment"]
+    found = check_job(SPEC, replace(CLUSTER, environment={name: "x"}), None, FACTS).findings
+    assert [one.field for one in found if one.level is Severity.ERROR] == ["target"]
 
 
 def test_the_directory_and_what_is_missing() -> None:
@@ -114,7 +114,7 @@ def test_the_directory_and_what_is_missing() -> None:
 def test_everything_says_what_to_do() -> None:
     bad = replace(FACTS, compute=None, shared=False, missing=("sbatch",), free_bytes=1, sudo=False, starters={})
     bad = replace(bad, module_command=False)
-    spec = replace(SPEC, mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch("gone"), sudo=True, modules=("gcc",))
-    found = at_target(spec, CLUSTER, bad)
+    spec = replace(SPEC, mpi=Mpi(MpiFlavor.SRUN, 4), batch=Batch("gone"), sudo=True, modules=("gcc",))
+    found = check_at_target(spec, CLUSTER, bad)
     assert len(found) == 7
-    assert all(one.advice and one.message[-1] == "." and one.level is not Level.ERROR for one in found)
+    assert all(one.advice and one.message[-1] == "." and one.level is not Severity.ERROR for one in found)

@@ -5,10 +5,10 @@ import time
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.facts import PerfEvent
-from perfloom.recording.fields.events import EventIndex, event_problem, one_by_one, split_events
-from perfloom.recording.fields.job_json import read_json
-from perfloom.recording.recorders.events import parts
+from perfloom.domain.host_facts import PerfEvent
+from perfloom.recording.fields.events import EventIndex, event_problem, split_event_lists, split_events
+from perfloom.recording.fields.job_json import parse_unvalidated
+from perfloom.recording.recorders.events import single_events
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def _seconds(call: object) -> float:
     ],
 )
 def test_lists_and_groups_as_perf_takes_them(typed: str, single: list[str]) -> None:
-    assert parts(typed) == single
+    assert single_events(typed) == single
 
 
 def test_events_may_be_listed_with_commas() -> None:
-    assert one_by_one(["a,b", "{c,d}:S,cpu/e=1,f=2/", "{open"]) == ("a", "b", "{c,d}:S", "cpu/e=1,f=2/", "{open")
-    parsed = read_json({"command": "true", "events": ["page-faults,{cs,faults}:S"]})
+    assert split_event_lists(["a,b", "{c,d}:S,cpu/e=1,f=2/", "{open"]) == ("a", "b", "{c,d}:S", "cpu/e=1,f=2/", "{open")
+    parsed = parse_unvalidated({"command": "true", "events": ["page-faults,{cs,faults}:S"]})
     assert parsed.spec is not None and parsed.spec.events == ("page-faults", "{cs,faults}:S")

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavour
+from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavor
 from perfloom.domain.targets import Ssh, Target
-from perfloom.recording.fields import exchange
+from perfloom.recording.fields import serialization
 
 HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t\x00\x7f\u2028 é 🙂"
 
@@ -17,23 +17,23 @@ def test_a_job_and_a_target_come_back() -> None:
         name=HOSTILE,
         command=("solver", HOSTILE),
         environment={HOSTILE: HOSTILE},
-        mpi=Mpi(MpiFlavour.OPENMPI, ranks=4, arguments=("--x", HOSTILE)),
+        mpi=Mpi(MpiFlavor.OPENMPI, ranks=4, arguments=("--x", HOSTILE)),
     )
     target = Target("a", ssh=Ssh("node", jump=("a@b:22",)), environment={"A B": HOSTILE}, poll_s=2.5)
-    for write in (exchange.to_toml, exchange.to_json):
-        assert JobSpec.from_json(exchange.from_text(write(spec.to_json()))) == spec
-        assert Target.from_json(exchange.from_text(write(target.to_json()).encode())) == target
+    for write in (serialization.to_toml, serialization.to_json):
+        assert JobSpec.from_json(serialization.from_text(write(spec.to_json()))) == spec
+        assert Target.from_json(serialization.from_text(write(target.to_json()).encode())) == target
 
 
 def test_what_is_null_is_left_out_and_the_heading_is_a_comment() -> None:
-    text = exchange.to_toml({"a": None, "b": {"c": None, "d": [1]}}, "A preset\nof somebody")
+    text = serialization.to_toml({"a": None, "b": {"c": None, "d": [1]}}, "A preset\nof somebody")
     assert text.startswith("# A preset\n# of somebody\n\n")
-    assert exchange.from_text(text) == {"b": {"d": [1]}}
+    assert serialization.from_text(text) == {"b": {"d": [1]}}
 
 
 def test_line_ends_and_marks_of_other_systems() -> None:
-    assert exchange.from_text(b"\xef\xbb\xbfa = 1\r\nb = 'x'\r\n") == {"a": 1, "b": "x"}
-    assert exchange.from_text("\ufeff{}") == {}
+    assert serialization.from_text(b"\xef\xbb\xbfa = 1\r\nb = 'x'\r\n") == {"a": 1, "b": "x"}
+    assert serialization.from_text("\ufeff{}") == {}
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_line_ends_and_marks_of_other_systems() -> None:
 )
 def test_what_cannot_be_used(text: str | bytes, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        exchange.from_text(text)
+        serialization.from_text(text)
 
 
 def test_what_is_written_is_plain_json() -> None:
-    assert json.loads(exchange.to_json({"a": ("b",)})) == {"a": ["b"]}
+    assert json.loads(serialization.to_json({"a": ("b",)})) == {"a": ["b"]}

@@ -8,12 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
+from perfloom.domain.jobs import Batch, CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.recording.fields.check import check
-from perfloom.recording.fields.job import JobFields, parse, to_fields
+from perfloom.recording.fields.job_form import JobForm, parse, to_form
 from perfloom.recording.fields.job_json import from_json
-from perfloom.recording.fields.relevance import MADE_BY_FORM, hidden_by, made, normalised, relevant
+from perfloom.recording.fields.job_validity import validate_job
+from perfloom.recording.fields.relevance import (
+    CHOICES_OF_FORM,
+    hiding_choices,
+    normalize,
+    relevant_fields,
+    target_choices,
+)
 
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=10)
 NAME = st.text(st.characters(categories=("L", "N", "P", "S")) | st.just(" "), max_size=20).map(str.strip)
@@ -39,7 +45,7 @@ TARGETS = {
 
 MPIS = st.builds(
     Mpi,
-    flavour=st.sampled_from(MpiFlavour),
+    flavour=st.sampled_from(MpiFlavor),
     ranks=st.integers(9, 10**6),
     ranks_per_node=NUMBER,
     program=WORD.filter(lambda text: not text.startswith("$'")),
@@ -105,14 +111,14 @@ SPECS = st.builds(
     path=st.lists(ENTRY, max_size=3).map(tuple),
     library_path=st.lists(ENTRY, max_size=3).map(tuple),
     preload=st.lists(WHOLE_WORD.filter(lambda text: ":" not in text), max_size=2).map(tuple),
-    splitting=st.sampled_from(Splitting),
+    splitting=st.sampled_from(EventSplitting),
     events_per_run=NUMBER,
     keep_recordings=st.booleans(),
     leave_files=st.booleans(),
 ).filter(reachable) | st.builds(JobSpec, command=st.just(("a",)), period=st.integers(1, 10**15))
 
 
-def posted(fields: JobFields) -> dict[str, list[str]]:
+def posted(fields: JobForm) -> dict[str, list[str]]:
     """The form as a browser sends it: line breaks as \\r\\n, of a switch its empty value and, where it is on, its own."""
     sent: dict[str, list[str]] = {}
     for name, value in vars(fields).items():
@@ -125,28 +131,28 @@ def posted(fields: JobFields) -> dict[str, list[str]]:
 
 @given(SPECS)
 def test_a_spec_comes_back_from_its_form(spec: JobSpec) -> None:
-    parsed = parse(JobFields.from_form(posted(to_fields(spec))), TARGETS)
+    parsed = parse(JobForm.from_form(posted(to_form(spec))), TARGETS)
     assert parsed.errors == {}
-    assert parsed.spec == normalised(spec, TARGETS[spec.target])
+    assert parsed.spec == normalize(spec, TARGETS[spec.target])
 
 
 @given(SPECS)
 def test_a_spec_comes_back_from_its_json(spec: JobSpec) -> None:
-    assert from_json(spec.to_json(), TARGETS).spec == normalised(spec, TARGETS[spec.target])
+    assert from_json(spec.to_json(), TARGETS).spec == normalize(spec, TARGETS[spec.target])
 
 
 TYPED = {
     name: st.booleans() if isinstance(each.default, bool) else ANY
-    for name, each in JobFields.__dataclass_fields__.items()
-} | {"mpi": ANY | st.sampled_from(MpiFlavour).map(str), "target": ANY | st.sampled_from(sorted(TARGETS))}
+    for name, each in JobForm.__dataclass_fields__.items()
+} | {"mpi": ANY | st.sampled_from(MpiFlavor).map(str), "target": ANY | st.sampled_from(sorted(TARGETS))}
 
 
-@given(st.builds(JobFields, **TYPED))
-def test_anything_can_be_typed(typed: JobFields) -> None:
+@given(st.builds(JobForm, **TYPED))
+def test_anything_can_be_typed(typed: JobForm) -> None:
     """Whatever stands in the fields: errors by field or a spec that survives, never an exception."""
     parsed = parse(typed, TARGETS)
     assert (parsed.spec is None) == bool(parsed.errors)
-    assert set(parsed.errors) <= set(JobFields.__dataclass_fields__)
+    assert set(parsed.errors) <= set(JobForm.__dataclass_fields__)
     assert all(message[-1] in ".…})'" for message in parsed.errors.values()), parsed.errors
 
 
@@ -164,7 +170,7 @@ def test_any_json_gets_an_answer(data: Any) -> None:
 
 
 def errors(**typed: Any) -> dict[str, str]:
-    return parse(replace(JobFields(command="true"), **typed), TARGETS).errors
+    return parse(replace(JobForm(command="true"), **typed), TARGETS).errors
 
 
 @pytest.mark.parametrize(
@@ -260,32 +266,34 @@ def test_each_mistake_is_said_at_its_field(field: str, typed: dict[str, str], pa
 
 def test_nothing_invisible_can_be_wrong() -> None:
     """Fields that recorder and scope leave unused are not looked at, and come into no spec."""
-    typed = JobFields(command="true", recorder="perf-stat", frequency="often", stack_bytes="x", call_graph="y", pid="z")
+    typed = JobForm(command="true", recorder="perf-stat", frequency="often", stack_bytes="x", call_graph="y", pid="z")
     assert parse(typed).spec == JobSpec(recorder=RecorderName.PERF_STAT, command=("true",))
-    torch = JobFields(command="a", recorder="pytorch", events="cpu/x", splitting="?", sudo=True, stack_bytes="x")
+    torch = JobForm(command="a", recorder="pytorch", events="cpu/x", splitting="?", sudo=True, stack_bytes="x")
     assert parse(torch).spec == JobSpec(recorder=RecorderName.PYTORCH, command=("a",))
-    perf = JobFields(command="a", steps="x", torch_memory=True, torch_seconds="?")
+    perf = JobForm(command="a", steps="x", torch_memory=True, torch_seconds="?")
     assert parse(perf).spec == JobSpec(command=("a",))
-    process = JobFields(scope="process", pid="7", command="echo 'a", environment="?", repeat="x")
+    process = JobForm(scope="process", pid="7", command="echo 'a", environment="?", repeat="x")
     assert parse(process).spec == JobSpec(scope=Scope.PROCESS, pid=7)
 
 
 def test_every_field_is_used_somewhere() -> None:
-    assert set(hidden_by()) == set(JobFields.__dataclass_fields__)
+    assert set(hiding_choices()) == set(JobForm.__dataclass_fields__)
 
 
 @given(SPECS)
 def test_a_field_is_hidden_exactly_where_it_does_not_count(spec: JobSpec) -> None:
     target = TARGETS[spec.target]
-    chosen = made(target) | {name: value for name, value in vars(to_fields(spec)).items() if name in MADE_BY_FORM}
+    chosen = target_choices(target) | {
+        name: value for name, value in vars(to_form(spec)).items() if name in CHOICES_OF_FORM
+    }
     words = {f"{name}-{value}" for name, value in chosen.items()}
-    used = relevant(spec, target)
-    for field, choices in hidden_by().items():
+    used = relevant_fields(spec, target)
+    for field, choices in hiding_choices().items():
         assert (field in used) == (not words & set(choices.split())), (field, words)
 
 
 def test_what_a_target_does_not_have_is_not_looked_at() -> None:
-    typed = JobFields(command="true", queue="-x", wall_time="soon", nodes="?", sudo=True)
+    typed = JobForm(command="true", queue="-x", wall_time="soon", nodes="?", sudo=True)
     assert parse(typed, TARGETS).spec == JobSpec(command=("true",))
     slurm = errors(target="cluster", queue="-x", wall_time="soon", nodes="?", resources="\n")
     assert set(slurm) == {"queue", "wall_time", "nodes"}
@@ -301,13 +309,13 @@ def test_what_a_target_does_not_have_is_not_looked_at() -> None:
     [("30 min", 1800), ("1.5h", 5400), ("2 d", 172_800), ("1:30", 5400), ("1:30:05", 5405), ("1-12:00", 129_600)],
 )
 def test_wall_times_as_people_write_them(text: str, seconds: int) -> None:
-    spec = parse(JobFields(command="true", target="cluster", wall_time=text), TARGETS).spec
+    spec = parse(JobForm(command="true", target="cluster", wall_time=text), TARGETS).spec
     assert spec is not None
     assert spec.batch.wall_time_s == seconds
 
 
 def test_entries_of_path_may_stand_as_in_the_variable() -> None:
-    typed = JobFields(
+    typed = JobForm(
         command="true", path="/a/bin:/b/bin\n\n /c d ", preload="libx.so:/y/liby.so", modules="gcc/12 mpi\nx"
     )
     spec = parse(typed).spec
@@ -323,14 +331,14 @@ def test_entries_of_path_may_stand_as_in_the_variable() -> None:
     ("text", "seconds"), [("90", 90), ("1.5", 1.5), (" 2 min ", 120), ("1h", 3600), ("500 ms", 0.5), ("10s", 10)]
 )
 def test_durations_may_carry_a_unit(text: str, seconds: float) -> None:
-    spec = parse(JobFields(command="true", duration=text)).spec
+    spec = parse(JobForm(command="true", duration=text)).spec
     assert spec is not None
     assert spec.duration_s == seconds
 
 
 def test_variables_are_taken_as_they_stand() -> None:
     text = "# a comment\nexport A=1\nB= two words \n\nC=\"quoted\"\nD=a=b\nE=\nF=$'x\\ny'\n G=$HOME"
-    spec = parse(JobFields(command="true", environment=text)).spec
+    spec = parse(JobForm(command="true", environment=text)).spec
     assert spec is not None
     assert spec.environment == {
         "A": "1",
@@ -349,19 +357,19 @@ def test_no_message_repeats_the_value_of_a_variable() -> None:
 
 
 def test_ticked_events_join_the_typed_ones() -> None:
-    fields = JobFields.from_form({"events": ["cycles\r\nfaults"], "event": ["cs", "cycles", " "]})
+    fields = JobForm.from_form({"events": ["cycles\r\nfaults"], "event": ["cs", "cycles", " "]})
     assert fields.events == "cycles\nfaults\ncs"
 
 
 def test_steps_as_people_write_them() -> None:
     for typed, steps in (("", "1,1,3,1"), (" 2, 1,3 , 1 ", "2,1,3,1"), ("whole", "whole")):
-        spec = parse(JobFields(command="a", recorder="pytorch", steps=typed, torch_seconds="1.5 min")).spec
+        spec = parse(JobForm(command="a", recorder="pytorch", steps=typed, torch_seconds="1.5 min")).spec
         assert spec is not None
         assert spec.pytorch == PyTorch(steps=steps, seconds=90)
 
 
 def test_hints_leave_the_spec_as_it_is() -> None:
-    parsed = parse(JobFields(command="echo $HOME"))
+    parsed = parse(JobForm(command="echo $HOME"))
     assert parsed.spec is not None and parsed.spec.command == ("echo", "$HOME")
     assert len(parsed.hints["command"]) == 1
 
@@ -422,7 +430,7 @@ def test_values_of_another_type_are_said_not_raised() -> None:
         field = {"steps": "steps", "hooks": "pytorch"}.get(word, f"torch_{word}")
         assert set(from_json(described).errors) == {field}, word
     assert set(from_json({"command": ["true"], "recorder": "pytorch", "pytorch": "whole"}).errors) == {"pytorch"}
-    assert check(JobSpec(command=("a",), frequency=1, period=1)) == {
+    assert validate_job(JobSpec(command=("a",), frequency=1, period=1)) == {
         "frequency": "Frequency and period exclude each other. Give one of the two."
     }
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Splitting
-from perfloom.recording.fields.preset_file import FORMATS, from_file, secrets_in, to_file
+from perfloom.domain.jobs import Batch, EventSplitting, JobSpec, Mpi, MpiFlavor, PyTorch, RecorderName
+from perfloom.recording.fields.preset_file import FORMATS, find_secrets, from_file, to_file
 from tests.forms.test_job import SPECS
 
 HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t é 🙂"
@@ -19,7 +19,7 @@ HOSTILE = "$(touch /tmp/x) `id` 'a' \"b\" \\ \n\t é 🙂"
 @pytest.mark.parametrize("form", FORMATS)
 @given(spec=SPECS)
 def test_a_spec_comes_back(form: str, spec: JobSpec) -> None:
-    left_out = secrets_in(spec.environment)
+    left_out = find_secrets(spec.environment)
     kept = {name: value for name, value in spec.environment.items() if name not in left_out}
     again = from_file(to_file(spec, form, "a title\nof two lines"))
     assert again == JobSpec(**vars(spec) | {"environment": kept})
@@ -28,9 +28,9 @@ def test_a_spec_comes_back(form: str, spec: JobSpec) -> None:
 def test_only_what_is_not_as_usual_is_written() -> None:
     spec = JobSpec(
         command=("a", HOSTILE),
-        mpi=Mpi(MpiFlavour.MPICH, 4, every=2),
+        mpi=Mpi(MpiFlavor.MPICH, 4, every=2),
         batch=Batch(queue="long"),
-        splitting=Splitting.SEQUENTIAL,
+        splitting=EventSplitting.SEQUENTIAL,
         keep_recordings=False,
         recorder=RecorderName.PYTORCH,
         pytorch=PyTorch("20,2,5,1", stacks=True),
@@ -63,7 +63,7 @@ PLAIN = ("PATH", "OMP_NUM_THREADS", "TOKENIZERS_PARALLELISM", "KEYBOARD", "AUTHO
 
 def test_what_looks_like_a_secret_is_left_out_and_named() -> None:
     environment = dict.fromkeys((*SECRET, *PLAIN), "hunter2") | {"URL": "https://me:hunter3@example.org/"}
-    assert secrets_in(environment) == (*SECRET, "URL")
+    assert find_secrets(environment) == (*SECRET, "URL")
     spec = JobSpec(command=("x",), environment=environment)
     for form in FORMATS:
         text = to_file(spec, form)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import MpiFlavour
+from perfloom.domain.jobs import MpiFlavor
 from perfloom.domain.targets import LOCAL, SchedulerName, Ssh, Target
-from perfloom.recording.fields.target import TargetFields, parse, to_fields
 from perfloom.recording.fields.target_file import from_file, to_file
+from perfloom.recording.fields.target_form import TargetForm, parse, to_form
 
 FULL = Target(
     "big one",
@@ -19,7 +19,7 @@ FULL = Target(
     perf="/opt/perf",
     modules=("gcc/12", "mpi"),
     environment={"A": " blanks ", "B": "two\nlines", "C": "$'x", "D": ""},
-    mpi=MpiFlavour.SRUN,
+    mpi=MpiFlavor.SRUN,
     starters={"openmpi": "/opt/a b/mpirun"},
     sudo=True,
     counters=6,
@@ -30,25 +30,25 @@ FULL = Target(
 
 @pytest.mark.parametrize("target", [FULL, Target(LOCAL), Target("x", ssh=Ssh("h")), replace(FULL, ssh=None)])
 def test_form_and_back(target: Target) -> None:
-    assert parse(to_fields(target)).target == target
+    assert parse(to_form(target)).target == target
     posted = {
         name: [str(value)] if not isinstance(value, bool) else ["", "1"][: 1 + value]
-        for name, value in vars(to_fields(target)).items()
+        for name, value in vars(to_form(target)).items()
     }
-    assert parse(TargetFields.from_form(posted)).target == target
+    assert parse(TargetForm.from_form(posted)).target == target
 
 
 def test_line_breaks_of_a_browser_and_lists_on_one_line() -> None:
-    typed = replace(to_fields(FULL), jump="a, b c", modules="x  y\nz")
+    typed = replace(to_form(FULL), jump="a, b c", modules="x  y\nz")
     found = parse(typed).target
     assert found is not None and found.ssh is not None
     assert found.ssh.jump == ("a", "b", "c") and found.modules == ("x", "y", "z")
     posted = {name: ["a=1\r\nb=2"] if name == "environment" else [] for name in vars(typed)}
-    assert TargetFields.from_form(posted).environment == "a=1\nb=2"
+    assert TargetForm.from_form(posted).environment == "a=1\nb=2"
 
 
 def test_what_has_no_meaning_is_not_looked_at() -> None:
-    typed = replace(to_fields(FULL), way="here", mpi="", host="a b", port="x", jump="::")
+    typed = replace(to_form(FULL), way="here", mpi="", host="a b", port="x", jump="::")
     assert parse(typed).errors == {} and parse(typed).target is not None
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.recording.fields import words
+from perfloom.recording.fields import command_line
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 ARGV = st.lists(TEXT, max_size=6).map(tuple)
@@ -16,15 +16,15 @@ ARGV = st.lists(TEXT, max_size=6).map(tuple)
 
 @given(ARGV)
 def test_what_is_joined_splits_into_the_same_words(argv: tuple[str, ...]) -> None:
-    assert words.split(words.join(argv)).argv == argv
+    assert command_line.split(command_line.join(argv)).argv == argv
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs",)), max_size=8), max_size=4))
 def test_a_joined_line_survives_a_browser(argv: list[str]) -> None:
     """A textarea turns every line break into \\r\\n, and the form turns it into \\n."""
-    line = words.join(tuple(argv))
+    line = command_line.join(tuple(argv))
     sent = line.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
-    assert words.split(sent.replace("\r\n", "\n")).argv == tuple(argv)
+    assert command_line.split(sent.replace("\r\n", "\n")).argv == tuple(argv)
 
 
 @given(st.text(st.sampled_from("ab '\"\\\t=-/.,é€") | st.characters(categories=("L",)), max_size=20))
@@ -33,9 +33,9 @@ def test_quoting_is_that_of_shlex(line: str) -> None:
         expected = shlex.split(line)
     except ValueError:
         with pytest.raises(InvalidRequest):
-            words.split(line)
+            command_line.split(line)
         return
-    assert list(words.split(line).argv) == expected
+    assert list(command_line.split(line).argv) == expected
 
 
 PIECES = [
@@ -60,22 +60,22 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 def test_dollar_quotes_are_those_of_bash(inner: str) -> None:
-    (ours,) = words.split(f"$'{inner}'").argv
+    (ours,) = command_line.split(f"$'{inner}'").argv
     shell = subprocess.run(["bash", "-c", f"printf %s $'{inner}'"], capture_output=True, check=True)
     assert ours.encode("utf-8", "surrogateescape") == shell.stdout
 
 
 @given(TEXT)
 def test_a_value_on_one_line_is_read_back(value: str) -> None:
-    line = words.to_line(value)
+    line = command_line.format_value(value)
     assert "\n" not in line and "\r" not in line
-    assert words.from_line(line) == value
+    assert command_line.parse_value(line) == value
 
 
 def test_values_stay_readable() -> None:
-    assert words.to_line("/data/my file.txt") == "/data/my file.txt"
-    assert words.to_line("a\nb") == r"$'a\nb'"
-    assert words.join(("python3", "-c", "print(1)\nprint(2)")) == "python3 -c 'print(1)\nprint(2)'"
+    assert command_line.format_value("/data/my file.txt") == "/data/my file.txt"
+    assert command_line.format_value("a\nb") == r"$'a\nb'"
+    assert command_line.join(("python3", "-c", "print(1)\nprint(2)")) == "python3 -c 'print(1)\nprint(2)'"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_values_stay_readable() -> None:
 )
 def test_what_cannot_be_meant_is_said(line: str, part: str) -> None:
     with pytest.raises(InvalidRequest) as error:
-        words.split(line)
+        command_line.split(line)
     assert part in error.value.message
 
 
@@ -110,15 +110,15 @@ def test_what_cannot_be_meant_is_said(line: str, part: str) -> None:
     ],
 )
 def test_what_may_be_meant_is_hinted_at(line: str, part: str) -> None:
-    (hint,) = words.split(line).hints
+    (hint,) = command_line.split(line).hints
     assert part in hint
 
 
 def test_what_is_quoted_is_meant() -> None:
     line = r"""awk '{print $1 | "sort"}' '*' '~' "\$x" a\$b \| --url='http://x?a=1&b=2' x=~y"""
-    assert words.split(line).hints == ()
-    assert words.split(line).argv[1] == '{print $1 | "sort"}'
+    assert command_line.split(line).hints == ()
+    assert command_line.split(line).argv[1] == '{print $1 | "sort"}'
 
 
 def test_lines_may_be_continued() -> None:
-    assert words.split("mpirun \\\n  -n 4 \\\r\n  ./solve").argv == ("mpirun", "-n", "4", "./solve")
+    assert command_line.split("mpirun \\\n  -n 4 \\\r\n  ./solve").argv == ("mpirun", "-n", "4", "./solve")

@@ -6,7 +6,14 @@ import pytest
 
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.store.jobs import Job
-from perfloom.web.views.jobs.stages import LABELS, Status, advice, elapsed, outcome_text, stages
+from perfloom.web.views.jobs.stages import (
+    LABELS,
+    StageStatus,
+    failure_advice,
+    format_elapsed,
+    list_stages,
+    outcome_text,
+)
 
 JOB = Job(
     id="abc123def456",
@@ -41,7 +48,7 @@ def at(state: JobState, *history: tuple[JobState, float], **changes: object) -> 
 
 
 def shape(job: Job, now: float = 112.0) -> list[tuple[str, str, float | None]]:
-    return [(stage.name, str(stage.status), stage.seconds) for stage in stages(job, now)]
+    return [(stage.name, str(stage.status), stage.seconds) for stage in list_stages(job, now)]
 
 
 def test_a_job_under_way() -> None:
@@ -54,7 +61,7 @@ def test_a_job_under_way() -> None:
         ("reading", "ahead", None),
         ("stored", "ahead", None),
     ]
-    now = stages(job, 112.0)[2]
+    now = list_stages(job, 112.0)[2]
     assert (now.since, now.progress, now.text) == (110.0, 0.25, "a quarter")
 
 
@@ -81,7 +88,7 @@ def test_an_end_without_a_result_stands_where_it_happened(end: JobState) -> None
         ("reading", "never", None),
         (end.value, "ended", None),
     ]
-    assert advice(job)
+    assert failure_advice(job)
 
 
 def test_a_cancelled_recording_that_was_kept_went_the_whole_way() -> None:
@@ -100,7 +107,7 @@ def test_a_cancelled_recording_that_was_kept_went_the_whole_way() -> None:
         ("reading", "done"),
         ("cancelled", "ended"),
     ]
-    assert "kept" in advice(job)
+    assert "kept" in failure_advice(job)
 
 
 def test_a_stage_entered_twice_counts_both_times() -> None:
@@ -109,8 +116,8 @@ def test_a_stage_entered_twice_counts_both_times() -> None:
 
 
 def test_an_import_has_its_own_road_and_a_batch_job_its_own_stage() -> None:
-    assert [stage.name for stage in stages(replace(JOB, kind="import"), 101.0)] == ["queued", "reading", "stored"]
-    assert [stage.name for stage in stages(at(JobState.PENDING), 112.0)][:4] == [
+    assert [stage.name for stage in list_stages(replace(JOB, kind="import"), 101.0)] == ["queued", "reading", "stored"]
+    assert [stage.name for stage in list_stages(at(JobState.PENDING), 112.0)][:4] == [
         "queued",
         "staging",
         "pending",
@@ -119,12 +126,12 @@ def test_an_import_has_its_own_road_and_a_batch_job_its_own_stage() -> None:
 
 
 def test_a_clock_that_goes_back_shows_no_negative_time() -> None:
-    assert all((stage.seconds or 0) >= 0 for stage in stages(at(JobState.RUNNING), 90.0))
+    assert all((stage.seconds or 0) >= 0 for stage in list_stages(at(JobState.RUNNING), 90.0))
 
 
 def test_every_state_has_a_label() -> None:
     assert set(LABELS) == set(JobState)
-    assert {stage.status for state in JobState for stage in stages(at(state), 112.0)} == set(Status)
+    assert {stage.status for state in JobState for stage in list_stages(at(state), 112.0)} == set(StageStatus)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +151,7 @@ def test_the_outcome_is_one_sentence(outcome: Outcome | None, text: str) -> None
 
 
 def test_times_are_short() -> None:
-    assert [elapsed(s).replace("\u00a0", " ") for s in (0, 0.04, 3.14, 59.6, 200)] == [
+    assert [format_elapsed(s).replace("\u00a0", " ") for s in (0, 0.04, 3.14, 59.6, 200)] == [
         "0.0 s",
         "0.0 s",
         "3.1 s",

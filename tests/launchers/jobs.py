@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfloom.domain.facts import HostFacts
+from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec
 from perfloom.domain.targets import Target, TargetFacts
+from perfloom.recording.job_status import JobStatus, RankStatus
 from perfloom.recording.plan import plan as plans
-from perfloom.recording.progress import RankSight, Sight
 
 HERE = Target("far", sudo=True)
 LIMIT_S = 90.0
@@ -65,8 +65,8 @@ class PlannedJob:
 
     def lay_down(self) -> plans.Plan:
         """Make its directory and put the files there."""
-        plan = plans.plan(self.spec, self.target, self.facts, self.id, self.place)
-        self.well(plans.make_script(self.place))
+        plan = plans.make_plan(self.spec, self.target, self.facts, self.id, self.place)
+        self.well(plans.create_directory_script(self.place))
         for name, text in plan.files.items():
             path = self.directory / name
             path.write_bytes(text.replace("/bin/sh", str(self.shell)).encode("utf-8", "surrogateescape"))
@@ -81,19 +81,19 @@ class PlannedJob:
 
     def begin(self, number: int = 0) -> str:
         """Start one submission."""
-        script = plans.start_script(self.target, self.spec, self.id, self.place, number)
+        script = plans.submit_script(self.target, self.spec, self.id, self.place, number)
         done = self.run(script.replace("/bin/sh", str(self.shell)))
-        return plans.started(self.target, done.stdout.decode(), done.stderr.decode(), done.returncode)
+        return plans.parse_submit_output(self.target, done.stdout.decode(), done.stderr.decode(), done.returncode)
 
-    def look(self, most_output: int = 1 << 20) -> Sight:
+    def look(self, most_output: int = 1 << 20) -> JobStatus:
         """What is to be seen of it; its output is kept."""
-        followed = [plans.Followed(self.id, self.place, len(self.output))]
-        found = plans.looked(followed, self.well(plans.look_script(followed, most_output)))[self.id]
-        assert found.there
+        followed = [plans.PollRequest(self.id, self.place, len(self.output))]
+        found = plans.parse_poll_output(followed, self.well(plans.poll_script(followed, most_output)))[self.id]
+        assert found.directory_exists
         self.output += found.output
-        return found.sight
+        return found.status
 
-    def until(self, reached: Callable[[Sight], object], limit_s: float = LIMIT_S) -> Sight:
+    def until(self, reached: Callable[[JobStatus], object], limit_s: float = LIMIT_S) -> JobStatus:
         """The first sight of which `reached` says yes."""
         end = time.monotonic() + limit_s
         while not reached(sight := self.look()):
@@ -101,23 +101,23 @@ class PlannedJob:
             time.sleep(0.1)
         return sight
 
-    def until_ended(self) -> Sight:
+    def until_ended(self) -> JobStatus:
         """The sight when all has ended."""
         return self.until(
             lambda sight: sum(one.exit_status is not None for one in sight.submissions) >= max(1, len(self.natives))
         )
 
-    def until_recording(self, count: int = 1) -> Sight:
+    def until_recording(self, count: int = 1) -> JobStatus:
         """The sight when so many ranks' programs run, with perf there to see it."""
         return self.until(lambda sight: sum(running(self.id, one) for one in sight.ranks) >= count)
 
     def end(self, *, gently: bool) -> None:
         """Have it ended."""
-        self.well(plans.end_script(self.place, gently=gently))
+        self.well(plans.cancel_script(self.place, gently=gently))
 
     def listed(self) -> dict[str, int]:
         """Its artefacts with their sizes."""
-        return dict(plans.listed(self.well(plans.list_script(self.place))))
+        return dict(plans.parse_list_output(self.well(plans.list_script(self.place))))
 
     def state(self, path: str) -> dict[str, str]:
         """A state file, the last line of each key."""
@@ -165,7 +165,7 @@ def marked(text: str) -> list[str]:
     return found
 
 
-def running(job_id: str, rank: RankSight) -> bool:
+def running(job_id: str, rank: RankStatus) -> bool:
     """Whether a rank's program runs; perf has its environment too."""
     place = "all" if rank.rank is None else rank.rank
     mark = f"PERFLOOM_PART={job_id}/{rank.run}/{place}/"

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from perfloom.domain.targets import Target
-from perfloom.recording.plan.around import surrounded
+from perfloom.recording.plan.target_environment import in_target_environment
 
 
 def run(
@@ -12,7 +12,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     around = {"PATH": "/usr/bin:/bin", "HOME": "/"} | environment
     return subprocess.run(
-        [shell, "-c", surrounded(target, argv)], env=around, capture_output=True, text=True, timeout=30
+        [shell, "-c", in_target_environment(target, argv)], env=around, capture_output=True, text=True, timeout=30
     )
 
 

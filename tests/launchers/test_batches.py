@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfloom.domain.jobs import CallGraph, Mpi, MpiFlavour
+from perfloom.domain.jobs import CallGraph, Mpi, MpiFlavor
 from perfloom.domain.targets import SchedulerName
 from tests.batch import Slurm
 from tests.launchers.conftest import MakeJob
@@ -15,22 +15,22 @@ from tests.mpi_programs import MpiProgram
 from tests.parts import require
 
 CLUSTER = replace(HERE, scheduler=SchedulerName.SLURM)
-FLAVOURS = (MpiFlavour.OPENMPI, MpiFlavour.MPICH)
+FLAVOURS = (MpiFlavor.OPENMPI, MpiFlavor.MPICH)
 
 
 @pytest.mark.parametrize("built", FLAVOURS)
 def test_what_ranks_recorded_is_kept_when_slurm_kills_the_step(
-    make_job: MakeJob, mpi_program: MpiProgram, slurm: Slurm, built: MpiFlavour
+    make_job: MakeJob, mpi_program: MpiProgram, slurm: Slurm, built: MpiFlavor
 ) -> None:
     """With PMIx Slurm kills all ranks at once, perf included; with PMI-2 it ends when the others do."""
     require("perf")
-    arguments = ("--kill-on-bad-exit=1",) if built is MpiFlavour.MPICH else ()
+    arguments = ("--kill-on-bad-exit=1",) if built is MpiFlavor.MPICH else ()
     job = make_job(
         str(mpi_program(built)),
         "400",
         "crash",
         "2",
-        mpi=Mpi(MpiFlavour.SRUN, ranks=4, arguments=arguments),
+        mpi=Mpi(MpiFlavor.SRUN, ranks=4, arguments=arguments),
         frequency=999,
         call_graph=CallGraph.DWARF,
         target=CLUSTER,

@@ -30,23 +30,23 @@ def test_only_our_files_are_listed(tmp_path: Path, shell: Path) -> None:
     for name in ("9\n0 run0", "$(touch x)", "-n"):
         (job / "run0" / name).mkdir()
         (job / "run0" / name / "state").write_text("x")
-    listed = plans.listed(run(plans.list_script(str(job)), shell).stdout)
+    listed = plans.parse_list_output(run(plans.list_script(str(job)), shell).stdout)
     assert listed == (("run0/0/perf.data", 16), ("run0/on-h.1/state", 17), ("run12/all/perf-stat.txt", 23))
 
 
 def test_nothing_there_is_an_empty_list(tmp_path: Path, shell: Path) -> None:
     done = run(plans.list_script(str(tmp_path)), shell)
-    assert (done.returncode, plans.listed(done.stdout)) == (0, ())
+    assert (done.returncode, plans.parse_list_output(done.stdout)) == (0, ())
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "run0/../../x", "../x"])
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
     with pytest.raises(UnreadableInput):
-        plans.listed(f"  12 {path}\n".encode())
+        plans.parse_list_output(f"  12 {path}\n".encode())
 
 
 def test_whatever_is_listed_is_read_without_an_error() -> None:
-    assert plans.listed(b"\xff\xfe 5\n 12 run0/0/perf.data\n12 run0/x/state\nwc: no\n 99 total\n") == (
+    assert plans.parse_list_output(b"\xff\xfe 5\n 12 run0/0/perf.data\n12 run0/x/state\nwc: no\n 99 total\n") == (
         ("run0/0/perf.data", 12),
     )
 
@@ -54,7 +54,7 @@ def test_whatever_is_listed_is_read_without_an_error() -> None:
 def test_a_directory_is_made_again_and_removed(tmp_path: Path, shell: Path) -> None:
     place = tmp_path / "new" / "a b"
     for _ in range(2):
-        done = run(plans.make_script(str(place)), shell)
+        done = run(plans.create_directory_script(str(place)), shell)
         assert done.returncode == 0, done
     assert place.stat().st_mode & 0o777 == 0o700 and (place / "work").is_dir()
     (place / "work" / "deep").mkdir()
@@ -75,7 +75,7 @@ def test_what_is_not_ours_is_neither_used_nor_removed(tmp_path: Path, shell: Pat
     link.symlink_to(mine)
     (tmp_path / "file").write_text("")
     for name in ("mine", "link", "file"):
-        for script in (plans.make_script, plans.remove_script):
+        for script in (plans.create_directory_script, plans.remove_script):
             done = run(script(str(tmp_path / name)), shell)
             assert done.returncode != 0 and done.stderr, (name, done)
     assert (mine / "precious").exists() and link.is_symlink()
@@ -83,7 +83,7 @@ def test_what_is_not_ours_is_neither_used_nor_removed(tmp_path: Path, shell: Pat
 
 def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = run(plans.make_script(f"{tmp_path}/file/job"))
+    done = run(plans.create_directory_script(f"{tmp_path}/file/job"))
     assert done.returncode != 0 and b"file" in done.stderr
 
 
@@ -106,7 +106,7 @@ def test_what_no_rank_could_read_is_read_afterwards(make_job: MakeJob, shell: Pa
     (job.directory / "run0/3/perf.data").write_bytes(whole)
     (job.directory / "run0/3/.once").touch()
     (job.directory / "run0/3/.twice").touch()
-    said = job.well(plans.symbolise_script(job.place)).decode()
+    said = job.well(plans.symbolize_script(job.place)).decode()
     assert [line.rpartition("/")[2] for line in said.splitlines()] == ["0 ok", "1 ok", "2 failed", "3 failed"]
     assert job.text("run0/0").count("task-clock:u:") > 10
     assert job.text("run0/1").count("task-clock") > 5 and "# incomplete : " in job.text("run0/1")
@@ -114,9 +114,9 @@ def test_what_no_rank_could_read_is_read_afterwards(make_job: MakeJob, shell: Pa
     assert "each time" in job.state("run0/3/state")["text"]
     assert "read on" in job.state("run0/0/state")["note"]
     # Once is enough, and there is always an end.
-    assert job.well(plans.symbolise_script(job.place)) == b""
+    assert job.well(plans.symbolize_script(job.place)) == b""
     (job.directory / "run0/0/perf.script.zst").unlink()
-    assert job.well(plans.symbolise_script(job.place, most_s=0)) == b"more\n"
+    assert job.well(plans.symbolize_script(job.place, most_s=0)) == b"more\n"
 
 
 def test_a_perf_that_knows_less_is_asked_for_less(make_job: MakeJob, shell: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_perf_that_knows_less_is_asked_for_less(make_job: MakeJob, shell: Path
     (job.directory / "run0/0").mkdir(parents=True)
     (job.directory / "run0/0/state").touch()
     (job.directory / "run0/0/perf.data").write_bytes(b"x")
-    assert b"0 ok" in job.well(plans.symbolise_script(job.place)), job.log()
+    assert b"0 ok" in job.well(plans.symbolize_script(job.place)), job.log()
     fields = "comm,pid,tid,cpu,time,event,ip,sym,dso"
     assert job.text("run0/0") == f"asked script -i perf.data -F {fields} --ns --header --no-inline --force\n"
 
@@ -149,7 +149,7 @@ def test_the_text_is_packed_with_what_is_there(make_job: MakeJob, tools: tuple[s
     (job.directory / "run0/0").mkdir(parents=True)
     (job.directory / "run0/0/state").touch()
     (job.directory / "run0/0/perf.data").write_bytes(b"x")
-    script = plans.symbolise_script(job.place)
+    script = plans.symbolize_script(job.place)
     fake = (
         'command() { case $2 in zstd|gzip) case " '
         + " ".join(tools)

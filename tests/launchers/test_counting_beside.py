@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.event_names import split
+from perfloom.domain.event_names import split_modifiers
 from perfloom.domain.jobs import CallGraph, Scope
 from perfloom.recording.plan import plan as plans
 from perfloom.workers.local import processes
@@ -34,7 +34,7 @@ def counted(job: PlannedJob, place: str = "run0/all") -> dict[str, int]:
     assert "perf-stat.txt" in str(job.listed()), (job.log(), list((job.directory / place).iterdir()))
     lines = [line.split(",") for line in (job.directory / place / "perf-stat.txt").read_text().splitlines()]
     # With `:u` where only root may see the kernel.
-    return {split(line[2])[0]: int(line[0]) for line in lines if len(line) > 3}
+    return {split_modifiers(line[2])[0]: int(line[0]) for line in lines if len(line) > 3}
 
 
 @pytest.mark.parametrize("how", ["0", "7", "139", "SEGV", "KILL", "TERM", "HUP"])
@@ -106,7 +106,7 @@ def test_a_time_limit(make_job: MakeJob) -> None:
 
 def of_job(job: PlannedJob, word: str) -> int:
     """The process of perf with a word in its command line."""
-    for pid in processes.everyone():
+    for pid in processes.list_processes():
         try:
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
@@ -141,11 +141,11 @@ def test_a_killed_rank_is_counted_to_its_end(make_job: MakeJob, tmp_path: Path) 
     until(lambda: marks_gone(job), "the program runs")
     found = [
         pid
-        for pid in processes.everyone()
+        for pid in processes.list_processes()
         if b"rank.sh" in command_of(pid) and str(job.directory).encode() in command_of(pid)
     ]
     for pid in found:
-        if processes.everyone()[pid].parent not in found:
+        if processes.list_processes()[pid].parent not in found:
             os.kill(pid, signal.SIGKILL)
     (tmp_path / "go").touch()
     job.until_gone()

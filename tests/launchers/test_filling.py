@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.recording.plan.filling import filled, variables
+from perfloom.recording.plan.path_variables import expand_path, path_variables
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/home/a b", "SCRATCH": "/scr/$HOME", "X": "*", "EMPTY": ""}
 
 
 def shown(path: str) -> str:
-    script = f"printf '%s' {filled(path).text}"
+    script = f"printf '%s' {expand_path(path).text}"
     done = subprocess.run(["/bin/sh", "-c", script], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -39,17 +39,17 @@ def test_what_a_path_stands_for(path: str, whole: str) -> None:
 
 @pytest.mark.parametrize("path", ["$", "/a$/b", "$(touch x)", "${a b}", "${X:-$(touch x)}", "$1", "${", "$é"])
 def test_what_names_no_variable(path: str) -> None:
-    for read in (filled, variables):
+    for read in (expand_path, path_variables):
         with pytest.raises(InvalidRequest, match="names no variable"):
             read(path)
 
 
 @pytest.mark.parametrize("name", ["EMPTY", "NOT_THERE"])
 def test_what_is_empty_there_is_named(name: str, tmp_path: Path) -> None:
-    script = f"mkdir {filled(f'${name}/x').text}; echo reached"
+    script = f"mkdir {expand_path(f'${name}/x').text}; echo reached"
     done = subprocess.run(["/bin/sh", "-c", script], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode and name in done.stderr and "reached" not in done.stdout
 
 
 def test_the_variables_are_told() -> None:
-    assert variables("$A/${B_2}x~") == ("A", "B_2")
+    assert path_variables("$A/${B_2}x~") == ("A", "B_2")

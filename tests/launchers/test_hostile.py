@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.facts import HostFacts
-from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, Splitting
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import Batch, EventSplitting, JobSpec, Mpi, MpiFlavor
 from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
 from perfloom.recording.plan import plan as plans
 from tests.launchers.conftest import MakeJob
@@ -61,7 +61,7 @@ def test_nothing_of_a_job_is_executed(make_job: MakeJob, shell: Path, tmp_path: 
         cwd=str(place / "cwd"),
         path=(f"/{bad}",),
         library_path=(f"/{bad}/lib", "/b"),
-        splitting=Splitting.SEQUENTIAL,
+        splitting=EventSplitting.SEQUENTIAL,
         events=("task-clock:u", "cpu-clock:u"),
         events_per_run=1,
     ).start()
@@ -74,7 +74,7 @@ def test_nothing_of_a_job_is_executed(make_job: MakeJob, shell: Path, tmp_path: 
         assert "".join(f"<{word}>" for word in words) in said and f"/{bad}:" in said
     assert {"run0/all/perf.data", "run1/all/perf.data"} <= set(job.listed()), job.log()
     job.end(gently=True)
-    job.well(plans.symbolise_script(job.place))
+    job.well(plans.symbolize_script(job.place))
     job.well(plans.remove_script(job.place))
     assert not job.directory.exists() and unhurt(tmp_path)
     assert list((place / "scratch").iterdir()) == []
@@ -87,7 +87,7 @@ def test_nothing_of_a_ranks_starter_is_executed(make_job: MakeJob, tmp_path: Pat
     starter = tmp_path / NAME
     starter.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
     starter.chmod(0o755)
-    mpi = Mpi(MpiFlavour.MPICH, 2, program=str(starter), arguments=("-x", bad), rank_arguments=(bad, "-y"))
+    mpi = Mpi(MpiFlavor.MPICH, 2, program=str(starter), arguments=("-x", bad), rank_arguments=(bad, "-y"))
     job = make_job("true", bad, mpi=mpi).start()
     job.until_ended()
     assert unhurt(tmp_path)
@@ -107,11 +107,13 @@ def test_nothing_of_a_submission_is_executed(tmp_path: Path, scheduler: Schedule
     spec = JobSpec(command=(bad,), batch=Batch(project=line, resources=line))
     directory = tmp_path / NAME
     directory.mkdir()
-    for name, text in plans.plan(spec, Target("t", scheduler=scheduler), None, "x" * 12, str(directory)).files.items():
+    for name, text in plans.make_plan(
+        spec, Target("t", scheduler=scheduler), None, "x" * 12, str(directory)
+    ).files.items():
         (directory / name).write_text(text)
     target = Target("t", scheduler=scheduler, environment={"X": bad, "PATH": f"{tmp_path}:/usr/bin:/bin"})
     try:
-        script = plans.start_script(target, spec, "x" * 12, str(directory), 0)
+        script = plans.submit_script(target, spec, "x" * 12, str(directory), 0)
     except InvalidRequest:
         return  # What the batch system could not be asked for safely is refused.
     subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=False, timeout=30)
@@ -122,7 +124,7 @@ def test_nothing_of_a_submission_is_executed(tmp_path: Path, scheduler: Schedule
 
 def test_a_preview_is_quoted(tmp_path: Path) -> None:
     bad = hostile(tmp_path / "mark")
-    spec = JobSpec(command=(bad, bad), events=(bad,), mpi=Mpi(MpiFlavour.OPENMPI, 2, arguments=(bad,)))
+    spec = JobSpec(command=(bad, bad), events=(bad,), mpi=Mpi(MpiFlavor.OPENMPI, 2, arguments=(bad,)))
     shown = plans.preview(spec, Target("t", ssh=Ssh("host", "user")), None)
     assert shlex.split(shown).count(bad) == 4
 
@@ -141,11 +143,11 @@ def test_a_preview_is_quoted(tmp_path: Path) -> None:
         ({"command": ()}, "command"),
         ({"command": ("a\0b",)}, None),
         ({"cwd": "relative"}, "cwd"),
-        ({"mpi": Mpi(MpiFlavour.OPENMPI, 0)}, "ranks"),
-        ({"mpi": Mpi(MpiFlavour.OPENMPI, 2, only="0-3,x")}, "only"),
-        ({"mpi": Mpi(MpiFlavour.OPENMPI, 2, only="3-1")}, "only"),
-        ({"mpi": Mpi(MpiFlavour.OPENMPI, 2, only="1,,2")}, "only"),
-        ({"mpi": Mpi(MpiFlavour.OPENMPI, 2, only="0;touch x")}, "only"),
+        ({"mpi": Mpi(MpiFlavor.OPENMPI, 0)}, "ranks"),
+        ({"mpi": Mpi(MpiFlavor.OPENMPI, 2, only="0-3,x")}, "only"),
+        ({"mpi": Mpi(MpiFlavor.OPENMPI, 2, only="3-1")}, "only"),
+        ({"mpi": Mpi(MpiFlavor.OPENMPI, 2, only="1,,2")}, "only"),
+        ({"mpi": Mpi(MpiFlavor.OPENMPI, 2, only="0;touch x")}, "only"),
         ({"sudo": True}, "sudo"),
     ],
     ids=lambda value: re.sub(r"\W+", "-", str(value))[:60] if isinstance(value, dict) else "",
@@ -153,7 +155,7 @@ def test_a_preview_is_quoted(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_refused(change: dict[str, object], field: str | None) -> None:
     spec = replace(JobSpec(command=("true",)), **change)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequest) as refused:
-        plans.plan(spec, Target("t"), None, "x" * 12, "/d/x")
+        plans.make_plan(spec, Target("t"), None, "x" * 12, "/d/x")
     assert refused.value.field == field
     # Before it is submitted, too.
     with pytest.raises(InvalidRequest) as refused:
@@ -170,7 +172,7 @@ def test_a_variable_of_ours_in_the_target_is_its_own_to_correct() -> None:
 
 @pytest.mark.parametrize("directory", ["relative", "/", "/a/../b", ""])
 def test_only_full_paths_are_made_and_removed(directory: str) -> None:
-    for script in (plans.make_script, plans.remove_script, plans.list_script, plans.symbolise_script):
+    for script in (plans.create_directory_script, plans.remove_script, plans.list_script, plans.symbolize_script):
         with pytest.raises(InvalidRequest):
             script(directory)
 
@@ -178,7 +180,9 @@ def test_only_full_paths_are_made_and_removed(directory: str) -> None:
 def test_events_are_words_of_perf(tmp_path: Path) -> None:
     bad = hostile(tmp_path / "mark")
     facts = TargetFacts(HostFacts(host="x"))
-    text = plans.plan(JobSpec(command=("true",), events=(bad,)), Target("t"), facts, "x" * 12, "/d/x").files["plan.sh"]
+    text = plans.make_plan(JobSpec(command=("true",), events=(bad,)), Target("t"), facts, "x" * 12, "/d/x").files[
+        "plan.sh"
+    ]
     done = subprocess.run(
         ["/bin/sh", "-c", f'{text}\npl_out=here\npl_record 0 printf "<%s>"'], capture_output=True, text=True
     )

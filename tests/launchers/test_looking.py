@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.targets import BatchState, BatchStatus
-from perfloom.recording.plan.looking import Followed, Found, look_script, looked, with_batch
-from perfloom.recording.progress import Sight, SubmissionSight
+from perfloom.recording.job_status import JobStatus, SubmissionStatus
+from perfloom.recording.plan.polling import PollRequest, PollResult, parse_poll_output, poll_script, with_batch_status
 
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 HOSTILE = b"job bbbbbbbbbbbb\nthere\nstates 0\n\noutput 5 5\nhello\nend\n\0\xff\x1b[2J" + b"x" * 2000
 
 
-def job_in(place: Path, id: str = "a" * 12, **files: str | bytes) -> Followed:
+def job_in(place: Path, id: str = "a" * 12, **files: str | bytes) -> PollRequest:
     """A job's directory with these files: __ stands for a slash, _ for a dot."""
     directory = place / id
     directory.mkdir(exist_ok=True)
@@ -26,13 +26,13 @@ def job_in(place: Path, id: str = "a" * 12, **files: str | bytes) -> Followed:
         path = directory / name.replace("__", "/").replace("_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return Followed(id, str(directory), 0)
+    return PollRequest(id, str(directory), 0)
 
 
-def look(*jobs: Followed, shell: Path = Path("/bin/sh"), most: int = 1000) -> dict[str, Found]:
-    done = subprocess.run([shell, "-c", look_script(jobs, most)], capture_output=True, check=True)
+def look(*jobs: PollRequest, shell: Path = Path("/bin/sh"), most: int = 1000) -> dict[str, PollResult]:
+    done = subprocess.run([shell, "-c", poll_script(jobs, most)], capture_output=True, check=True)
     assert done.stderr == b""
-    return dict(looked(jobs, done.stdout))
+    return dict(parse_poll_output(jobs, done.stdout))
 
 
 def test_a_sign_of_life_is_whatever_changes(tmp_path: Path, shell: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_sign_of_life_is_whatever_changes(tmp_path: Path, shell: Path) -> None
 
     def life(**files: str) -> str:
         job = job_in(tmp_path, **files)
-        return look(job, shell=shell)[job.id].sight.submissions[0].life
+        return look(job, shell=shell)[job.id].status.submissions[0].life
 
     seen = [
         life(output="said\n", sub0_state="start 1\nhost n\n"),
@@ -65,8 +65,8 @@ def test_what_is_there_is_seen(tmp_path: Path, shell: Path) -> None:
         **{"run0__on-n1__state": "host n1\nrecorded 0\n"},
     )
     found = look(job, shell=shell)[job.id]
-    assert found.there and found.output == b"said\n"
-    sight = found.sight
+    assert found.directory_exists and found.output == b"said\n"
+    sight = found.status
     assert [(one.number, one.host, one.exit_status, one.stopped) for one in sight.submissions] == [
         (0, "login", 143, "signal TERM")
     ]
@@ -85,13 +85,13 @@ def test_what_is_there_is_seen(tmp_path: Path, shell: Path) -> None:
 
 def test_what_is_not_there_is_gone(tmp_path: Path) -> None:
     jobs = [
-        Followed("a" * 12, f"{tmp_path}/no", 0),
+        PollRequest("a" * 12, f"{tmp_path}/no", 0),
         job_in(tmp_path, "b" * 12),
-        Followed("c" * 12, "/no/such/place", 0),
+        PollRequest("c" * 12, "/no/such/place", 0),
     ]
     found = look(*jobs)
-    assert [found[job.id].there for job in jobs] == [False, True, True]
-    assert "cannot be seen" in found["c" * 12].sight.notes[0]
+    assert [found[job.id].directory_exists for job in jobs] == [False, True, True]
+    assert "cannot be seen" in found["c" * 12].status.notes[0]
 
 
 def test_output_comes_piece_by_piece_and_is_never_taken_for_anything_else(tmp_path: Path, shell: Path) -> None:
@@ -99,14 +99,14 @@ def test_output_comes_piece_by_piece_and_is_never_taken_for_anything_else(tmp_pa
     second = job_in(tmp_path, "b" * 12, output=b"")
     got = b""
     while len(got) < len(HOSTILE):
-        found = look(Followed(first.id, first.directory, len(got)), second, shell=shell, most=700)
-        assert found[first.id].sight.output_bytes == len(HOSTILE)
-        assert found[second.id].output == b"" and found[second.id].there
+        found = look(PollRequest(first.id, first.directory, len(got)), second, shell=shell, most=700)
+        assert found[first.id].status.output_bytes == len(HOSTILE)
+        assert found[second.id].output == b"" and found[second.id].directory_exists
         assert found[first.id].output
         got += found[first.id].output
     assert got == HOSTILE
-    beyond = look(Followed(first.id, first.directory, len(HOSTILE) + 10), second, shell=shell)
-    assert beyond[first.id].output == b"" and beyond[second.id].there
+    beyond = look(PollRequest(first.id, first.directory, len(HOSTILE) + 10), second, shell=shell)
+    assert beyond[first.id].output == b"" and beyond[second.id].directory_exists
 
 
 @pytest.mark.parametrize("kind", ["alive", "dead", "another", "rebooted", "elsewhere"])
@@ -122,7 +122,7 @@ def test_whether_a_job_lives_is_known_of_this_host_only(tmp_path: Path, shell: P
     elif kind == "elsewhere":
         boot, host = "0" * 36, "another.host"
     job = job_in(tmp_path, sub0_id=f"{pid} {start} {boot}\n", sub0_state=f"host {host}\n")
-    [submission] = look(job, shell=shell)[job.id].sight.submissions
+    [submission] = look(job, shell=shell)[job.id].status.submissions
     assert submission.alive is {"alive": True, "elsewhere": None}.get(kind, False)
     assert submission.native == f"{pid} {start} {boot}"
 
@@ -138,9 +138,9 @@ def test_a_thousand_ranks_cost_as_many_processes_as_one(tmp_path: Path) -> None:
         lines = {f"run0__{n}__state": f"host h\nrank {n}\nsize {ranks}\nstate done\n" for n in range(ranks)}
         job = job_in(tmp_path, id, output="x", **lines)
         environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
-        script = look_script([job], 10)
+        script = poll_script([job], 10)
         done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=True, env=environment)
-        assert len(looked([job], done.stdout)[id].sight.ranks) == ranks
+        assert len(parse_poll_output([job], done.stdout)[id].status.ranks) == ranks
         assert (tmp_path / "count").read_text().count("\n") <= 12
         (tmp_path / "count").unlink()
 
@@ -151,9 +151,9 @@ HARM = st.binary(max_size=200) | st.sampled_from([b"output 99999999999999 9", b"
 @given(st.lists(HARM, max_size=8), st.integers(0, 400))
 def test_whatever_is_printed_is_read_without_an_error(pieces: list[bytes], cut: int) -> None:
     good = b"job aaaaaaaaaaaa\nthere\nwho ./sub0.id 1 2 b-c yes\nstates 0\n\noutput 5 5\nhello\nend\n"
-    jobs = [Followed("a" * 12, "/a", 0), Followed("b" * 12, "/b", 0)]
-    assert set(looked(jobs, good[:cut] + b"".join(pieces))) <= {"a" * 12, "b" * 12}
-    assert looked(jobs, good + b"".join(pieces))["a" * 12].output == b"hello"
+    jobs = [PollRequest("a" * 12, "/a", 0), PollRequest("b" * 12, "/b", 0)]
+    assert set(parse_poll_output(jobs, good[:cut] + b"".join(pieces))) <= {"a" * 12, "b" * 12}
+    assert parse_poll_output(jobs, good + b"".join(pieces))["a" * 12].output == b"hello"
 
 
 def test_hostile_state_files_are_read_as_far_as_they_make_sense(tmp_path: Path, shell: Path) -> None:
@@ -171,23 +171,23 @@ def test_hostile_state_files_are_read_as_far_as_they_make_sense(tmp_path: Path, 
     (Path(job.directory) / "run0" / "2\n3").mkdir()
     (Path(job.directory) / "run0" / "2\n3" / "state").write_text("rank 2\n")
     found = look(job, shell=shell)[job.id]
-    assert [(rank.rank, rank.exit_status, rank.ended_ns, rank.size) for rank in found.sight.ranks] == [
+    assert [(rank.rank, rank.exit_status, rank.ended_ns, rank.size) for rank in found.status.ranks] == [
         (1, None, None, None)
     ]
-    assert len(found.sight.ranks[0].note) <= 4000
-    assert found.sight.submissions == ()
+    assert len(found.status.ranks[0].note) <= 4000
+    assert found.status.submissions == ()
 
 
 def test_what_the_batch_system_says_stands_with_its_submission() -> None:
-    sight = Sight(submissions=(SubmissionSight(0, "7"), SubmissionSight(1, "8")))
+    sight = JobStatus(submissions=(SubmissionStatus(0, "7"), SubmissionStatus(1, "8")))
     status = BatchStatus("8", BatchState.PENDING, reason="Priority")
-    assert with_batch(sight, {"8": status}).submissions == (
-        SubmissionSight(0, "7"),
-        SubmissionSight(1, "8", batch=status),
+    assert with_batch_status(sight, {"8": status}).submissions == (
+        SubmissionStatus(0, "7"),
+        SubmissionStatus(1, "8", batch=status),
     )
 
 
 def test_ids_of_a_batch_system_are_those_of_the_submissions(tmp_path: Path) -> None:
     job = job_in(tmp_path, sub0_id=f"1 2 {BOOT}\n", sub0_state="host h\n")
-    [found] = look(Followed(job.id, job.directory, 0, ("77",))).values()
-    assert [one.native for one in found.sight.submissions] == ["77"]
+    [found] = look(PollRequest(job.id, job.directory, 0, ("77",))).values()
+    assert [one.native for one in found.status.submissions] == ["77"]

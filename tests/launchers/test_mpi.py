@@ -9,29 +9,29 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import Mpi, MpiFlavour, RecorderName
-from perfloom.recording.progress import Sight
+from perfloom.domain.jobs import Mpi, MpiFlavor, RecorderName
+from perfloom.recording.job_status import JobStatus
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import PlannedJob
 from tests.mpi_programs import MpiProgram
 from tests.parts import missing, require
 
-FLAVOURS = (MpiFlavour.OPENMPI, MpiFlavour.MPICH)
+FLAVOURS = (MpiFlavor.OPENMPI, MpiFlavor.MPICH)
 both = pytest.mark.parametrize("flavour", FLAVOURS)
 
 
-def by_rank(sight: Sight) -> dict[int | None, str]:
+def by_rank(sight: JobStatus) -> dict[int | None, str]:
     return {rank.rank: rank.state for rank in sight.ranks}
 
 
-def job_of(make_job: MakeJob, built: MpiProgram, flavour: MpiFlavour, *words: str, **mpi: object) -> PlannedJob:
+def job_of(make_job: MakeJob, built: MpiProgram, flavour: MpiFlavor, *words: str, **mpi: object) -> PlannedJob:
     require("perf")
     return make_job(str(built(flavour)), *words, mpi=Mpi(flavour, **({"ranks": 4} | mpi)), frequency=999)
 
 
 @both
 def test_four_ranks_and_rank_1_works_twice_as_long(
-    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour
+    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor
 ) -> None:
     job = job_of(make_job, mpi_program, flavour, "250").start()
     sight = job.until_ended()
@@ -52,7 +52,7 @@ def test_four_ranks_and_rank_1_works_twice_as_long(
 
 @both
 def test_the_others_are_kept_when_a_rank_crashes(
-    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour
+    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor
 ) -> None:
     """The starter kills the others, Hydra on the spot: what they had recorded is whole and read all the same."""
     job = job_of(make_job, mpi_program, flavour, "200", "crash", "2").start()
@@ -67,9 +67,7 @@ def test_the_others_are_kept_when_a_rank_crashes(
 
 
 @both
-def test_a_cancel_keeps_what_all_ranks_recorded(
-    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour
-) -> None:
+def test_a_cancel_keeps_what_all_ranks_recorded(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
     job = job_of(make_job, mpi_program, flavour, "50", "on").start()
     job.until_recording(4)
     job.end(gently=True)
@@ -83,11 +81,11 @@ def test_a_cancel_keeps_what_all_ranks_recorded(
 
 @pytest.mark.parametrize(
     ("flavour", "signals"),
-    [(MpiFlavour.OPENMPI, (signal.SIGCONT, signal.SIGTERM)), (MpiFlavour.MPICH, (signal.SIGUSR2,))],
+    [(MpiFlavor.OPENMPI, (signal.SIGCONT, signal.SIGTERM)), (MpiFlavor.MPICH, (signal.SIGUSR2,))],
     ids=["as-slurm-does", "as-lsf-does"],
 )
 def test_a_time_limit_that_everybody_is_told_of(
-    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour, signals: tuple[signal.Signals, ...]
+    make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor, signals: tuple[signal.Signals, ...]
 ) -> None:
     """A batch system tells all processes of a job at once: starter, ranks, perf and program."""
     job = job_of(make_job, mpi_program, flavour, "50", "on").start()
@@ -104,7 +102,7 @@ def test_a_time_limit_that_everybody_is_told_of(
 
 
 @both
-def test_ended_at_once_nothing_is_left(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour) -> None:
+def test_ended_at_once_nothing_is_left(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
     job = job_of(make_job, mpi_program, flavour, "50", "on", ranks=2).start()
     job.until_recording(2)
     job.end(gently=False)
@@ -114,7 +112,7 @@ def test_ended_at_once_nothing_is_left(make_job: MakeJob, mpi_program: MpiProgra
 
 def test_the_ranks_that_are_asked_for_are_recorded(make_job: MakeJob, mpi_program: MpiProgram) -> None:
     mpi = {"ranks": 5, "every": 2, "only": "0-1, 3-4"}
-    job = job_of(make_job, mpi_program, MpiFlavour.MPICH, "20", **mpi).start()
+    job = job_of(make_job, mpi_program, MpiFlavor.MPICH, "20", **mpi).start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status == 0, job.log()
     assert {rank.rank: rank.recorded for rank in sight.ranks} == {0: True, 1: False, 2: False, 3: False, 4: True}
@@ -126,9 +124,9 @@ def test_each_rank_is_counted(make_job: MakeJob, mpi_program: MpiProgram) -> Non
     """Repeats are runs of their own: a rank's program cannot be started a second time by perf."""
     require("perf")
     job = make_job(
-        str(mpi_program(MpiFlavour.OPENMPI)),
+        str(mpi_program(MpiFlavor.OPENMPI)),
         "20",
-        mpi=Mpi(MpiFlavour.OPENMPI, ranks=2),
+        mpi=Mpi(MpiFlavor.OPENMPI, ranks=2),
         recorder=RecorderName.PERF_STAT,
         events=("task-clock:u",),
         repeat=2,
@@ -140,7 +138,7 @@ def test_each_rank_is_counted(make_job: MakeJob, mpi_program: MpiProgram) -> Non
 
 
 @both
-def test_the_wrong_starter_is_noticed(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavour) -> None:
+def test_the_wrong_starter_is_noticed(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
     """Each rank would be rank 0 of 1 without a word."""
     require("perf")
     other = next(one for one in FLAVOURS if one is not flavour)
@@ -150,7 +148,7 @@ def test_the_wrong_starter_is_noticed(make_job: MakeJob, mpi_program: MpiProgram
 
 
 def test_a_starter_that_is_not_there_is_named(make_job: MakeJob, mpi_program: MpiProgram) -> None:
-    job = job_of(make_job, mpi_program, MpiFlavour.MPICH, program="no-such-mpirun").start()
+    job = job_of(make_job, mpi_program, MpiFlavor.MPICH, program="no-such-mpirun").start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status == 125
     assert "No program that starts ranks of MPICH (Hydra) is on PATH" in job.output.decode()
@@ -159,7 +157,7 @@ def test_a_starter_that_is_not_there_is_named(make_job: MakeJob, mpi_program: Mp
 def test_one_recording_of_each_host(make_job: MakeJob, mpi_program: MpiProgram) -> None:
     if os.geteuid() != 0 and int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
         missing("permission to record the whole system", "sudo sysctl kernel.perf_event_paranoid=0")
-    job = job_of(make_job, mpi_program, MpiFlavour.MPICH, "150", ranks=3, per_host=True).start()
+    job = job_of(make_job, mpi_program, MpiFlavor.MPICH, "150", ranks=3, per_host=True).start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status == 0, job.log()
     assert [(rank.rank, rank.recorded, rank.exit_status) for rank in sight.ranks] == [

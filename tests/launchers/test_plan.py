@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.facts import HostFacts
-from perfloom.domain.jobs import CallGraph, JobSpec, Mpi, MpiFlavour, RecorderName, Scope, Splitting
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
 from perfloom.recording.plan import plan as plans
-from perfloom.recording.plan.plan_text import chosen, recorded, recording
-from perfloom.recording.plan.preview import MOST_RUNS
+from perfloom.recording.plan.plan_text import parse_rank_ranges, recorder_argv, recorder_specs
+from perfloom.recording.plan.preview import MAX_RUNS
 from perfloom.recording.plan.quoting import join
 from tests.parts import require
 
@@ -35,9 +35,9 @@ def test_scripts_are_clean() -> None:
 
 def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
     spec = JobSpec(
-        command=("a b", "{run}"), events=SIX, splitting=Splitting.AT_ONCE, mpi=Mpi(MpiFlavour.SRUN, 4, only="2")
+        command=("a b", "{run}"), events=SIX, splitting=EventSplitting.AT_ONCE, mpi=Mpi(MpiFlavor.SRUN, 4, only="2")
     )
-    plan = plans.plan(spec, Target("t", scratch="$TMPDIR/x"), FACTS, "x" * 12, "/d/x")
+    plan = plans.make_plan(spec, Target("t", scratch="$TMPDIR/x"), FACTS, "x" * 12, "/d/x")
     assert set(plan.files) == {"plan.sh", "common.sh", "job.sh", "rank.sh", "perfloom-wait"}
     for name, text in plan.files.items():
         done = subprocess.run([shell, "-n"], input=text.encode(), capture_output=True)
@@ -49,9 +49,9 @@ def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
     [
         (Target("local"), {}, False),
         (Target("local"), {"inputs": ("/a",), "cwd": "/", "environment": {"A": "b"}, "repeat": 3}, False),
-        (Target("local"), {"mpi": Mpi(MpiFlavour.MPICH)}, True),
+        (Target("local"), {"mpi": Mpi(MpiFlavor.MPICH)}, True),
         (Target("local"), {"modules": ("gcc",)}, True),
-        (Target("local"), {"splitting": Splitting.SEQUENTIAL}, True),
+        (Target("local"), {"splitting": EventSplitting.SEQUENTIAL}, True),
         (Target("local"), {"sudo": True}, True),
         (Target("local"), {"keep_recordings": False}, True),
         (Target("a", ssh=Ssh("h")), {}, True),
@@ -60,14 +60,14 @@ def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
     ],
 )
 def test_which_jobs_are_planned(target: Target, change: dict[str, object], expected: bool) -> None:
-    assert plans.planned(replace(JobSpec(command=("x",)), **change), target) is expected  # type: ignore[arg-type]
+    assert plans.needs_plan(replace(JobSpec(command=("x",)), **change), target) is expected  # type: ignore[arg-type]
 
 
 TARGET = Target("t")
 
 
 def runs_of(spec: JobSpec, target: Target = TARGET) -> plans.Plan:
-    return plans.plan(spec, target, FACTS, "x" * 12, "/d/x")
+    return plans.make_plan(spec, target, FACTS, "x" * 12, "/d/x")
 
 
 def test_one_run_is_one_submission() -> None:
@@ -77,7 +77,7 @@ def test_one_run_is_one_submission() -> None:
 
 
 def test_events_make_runs() -> None:
-    spec = JobSpec(command=("x", "{run}"), environment={"N": "n{run}"}, events=SIX, splitting=Splitting.SEQUENTIAL)
+    spec = JobSpec(command=("x", "{run}"), environment={"N": "n{run}"}, events=SIX, splitting=EventSplitting.SEQUENTIAL)
     plan = runs_of(spec)
     assert plan.submissions == ((0, 1),)
     assert plan.groups == (SIX[:4], SIX[4:])
@@ -85,17 +85,17 @@ def test_events_make_runs() -> None:
         (("x", "0"), {"N": "n0"}),
         (("x", "1"), {"N": "n1"}),
     ]
-    at_once = runs_of(replace(spec, splitting=Splitting.AT_ONCE), Target("t", counters=2))
+    at_once = runs_of(replace(spec, splitting=EventSplitting.AT_ONCE), Target("t", counters=2))
     assert at_once.submissions == ((0,), (1,), (2,))
     own = runs_of(replace(spec, events=(), recorder=RecorderName.PERF_STAT, events_per_run=3))
     assert own.groups == (("task-clock", "context-switches", "cpu-migrations"), ("page-faults",))
 
 
-@pytest.mark.parametrize("change", [{"sudo": True}, {"mpi": Mpi(MpiFlavour.MPICH)}], ids=["sudo", "mpi"])
+@pytest.mark.parametrize("change", [{"sudo": True}, {"mpi": Mpi(MpiFlavor.MPICH)}], ids=["sudo", "mpi"])
 def test_repeats_are_runs_where_perf_cannot_repeat(change: dict[str, object]) -> None:
     spec = replace(
         JobSpec(command=("x",), events=("a", "b"), recorder=RecorderName.PERF_STAT, repeat=2),
-        splitting=Splitting.SEQUENTIAL,
+        splitting=EventSplitting.SEQUENTIAL,
         events_per_run=1,
         **change,  # type: ignore[arg-type]
     )
@@ -107,20 +107,22 @@ def test_repeats_are_runs_where_perf_cannot_repeat(change: dict[str, object]) ->
 
 
 def test_too_many_runs_are_refused() -> None:
-    spec = JobSpec(command=("x",), events=("a",) * 1001, splitting=Splitting.SEQUENTIAL, events_per_run=1)
+    spec = JobSpec(command=("x",), events=("a",) * 1001, splitting=EventSplitting.SEQUENTIAL, events_per_run=1)
     with pytest.raises(InvalidRequest):
         runs_of(spec)
 
 
 def test_how_perf_is_called() -> None:
     spec = JobSpec(command=("x",), events=("cycles",), call_graph=CallGraph.FP)
-    host = FACTS.recording
-    assert join(recording(spec, host)) == 'perf record -o "$pl_out"/perf.data -F 199 -e cycles --call-graph fp -z -N'
-    assert join(recording(replace(spec, sudo=True), host)).startswith("perf record -o - -F 199")
+    host = FACTS.recording_host
+    assert (
+        join(recorder_argv(spec, host)) == 'perf record -o "$pl_out"/perf.data -F 199 -e cycles --call-graph fp -z -N'
+    )
+    assert join(recorder_argv(replace(spec, sudo=True), host)).startswith("perf record -o - -F 199")
     counted = replace(spec, recorder=RecorderName.PERF_STAT)
-    assert join(recording(counted, host)) == 'perf stat -o "$pl_out"/perf-stat.txt -j -e cycles'
-    assert join(recording(replace(counted, sudo=True), host)) == "perf stat --log-fd 1 -j -e cycles"
-    assert join(recording(replace(spec, scope=Scope.PROCESS, pid=7, command=()), host)).endswith(" -p 7")
+    assert join(recorder_argv(counted, host)) == 'perf stat -o "$pl_out"/perf-stat.txt -j -e cycles'
+    assert join(recorder_argv(replace(counted, sudo=True), host)) == "perf stat --log-fd 1 -j -e cycles"
+    assert join(recorder_argv(replace(spec, scope=Scope.PROCESS, pid=7, command=()), host)).endswith(" -p 7")
     # What events tell is asked for where it is read.
     for events, stacks, told in (
         (("sched:*",), True, "dso,trace"),
@@ -131,16 +133,16 @@ def test_how_perf_is_called() -> None:
         (("lock:contention_begin",), True, "symoff,dso"),
     ):
         asked = replace(spec, events=events, call_graph=CallGraph.FP if stacks else CallGraph.NONE)
-        plan = plans.plan(asked, Target("t"), None, "x" * 12, "/d/x")
+        plan = plans.make_plan(asked, Target("t"), None, "x" * 12, "/d/x")
         assert f"{told}\n" in plan.files["plan.sh"], events
-    whole = recorded(replace(spec, mpi=Mpi(MpiFlavour.MPICH, per_host=True)))
-    assert join(recording(whole, host)).endswith(" -a")
+    whole = recorder_specs(replace(spec, mpi=Mpi(MpiFlavor.MPICH, per_host=True)))
+    assert join(recorder_argv(whole, host)).endswith(" -a")
 
 
 def test_a_host_that_nobody_knows_gets_what_every_perf_has() -> None:
-    plan = plans.plan(JobSpec(command=("x",)), Target("t"), None, "x" * 12, "/d/x")
+    plan = plans.make_plan(JobSpec(command=("x",)), Target("t"), None, "x" * 12, "/d/x")
     assert "perf record -o" in plan.files["plan.sh"] and " -N\n" in plan.files["plan.sh"]
-    own = plans.plan(JobSpec(command=("x",)), Target("t", perf="/opt/perf 6/perf"), None, "x" * 12, "/d/x")
+    own = plans.make_plan(JobSpec(command=("x",)), Target("t", perf="/opt/perf 6/perf"), None, "x" * 12, "/d/x")
     assert "'/opt/perf 6/perf' record" in own.files["plan.sh"]
 
 
@@ -149,12 +151,14 @@ def test_a_host_that_nobody_knows_gets_what_every_perf_has() -> None:
     [("", ()), ("3", ((3, 3),)), (" 0-3, 8 ", ((0, 3), (8, 8))), ("0-0", ((0, 0),))],
 )
 def test_ranks_that_are_named(text: str, expected: tuple[tuple[int, int], ...]) -> None:
-    assert chosen(text) == expected
+    assert parse_rank_ranges(text) == expected
 
 
 def test_a_preview_shows_every_layer() -> None:
     target = Target("t", ssh=Ssh("login", "me", port=2222, jump=("gate",)), scheduler=SchedulerName.SLURM)
-    spec = JobSpec(command=("./a.out", "x y"), events=SIX, mpi=Mpi(MpiFlavour.MPICH, 4), splitting=Splitting.SEQUENTIAL)
+    spec = JobSpec(
+        command=("./a.out", "x y"), events=SIX, mpi=Mpi(MpiFlavor.MPICH, 4), splitting=EventSplitting.SEQUENTIAL
+    )
     lines = plans.preview(spec, target, FACTS).splitlines()
     assert lines[0] == "ssh -J gate -p 2222 me@login"
     assert lines[1].startswith("  sbatch --parsable --job-name=perfloom-JOB-0 ")
@@ -169,8 +173,8 @@ def test_a_preview_shows_every_layer() -> None:
 
 @pytest.mark.heavy
 def test_a_preview_ends_somewhere() -> None:
-    spec = JobSpec(command=("x",), events=("a",) * 100, splitting=Splitting.AT_ONCE, events_per_run=1)
+    spec = JobSpec(command=("x",), events=("a",) * 100, splitting=EventSplitting.AT_ONCE, events_per_run=1)
     shown = plans.preview(spec, Target("t"), FACTS)
-    assert shown.endswith(f"# and {100 - MOST_RUNS} more runs")
+    assert shown.endswith(f"# and {100 - MAX_RUNS} more runs")
     with pytest.raises(InvalidRequest):
         plans.preview(JobSpec(), Target("t"), None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.recording.plan.quoting import Shell, join, quote
+from perfloom.recording.plan.quoting import ShellCode, join, quote
 
 HOSTILE = (
     "",
@@ -80,4 +80,4 @@ def test_plain_words_stay_readable() -> None:
 
 
 def test_our_own_pieces_stay_as_they_are() -> None:
-    assert join([Shell('"$pl_out"'), "$x"]) == "\"$pl_out\" '$x'"
+    assert join([ShellCode('"$pl_out"'), "$x"]) == "\"$pl_out\" '$x'"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import CallGraph, RecorderName, Scope, Splitting
+from perfloom.domain.jobs import CallGraph, EventSplitting, RecorderName, Scope
 from perfloom.recording.plan import plan as plans
 from tests.launchers.conftest import MakeJob
 from tests.launchers.jobs import HERE
@@ -66,7 +66,7 @@ def test_a_start_that_nobody_knows_the_end_of_is_told_apart(make_job: MakeJob, m
     job = make_job("true")
     job.lay_down()
     (job.directory / "sub0.ran").mkdir()
-    monkeypatch.setattr("perfloom.recording.plan.starting.ID_WAIT_S", 0)
+    monkeypatch.setattr("perfloom.recording.plan.submission.ID_WAIT_S", 0)
     assert job.begin() == ""
 
 
@@ -74,7 +74,7 @@ def test_it_goes_on_when_its_starter_has_gone(make_job: MakeJob, tmp_path: Path)
     """A connection that ends takes its session's processes along, and waits for whoever has its ends open."""
     job = make_job("sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; {BUSY}")
     job.lay_down()
-    script = plans.start_script(job.target, job.spec, job.id, job.place, 0)
+    script = plans.submit_script(job.target, job.spec, job.id, job.place, 0)
     shell = subprocess.Popen(
         ["/bin/sh", "-c", script],
         stdin=subprocess.PIPE,
@@ -83,7 +83,7 @@ def test_it_goes_on_when_its_starter_has_gone(make_job: MakeJob, tmp_path: Path)
         start_new_session=True,
     )
     stdout, stderr = shell.communicate(timeout=30)
-    assert plans.started(job.target, stdout.decode(), stderr.decode(), shell.returncode)
+    assert plans.parse_submit_output(job.target, stdout.decode(), stderr.decode(), shell.returncode)
     with pytest.raises(ProcessLookupError):
         os.killpg(shell.pid, 0)
     assert job.until_recording().submissions[0].alive is True
@@ -255,7 +255,7 @@ def test_runs_follow_each_other_and_have_their_numbers(make_job: MakeJob) -> Non
         f"{BUSY}; echo run {{run}} $R",
         environment={"R": "is {run}"},
         events=("task-clock:u", "cpu-clock:u", "page-faults:u"),
-        splitting=Splitting.SEQUENTIAL,
+        splitting=EventSplitting.SEQUENTIAL,
         events_per_run=2,
     ).start()
     sight = job.until_ended()
@@ -272,7 +272,7 @@ def test_runs_at_once_are_submissions_of_their_own(make_job: MakeJob, tmp_path: 
         "-c",
         f"{meet}; {BUSY}",
         events=("task-clock:u", "cpu-clock:u"),
-        splitting=Splitting.AT_ONCE,
+        splitting=EventSplitting.AT_ONCE,
         events_per_run=1,
     ).start()
     sight = job.until_ended()
@@ -348,7 +348,7 @@ def test_what_was_recorded_until_the_disk_was_full_is_kept(
     directory = disk / "job" if where == "job" else tmp_path / "job"
     job = make_job("sh", "-c", ON, call_graph=CallGraph.DWARF, frequency=999, duration_s=60.0)
     job.directory, job.target, job.prefix = directory, target, prefix
-    for name, text in plans.plan(job.spec, target, None, job.id, job.place).files.items():
+    for name, text in plans.make_plan(job.spec, target, None, job.id, job.place).files.items():
         job.well(f"mkdir -p {directory} && chmod 700 {directory} && cat >{directory}/{name} <<'E O F'\n{text}E O F\n")
     job.well(f"printf 'perfloom job directory\n' >{directory}/.perfloom; mkdir {directory}/work")
     job.natives.append(job.begin())

@@ -1,12 +1,12 @@
 """What stands in a profile that a reader made of a trace, in short."""
 
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import texts
+from perfloom.domain.tables import get_strings
 
 
 def slices(profile: Profile) -> list[tuple[str, str, int, int, int]]:
     """(thread, name, start, duration, depth) of each, in ns."""
-    names, threads = texts(profile.functions, "name"), texts(profile.threads, "name")
+    names, threads = get_strings(profile.functions, "name"), get_strings(profile.threads, "name")
     return [
         (threads[row["thread"]], names[row["function"]], row["start_ns"], row["duration_ns"], row["depth"])
         for row in profile.slices.to_pylist()
@@ -20,7 +20,7 @@ def losses(profile: Profile) -> dict[str, tuple[int, str]]:
 
 def events_of(profile: Profile) -> dict[str, int]:
     """What samples of each event weigh."""
-    found = dict.fromkeys(texts(profile.events, "name"), 0)
+    found = dict.fromkeys(get_strings(profile.events, "name"), 0)
     names = list(found)
     for row in profile.samples.to_pylist():
         found[names[row["event"]]] += row["weight"]

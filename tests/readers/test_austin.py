@@ -15,9 +15,9 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.losses import ASYNC_TASKS
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
-from perfloom.domain.validity import fault
+from perfloom.domain.validation import find_error
 from perfloom.ingest import text_lines
-from perfloom.readers import austin, recognise
+from perfloom.readers import austin, detect_format
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
 from tests.readers.samples import losses_of, samples_of
@@ -28,7 +28,7 @@ HEAD = b"# austin: 3.7.0\n# interval: 100\n# mode: wall\n\n"
 
 def read(data: bytes) -> Profile:
     found = austin.read(io.BytesIO(data), "that")
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
@@ -167,7 +167,7 @@ def test_what_later_versions_add() -> None:
         *(("wall time", 50_000, 70_000, 255, later), ("CPU time", 0, 70_000, 255, later)),
         ("memory allocated", 64, 70_000, 255, later),
     ]
-    assert set(losses_of(profile)) == {ASYNC_TASKS, austin_mojo.UNSAID}
+    assert set(losses_of(profile)) == {ASYNC_TASKS, austin_mojo.UNKNOWN_KEY}
     assert "of interpreter 1" in profile.thread_names.column("name").to_pylist()[0]
 
 
@@ -197,10 +197,10 @@ def test_nothing_to_read(data: bytes) -> None:
 
 def test_recognised() -> None:
     for path in DATA.glob("austin.*"):
-        assert recognise(path.read_bytes()).name == austin.FORMAT
+        assert detect_format(path.read_bytes()).name == austin.FORMAT
     for data in (b"P1;T0:5;a.py:f:1 10\n", b"P1;T5;a.py:f:1 10,1,-3\nP1;T5 4\nP1;", b"P1;T0x7f;:GC: 3"):
-        assert recognise(data).name == austin.FORMAT
-    assert recognise(b"P1;T5;main;f 10\n").name == "collapsed"
+        assert detect_format(data).name == austin.FORMAT
+    assert detect_format(b"P1;T5;main;f 10\n").name == "collapsed"
 
 
 @settings(max_examples=120)

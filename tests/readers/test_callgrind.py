@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import FrameKind, texts
-from perfloom.domain.validity import fault
-from perfloom.readers import callgrind, recognise
+from perfloom.domain.tables import FrameKind, get_strings
+from perfloom.domain.validation import find_error
+from perfloom.readers import callgrind, detect_format
 from perfloom.readers.callgrind import assembly as callgrind_assembly
 from perfloom.readers.callgrind import lines as callgrind_lines
 from perfloom.readers.callgrind import tree as callgrind_tree
 from perfloom.readers.callgrind.tree import Graph, tree_of
-from perfloom.web.views.results.run_notes import stack_notes
+from perfloom.web.views.results.run_notes import list_stack_notes
 from tests.readers.samples import losses_of, samples_of
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "callgrind"
@@ -54,7 +54,7 @@ fn=(3)
 def read(text: str | bytes) -> Profile:
     data = text.encode() if isinstance(text, str) else text
     found = callgrind.read(io.BytesIO(data), "that")
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
@@ -92,7 +92,7 @@ def calls() -> Profile:
 def test_what_callgrind_annotate_says(name: str) -> None:
     profile = read((DATA / f"{name}.out").read_bytes())
     told: dict[str, Any] = json.loads((DATA / f"{name}.json").read_text())
-    assert texts(profile.events, "name") == [*told, "calls"] and profile.meta.main_event == "Ir"
+    assert get_strings(profile.events, "name") == [*told, "calls"] and profile.meta.main_event == "Ir"
     for event, numbers in told.items():
         assert own(profile, event) == {name: value for name, value in numbers["self"].items() if value}
         assert sum(own(profile, event).values()) == numbers["total"]
@@ -110,7 +110,7 @@ def test_functions_have_files_lines_and_objects(calls: Profile) -> None:
     assert (fib["file"][-8:], fib["module"][-6:], fib["start_line"]) == ("/calls.c", "/calls", 6)
     assert functions["0x000000000001ab70"]["file"] is None
     assert (calls.meta.command, calls.meta.facts["creator"]) == ("./calls", "callgrind-3.19.0")
-    (note,) = stack_notes(calls)
+    (note,) = list_stack_notes(calls)
     assert note.startswith("Call stacks were not recorded. They are made of who called whom")
 
 
@@ -122,7 +122,7 @@ def test_how_often_functions_were_called(calls: Profile) -> None:
 
 def test_threads_are_apart() -> None:
     profile = read((DATA / "threads.out").read_bytes())
-    assert texts(profile.threads, "name") == ["thread 1", "thread 2"]
+    assert get_strings(profile.threads, "name") == ["thread 1", "thread 2"]
     by_thread: Counter[int] = Counter()
     for row in profile.samples.to_pylist():
         if row["event"] == 0:
@@ -178,7 +178,7 @@ def test_what_cachegrind_writes_has_no_calls() -> None:
         *(("Ir", 12, "f"), ("Dr", 1, "f"), ("Ir", 1, "f")),
     ]
     assert profile.functions.column("file").to_pylist() == ["a.c", "b.c"]
-    assert not stack_notes(profile)
+    assert not list_stack_notes(profile)
 
 
 def test_events_that_are_sums_of_others() -> None:
@@ -284,7 +284,7 @@ def test_nothing_to_read(text: str) -> None:
 
 def test_recognised() -> None:
     for path in DATA.glob("*.out"):
-        assert recognise(path.read_bytes()).name == callgrind.FORMAT
+        assert detect_format(path.read_bytes()).name == callgrind.FORMAT
     assert callgrind.sniff(b"event: ns : Nanoseconds\nevents: ns\nsummary: 7\nfl=a.py\nfn=f\n2 7\n")
     for text in (b"", b"events: none\n", b'{"events: 3": "fn=\\n"}', b"a;b 3\n", b"fn=3\nevents\n"):
         assert not callgrind.sniff(text)

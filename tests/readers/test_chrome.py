@@ -4,10 +4,10 @@ import io
 import json
 from typing import Any
 
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.ingest.trace.slices import LONE_END, NEVER_ENDED
-from perfloom.readers import chrome, pytorch, recognise
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.ingest.trace.slices import NEVER_ENDED, UNMATCHED_END
+from perfloom.readers import chrome, detect_format, pytorch
 from tests.readers.trace_json import kernel, slice_
 
 
@@ -27,10 +27,10 @@ def test_whatever_wrote_it() -> None:
         {"ph": "f", "name": "task", "cat": "flow", "id": 3, "pid": 9, "tid": 4, "ts": 20, "bp": "e"},
     ]
     for data in (json.dumps(events).encode(), json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode()):
-        assert recognise(data).name == chrome.FORMAT
+        assert detect_format(data).name == chrome.FORMAT
         found = chrome.read(io.BytesIO(data))
-        assert fault(found) is None and not found.losses.num_rows
-        names = texts(found.functions, "name")
+        assert find_error(found) is None and not found.losses.num_rows
+        names = get_strings(found.functions, "name")
         rows = found.slices.to_pylist()
         assert sorted((names[row["function"]], row["start_ns"], row["duration_ns"]) for row in rows) == [
             ("Layout", 10_000, 5_000),
@@ -38,7 +38,7 @@ def test_whatever_wrote_it() -> None:
             ("request", 2_000, 10_000),
             ("request", 3_000, 20_000),
         ]
-        assert sorted(texts(found.series, "name")) == ["heap: free", "heap: used"]
+        assert sorted(get_strings(found.series, "name")) == ["heap: free", "heap: used"]
         assert (found.instants.num_rows, found.flows.num_rows, found.device_work.num_rows) == (1, 1, 0)
         assert found.samples.column("weight").to_pylist() == [10_000, 5_000, 15_000], (
             "what is asynchronous is nobody's time"
@@ -47,14 +47,14 @@ def test_whatever_wrote_it() -> None:
 
 def test_pytorch_keeps_its_own() -> None:
     data = json.dumps({"schemaVersion": 1, "traceEvents": [slice_("aten::mm", 1, 2), kernel(2, 3)]}).encode()
-    assert recognise(data).name == pytorch.FORMAT
+    assert detect_format(data).name == pytorch.FORMAT
 
 
 def durations(events: list[dict[str, Any]]) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
     """(name, start, length) of slices in us, and the losses of events with (ph, name, ts)."""
     found = chrome.read(io.BytesIO(json.dumps(events).encode()))
-    assert fault(found) is None
-    names = texts(found.functions, "name")
+    assert find_error(found) is None
+    names = get_strings(found.functions, "name")
     rows = [
         (names[row["function"]], row["start_ns"] // 1000, row["duration_ns"] // 1000)
         for row in found.slices.to_pylist()
@@ -73,10 +73,10 @@ def test_an_end_closes_the_slice_of_its_name() -> None:
     nested = marks(("B", "a", 0), ("B", "b", 10), ("B", "c", 20), ("E", "b", 30), ("E", "a", 50))
     assert durations(nested) == ([("a", 0, 50), ("b", 10, 20), ("c", 20, 10)], {NEVER_ENDED: 1})
     other = marks(("B", "a", 0), ("E", "x", 10), ("B", "b", 20), ("E", "b", 30), ("E", "a", 50))
-    assert durations(other) == ([("a", 0, 50), ("b", 20, 10)], {LONE_END: 1})
+    assert durations(other) == ([("a", 0, 50), ("b", 20, 10)], {UNMATCHED_END: 1})
     # An end that came after what is around it ended is none of it.
     late = marks(("B", "a", 0), ("B", "b", 10), ("E", "a", 20), ("E", "b", 30), ("B", "b", 40), ("E", "b", 45))
-    assert durations(late) == ([("a", 0, 20), ("b", 10, 10), ("b", 40, 5)], {NEVER_ENDED: 1, LONE_END: 1})
+    assert durations(late) == ([("a", 0, 20), ("b", 10, 10), ("b", 40, 5)], {NEVER_ENDED: 1, UNMATCHED_END: 1})
 
 
 def test_an_end_without_a_name_closes_what_began_last() -> None:

@@ -14,9 +14,9 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import FrameKind
-from perfloom.exporters import exporter
+from perfloom.exporters import get_exporter
 from perfloom.ingest import text_lines
-from perfloom.readers import collapsed, recognise
+from perfloom.readers import collapsed, detect_format
 from tests.readers.samples import losses_of, samples_of
 
 
@@ -52,7 +52,7 @@ def test_what_is_no_stack_is_lost_and_said() -> None:
     assert stacks(profile) == [("a;b", 1), ("c", 2)]
     assert losses_of(profile) == {
         collapsed.NO_STACK: (3, "line 2: no weight"),
-        collapsed.TOO_HEAVY: (1, "line 7: a 99999999999999999999"),
+        collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: a 99999999999999999999"),
     }
 
 
@@ -70,7 +70,7 @@ def test_nothing_to_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["a;b;c 1\n", "a 1", "a;b (x.py:3) 12\r\n", "ä;b 1\n" * 3000, "a b;c d 0\n"])
 def test_recognised(text: str) -> None:
-    assert recognise(text.encode()).name == "collapsed"
+    assert detect_format(text.encode()).name == "collapsed"
 
 
 @pytest.mark.parametrize("text", ["{}\n", "a;b;c\n" * 9 + "a;b 1\n", "\0a;b 1\n", "a,b\n1,2\n"])
@@ -92,7 +92,7 @@ def test_there_and_back(written: list[tuple[str, int]]) -> None:
     wanted: Counter[str] = Counter()
     for stack, weight in written:
         wanted[stack] += weight
-    text = b"".join(exporter("collapsed").write(profile, Selection(), {})).decode()
+    text = b"".join(get_exporter("collapsed").write(profile, Selection(), {})).decode()
     got = {stack: int(weight) for stack, _, weight in (line.rpartition(" ") for line in text.split("\n")[:-1])}
     assert got == dict(wanted)
 
@@ -131,21 +131,21 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_name_with_a_zero_byte() -> None:
     text = b"main;one\x00two 3\nmain;three 4\n"
-    assert recognise(text).name == "collapsed"
+    assert detect_format(text).name == "collapsed"
     profile = read(text)
     assert stacks(profile) == [("main;one\0two", 3), ("main;three", 4)] and profile.meta.complete
-    svg = b"".join(exporter("svg").write(profile, Selection(), {}))
+    svg = b"".join(get_exporter("svg").write(profile, Selection(), {}))
     assert b"\0" not in svg
     ElementTree.fromstring(svg)
     # Bytes of another sort are none: text in UTF-16, numbers.
     for other in (text.decode().encode("utf-16-le"), bytes(40) + text):
         with pytest.raises(UnreadableInput):
-            recognise(other)
+            detect_format(other)
 
 
 def test_a_weight_that_does_not_fit_makes_the_result_incomplete() -> None:
     profile = read("main;a 99999999999999999999999999\nmain 5\n")
     assert stacks(profile) == [("main", 5)]
-    assert losses_of(profile) == {collapsed.TOO_HEAVY: (1, "line 1: main;a 99999999999999999999999999")}
+    assert losses_of(profile) == {collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 1: main;a 99999999999999999999999999")}
     assert not profile.meta.complete
     assert profile.meta.reasons == ("The weights of 1 samples do not fit, so these are missing in all totals.",)

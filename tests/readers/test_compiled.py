@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfloom.ingest.loops import cache as compiled_cache
-from perfloom.ingest.trace_json import read as trace_read
+from perfloom.ingest.jit import cache as compiled_cache
+from perfloom.ingest.trace_json import reader as trace_read
 from tests.readers.trace_texts import EVENT, listed
 
 DATA = Path(__file__).parents[1] / "data"
@@ -21,7 +21,7 @@ COVERED = """
 import gzip, io, sys
 from pathlib import Path
 from perfloom.readers import llama_trace, memory_snapshot, pytorch
-from perfloom.readers import ready as compiling
+from perfloom.readers import warmup as compiling
 
 def made():
     modules = [module for name, module in sys.modules.items() if name.startswith(("perfloom.ingest.", "perfloom.readers."))]
@@ -67,35 +67,35 @@ def test_traces_are_read_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> 
     assert run(WITHOUT, DATA / "pytorch" / "whole.pt.trace.json.gz") == "211\n"
     text = f"[{EVENT}]".encode()
     fast = listed(trace_read.read_events(io.BytesIO(text)))
-    monkeypatch.setattr(trace_read, "COMPILED", False)
+    monkeypatch.setattr(trace_read, "HAS_NUMBA", False)
     assert listed(trace_read.read_events(io.BytesIO(text))) == fast
 
 
 def test_what_is_compiled_is_kept_where_nobody_else_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "given"))
     numba = SimpleNamespace(config=SimpleNamespace(CACHE_DIR=""))
-    assert compiled_cache.use_folder(numba)
-    folder = compiled_cache.folder()
+    assert compiled_cache.configure_folder(numba)
+    folder = compiled_cache.get_folder()
     assert str(folder) == numba.config.CACHE_DIR
     assert folder.parent == tmp_path / "given"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert not compiled_cache.is_ready()
-    assert compiled_cache.take() and not compiled_cache.take()
-    compiled_cache.note_ready()
+    assert compiled_cache.acquire_lock() and not compiled_cache.acquire_lock()
+    compiled_cache.mark_ready()
     assert compiled_cache.is_ready()
     folder.chmod(0o770)
-    assert not compiled_cache.use_folder(numba)
+    assert not compiled_cache.configure_folder(numba)
     folder.chmod(0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert not compiled_cache.use_folder(numba)
+    assert not compiled_cache.configure_folder(numba)
 
 
 def test_what_versions_left_that_nobody_uses_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    compiled_cache.forget_others()
+    compiled_cache.remove_unused()
     old = time.time() - compiled_cache.UNUSED_S - 60
-    assert compiled_cache.take()
-    mine = compiled_cache.folder()
+    assert compiled_cache.acquire_lock()
+    mine = compiled_cache.get_folder()
     others = {name: tmp_path / name for name in ("a" * 16, "b" * 16, "c" * 16, "numba-of-others")}
     for name, path in others.items():
         path.mkdir()
@@ -104,10 +104,10 @@ def test_what_versions_left_that_nobody_uses_goes(tmp_path: Path, monkeypatch: p
     for path in (mine, *(path for name, path in others.items() if name[0] != "b")):
         os.utime(path, (old, old))
     (tmp_path / ("d" * 16)).symlink_to(others["a" * 16])
-    compiled_cache.forget_others()
+    compiled_cache.remove_unused()
     assert {path.name for path in tmp_path.iterdir()} == {mine.name, *others, "d" * 16} - {"a" * 16}
     # What is used is not old.
-    assert compiled_cache.use_folder(SimpleNamespace(config=SimpleNamespace(CACHE_DIR="")))
+    assert compiled_cache.configure_folder(SimpleNamespace(config=SimpleNamespace(CACHE_DIR="")))
     assert mine.stat().st_mtime > old + 60
 
 
@@ -115,10 +115,10 @@ def test_it_is_kept_in_the_user_s_cache(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "not absolute")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert compiled_cache.base() == tmp_path / ".cache" / "perfloom" / "numba"
+    assert compiled_cache.get_base_folder() == tmp_path / ".cache" / "perfloom" / "numba"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert compiled_cache.base() == tmp_path / "cache" / "perfloom" / "numba"
+    assert compiled_cache.get_base_folder() == tmp_path / "cache" / "perfloom" / "numba"
     (tmp_path / "cache").touch()
-    assert not compiled_cache.use_folder(SimpleNamespace())
-    compiled_cache.note_ready()
+    assert not compiled_cache.configure_folder(SimpleNamespace())
+    compiled_cache.mark_ready()
     assert not compiled_cache.is_ready()

@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from perfloom.domain.errors import TooLarge, UnreadableInput
-from perfloom.ingest.compression import open_plain, packed_as
+from perfloom.ingest.compression import detect_compression, open_decompressed
 
 TEXT = b"".join(b"a;b;%d 1\n" % i for i in range(60_000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -30,8 +30,8 @@ packed = pytest.mark.parametrize("name", PACKERS)
 @packed
 def test_told_by_content_and_unpacked(name: str) -> None:
     data = PACKERS[name](TEXT)
-    assert packed_as(data) == name
-    stream = open_plain(io.BytesIO(data), LIMIT)
+    assert detect_compression(data) == name
+    stream = open_decompressed(io.BytesIO(data), LIMIT)
     assert stream.peek(10) == TEXT[:10]
     assert stream.read(5) == TEXT[:5]
     parts = []
@@ -42,15 +42,15 @@ def test_told_by_content_and_unpacked(name: str) -> None:
 
 
 def test_what_is_not_packed_stays_as_it_is() -> None:
-    stream = open_plain(io.BytesIO(TEXT), LIMIT)
+    stream = open_decompressed(io.BytesIO(TEXT), LIMIT)
     assert (stream.packed, stream.read(), stream.defect) == (None, TEXT, None)
     for short in (b"", b"\x1f", b"\xfd7z"):
-        assert open_plain(io.BytesIO(short), LIMIT).read() == short
+        assert open_decompressed(io.BytesIO(short), LIMIT).read() == short
 
 
 @pytest.mark.parametrize("data", [TEXT[:5000], gzip.compress(TEXT[:5000])])
 def test_what_was_looked_at_to_its_end_stays_to_be_read(data: bytes) -> None:
-    stream, buffer = open_plain(io.BytesIO(data), LIMIT), bytearray(9_000)
+    stream, buffer = open_decompressed(io.BytesIO(data), LIMIT), bytearray(9_000)
     assert stream.peek(10_000) == TEXT[:5000]
     assert (stream.readinto(buffer), bytes(buffer[:5000])) == (5000, TEXT[:5000])
     assert stream.readinto(buffer) == 0
@@ -60,13 +60,13 @@ def test_what_was_looked_at_to_its_end_stays_to_be_read(data: bytes) -> None:
 def test_several_behind_each_other(name: str) -> None:
     pack = PACKERS[name]
     data = pack(TEXT[:1000]) + pack(b"") + pack(TEXT[1000:])
-    stream = open_plain(io.BytesIO(data), LIMIT)
+    stream = open_decompressed(io.BytesIO(data), LIMIT)
     assert stream.read() == TEXT
     assert stream.defect is None
 
 
 def test_padding_behind_is_ignored() -> None:
-    stream = open_plain(io.BytesIO(gzip.compress(TEXT) + bytes(2048)), LIMIT)
+    stream = open_decompressed(io.BytesIO(gzip.compress(TEXT) + bytes(2048)), LIMIT)
     assert (stream.read(), stream.defect) == (TEXT, None)
 
 
@@ -74,7 +74,7 @@ def test_padding_behind_is_ignored() -> None:
 def test_cut_at_every_kilobyte(name: str) -> None:
     data = PACKERS[name](TEXT)
     for end in range(10, len(data), 1024):
-        stream = open_plain(io.BytesIO(data[:end]), LIMIT)
+        stream = open_decompressed(io.BytesIO(data[:end]), LIMIT)
         assert TEXT.startswith(stream.read())
         assert stream.defect == f"The {name} data ends too early; the end of the file is missing."
 
@@ -83,7 +83,7 @@ def test_cut_at_every_kilobyte(name: str) -> None:
 def test_damage_is_told(name: str) -> None:
     data = bytearray(PACKERS[name](TEXT))
     data[len(data) // 2 : len(data) // 2 + 8] = b"damaged!"
-    stream = open_plain(io.BytesIO(bytes(data)), LIMIT)
+    stream = open_decompressed(io.BytesIO(bytes(data)), LIMIT)
     stream.read()
     assert stream.defect is not None
     assert stream.defect.startswith(f"The {name} data is damaged (")
@@ -94,7 +94,7 @@ def test_damage_is_told(name: str) -> None:
 def test_a_bomb_is_refused_in_little_memory(name: str) -> None:
     bomb = PACKERS[name](bytes(300_000_000))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    stream = open_plain(io.BytesIO(bomb), 50_000_000)
+    stream = open_decompressed(io.BytesIO(bomb), 50_000_000)
     with pytest.raises(TooLarge, match="larger than 50,000,000 bytes"):
         while stream.read(1 << 20):
             pass
@@ -102,9 +102,9 @@ def test_a_bomb_is_refused_in_little_memory(name: str) -> None:
 
 
 def test_a_limit_is_exact() -> None:
-    assert len(open_plain(io.BytesIO(TEXT), len(TEXT)).read()) == len(TEXT)
+    assert len(open_decompressed(io.BytesIO(TEXT), len(TEXT)).read()) == len(TEXT)
     with pytest.raises(TooLarge):
-        open_plain(io.BytesIO(TEXT), len(TEXT) - 1).read()
+        open_decompressed(io.BytesIO(TEXT), len(TEXT) - 1).read()
 
 
 def test_a_sparse_file_is_refused_without_reading_it(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ def test_a_sparse_file_is_refused_without_reading_it(tmp_path: Path) -> None:
     os.truncate(path, 5_000_000_000)
     start = time.monotonic()
     with pytest.raises(UnreadableInput, match="holds nothing but zero bytes"):
-        open_plain(path, LIMIT)
+        open_decompressed(path, LIMIT)
     assert time.monotonic() - start < 1
 
 
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
     for path, why in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(UnreadableInput, match=why):
-            open_plain(path, LIMIT)
+            open_decompressed(path, LIMIT)

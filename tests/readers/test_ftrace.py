@@ -4,18 +4,18 @@ import io
 
 import pytest
 
-from perfloom.analysis.timeline.sources import opened, prepared
-from perfloom.analysis.timeline.tracks import tracks
+from perfloom.analysis.timeline.model import open_timeline, prepare_timeline
+from perfloom.analysis.timeline.tracks import list_tracks
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.ingest.trace.scheduling import BY_WAKER, NOT_THERE, RUNNABLE, RUNNING, SLEEPING, SWITCHES
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.ingest.trace.scheduler import BY_WAKER, LOST_SWITCHES, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.ingest.trace.slices import NEVER_ENDED
-from perfloom.readers import ftrace, recognise
-from perfloom.readers.ftrace.assembly import LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN
-from perfloom.readers.ftrace.calls import LONE_CALL
+from perfloom.readers import detect_format, ftrace
+from perfloom.readers.ftrace.calls import UNMATCHED_RETURN
+from perfloom.readers.ftrace.profile import LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN
 from tests.readers.made import events_of, losses, slices
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/12   #P:2\n#\n"
@@ -24,9 +24,9 @@ US = 1_000
 
 def read(text: str) -> Profile:
     data = text.encode()
-    assert recognise(data).name == ftrace.FORMAT
+    assert detect_format(data).name == ftrace.FORMAT
     found = ftrace.read(io.BytesIO(data))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
@@ -86,7 +86,7 @@ def test_switches_are_what_cpus_ran_and_states_of_threads() -> None:
     assert {("my app", 5, 7, "my app"), ("b-2", None, 9, "b-2"), ("CPU 1", None, None, "CPUs")} <= known
     assert losses(profile) == {
         OVERWRITTEN: (3, "9 of 12 were still there"),
-        NOT_THERE: (1, "thread 11 on CPU 1 at 100000190000 ns"),
+        LOST_SWITCHES: (1, "thread 11 on CPU 1 at 100000190000 ns"),
     }
     assert len(profile.instants) == 1 and profile.meta.facts == {"tracer": "nop"}
     # As libtraceevent prints it, with CR LF, and one event at a time.
@@ -123,10 +123,10 @@ def test_marks_and_system_calls_are_slices_counters_and_lanes() -> None:
         ("request", "request", 12 * US, 10 * US, 0),
     ]
     assert [row["value"] for row in profile.counters.to_pylist()] == [3]
-    names = texts(profile.functions, "name")
+    names = get_strings(profile.functions, "name")
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["sys_enter_openat", "done", "vfs_read"]
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
-        LONE_CALL: 1,
+        UNMATCHED_RETURN: 1,
         NOT_UNDERSTOOD: 1,
         LOST: 12,
         NO_LINE: 1,
@@ -137,7 +137,7 @@ def test_the_states_of_a_thread_stand_below_what_it_ran() -> None:
     profile = read(
         SCHEDULED + line("b-2-9", 195, "tracing_mark_write: B|5|work") + line("b-2-9", 199, "tracing_mark_write: E|5")
     )
-    shown, _ = tracks(profile, opened(profile, prepared(profile)), Selection())
+    shown, _ = list_tracks(profile, open_timeline(profile, prepare_timeline(profile)), Selection())
     assert [track.name for track in shown] == ["b-2 9", "b-2 9 states", "my app 7", "CPU 0", "CPU 1", "c 11"]
 
 
@@ -158,7 +158,10 @@ def test_calls_in_the_kernel_are_nested() -> None:
  1)               |  open_still() {
 """
     profile = read(graph)
-    assert losses(profile) == {LONE_CALL: (1, "} /* never_begun */"), NEVER_ENDED: (1, losses(profile)[NEVER_ENDED][1])}
+    assert losses(profile) == {
+        UNMATCHED_RETURN: (1, "} /* never_begun */"),
+        NEVER_ENDED: (1, losses(profile)[NEVER_ENDED][1]),
+    }
     assert slices(profile) == [
         ("CPU 0", "sys_open", 0, 10_000, 0),
         ("CPU 0", "kmem_cache_free", 0, 382, 1),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.readers import READERS, recognise
+from perfloom.readers import READERS, detect_format
 
 DATA = Path(__file__).parents[1] / "data"
 OTHER = b"what is this\n"
@@ -37,7 +37,7 @@ def lines_of(text: bytes) -> int:
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_share_of_other_lines_decides(name: str) -> None:
     text, reader = TEXTS[name], READERS[name]
-    assert recognise(text).name == name
+    assert detect_format(text).name == name
     plain, lines = reader.read(io.BytesIO(text), "x").meta, lines_of(text)
 
     def read_with(count: int) -> bytes:

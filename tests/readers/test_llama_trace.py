@@ -15,10 +15,10 @@ from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
 from perfloom.ingest import text_lines
-from perfloom.readers import llama_trace, recognise
+from perfloom.readers import detect_format, llama_trace
 from perfloom.readers.llama_trace import assembly as llama_assembly
 from perfloom.readers.llama_trace import format as llama_format
 from perfloom.readers.llama_trace import lines as llama_lines
@@ -31,15 +31,15 @@ PROGRAMS = Path(__file__).parents[1] / "tracers/programs"
 
 def read(text: str | bytes) -> Profile:
     data = text.encode() if isinstance(text, str) else text
-    assert recognise(data[:4096]).name == llama_trace.FORMAT
+    assert detect_format(data[:4096]).name == llama_trace.FORMAT
     found = llama_trace.read(io.BytesIO(data))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
 def slices(profile: Profile) -> list[tuple[str, int, int, int, str]]:
     """(name, start, duration, depth, thread) of each."""
-    names, threads = texts(profile.functions, "name"), texts(profile.threads, "name")
+    names, threads = get_strings(profile.functions, "name"), get_strings(profile.threads, "name")
     return [
         (names[row["function"]], row["start_ns"], row["duration_ns"], row["depth"], threads[row["thread"]])
         for row in profile.slices.to_pylist()
@@ -285,7 +285,7 @@ def test_cut_off_anywhere(data: st.DataObject) -> None:
     except UnreadableInput as error:
         assert "Nothing was traced" in error.message
         return
-    assert fault(found) is None and found.meta.complete == ("end_time: 1" in WHOLE[:at])
+    assert find_error(found) is None and found.meta.complete == ("end_time: 1" in WHOLE[:at])
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import pytest
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.memory import MISSING
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import FrameKind, column, texts
-from perfloom.domain.validity import fault
+from perfloom.domain.tables import FrameKind, get_column, get_strings
+from perfloom.domain.validation import find_error
 from perfloom.ingest.trace import allocator
-from perfloom.ingest.trace.allocator import History, Segment, State, segments_of
+from perfloom.ingest.trace.allocator import AllocatorHistory, AllocatorState, Segment, compute_segments
 from perfloom.readers import memory_snapshot
 from perfloom.readers.memory_snapshot import rows as snapshot_rows
 
@@ -30,7 +30,7 @@ def profile_of(snapshot: Any) -> Profile:
     data = snapshot if isinstance(snapshot, bytes) else pickle.dumps(snapshot)
     assert memory_snapshot.sniff(data[:100])
     profile = memory_snapshot.read(io.BytesIO(data), "snapshot.pickle")
-    assert fault(profile) is None
+    assert find_error(profile) is None
     return profile
 
 
@@ -39,20 +39,20 @@ def curve(profile: Profile, name: str, device: int = 0) -> list[float]:
     rows = [
         row
         for row, (of, at) in enumerate(
-            zip(texts(profile.series, "name"), profile.series.column("device").to_pylist(), strict=True)
+            zip(get_strings(profile.series, "name"), profile.series.column("device").to_pylist(), strict=True)
         )
         if of == name and at == device
     ]
     (row,) = rows
-    inside = column(profile.counters, "series") == row
-    found: list[float] = column(profile.counters, "value")[inside].tolist()
+    inside = get_column(profile.counters, "series") == row
+    found: list[float] = get_column(profile.counters, "value")[inside].tolist()
     return found
 
 
 def stack_of(profile: Profile, stack: int) -> list[str]:
     """The functions of a stack, outermost first."""
-    names, function = texts(profile.functions, "name"), column(profile.frames, "function")
-    parent, frame = column(profile.stacks, "parent"), column(profile.stacks, "frame")
+    names, function = get_strings(profile.functions, "name"), get_column(profile.frames, "function")
+    parent, frame = get_column(profile.stacks, "parent"), get_column(profile.stacks, "frame")
     found = []
     while stack > 0:
         found.append(names[function[frame[stack]]])
@@ -83,33 +83,35 @@ def test_what_the_allocator_counted_itself_is_what_is_read() -> None:
     assert profile.allocations.num_rows == told["allocations"]
     assert profile.allocations.column("end_ns").drop_null().length() == told["frees"]
     assert not profile.losses.num_rows and profile.meta.complete
-    moments = [texts(profile.functions, "name")[f] for f in column(profile.instants, "function")]
+    moments = [get_strings(profile.functions, "name")[f] for f in get_column(profile.instants, "function")]
     assert moments.count("out of memory") == told["num_ooms"]
     assert moments.count("allocator retry") == told["num_alloc_retries"]
-    (first,) = [text for text in texts(profile.argument_sets, "text") if "device_free_bytes" in text]
+    (first,) = [text for text in get_strings(profile.argument_sets, "text") if "device_free_bytes" in text]
     assert json.loads(first) == {"device": 0, "bytes": 100 * MIB, "device_free_bytes": (160 - 72) * MIB}
 
 
 def test_blocks_have_the_stack_that_made_them_and_weigh_as_samples() -> None:
     """Live at the peak: all that is allocated then; a frame of Python has its file and line."""
     profile = profile_of((DATA / "training.pickle").read_bytes())
-    assert texts(profile.events, "name") == ["GPU bytes live at peak", "GPU bytes allocated"]
+    assert get_strings(profile.events, "name") == ["GPU bytes live at peak", "GPU bytes allocated"]
     assert profile.meta.main_event == "GPU bytes live at peak"
-    event, weight = column(profile.samples, "event"), column(profile.samples, "weight")
+    event, weight = get_column(profile.samples, "event"), get_column(profile.samples, "weight")
     assert weight[event == 0].sum() == max(curve(profile, "allocated"))
-    assert weight[event == 1].sum() == column(profile.allocations, "bytes").sum()
+    assert weight[event == 1].sum() == get_column(profile.allocations, "bytes").sum()
     rows = profile.allocations.to_pylist()
     assert stack_of(profile, rows[0]["stack"]) == ["<module>", "build"]
     assert rows[0]["category"] == "parameters"
     (layer,) = [row for row in rows[:7] if row["bytes"] == 6 * MIB]
     assert stack_of(profile, layer["stack"]) == ["<module>", "train", "forward", "layer", "at::empty_cuda"]
-    kinds = dict(zip(column(profile.frames, "function").tolist(), column(profile.frames, "kind").tolist(), strict=True))
+    kinds = dict(
+        zip(get_column(profile.frames, "function").tolist(), get_column(profile.frames, "kind").tolist(), strict=True)
+    )
     functions = profile.functions.to_pylist()
     (forward,) = [n for n, one in enumerate(functions) if one["name"] == "forward"]
     assert (functions[forward]["file"], kinds[forward]) == ("/home/user/model.py", FrameKind.PYTHON)
     (native,) = [n for n, one in enumerate(functions) if one["name"] == "at::empty_cuda"]
     assert (functions[native]["file"], kinds[native]) == (None, FrameKind.USER)
-    assert texts(profile.threads, "name") == ["GPU 0"]
+    assert get_strings(profile.threads, "name") == ["GPU 0"]
 
 
 def test_call_stacks_are_those_of_the_events_however_they_share_frames() -> None:
@@ -122,7 +124,7 @@ def test_call_stacks_are_those_of_the_events_however_they_share_frames() -> None
         for n, stack in enumerate(stacks)
     ]
     profile = profile_of({"device_traces": [events], "segments": []})
-    found = [stack_of(profile, stack) for stack in column(profile.allocations, "stack").tolist()]
+    found = [stack_of(profile, stack) for stack in get_column(profile.allocations, "stack").tolist()]
     assert found == [[frame["name"] for frame in reversed(stack)] for stack in stacks]
 
 
@@ -133,9 +135,9 @@ def test_an_older_snapshot_says_that_it_has_no_times() -> None:
     assert old.meta.start_epoch_ns is None
     for name in ("allocated", "reserved", "active", "inactive split", "rounding"):
         assert max(curve(old, name)) == max(curve(new, name)), name
-    assert column(old.allocations, "bytes").tolist() == column(new.allocations, "bytes").tolist()
-    assert [stack_of(old, stack) for stack in column(old.allocations, "stack").tolist()] == [
-        stack_of(new, stack) for stack in column(new.allocations, "stack").tolist()
+    assert get_column(old.allocations, "bytes").tolist() == get_column(new.allocations, "bytes").tolist()
+    assert [stack_of(old, stack) for stack in get_column(old.allocations, "stack").tolist()] == [
+        stack_of(new, stack) for stack in get_column(new.allocations, "stack").tolist()
     ]
 
 
@@ -176,8 +178,8 @@ def test_without_the_state_the_history_alone_is_read(training: Any) -> None:
     assert max(curve(alone, "allocated")) == max(curve(profile_of(training), "allocated"))
     events = [e for e in training["device_traces"][0] if not e["action"].startswith("free")]
     skipped = profile_of(training | {"device_traces": [events]})
-    reasons = texts(skipped.losses, "reason")
-    assert allocator.UNSEEN_FREE in reasons and allocator.LOST_FREE in reasons
+    reasons = get_strings(skipped.losses, "reason")
+    assert allocator.UNRECORDED_FREE in reasons and allocator.LOST_FREE in reasons
     assert curve(skipped, "allocated")[-1] == curve(alone, "allocated")[-1]
 
 
@@ -238,14 +240,16 @@ def test_a_pickle_of_something_else_is_refused(value: Any, told: str) -> None:
 def test_expandable_segments_are_mapped_and_unmapped_in_parts() -> None:
     """Mapped 0–4 at 10 and 4–8 at 20; 2–6 unmapped at 30; of the state's 0–2 and 6–10 the last was there before."""
 
-    def history(rows: list[tuple[int, int, int, int]]) -> History:
+    def history(rows: list[tuple[int, int, int, int]]) -> AllocatorHistory:
         action, time, address, size = (np.array(c) for c in zip(*rows, strict=True))
-        return History(action, time, address, size, np.zeros(len(rows), int), np.zeros(len(rows), int))
+        return AllocatorHistory(action, time, address, size, np.zeros(len(rows), int), np.zeros(len(rows), int))
 
     none, yes = np.zeros(0, np.int64), np.zeros(0, bool)
-    state = State(none, none, none, yes, yes, none, none, [Segment(0, 2, 0, "large", 0), Segment(6, 4, 0, "large", 0)])
+    state = AllocatorState(
+        none, none, none, yes, yes, none, none, [Segment(0, 2, 0, "large", 0), Segment(6, 4, 0, "large", 0)]
+    )
     maps, unmaps = allocator.SEGMENT_MAP, allocator.SEGMENT_UNMAP
-    found = segments_of(history([(maps, 10, 0, 4), (maps, 20, 4, 4), (unmaps, 30, 2, 4)]), state)
+    found = compute_segments(history([(maps, 10, 0, 4), (maps, 20, 4, 4), (unmaps, 30, 2, 4)]), state)
     assert [(one.address, one.size, one.start_ns, one.end_ns) for one in found] == [
         (8, 2, None, None),
         (0, 2, 10, None),
@@ -253,6 +257,6 @@ def test_expandable_segments_are_mapped_and_unmapped_in_parts() -> None:
         (4, 2, 20, 30),
         (6, 2, 20, None),
     ]
-    assert allocator.curve(np.array([MISSING, 10, 20]), np.array([30, MISSING, 30]), np.array([5, 4, 2]), 0)[
+    assert allocator.compute_curve(np.array([MISSING, 10, 20]), np.array([30, MISSING, 30]), np.array([5, 4, 2]), 0)[
         1
     ].tolist() == [5, 9, 11, 4]

@@ -8,8 +8,8 @@ import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import column, texts
-from perfloom.domain.validity import fault
+from perfloom.domain.tables import get_column, get_strings
+from perfloom.domain.validation import find_error
 from perfloom.readers import memory_timeline
 
 DATA = Path(__file__).parent.parent / "data" / "pytorch"
@@ -30,15 +30,15 @@ class Pieces:
 def profile_of(text: bytes) -> Profile:
     """The profile of a timeline."""
     profile = memory_timeline.read(Pieces(text), "memory.json")  # type: ignore[arg-type]
-    assert fault(profile) is None
+    assert find_error(profile) is None
     return profile
 
 
 def curves(profile: Profile) -> dict[str, list[tuple[int, float]]]:
     """(time, bytes) of each series."""
-    found: dict[str, list[tuple[int, float]]] = {name: [] for name in texts(profile.series, "name")}
+    found: dict[str, list[tuple[int, float]]] = {name: [] for name in get_strings(profile.series, "name")}
     names = list(found)
-    columns = (column(profile.counters, name).tolist() for name in ("series", "time_ns", "value"))
+    columns = (get_column(profile.counters, name).tolist() for name in ("series", "time_ns", "value"))
     for series, time_ns, value in zip(*columns, strict=True):
         found[names[series]].append((time_ns, value))
     return found

@@ -14,10 +14,10 @@ from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.readers import mllm, recognise
-from perfloom.readers.mllm import assembly as mllm_assembly
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.readers import detect_format, mllm
+from perfloom.readers.mllm import profile as mllm_assembly
 
 FILE = Path(__file__).parents[1] / "data/mllm/perf.json"
 ORACLE = Path(__file__).parents[3] / "shared/oracles/mllm/perf.json"
@@ -26,9 +26,9 @@ INIT = 1753865973438000
 
 def read(data: bytes | dict[str, Any]) -> Profile:
     text = data if isinstance(data, bytes) else json.dumps(data).encode()
-    assert recognise(text).name == mllm.FORMAT
+    assert detect_format(text).name == mllm.FORMAT
     found = mllm.read(io.BytesIO(text))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
@@ -46,7 +46,7 @@ def test_a_file() -> None:
     found = read(FILE.read_bytes())
     memory = {row["device"]: row for row in table(found, "memory")}
     assert memory["CPU"]["peak_bytes"] == 4096 + 1024 + 2048 and memory["CPU"]["unfreed"] == 1
-    names, threads = texts(found.functions, "name"), texts(found.threads, "name")
+    names, threads = get_strings(found.functions, "name"), get_strings(found.threads, "name")
     rows = [
         (names[r["function"]], r["start_ns"], r["duration_ns"], threads[r["thread"]]) for r in found.slices.to_pylist()
     ]
@@ -67,7 +67,7 @@ def test_a_file() -> None:
         ("CPU", 3, 110.0),
         ("OpenCL", 1, 15.0),
     ]
-    assert set(texts(found.events, "name")) == {
+    assert set(get_strings(found.events, "name")) == {
         "host time",
         *(f"{device} bytes {what}" for device in ("CPU", "OpenCL") for what in ("live at peak", "allocated")),
     }
@@ -109,7 +109,7 @@ def test_a_clock_that_is_asked_for() -> None:
     """Also one in which the times are of no epoch."""
     for clock, factor in (("ns", 1), ("us", 10**3), ("ms", 10**6), ("s", 10**9)):
         found = mllm.read(io.BytesIO(FILE.read_bytes()), "perf.json", clock)
-        assert fault(found) is None and found.meta.duration_ns == 90 * factor and not found.losses.num_rows
+        assert find_error(found) is None and found.meta.duration_ns == 90 * factor and not found.losses.num_rows
         assert found.meta.facts["clock"].endswith("seconds, as was asked for")
         assert (found.meta.start_epoch_ns is not None) == (clock == "us"), "the others are no time that can be"
         assert {row["device"]: row["peak_bytes"] for row in table(found, "memory")} == {"CPU": 7168, "OpenCL": 8192}
@@ -138,10 +138,10 @@ def test_what_cannot_be_read_is_listed() -> None:
     ]
     found = read({"init_time": INIT, "memory_blobs": blobs, "op_blobs": operators, "notes": 1})
     assert losses(found) == {
-        mllm_assembly.NOT_TOLD: 5,
-        mllm_assembly.AGAIN: 1,
+        mllm_assembly.INCOMPLETE_ENTRY: 5,
+        mllm_assembly.DUPLICATE_BLOCK: 1,
         mllm_assembly.BACKWARDS: 1,
-        mllm_assembly.UNKNOWN: 1,
+        mllm_assembly.UNKNOWN_PART: 1,
     }
     assert table(found, "memory")[0]["peak_bytes"] == 96
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import DEVICE_TIME, column, texts
-from perfloom.domain.validity import fault
-from perfloom.readers import nsight_compute, recognise
-from perfloom.readers.nsight_compute import pages as nsight_pages
-from perfloom.readers.nsight_compute.names import alike, base_name
-from perfloom.readers.nsight_compute.numbers import Style, nanoseconds, size_bytes
+from perfloom.domain.tables import DEVICE_TIME, get_column, get_strings
+from perfloom.domain.validation import find_error
+from perfloom.readers import detect_format, nsight_compute
+from perfloom.readers.nsight_compute import csv_tables as nsight_pages
+from perfloom.readers.nsight_compute.kernel_names import get_function_name, normalize_kernel_name
+from perfloom.readers.nsight_compute.numbers import DecimalMark, to_bytes, to_nanoseconds
 
 DATA = Path(__file__).parent.parent / "data" / "nsight"
 RAW, DETAILS, SOURCE, ALONE = ((DATA / f"{name}.csv").read_bytes() for name in ("raw", "details", "source", "alone"))
@@ -29,10 +29,10 @@ HEAD = f'{IDENTITY},"{DURATION}"\n'
 def profile_of(data: bytes | str) -> Profile:
     """The profile of a file, recognised by its content."""
     data = data.encode() if isinstance(data, str) else data
-    reader = recognise(data[: 256 << 10], "x.csv")
+    reader = detect_format(data[: 256 << 10], "x.csv")
     assert reader.name == nsight_compute.CSV_FORMAT
     profile = reader.read(io.BytesIO(data), "x.csv")
-    assert fault(profile) is None
+    assert find_error(profile) is None
     return profile
 
 
@@ -43,16 +43,16 @@ def row(number: int = 0, name: str = "f(int)", *cells: str) -> str:
 
 def test_the_pages_of_a_report_are_of_the_same_launches() -> None:
     profile = profile_of(ALL)
-    assert texts(profile.functions, "name")[:1] == [texts(profile_of(RAW).functions, "name")[0]]
-    assert column(profile.profiled_kernels, "number").tolist() == [0, 1, 2]
-    assert texts(profile.profiled_kernels, "ranges") == ["forward", "forward / linear: 1", ""]
-    assert column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    assert get_strings(profile.functions, "name")[:1] == [get_strings(profile_of(RAW).functions, "name")[0]]
+    assert get_column(profile.profiled_kernels, "number").tolist() == [0, 1, 2]
+    assert get_strings(profile.profiled_kernels, "ranges") == ["forward", "forward / linear: 1", ""]
+    assert get_column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
     # One after the other, on whatever stream; how long all of it took is not known.
-    assert column(profile.slices, "start_ns").tolist() == [0, 72_928, 126_592]
+    assert get_column(profile.slices, "start_ns").tolist() == [0, 72_928, 126_592]
     assert profile.meta.duration_ns is None and "one after the other" in profile.meta.facts["times"]
-    assert texts(profile.events, "name") == [DEVICE_TIME]
-    assert column(profile.samples, "weight").sum() == 148_928
-    assert [texts(profile.threads, "name"), texts(profile.threads, "host")] == [
+    assert get_strings(profile.events, "name") == [DEVICE_TIME]
+    assert get_column(profile.samples, "weight").sum() == 148_928
+    assert [get_strings(profile.threads, "name"), get_strings(profile.threads, "host")] == [
         ["stream 7", "stream 20"],
         ["node17"] * 2,
     ]
@@ -98,13 +98,13 @@ def test_metrics_hints_and_lines() -> None:
 
 def test_what_a_run_prints_itself_in_german_and_by_an_older_version() -> None:
     profile = profile_of(ALONE)
-    assert column(profile.slices, "duration_ns").tolist() == [41_280, 40_900]
-    assert column(profile.metric_values, "value").tolist() == [41.28, 1024.5, 62.5, 40.9, 1023.0, 62.5]
+    assert get_column(profile.slices, "duration_ns").tolist() == [41_280, 40_900]
+    assert get_column(profile.metric_values, "value").tolist() == [41.28, 1024.5, 62.5, 40.9, 1023.0, 62.5]
     assert profile.losses.num_rows == 0
 
 
 def test_every_page_may_come_alone() -> None:
-    assert column(profile_of(DETAILS).slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    assert get_column(profile_of(DETAILS).slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
     only = profile_of(SOURCE)
     assert only.profiled_kernels.num_rows == 3 and not only.slices.num_rows and not only.events.num_rows
     assert "launches without a duration" in only.meta.facts
@@ -121,8 +121,8 @@ def test_every_page_may_come_alone() -> None:
 )
 def test_it_is_the_same_however_it_was_saved(data: bytes) -> None:
     profile = profile_of(data)
-    assert column(profile.metric_values, "value").tolist()[5] == 33_120_256 and profile.meta.complete
-    assert column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    assert get_column(profile.metric_values, "value").tolist()[5] == 33_120_256 and profile.meta.complete
+    assert get_column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
     assert profile.losses.num_rows == 0
 
 
@@ -138,14 +138,14 @@ def test_lines_of_files_that_a_kernel_was_made_of() -> None:
         (0, "/src/a,b.cu", 12, "}"),
         (0, "/src/b.h", 3, "y();"),
     ]
-    assert column(profile.source_values, "value").tolist() == [40.0, 2.0]
+    assert get_column(profile.source_values, "value").tolist() == [40.0, 2.0]
 
 
 def test_launches_without_units_with_instances_and_with_one_number_twice() -> None:
     text = HEAD.replace('"\n', '","l1__x.sum"\n') + row(3, "f", "5", "6 (1; 2; 3)") + row(3, "f", "8", "nan")
     profile = profile_of(text)
-    assert column(profile.profiled_kernels, "number").tolist() == [3, 3]
-    assert column(profile.slices, "duration_ns").tolist() == [5, 8]
+    assert get_column(profile.profiled_kernels, "number").tolist() == [3, 3]
+    assert get_column(profile.slices, "duration_ns").tolist() == [5, 8]
     told = profile.metric_values.to_pylist()
     assert (told[1]["value"], told[1]["text"]) == (6.0, "6 (1; 2; 3)") and told[3]["value"] is None
 
@@ -155,7 +155,7 @@ def test_launches_without_units_with_instances_and_with_one_number_twice() -> No
     [
         (HEAD + row(0, "f", "5") + row(1, "f"), nsight_pages.OTHER_COLUMNS),
         (HEAD + row(0, "f", "5") + '"","","","","","",""\n', ""),
-        (HEAD + row(0, "f", "5") + '"1","9","never ends,7\n' + row(2, "f", "6"), nsight_pages.UNFINISHED),
+        (HEAD + row(0, "f", "5") + '"1","9","never ends,7\n' + row(2, "f", "6"), nsight_pages.UNTERMINATED_QUOTE),
         (HEAD + row(0, "f", "5") + row(1, "x" * (5 << 20), "6"), nsight_pages.TOO_LONG),
         (HEAD + row(0, "f", "5") + '"0x1","9","f","7","(1, 1, 1)","(1, 1, 1)","5"\n', nsight_pages.OTHER_COLUMNS),
         (HEAD + row(0, "f", "5") + row(1, "y" * 200_000, "6"), ""),
@@ -164,7 +164,7 @@ def test_launches_without_units_with_instances_and_with_one_number_twice() -> No
 )
 def test_what_is_bent_is_told_and_the_rest_is_read(text: str, reason: str) -> None:
     profile = profile_of(text)
-    assert column(profile.slices, "duration_ns").tolist()[0] == 5
+    assert get_column(profile.slices, "duration_ns").tolist()[0] == 5
     if reason:
         assert [loss["reason"] for loss in profile.losses.to_pylist()] == [reason]
         assert profile.losses.to_pylist()[0]["example"].startswith("line 3: ")
@@ -207,7 +207,7 @@ def test_names_and_numbers_of_any_size_do_no_harm() -> None:
     profile = profile_of(text)
     assert profile.profiled_kernels.num_rows == len(hostile) + 1 and not profile.slices.num_rows
     for name in hostile:
-        assert isinstance(alike(name) + base_name(name), str)
+        assert isinstance(normalize_kernel_name(name) + get_function_name(name), str)
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,15 @@ def test_names_and_numbers_of_any_size_do_no_harm() -> None:
     ],
 )
 def test_a_name_is_the_same_however_it_is_written(a: str, b: str) -> None:
-    assert alike(a) == alike(b)
-    assert alike(a) != alike(a.replace("f", "g").replace("k", "h").replace("gemm", "copy"))
+    assert normalize_kernel_name(a) == normalize_kernel_name(b)
+    assert normalize_kernel_name(a) != normalize_kernel_name(
+        a.replace("f", "g").replace("k", "h").replace("gemm", "copy")
+    )
 
 
 def test_names_of_functions_alone() -> None:
-    assert base_name("void at::native::f<(int)4, a::B<c::D>>(int)") == "f"
-    assert base_name("(anonymous namespace)::g(int)") == "g"
+    assert get_function_name("void at::native::f<(int)4, a::B<c::D>>(int)") == "f"
+    assert get_function_name("(anonymous namespace)::g(int)") == "g"
 
 
 @given(st.lists(st.decimals(-(10**9), 10**9, places=2), min_size=1, max_size=8), st.booleans())
@@ -238,18 +240,18 @@ def test_numbers_are_read_in_either_language(values: list[object], comma: bool) 
     """With two decimals, as ncu prints them, every one of them tells the language."""
     shown = [f"{value:,}" for value in values]
     shown = [text.translate(str.maketrans(",.", ".,")) if comma else text for text in shown]
-    style = Style()
+    style = DecimalMark()
     for text in shown:
-        style.look(text)
-    assert style.comma == comma
-    assert [style.reader()(text) for text in shown] == [float(str(value)) for value in values]
+        style.feed(text)
+    assert style.is_comma == comma
+    assert [style.make_parser()(text) for text in shown] == [float(str(value)) for value in values]
 
 
 def test_numbers_that_tell_nothing_are_english() -> None:
-    style = Style()
-    style.look("1,234")
+    style = DecimalMark()
+    style.feed("1,234")
     assert [
-        style.reader()(text) for text in ("1,234", "1.234", "1 234.5", "1'234", "1e3", "-0", "12x", "nan", "inf")
+        style.make_parser()(text) for text in ("1,234", "1.234", "1 234.5", "1'234", "1e3", "-0", "12x", "nan", "inf")
     ] == [
         *(1234.0, 1.234, 1234.5, 1234.0, 1000.0, 0.0),
         *(None, None, None),
@@ -257,11 +259,11 @@ def test_numbers_that_tell_nothing_are_english() -> None:
 
 
 def test_units() -> None:
-    assert [nanoseconds(2.0, unit) for unit in ("ns", "nsecond", "usecond", "us", "ms", "second", "byte")] == [
+    assert [to_nanoseconds(2.0, unit) for unit in ("ns", "nsecond", "usecond", "us", "ms", "second", "byte")] == [
         *(2, 2, 2e3, 2e3, 2e6, 2e9),
         None,
     ]
-    assert [size_bytes(2.0, unit) for unit in ("byte", "byte/block", "Kbyte/block", "MB", "KiB", "Gibyte", "ns")] == [
+    assert [to_bytes(2.0, unit) for unit in ("byte", "byte/block", "Kbyte/block", "MB", "KiB", "Gibyte", "ns")] == [
         *(2, 2, 2e3, 2e6, 2048, 2 * 1024**3),
         None,
     ]

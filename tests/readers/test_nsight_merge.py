@@ -7,9 +7,9 @@ from pathlib import Path
 
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import column, texts
-from perfloom.domain.validity import fault
-from perfloom.exporters.narrowing import narrowed
+from perfloom.domain.tables import get_column, get_strings
+from perfloom.domain.validation import find_error
+from perfloom.exporters.filter import filter_profile
 from perfloom.ingest.merge import merge
 from perfloom.readers import nsight_compute
 
@@ -25,24 +25,24 @@ def read(*names: str) -> Profile:
 def test_two_reports_are_one_result() -> None:
     one, two = read("raw", "details", "source"), read("alone")
     whole = merge([one, two])
-    assert fault(whole) is None
-    assert column(whole.profiled_kernels, "number").tolist() == [0, 1, 2, 0, 1]
-    names = texts(whole.functions, "name")
-    own = [names[row] for row in column(whole.profiled_kernels, "function").tolist()]
+    assert find_error(whole) is None
+    assert get_column(whole.profiled_kernels, "number").tolist() == [0, 1, 2, 0, 1]
+    names = get_strings(whole.functions, "name")
+    own = [names[row] for row in get_column(whole.profiled_kernels, "function").tolist()]
     assert own[3] == own[4] == "saxpy(int, float, float *, float *)"
-    work = column(whole.device_work, "slice")[column(whole.profiled_kernels, "work")]
-    assert column(whole.slices, "duration_ns")[work].tolist() == [72_928, 53_664, 22_336, 41_280, 40_900]
+    work = get_column(whole.device_work, "slice")[get_column(whole.profiled_kernels, "work")]
+    assert get_column(whole.slices, "duration_ns")[work].tolist() == [72_928, 53_664, 22_336, 41_280, 40_900]
     assert whole.metric_values.num_rows == one.metric_values.num_rows + two.metric_values.num_rows
     last = whole.metric_values.to_pylist()[-1]
     assert last["kernel"] == 4
     assert whole.metrics.to_pylist()[last["metric"]]["name"] == "sm__throughput.avg.pct_of_peak_sustained_elapsed"
-    assert column(whole.source_lines, "kernel").tolist() == column(one.source_lines, "kernel").tolist()
+    assert get_column(whole.source_lines, "kernel").tolist() == get_column(one.source_lines, "kernel").tolist()
 
 
 def test_a_window_leaves_launches_and_takes_their_work() -> None:
     profile = read("raw", "details")
-    left = narrowed(profile, Selection(start_ns=72_000, end_ns=100_000))
-    assert fault(left) is None
-    assert column(left.profiled_kernels, "work").tolist() == [-1, 0, -1]
-    assert column(left.slices, "duration_ns").tolist() == [53_664]
+    left = filter_profile(profile, Selection(start_ns=72_000, end_ns=100_000))
+    assert find_error(left) is None
+    assert get_column(left.profiled_kernels, "work").tolist() == [-1, 0, -1]
+    assert get_column(left.slices, "duration_ns").tolist() == [53_664]
     assert left.hints.num_rows == profile.hints.num_rows

@@ -14,12 +14,12 @@ from perfloom.analysis.nsight.source import nsight_source
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import column, texts
-from perfloom.domain.validity import fault
-from perfloom.ingest.wire import chunk, message, varint
-from perfloom.readers import nsight_compute, recognise
+from perfloom.domain.tables import get_column, get_strings
+from perfloom.domain.validation import find_error
+from perfloom.ingest.protobuf_wire import encode_bytes, encode_message, encode_varint
+from perfloom.readers import detect_format, nsight_compute
 from perfloom.readers.nsight_compute import report as nsight_report
-from perfloom.readers.nsight_compute.units import unit_of
+from perfloom.readers.nsight_compute.units import get_unit
 from tests import nsight_made as made
 
 REPORT = made.report()
@@ -28,10 +28,10 @@ HUGE = b"\xff\xff\xff\xff"
 
 def profile_of(data: bytes) -> Profile:
     """The profile of a report, recognised by its content."""
-    reader = recognise(data, "a.ncu-rep")
-    assert (reader.name, reader.by_ncu) == (nsight_compute.FORMAT, True)
+    reader = detect_format(data, "a.ncu-rep")
+    assert (reader.name, reader.accepts_ncu_output) == (nsight_compute.FORMAT, True)
     profile = reader.read(io.BytesIO(data), "a.ncu-rep")
-    assert fault(profile) is None
+    assert find_error(profile) is None
     return profile
 
 
@@ -46,7 +46,7 @@ def one(*parts: bytes, names: tuple[str, ...] = (made.DURATION,)) -> bytes:
 
 def told(profile: Profile, name: str) -> tuple[float | None, str | None]:
     """The number and the text of a metric of the first launch."""
-    of = texts(profile.metrics, "name").index(name)
+    of = get_strings(profile.metrics, "name").index(name)
     rows = [row for row in profile.metric_values.to_pylist() if (row["kernel"], row["metric"]) == (0, of)]
     return rows[0]["value"], rows[0]["text"]
 
@@ -58,8 +58,8 @@ def test_launches() -> None:
     assert table["duration_us"].tolist() == [84.48, 20.0]
     assert table["grid"].tolist() == ["4×1×1"] * 2 and table["block"].tolist() == ["32×1×1"] * 2
     assert table["sm_percent"].tolist() == [36.5, 36.5] and table["memory_percent"][0] == 88.25
-    assert texts(profile.profiled_kernels, "ranges") == ["forward / linear", ""]
-    assert [texts(profile.threads, "name"), texts(profile.threads, "host")] == [
+    assert get_strings(profile.profiled_kernels, "ranges") == ["forward / linear", ""]
+    assert [get_strings(profile.threads, "name"), get_strings(profile.threads, "host")] == [
         ["stream 7", "stream 20"],
         ["node17"] * 2,
     ]
@@ -67,7 +67,7 @@ def test_launches() -> None:
     assert profile.meta.facts["CUDA version"] == "11.7"
     device = profile.devices.to_pylist()
     assert [(row["name"], row["compute"], row["device"]) for row in device] == [("NVIDIA GeForce RTX 3070", "8.6", 0)]
-    assert column(profile.slices, "start_ns").tolist() == [0, 84_480]
+    assert get_column(profile.slices, "start_ns").tolist() == [0, 84_480]
 
 
 def test_sections_and_units() -> None:
@@ -99,7 +99,7 @@ def test_hints() -> None:
 
 def test_kinds_of_estimates_from_one_and_those_that_nothing_tells() -> None:
     rules = [made.rule(f"R{kind}", "", "x", 4, (kind, 5.0)) for kind in (1, 2)]
-    assert texts(profile_of(one(*rules)).hints, "speedup_kind") == ["local", "global"]
+    assert get_strings(profile_of(one(*rules)).hints, "speedup_kind") == ["local", "global"]
     assert profile_of(one(rules[0])).hints.to_pylist()[0]["speedup_kind"] is None
 
 
@@ -111,18 +111,20 @@ def test_instructions_by_their_place() -> None:
     assert lines["instructions"].tolist() == [100] * 3 and lines["samples"].tolist() == [10, 20, 30]
     assert lines["stall"].tolist()[1:] == ["long_scoreboard"] * 2
     assert lines["not_issued"].tolist() == [0, 15, 4]
-    assert profile.meta.facts[nsight_report.PLACES_FACT] == nsight_report.PLACES
+    assert profile.meta.facts[nsight_report.INSTRUCTIONS_FACT] == nsight_report.INSTRUCTIONS_TEXT
     # What is no address is no instruction.
     assert told(profile, "launch__occupancy_per_block_size") == (2338.0, None)
     assert told(profile, "sass__inst_executed_per_opcode") == (300.0, "300 (MOV: 200; EXIT: 100)")
 
 
 def test_instructions_that_the_report_has_the_text_of() -> None:
-    place = message(5, made.whole(2, 17), made.whole(3, 1))
+    place = encode_message(5, made.whole(2, 17), made.whole(3, 1))
     lines = [
-        message(12, made.whole(1, 16), made.text(2, "EXIT"), message(5, made.whole(2, 18), made.text(4, "b.cu"))),
-        message(12, made.whole(1, 0), made.text(2, "MOV R1, R2"), place),
-        message(12, made.whole(1, 32), made.text(3, "ret;")),
+        encode_message(
+            12, made.whole(1, 16), made.text(2, "EXIT"), encode_message(5, made.whole(2, 18), made.text(4, "b.cu"))
+        ),
+        encode_message(12, made.whole(1, 0), made.text(2, "MOV R1, R2"), place),
+        encode_message(12, made.whole(1, 32), made.text(3, "ret;")),
     ]
     counts = made.metric(0, None, [(0, 7), (16, 9)])
     rows = profile_of(one(*lines, counts, names=("inst_executed", "a.cu"))).source_lines.to_pylist()
@@ -160,7 +162,7 @@ def test_a_list_alone_is_text_and_what_has_no_value_is_left_out() -> None:
     )
     assert told(profile, "names") == (None, "GPU 0; GPU 1")
     assert str(told(profile, "many")[1]).endswith("98; 99; …")
-    assert "none" not in texts(profile.metrics, "name")
+    assert "none" not in get_strings(profile.metrics, "name")
 
 
 def test_names_of_later_blocks() -> None:
@@ -174,7 +176,7 @@ def test_names_of_later_blocks() -> None:
 
 
 def test_what_is_bent_is_told_and_the_rest_is_read() -> None:
-    bad = chunk(13, b"\x0f") + made.metric(9, made.value(1)) + made.metric(0, made.value(5.0))
+    bad = encode_bytes(13, b"\x0f") + made.metric(9, made.value(1)) + made.metric(0, made.value(5.0))
     counts = made.metric(2, None, [(made.BASE, 1), (5, 1)])
     pcs = made.metric(1, made.value(made.BASE))
     block = made.block(
@@ -184,10 +186,10 @@ def test_what_is_bent_is_told_and_the_rest_is_read() -> None:
     assert told(profile, "a") == (5.0, None) and profile.meta.complete
     assert losses(profile) == {
         nsight_report.DAMAGED: (1, "launch 0: metric"),
-        nsight_report.NAMELESS: (1, "launch 0: 9 of 3"),
-        nsight_report.OUTSIDE: (1, "launch 0: x"),
+        nsight_report.UNNAMED_METRIC: (1, "launch 0: 9 of 3"),
+        nsight_report.COUNTS_OUTSIDE: (1, "launch 0: x"),
         nsight_report.UNKNOWN_LAUNCH: (1, "after launch 1"),
-        nsight_report.RANGES: (1, "after launch 1"),
+        nsight_report.RANGE_RESULT: (1, "after launch 1"),
     }
 
 
@@ -211,10 +213,10 @@ def test_sizes_of_four_gigabytes_end_with_the_file() -> None:
     ):
         profile = profile_of(made.result(made.framed(counts) + results))
         assert profile.profiled_kernels.num_rows == 1
-    cut = made.result(made.framed(made.whole(2, 1)) + HUGE + made.launch("f") + chunk(200, b"x")[:-1])
+    cut = made.result(made.framed(made.whole(2, 1)) + HUGE + made.launch("f") + encode_bytes(200, b"x")[:-1])
     profile = profile_of(cut)
     assert not profile.meta.complete and losses(profile)[nsight_report.DAMAGED][0] == 1
-    deep = b"".join(varint(21 << 3 | 2) + struct.pack("B", 100) for _ in range(1000))
+    deep = b"".join(encode_varint(21 << 3 | 2) + struct.pack("B", 100) for _ in range(1000))
     assert profile_of(made.result(made.block(made.launch("f", deep)))).profiled_kernels.num_rows == 1
 
 
@@ -248,7 +250,7 @@ def test_whatever_a_byte_is_it_does_no_harm(changes: list[tuple[int, int]]) -> N
 
 def test_units_follow_from_names() -> None:
     assert {
-        name: unit_of(name)
+        name: get_unit(name)
         for name in (
             *("gpu__time_duration.sum", "dram__bytes.sum.per_second", "lts__t_sectors.sum", "sm__cycles_active.avg"),
             *("sm__inst_executed.avg.per_cycle_active", "launch__shared_mem_per_block", "l1tex__t_requests.sum"),

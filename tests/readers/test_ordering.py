@@ -6,20 +6,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.ingest.loops.ordering import STEP, Run, in_order
-from perfloom.ingest.pieces import Spill
+from perfloom.ingest.chunked_tables import SpillFile
+from perfloom.ingest.jit.sample_merge import STEP, SampleRun, merge_runs
 
 
-def put(spill: Spill, run: int, time_ns: list[int]) -> Run:
+def put(spill: SpillFile, run: int, time_ns: list[int]) -> SampleRun:
     """A run whose threads are its own number, and whose weights are the numbers of its rows."""
     rows = np.arange(len(time_ns))
     columns = dict.fromkeys(("weight", "cpu", "event", "stack"), rows) | {"thread": np.full(len(rows), run)}
-    return Run(spill, {"time_ns": np.array(time_ns, np.int64)} | columns)
+    return SampleRun(spill, {"time_ns": np.array(time_ns, np.int64)} | columns)
 
 
 def check(times: list[list[int]], offsets: list[int], stretch: int) -> list[int]:
     """Compare with sorting; returns how long the pieces were."""
-    spill = Spill(io.BytesIO())
+    spill = SpillFile(io.BytesIO())
     runs = [put(spill, run, one) for run, one in enumerate(times)]
     wanted = sorted(
         (time + offset, run, row)
@@ -28,7 +28,7 @@ def check(times: list[list[int]], offsets: list[int], stretch: int) -> list[int]
     )
     found: list[tuple[int, int, int]] = []
     sizes = []
-    for rows in in_order(runs, offsets, stretch):
+    for rows in merge_runs(runs, offsets, stretch):
         sizes.append(len(rows))
         found += zip(*(rows[name].tolist() for name in ("time_ns", "thread", "weight")), strict=True)
     assert found == wanted

@@ -10,7 +10,14 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.readers.perf_header import UNFINISHED, repair, throttled, version, versions_told, written_by
+from perfloom.readers.perf_header import (
+    INCOMPLETE_RECORDING,
+    count_throttle_events,
+    explain_version_mismatch,
+    get_perf_version,
+    parse_version,
+    plan_repair,
+)
 
 SPIN = Path(__file__).parents[1] / "data" / "perf" / "spin.perf.data.zst"
 DATA_AT, VERSION_BIT = 40, 5
@@ -45,14 +52,14 @@ def record(length: int, kind: int = 9, order: str = "<") -> bytes:
 
 
 def test_a_whole_file_is_left_alone(spin: bytes) -> None:
-    assert repair(spin) is None
-    assert written_by(spin) is not None
+    assert plan_repair(spin) is None
+    assert get_perf_version(spin) is not None
 
 
 def test_a_header_that_was_never_finished(spin: bytes) -> None:
     start, size = data_section(spin)
-    plan = repair(unfinished(spin))
-    assert plan is not None and plan.defect == UNFINISHED and plan.end == start + size
+    plan = plan_repair(unfinished(spin))
+    assert plan is not None and plan.defect == INCOMPLETE_RECORDING and plan.end == start + size
     assert struct.unpack_from("<2Q", plan.header, DATA_AT) == (start, size)
     assert plan.header[:72] == spin[:72] and plan.header[72:] == bytes(32)
 
@@ -61,21 +68,21 @@ def test_a_header_that_was_never_finished(spin: bytes) -> None:
 def test_records_that_are_not_whole_are_left_out(order: str) -> None:
     whole = record(16, order=order) + record(40, order=order)
     for rest in (b"", record(24, order=order)[:20], b"\0\0", bytes(64)):
-        plan = repair(made(whole + rest, 0, order))
+        plan = plan_repair(made(whole + rest, 0, order))
         assert plan is not None and plan.end == 104 + len(whole)
         assert struct.unpack_from(f"{order}Q", plan.header, DATA_AT + 8) == (len(whole),)
-    assert repair(made(b"", 0, order)) is None
-    assert repair(made(bytes(64), 0, order)) is None
+    assert plan_repair(made(b"", 0, order)) is None
+    assert plan_repair(made(bytes(64), 0, order)) is None
 
 
 def test_raw_data_behind_a_record_belongs_to_it() -> None:
     aux = struct.pack("<IHH", 71, 0, 48) + struct.pack("<Q", 100) + bytes(32) + b"\xff" * 100
-    plan = repair(made(aux + record(16), 0))
+    plan = plan_repair(made(aux + record(16), 0))
     assert plan is not None and plan.end == 104 + len(aux) + 16
 
 
 def test_what_is_missing_is_counted() -> None:
-    plan = repair(made(record(16) + record(16)[:9], 64))
+    plan = plan_repair(made(record(16) + record(16)[:9], 64))
     assert plan is not None and (plan.end, plan.defect) == (
         120,
         "The recording was cut short: at least 39 bytes at its end are missing.",
@@ -85,28 +92,28 @@ def test_what_is_missing_is_counted() -> None:
 def test_features_that_are_cut_off_are_left_out(spin: bytes) -> None:
     start, size = data_section(spin)
     for missing in (1, 100, len(spin) - start - size):
-        plan = repair(spin[: len(spin) - missing])
+        plan = plan_repair(spin[: len(spin) - missing])
         assert plan is not None and plan.end == start + size
         assert missing > 100 or f"at least {missing} bytes at its end are missing" in plan.defect
 
 
 def test_who_wrote_it(spin: bytes) -> None:
-    assert written_by(unfinished(spin)) is None
-    assert written_by(b"") is None and written_by(b"PERFILE2" + bytes(8)) is None
+    assert get_perf_version(unfinished(spin)) is None
+    assert get_perf_version(b"") is None and get_perf_version(b"PERFILE2" + bytes(8)) is None
     text = struct.pack("<I", 64) + b"6.12.1".ljust(64, b"\0")
     # Two features stand before that of the version, of which this is the third.
     sections = struct.pack("<6Q", 0, 0, 0, 0, 104 + 16 + 48, len(text))
     head = bytearray(made(record(16) + sections + text, 16))
     struct.pack_into("<Q", head, 72, 1 << 2 | 1 << 3 | 1 << VERSION_BIT)
-    assert written_by(bytes(head)) == "6.12.1"
+    assert get_perf_version(bytes(head)) == "6.12.1"
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 def test_any_header_is_answered(records: bytes, size: int, features: int) -> None:
     head = bytearray(made(records, size))
     struct.pack_into("<Q", head, 72, features)
-    written_by(bytes(head))
-    plan = repair(bytes(head))
+    get_perf_version(bytes(head))
+    plan = plan_repair(bytes(head))
     assert plan is None or 104 < plan.end <= len(head)
 
 
@@ -123,23 +130,23 @@ def test_any_header_is_answered(records: bytes, size: int, features: int) -> Non
     ],
 )
 def test_versions(text: str, numbers: tuple[int, int] | None) -> None:
-    assert version(text) == numbers
+    assert parse_version(text) == numbers
 
 
 def test_both_versions_are_named_where_they_are_why() -> None:
-    told = versions_told("6.12.1", "perf version 6.1.187")
+    told = explain_version_mismatch("6.12.1", "perf version 6.1.187")
     assert "written by perf 6.12.1" in told and "perf here is 6.1.187" in told and "install perf 6.12 or newer" in told
     for written, here in ((None, "perf version 6.1"), ("6.1.5", "perf version 6.1.187"), ("5.10", "perf version 6.1")):
-        assert versions_told(written, here) == ""
+        assert explain_version_mismatch(written, here) == ""
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_throttling_is_counted(spin: bytes, order: str) -> None:
     records = record(16, order=order) + 3 * record(32, 5, order) + record(24, 6, order)
-    assert throttled(made(records, len(records), order)) == 3
-    assert throttled(made(records, 16 + 32 + 8, order)) == 1
-    assert throttled(made(records, 1 << 60, order)[:-20]) == 3
-    assert throttled(b"") == throttled(b"cut") == throttled(spin) == 0
+    assert count_throttle_events(made(records, len(records), order)) == 3
+    assert count_throttle_events(made(records, 16 + 32 + 8, order)) == 1
+    assert count_throttle_events(made(records, 1 << 60, order)[:-20]) == 3
+    assert count_throttle_events(b"") == count_throttle_events(b"cut") == count_throttle_events(spin) == 0
 
 
 def test_compressed_records_keep_what_perf_needs_to_unpack_them() -> None:
@@ -150,12 +157,12 @@ def test_compressed_records_keep_what_perf_needs_to_unpack_them() -> None:
     records = [struct.pack("<IHH", 81, 0, 8 + len(data)) + data for data in (first, second)]
     sized = struct.pack("<IHHQ", 83, 0, 24 + len(first), len(first)) + first + bytes(8)
     for whole in (b"".join(records), sized):
-        plan = repair(made(whole + record(16)[:9], 0))
+        plan = plan_repair(made(whole + record(16)[:9], 0))
         assert plan is not None and plan.end == 104 + len(whole)
         assert struct.unpack_from("<Q", plan.header, 72) == (1 << 27,)
         place, length, version, algorithm, _, _, room = struct.unpack("<2Q5I", plan.features)
         assert (place, length, version, algorithm) == (plan.end + 16, 20, 1, 1)
         assert 300_000 + 65_536 <= room < 600_000
     damaged = struct.pack("<IHH", 81, 0, 40) + b"\xff" * 32
-    plan = repair(made(record(16) + damaged, 0))
+    plan = plan_repair(made(record(16) + damaged, 0))
     assert plan is not None and (plan.end, plan.features) == (104 + 16, b"")

@@ -6,11 +6,11 @@ import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.readers import perf_data, perf_lock, perf_script, recognise
-from perfloom.readers.perf_lock.events import NO_BEGIN, NO_END, NO_EVENT
-from perfloom.readers.perf_lock.tables import ACQUIRED, BAD, CONTENDED, NO_LINE, NO_TOTAL, WAIT
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.readers import detect_format, perf_data, perf_lock, perf_script
+from perfloom.readers.perf_lock.contention_events import NO_BEGIN, NO_END, NO_EVENT
+from perfloom.readers.perf_lock.contention_tables import ACQUIRED, BAD_LOCKS, CONTENDED, NO_LINE, NO_TOTAL, WAIT
 from tests.readers.made import losses
 
 CALLERS = """Looking at the vmlinux_path (8 entries long)
@@ -50,16 +50,20 @@ REPORT = """                Name   acquired  contended     avg wait   total wait
 
 def read(text: str) -> Profile:
     data = text.encode()
-    assert recognise(data).name == perf_lock.FORMAT
+    assert detect_format(data).name == perf_lock.FORMAT
     found = perf_lock.read(io.BytesIO(data))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
 def samples(profile: Profile) -> set[tuple[str, str, int]]:
     """(event, stack from the outermost, weight) of each sample."""
-    names, frames, stacks = texts(profile.functions, "name"), profile.frames.to_pylist(), profile.stacks.to_pylist()
-    events = texts(profile.events, "name")
+    names, frames, stacks = (
+        get_strings(profile.functions, "name"),
+        profile.frames.to_pylist(),
+        profile.stacks.to_pylist(),
+    )
+    events = get_strings(profile.events, "name")
 
     def above(stack: int) -> list[str]:
         row = stacks[stack]
@@ -114,7 +118,7 @@ def test_what_is_printed_for_programs_is_read_with_any_mark() -> None:
         "# debug: total=12, bad=3, bad_acquire=3\n"
     )
     assert samples(profile) == {(WAIT, "f;[unknown];slow;mutex", 50), (WAIT, "g;rwsem:W", 60)}
-    assert losses(profile) == {BAD: (3, "line 4: # debug: total=12, bad=3, bad_acquire=3")}
+    assert losses(profile) == {BAD_LOCKS: (3, "line 4: # debug: total=12, bad=3, bad_acquire=3")}
     profile = read("# output: contended, total wait, pid, owner\n3, 99, 17, my app\n1, 5, -1, Unknown\n")
     assert {one for one in samples(profile) if one[0] == WAIT} == {
         (WAIT, "held by my app", 99),
@@ -160,7 +164,7 @@ def test_the_events_themselves_are_waits_with_their_stacks() -> None:
     }
     assert perf_data.read(io.BytesIO(text.encode())).meta.main_event == WAIT
     # With anything else in it, a text of perf script is one of samples.
-    assert recognise((text + "a 7 [001] 50.000001: 1 cycles: 40 f (a)\n").encode()).name == perf_script.FORMAT
+    assert detect_format((text + "a 7 [001] 50.000001: 1 cycles: 40 f (a)\n").encode()).name == perf_script.FORMAT
 
 
 def test_what_is_missing_is_told() -> None:

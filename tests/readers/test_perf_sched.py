@@ -12,11 +12,11 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.losses import UNUSED_STACK
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.ingest.perf_text.scheduling import NO_LINE, NOT_UNDERSTOOD, SKIPPED
-from perfloom.ingest.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SINCE_WHEN, SLEEPING, SWITCHES, WHERE
-from perfloom.readers import perf_data, perf_sched, perf_script, recognise
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.ingest.perf_text.sched_profile import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
+from perfloom.ingest.trace.scheduler import BY_STACK, BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES, UNKNOWN_RUNTIME
+from perfloom.readers import detect_format, perf_data, perf_sched, perf_script
 from perfloom.workers.read import reading
 from tests.parts import require
 from tests.readers.made import events_of, losses, slices
@@ -29,9 +29,9 @@ FRAMES = "\tffffffff81000010 schedule+0x10 ([kernel.kallsyms])\n\t  401000 wait_
 
 def read(text: str) -> Profile:
     data = text.encode()
-    assert recognise(data).name == perf_sched.FORMAT
+    assert detect_format(data).name == perf_sched.FORMAT
     found = perf_sched.read(io.BytesIO(data))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
@@ -92,13 +92,13 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         RUNNABLE: 20 * US,
         SLEEPING: 30 * US,
         BY_WAKER: 30 * US,
-        WHERE: 10,
+        BY_STACK: 10,
         SWITCHES: 2,
     }
     # Of which process, what it did, and where; or who woke it, and where that was.
     assert stacks(profile, SLEEPING) == [("app", 30 * US, "sleeping [app] wait_for_it")]
     assert stacks(profile, BY_WAKER) == [("app", 30 * US, "woken by b [b] wait_for_it schedule")]
-    assert stacks(profile, WHERE) == [("app", 10, "running [app] wait_for_it")]
+    assert stacks(profile, BY_STACK) == [("app", 10, "running [app] wait_for_it")]
     assert [stack for _, _, stack in stacks(profile, SWITCHES)] == [
         "sleeping [app] wait_for_it",
         "runnable (preempted) [b]",
@@ -120,12 +120,12 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     both = event("app 7", "50.1", "").replace("50.1", "50.000100") + event(
         "app 7", "50.000200", "1 cycles: 401000 f (a)"
     )
-    assert recognise((gone + both).encode()).name == perf_script.FORMAT
+    assert detect_format((gone + both).encode()).name == perf_script.FORMAT
     heading = "# event : name = sched:sched_switch, , id = {}\n# event : name = dummy:HG, , id = {}\n"
-    assert recognise((heading + gone).encode()).name == perf_sched.FORMAT
+    assert detect_format((heading + gone).encode()).name == perf_sched.FORMAT
     assert perf_data.read(io.BytesIO((heading + gone).encode())).slices.num_rows
     heading += "# event : name = cycles, , id = {}\n"
-    assert recognise((heading + gone).encode()).name == perf_script.FORMAT
+    assert detect_format((heading + gone).encode()).name == perf_script.FORMAT
     mixed = perf_data.read(io.BytesIO((heading + gone + both).encode()))
     assert not mixed.slices.num_rows and mixed.meta.main_event == "sched:sched_switch"
     # These stay what they are; how long threads ran and waited stands beside them.
@@ -133,7 +133,7 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
     assert events_of(mixed) == counted | {RUNNING: 70 * US, SLEEPING: 70 * US}
     assert stacks(mixed, SLEEPING) == [("app", 70 * US, "sleeping [app]")]
     some = gone.replace(" sched:sched_switch", " 3 sched:sched_switch")
-    assert losses(read(some)) == {SKIPPED: (4, "record with -c 1")}
+    assert losses(read(some)) == {SAMPLED_SWITCHES: (4, "record with -c 1")}
     assert events_of(perf_data.read(io.BytesIO((heading + some + both).encode()))) == counted | {
         "sched:sched_switch": 6
     }
@@ -175,7 +175,7 @@ def test_what_was_recorded_of_some_threads_alone_is_what_is_known_of_them() -> N
     ]
     assert {thread for thread, *_ in slices(profile)} == {"app", "CPU 0", "CPU 1"}
     assert stacks(profile, BY_WAKER) == [("app", 48 * US, "woken by an interrupt [] handle_softirqs try_to_wake_up")]
-    assert events_of(profile)[SWITCHES] == 6 and losses(profile) == {SINCE_WHEN: (2, "at 50000602000 ns")}
+    assert events_of(profile)[SWITCHES] == 6 and losses(profile) == {UNKNOWN_RUNTIME: (2, "at 50000602000 ns")}
 
 
 def test_switches_of_one_program_alone_say_what_to_record() -> None:
@@ -199,7 +199,7 @@ def test_a_perf_data_of_the_scheduler_is_what_ran_when(tmp_path: Path) -> None:
     ran, accounted = Counter[str | None](), Counter[str | None]()
     for one in samples_of(profile):
         ran[one.comm] += one.weight * (one.event == RUNNING)
-        accounted[one.comm] += one.weight * (one.event == WHERE)
+        accounted[one.comm] += one.weight * (one.event == BY_STACK)
     assert set(ran) == {"waits", "lock-a", "lock-b", "consumer", "producer"}
     assert all(abs(ran[name] - accounted[name]) < 500 * US for name in ran)
     assert sum(weight for _, weight, _ in stacks(profile, BY_WAKER)) > 1_000 * US
@@ -241,7 +241,7 @@ def test_timehist_is_what_ran_and_how_it_waited() -> None:
         ("b", "running", 1_200 * US - zero, 400 * US, 0),
     ]
     assert events_of(profile) == {RUNNING: 801 * US, RUNNABLE: 70 * US, SLEEPING: 379 * US}
-    assert {"pipe_read", "vfs_read"} <= set(texts(profile.functions, "name"))
+    assert {"pipe_read", "vfs_read"} <= set(get_strings(profile.functions, "name"))
     assert {(row["pid"], row["tid"]) for row in profile.threads.to_pylist() if row["tid"]} == {(5, 7), (9, 9)}
     assert list(losses(profile)) == [NO_LINE]
 
@@ -253,6 +253,6 @@ def test_summaries_of_perf_sched_say_what_to_import() -> None:
         "  *A0       45227.131338 secs A0 => migration/0:18\n",
     ):
         with pytest.raises(UnreadableInput, match="perf sched timehist -i"):
-            recognise(text.encode())
+            detect_format(text.encode())
     with pytest.raises(UnreadableInput, match="perf sched record"):
         perf_sched.read(io.BytesIO(HISTORY[:400].encode()))

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.event_names import FIRST_EVENT
+from perfloom.domain.event_names import FIRST_EVENT_FACT
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
-from perfloom.readers import perf_script, recognise
-from perfloom.readers.perf_script import assembly as perf_assembly
+from perfloom.readers import detect_format, perf_script
+from perfloom.readers.perf_script import profile as perf_assembly
 from tests.readers.samples import Frame, losses_of, samples_of
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
@@ -20,7 +20,7 @@ DATA = Path(__file__).parent.parent / "data" / "perf"
 
 def read(text: str | bytes) -> Profile:
     raw = text.encode() if isinstance(text, str) else text
-    assert recognise(raw).name == "perf-script"
+    assert detect_format(raw).name == "perf-script"
     return perf_script.read(io.BytesIO(raw))
 
 
@@ -232,7 +232,7 @@ def test_events_alternate_and_units_are_told() -> None:
     # The heading lists it first, whatever the first sample is.
     assert profile.meta.main_event == "cpu-clock"
     first = (DATA / "events.script.txt").read_text().split("\n#\n")[1].split("\n")[0]
-    assert f"{profile.meta.facts[FIRST_EVENT]}/" in first
+    assert f"{profile.meta.facts[FIRST_EVENT_FACT]}/" in first
 
 
 def test_the_heading_is_kept() -> None:
@@ -363,7 +363,7 @@ def test_garbage_between_samples() -> None:
 def test_a_period_beyond_all_measure() -> None:
     profile = read(f"a 1 1.000000: {2**64 - 1} cycles:{STACK}a 1 2.000000: 3 cycles:{STACK}")
     assert [s.weight for s in samples_of(profile)] == [3]
-    assert losses_of(profile)[perf_assembly.TOO_HEAVY][0] == 1 and not profile.meta.complete
+    assert losses_of(profile)[perf_assembly.IMPOSSIBLE_PERIOD][0] == 1 and not profile.meta.complete
     largest = read(f"a 1 1.000000: {2**63 - 1} cycles:{STACK}")
     assert [s.weight for s in samples_of(largest)] == [2**63 - 1]
 
@@ -375,8 +375,8 @@ def test_periods_that_no_sum_could_hold_are_lost_alone(absurd: list[int]) -> Non
     bad = "".join(f"a 1 {n}.000000: {weight} cycles:{STACK}" for n, weight in enumerate(absurd))
     profile = read(bad + good)
     assert [s.weight for s in samples_of(profile)] == [10, 11, 12, 13, 14]
-    assert losses_of(profile) == {perf_assembly.ABSURD: (len(absurd), f"line 1: a period of {absurd[0]}")}
-    assert profile.meta.facts[perf_assembly.FIRST_SAMPLE] == f"{10 * 10**9} ns"
+    assert losses_of(profile) == {perf_assembly.IMPOSSIBLE_WEIGHT: (len(absurd), f"line 1: a period of {absurd[0]}")}
+    assert profile.meta.facts[perf_assembly.FIRST_SAMPLE_FACT] == f"{10 * 10**9} ns"
     assert profile.meta.duration_ns == 4 * 10**9
 
 
@@ -467,7 +467,7 @@ def test_what_the_shell_noted_is_a_reason() -> None:
 
 def test_a_line_beyond_all_measure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf_script, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(perf_script, "LONGEST_BYTES", 4000)
+    monkeypatch.setattr(perf_script, "MAX_LINE_BYTES", 4000)
     text = "a 1 1.000000: 5 cycles:" + STACK + "x" * 50_000 + "\n" + "b 1 2.000000: 5 cycles:" + STACK
     profile = read(text)
     assert [s.comm for s in samples_of(profile)] == ["a", "b"]
@@ -483,7 +483,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch, name: str, size: in
     raw = (DATA / f"{name}.script.txt").read_bytes()
     whole = read(raw)
     monkeypatch.setattr(perf_script, "CHUNK_BYTES", size)
-    monkeypatch.setattr(perf_script, "LONGEST_BYTES", 4 * size)
+    monkeypatch.setattr(perf_script, "MAX_LINE_BYTES", 4 * size)
     pieces = read(raw)
     if size >= 333:
         assert samples_of(pieces) == samples_of(whole)

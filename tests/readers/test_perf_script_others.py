@@ -8,10 +8,10 @@ import re
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.tables import column, texts
-from perfloom.ingest.grammar_share import CountedLines
+from perfloom.domain.tables import get_column, get_strings
+from perfloom.ingest.parse_quality import LineCountingStream
 from perfloom.ingest.perf_text.grammar import parse_header
-from perfloom.readers import perf_script, recognise
+from perfloom.readers import detect_format, perf_script
 from tests.readers.samples import losses_of, samples_of
 from tests.readers.test_perf_script import STACK, read
 
@@ -26,7 +26,7 @@ def test_text_of_simpleperf_has_all_its_samples() -> None:
     """Android's report_sample.py: microseconds without zeros before them, tabs, addresses without blanks before them."""
     micros = [7, 93, 450, 8_123, 45_678, 45_900, 123_456, 999_999]
     text = "".join(SIMPLEPERF.format(micros=at, period=1000 + at) for at in micros)
-    assert recognise(text.encode()).name == "perf-script"
+    assert detect_format(text.encode()).name == "perf-script"
     profile = read(text)
     found = samples_of(profile)
     assert [sample[0] - found[0][0] for sample in found] == [1000 * (at - micros[0]) for at in micros]
@@ -37,7 +37,7 @@ def test_text_of_simpleperf_has_all_its_samples() -> None:
             ("void spin<int>(int)", "/data/app/lib/libwork.so", 0x7DA59C5ABC),
         ]
     assert profile.meta.complete and not profile.losses.num_rows
-    assert texts(profile.threads, "name") == ["worker thread"]
+    assert get_strings(profile.threads, "name") == ["worker thread"]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_text_of_simpleperf_has_all_its_samples() -> None:
 )
 def test_times_have_any_number_of_digits(time: str, nanoseconds: int) -> None:
     profile = read(f"a 1 [001] 11.000000: 5 cycles:{STACK}a 1 [001] {time}: 5 cycles:{STACK}")
-    assert column(profile.samples, "time_ns").tolist() == [0, 1_000_000_000 + nanoseconds]
+    assert get_column(profile.samples, "time_ns").tolist() == [0, 1_000_000_000 + nanoseconds]
 
 
 def test_lines_outside_of_the_grammar_make_a_result_incomplete() -> None:
@@ -73,7 +73,7 @@ def test_lines_outside_of_the_grammar_make_a_result_incomplete() -> None:
 def test_lines_are_counted_however_they_are_read() -> None:
     text = b"\na\n\n\nb\r\n\r\nc\n d\n\ne"
     for size in range(1, 20):
-        lines = CountedLines(io.BytesIO(text))
+        lines = LineCountingStream(io.BytesIO(text))
         while lines.read(size):
             pass
         assert lines.count == 5, size
@@ -97,7 +97,7 @@ def test_a_time_that_does_not_fit_is_outside_of_the_grammar(time: str, tail: str
     assert parse_header(odd.split("\n")[0].encode()) is None
     profile = read(good + odd + good)
     assert [(sample.event, sample.weight, sample.tid) for sample in samples_of(profile)] == [("cpu-clock", 5000, 7)] * 2
-    assert texts(profile.events, "unit") == ["ns"]
+    assert get_strings(profile.events, "unit") == ["ns"]
     assert not profile.meta.complete and sum(count for count, _ in losses_of(profile).values()) >= 1
 
 

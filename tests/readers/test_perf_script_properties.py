@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.readers import perf_script
-from perfloom.readers.perf_script.assembly import NO_FRAME, NO_SAMPLE, Assembly
+from perfloom.readers.perf_script.profile import NO_FRAME, NO_SAMPLE, ScriptProfileBuilder
 from tests.readers.samples import losses_of, samples_of
 
 # Nothing that the text itself uses to tell its parts apart.
@@ -80,7 +80,7 @@ def read_line_by_line(raw: bytes) -> Profile:
     """The same by the grammar alone."""
     raw = raw.replace(b"\r\n", b"\n")
     raw += b"" if raw.endswith(b"\n") else b"\n"
-    assembly = Assembly(perf_script.FORMAT)
+    assembly = ScriptProfileBuilder(perf_script.FORMAT)
     starts = [0, *(at + 1 for at, byte in enumerate(raw) if byte == 10)]
     assembly._read(raw, starts, 1)
     return assembly.finish()

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import SCHEMAS
-from perfloom.domain.validity import fault
-from perfloom.readers import perf_stat, recognise
-from perfloom.readers.perf_stat.grammar import parse_columns, parse_json, parse_text, separator_of
+from perfloom.domain.validation import find_error
+from perfloom.readers import detect_format, perf_stat
+from perfloom.readers.perf_stat.grammar import detect_separator, parse_columns, parse_json, parse_text
 from tests.parts import require
 
 DATA = Path(__file__).parent.parent / "data" / "perf-stat"
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 def read(data: bytes) -> Profile:
     """The profile of some bytes; that they are recognised is part of it."""
-    assert recognise(data[:4096]).name == "perf-stat"
+    assert detect_format(data[:4096]).name == "perf-stat"
     return perf_stat.read(io.BytesIO(data), "here")
 
 
@@ -53,7 +53,7 @@ def test_every_line_of_every_file_is_understood(name: str) -> None:
     profile = read((DATA / name).read_bytes())
     without = [row for row in rows(profile) if row["status"] != "ok"]
     lost = profile.losses.to_pylist()
-    assert sum(row["count"] for row in lost) == len(without) and fault(profile) is None
+    assert sum(row["count"] for row in lost) == len(without) and find_error(profile) is None
     assert {row["reason"] for row in lost} == {f"event without a value: {row['status']}" for row in without}
     assert (
         profile.counts.num_rows + profile.count_metrics.num_rows >= 1
@@ -304,7 +304,7 @@ def test_large_machines_and_newer_versions() -> None:
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|", ":", "~", "@", " "])
 def test_any_separator_is_found_out(separator: str) -> None:
     line = separator.join(["12", "", "page-faults", "1000", "100.00", "", ""])
-    assert separator_of(line) == separator
+    assert detect_separator(line) == separator
     (row,) = rows(read(line.encode()))
     assert row["event"] == "page-faults" and row["value"] == 12
 
@@ -408,7 +408,7 @@ def test_hostile_lines_are_dealt_with_quickly(line: str) -> None:
 def test_no_line_takes_long(line: str) -> None:
     before = time.perf_counter()
     parse_text(line)
-    assert separator_of(line) is None
+    assert detect_separator(line) is None
     assert time.perf_counter() - before < 2
 
 

@@ -8,10 +8,10 @@ import pytest
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.losses import STACK_OF_CALL
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.readers import perf_trace, recognise
-from perfloom.readers.perf_trace.assembly import CALLS, ERRORS, LOST, NO_BEGIN, NO_END, NO_LINE, TIME
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.readers import detect_format, perf_trace
+from perfloom.readers.perf_trace.profile import CALLS, ERRORS, LOST, NO_BEGIN, NO_END, NO_LINE, TIME
 from tests.readers.made import events_of, losses, slices
 
 US = 1_000
@@ -50,9 +50,9 @@ SUMMARY = """
 
 def read(text: str) -> Profile:
     data = text.encode()
-    assert recognise(data).name == perf_trace.FORMAT
+    assert detect_format(data).name == perf_trace.FORMAT
     found = perf_trace.read(io.BytesIO(data))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
@@ -68,7 +68,7 @@ def test_calls_are_slices_with_arguments_and_results() -> None:
         ("cat x", "exit_group", 2_200 * US, 0, 0),
     ]
     assert events_of(profile) == {"host time": (18 + 20 + 28_799 + 1_500) * US}
-    told = [json.loads(text) for text in texts(profile.argument_sets, "text")]
+    told = [json.loads(text) for text in get_strings(profile.argument_sets, "text")]
     assert {"result": "0x5602f9b5e000"} in told and {
         "arguments": "upid: -1, stat_addr: 0x7ffc",
         "result": "8 (cat)",
@@ -78,7 +78,7 @@ def test_calls_are_slices_with_arguments_and_results() -> None:
         "result": "-1 ENOENT (No such file)",
         "error": "ENOENT",
     } in told
-    names = texts(profile.functions, "name")
+    names = get_strings(profile.functions, "name")
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["minfault", "sched:sched_process_exit"]
     found = {reason: count for reason, (count, _) in losses(profile).items()}
     assert found.items() >= {NO_BEGIN: 1, STACK_OF_CALL: 1, NO_END: 1, NO_LINE: 1, LOST: 12}.items()

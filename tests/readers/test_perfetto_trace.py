@@ -9,13 +9,13 @@ import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.ingest.trace.scheduling import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
-from perfloom.ingest.wire import chunk, message, number
-from perfloom.readers import perfetto_trace, recognise
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.ingest.protobuf_wire import encode_bytes, encode_message, encode_number
+from perfloom.ingest.trace.scheduler import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
+from perfloom.readers import detect_format, perfetto_trace
 from perfloom.readers.perfetto_trace.clocks import NO_CLOCK
-from perfloom.readers.perfetto_trace.packets import BAD_PACKED, BAD_PACKET, CUT_OFF, DEPENDENT
+from perfloom.readers.perfetto_trace.packets import BAD_COMPRESSED, BAD_PACKET, CUT_OFF, MISSING_STATE
 from perfloom.readers.perfetto_trace.samples import EVENT, NO_STACK, SKIPPED
 from tests.readers.made import events_of, losses, slices
 
@@ -24,9 +24,9 @@ US = 1_000
 
 
 def read(data: bytes) -> Profile:
-    assert recognise(data[:4096]).name == perfetto_trace.FORMAT
+    assert detect_format(data[:4096]).name == perfetto_trace.FORMAT
     found = perfetto_trace.read(io.BytesIO(data))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
@@ -45,7 +45,7 @@ def test_track_events_are_slices_instants_counters_and_flows() -> None:
         (41, 42, "viewer", "thread"),
         (41, None, "viewer", "track"),
     ]
-    (draw,) = (json.loads(text) for text in texts(profile.argument_sets, "text"))
+    (draw,) = (json.loads(text) for text in get_strings(profile.argument_sets, "text"))
     assert draw == {
         "frame": 3,
         "half": 0.5,
@@ -57,17 +57,17 @@ def test_track_events_are_slices_instants_counters_and_flows() -> None:
         "file": "view.cc",
         "function": "Draw",
     }
-    assert texts(profile.categories, "name") == ["gfx", "", "requests"]
+    assert get_strings(profile.categories, "name") == ["gfx", "", "requests"]
     assert [(row["time_ns"], row["thread"]) for row in profile.instants.to_pylist()] == [(21 * US, 1)]
     assert [(row["source"], row["target"]) for row in profile.flows.to_pylist()] == [(0, 2)]
-    series = texts(profile.series, "name")
+    series = get_strings(profile.series, "name")
     assert [(series[row["series"]], row["time_ns"], row["value"]) for row in profile.counters.to_pylist()] == [
         ("memory (bytes)", 1 * US, 1024),
         ("memory (bytes)", 11 * US, 1536),
         ("speed", 10 * US, 0.25),
     ]
     assert losses(profile) == {
-        DEPENDENT: (1, "packet 21"),
+        MISSING_STATE: (1, "packet 21"),
         "packet whose content is not shown: field 38 (battery)": (1, "packet 22"),
         SKIPPED: (1, "packet 27"),
         NO_STACK: (1, "its number stands for nothing"),
@@ -103,7 +103,7 @@ def test_what_the_kernel_tells_is_what_ran_where_and_states_of_threads() -> None
     of_states = {RUNNING: 15_000, RUNNABLE: 6_000, SLEEPING: 7_000, BY_WAKER: 1_000, SWITCHES: 4}
     assert events_of(profile) == {"host time": 1_000} | of_states
     assert {row["cpu"] for row in profile.samples.to_pylist()} == {-1, 0, 1}
-    assert texts(profile.series, "name") == ["queue", "CPU 0 frequency (kHz)"]
+    assert get_strings(profile.series, "name") == ["queue", "CPU 0 frequency (kHz)"]
 
 
 def test_a_damaged_trace_gives_what_can_be_read() -> None:
@@ -118,7 +118,7 @@ def test_a_damaged_trace_gives_what_can_be_read() -> None:
                 found = perfetto_trace.read(io.BytesIO(bytes(bad[: made.randrange(1, len(bad))] if turn % 2 else bad)))
             except UnreadableInput:
                 continue
-            assert fault(found) is None
+            assert find_error(found) is None
     cut = read(whole["app"][:-5])
     assert CUT_OFF in cut.meta.reasons and not cut.meta.complete
     assert slices(cut) == slices(read(whole["app"]))
@@ -126,29 +126,39 @@ def test_a_damaged_trace_gives_what_can_be_read() -> None:
 
 def test_events_of_older_writers_and_states_are_read() -> None:
     def legacy(time: int, phase: str, *parts: bytes, name: str = "", more: bytes = b"") -> bytes:
-        event = message(11, chunk(23, name.encode()), more, message(6, number(2, ord(phase)), *parts))
-        return number(8, time) + number(10, 4) + event
+        event = encode_message(
+            11, encode_bytes(23, name.encode()), more, encode_message(6, encode_number(2, ord(phase)), *parts)
+        )
+        return encode_number(8, time) + encode_number(10, 4) + event
 
-    thread = number(13, 1) + number(10, 4) + message(44, number(1, 3), number(2, 5), chunk(5, b"io"))
-    track = message(60, number(1, 9), chunk(2, b"power"))
+    thread = (
+        encode_number(13, 1)
+        + encode_number(10, 4)
+        + encode_message(44, encode_number(1, 3), encode_number(2, 5), encode_bytes(5, b"io"))
+    )
+    track = encode_message(60, encode_number(1, 9), encode_bytes(2, b"power"))
 
     def state(time: int, name: str) -> bytes:
-        return number(8, time) + number(10, 6) + message(11, number(9, 5), number(11, 9), chunk(23, name.encode()))
+        return (
+            encode_number(8, time)
+            + encode_number(10, 6)
+            + encode_message(11, encode_number(9, 5), encode_number(11, 9), encode_bytes(23, name.encode()))
+        )
 
     # On the thread that the sequence names; one is another thread's; two that are asynchronous, with one number.
     profile = read(
         b"".join(
-            message(1, one)
+            encode_message(1, one)
             for one in (
                 thread,
-                legacy(1_000, "X", number(3, 4), name="work"),
+                legacy(1_000, "X", encode_number(3, 4), name="work"),
                 legacy(2_000, "B", name="inner"),
                 legacy(3_000, "E"),
-                legacy(2_000, "X", number(3, 1), number(18, 3), number(19, 8), name="other"),
-                legacy(1_500, "b", number(6, 77), name="load", more=chunk(22, b"net")),
-                legacy(9_000, "e", number(6, 77), name="load", more=chunk(22, b"net")),
+                legacy(2_000, "X", encode_number(3, 1), encode_number(18, 3), encode_number(19, 8), name="other"),
+                legacy(1_500, "b", encode_number(6, 77), name="load", more=encode_bytes(22, b"net")),
+                legacy(9_000, "e", encode_number(6, 77), name="load", more=encode_bytes(22, b"net")),
                 legacy(9_500, "P", name="sampled"),
-                track + number(10, 6),
+                track + encode_number(10, 6),
                 state(1_000, "on"),
                 state(6_000, "off"),
                 state(7_000, ""),
@@ -168,24 +178,32 @@ def test_events_of_older_writers_and_states_are_read() -> None:
 
 
 def test_packets_that_are_none_are_told_and_the_rest_is_read() -> None:
-    descriptor = message(60, number(1, 9), message(4, number(1, 3), number(2, 4), chunk(5, b"main")))
-    begin = message(11, number(9, 1), number(11, 9), chunk(23, "größer".encode()))
+    descriptor = encode_message(
+        60, encode_number(1, 9), encode_message(4, encode_number(1, 3), encode_number(2, 4), encode_bytes(5, b"main"))
+    )
+    begin = encode_message(11, encode_number(9, 1), encode_number(11, 9), encode_bytes(23, "größer".encode()))
     # Of a clock that nothing is known of; and damage behind what could be read.
     packets = [
-        descriptor + number(10, 1),
-        number(8, 5) + number(58, 3) + begin + number(10, 1),
-        number(8, 25) + number(58, 3) + message(11, number(9, 2), number(11, 9)) + number(10, 1) + b"\x07",
-        chunk(50, b"nothing packed") + number(10, 1),
+        descriptor + encode_number(10, 1),
+        encode_number(8, 5) + encode_number(58, 3) + begin + encode_number(10, 1),
+        encode_number(8, 25)
+        + encode_number(58, 3)
+        + encode_message(11, encode_number(9, 2), encode_number(11, 9))
+        + encode_number(10, 1)
+        + b"\x07",
+        encode_bytes(50, b"nothing packed") + encode_number(10, 1),
     ]
-    profile = read(b"".join(message(1, one) for one in packets))
+    profile = read(b"".join(encode_message(1, one) for one in packets))
     assert slices(profile) == [("main", "größer", 0, 20, 0)]
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
-        BAD_PACKED: 1,
+        BAD_COMPRESSED: 1,
         BAD_PACKET: 1,
         NO_CLOCK: 2,
     }
     with pytest.raises(UnreadableInput, match="Record again with data sources"):
-        perfetto_trace.read(io.BytesIO(message(1, number(10, 1), number(8, 5))))
+        perfetto_trace.read(io.BytesIO(encode_message(1, encode_number(10, 1), encode_number(8, 5))))
     # What pprof and others write is no such trace.
-    assert not perfetto_trace.sniff(message(1, number(1, 1), number(2, 2)) + message(2, number(1, 1)))
+    assert not perfetto_trace.sniff(
+        encode_message(1, encode_number(1, 1), encode_number(2, 2)) + encode_message(2, encode_number(1, 1))
+    )
     assert not perfetto_trace.sniff(b"\nsome text\n") and not perfetto_trace.sniff(b"")

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.losses import LABELS
+from perfloom.domain.losses import SAMPLE_LABELS
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import column, texts
-from perfloom.ingest import wire
-from perfloom.ingest.compression import open_plain
-from perfloom.readers import pprof, recognise
+from perfloom.domain.tables import get_column, get_strings
+from perfloom.ingest import protobuf_wire
+from perfloom.ingest.compression import open_decompressed
+from perfloom.readers import detect_format, pprof
 from perfloom.readers.formats import HEAD_BYTES
 from tests import nsight_made
 from tests.parts import require
@@ -49,16 +49,16 @@ def go(path: Path, *words: str) -> str:
 
 def read(path: Path) -> Profile:
     data = gzip.decompress(path.read_bytes())
-    reader = recognise(data, path.name)
+    reader = detect_format(data, path.name)
     assert reader.name == "pprof"
     return reader.read(io.BytesIO(data), path.name)
 
 
 def of_profile(profile: Profile) -> Stacks:
     """The values by event, unit and call stack, innermost first."""
-    names, function = texts(profile.functions, "name"), column(profile.frames, "function").tolist()
-    parent, frame = (column(profile.stacks, name).tolist() for name in ("parent", "frame"))
-    events = list(zip(texts(profile.events, "name"), texts(profile.events, "unit"), strict=True))
+    names, function = get_strings(profile.functions, "name"), get_column(profile.frames, "function").tolist()
+    parent, frame = (get_column(profile.stacks, name).tolist() for name in ("parent", "frame"))
+    events = list(zip(get_strings(profile.events, "name"), get_strings(profile.events, "unit"), strict=True))
     found: Stacks = Counter()
     for sample in profile.samples.to_pylist():
         path, node = [], sample["stack"]
@@ -102,7 +102,7 @@ def test_profiles_of_go_have_the_values_that_its_own_tool_shows(profiles: Path, 
     # Go's own tool leaves out samples without a stack: of threads that were created, the runtime knows no more.
     assert {key: value for key, value in found.items() if key[2]} == wanted
     assert found and (wanted or kind == "threadcreate")
-    assert {row["reason"] for row in profile.losses.to_pylist()} <= {LABELS}
+    assert {row["reason"] for row in profile.losses.to_pylist()} <= {SAMPLE_LABELS}
     main = profile.meta.main_event
     total = sum(value for (event, _, _), value in wanted.items() if event == main)
     if total:
@@ -131,9 +131,11 @@ def shuffled(data: bytes, order: random.Random) -> bytes:
     """The same Profile with its fields in another order; those of one number keep theirs."""
     fields: dict[int, list[bytes]] = {}
     at = 0
-    for number, kind, value in wire.fields(data):
-        size = len(wire.varint(number << 3)) + (
-            len(value) + len(wire.varint(len(value))) if kind == wire.BYTES else len(wire.varint(value))
+    for number, kind, value in protobuf_wire.iterate_fields(data):
+        size = len(protobuf_wire.encode_varint(number << 3)) + (
+            len(value) + len(protobuf_wire.encode_varint(len(value)))
+            if kind == protobuf_wire.BYTES
+            else len(protobuf_wire.encode_varint(value))
         )
         fields.setdefault(number, []).append(data[at : at + size])
         at += size
@@ -149,7 +151,7 @@ def test_fields_may_come_in_any_order(profiles: Path, kind: str) -> None:
     wanted = of_profile(pprof.read(io.BytesIO(data)))
     for seed in range(20):
         other = shuffled(data, random.Random(seed))
-        assert recognise(other).name == "pprof"
+        assert detect_format(other).name == "pprof"
         assert of_profile(pprof.read(io.BytesIO(other))) == wanted
         assert len(other) < 300 or pprof.sniff(other[: len(other) // 2])
 
@@ -157,11 +159,11 @@ def test_fields_may_come_in_any_order(profiles: Path, kind: str) -> None:
 def test_a_file_that_is_cut_off_is_not_complete() -> None:
     data = b"".join(
         (
-            wire.message(6),
-            wire.chunk(6, b"cpu"),
-            wire.message(1, wire.number(1, 1)),
-            wire.message(2, wire.packed(2, [7])),
-            wire.message(5, wire.number(1, 1)),
+            protobuf_wire.encode_message(6),
+            protobuf_wire.encode_bytes(6, b"cpu"),
+            protobuf_wire.encode_message(1, protobuf_wire.encode_number(1, 1)),
+            protobuf_wire.encode_message(2, protobuf_wire.encode_packed(2, [7])),
+            protobuf_wire.encode_message(5, protobuf_wire.encode_number(1, 1)),
         )
     )
     assert pprof.read(io.BytesIO(data)).meta.complete
@@ -171,29 +173,56 @@ def test_a_file_that_is_cut_off_is_not_complete() -> None:
 
 def test_texts_that_are_no_utf8_and_names_that_stand_twice_in_the_table() -> None:
     names = (b"", b"cpu", b"f\xff", b"same", b"same")
-    functions = [wire.message(5, wire.number(1, n), wire.number(2, n + 1)) for n in (1, 2, 3)]
-    locations = [wire.message(4, wire.number(1, n), wire.message(4, wire.number(1, n))) for n in (1, 2, 3)]
-    samples = [wire.message(2, wire.packed(1, [n]), wire.packed(2, [n])) for n in (1, 2, 3)]
-    strings = [wire.message(6, name) for name in names]
+    functions = [
+        protobuf_wire.encode_message(5, protobuf_wire.encode_number(1, n), protobuf_wire.encode_number(2, n + 1))
+        for n in (1, 2, 3)
+    ]
+    locations = [
+        protobuf_wire.encode_message(
+            4, protobuf_wire.encode_number(1, n), protobuf_wire.encode_message(4, protobuf_wire.encode_number(1, n))
+        )
+        for n in (1, 2, 3)
+    ]
+    samples = [
+        protobuf_wire.encode_message(2, protobuf_wire.encode_packed(1, [n]), protobuf_wire.encode_packed(2, [n]))
+        for n in (1, 2, 3)
+    ]
+    strings = [protobuf_wire.encode_message(6, name) for name in names]
     profile = pprof.read(
-        io.BytesIO(b"".join((wire.message(1, wire.number(1, 1)), *samples, *locations, *functions, *strings)))
+        io.BytesIO(
+            b"".join(
+                (
+                    protobuf_wire.encode_message(1, protobuf_wire.encode_number(1, 1)),
+                    *samples,
+                    *locations,
+                    *functions,
+                    *strings,
+                )
+            )
+        )
     )
     assert of_profile(profile) == Counter({("cpu", "count", ("f\ufffd",)): 1, ("cpu", "count", ("same",)): 5})
-    assert texts(profile.functions, "name") == ["f\ufffd", "same"]
+    assert get_strings(profile.functions, "name") == ["f\ufffd", "same"]
 
 
 def test_values_that_no_sum_can_hold_are_lost() -> None:
-    values = [wire.message(2, wire.packed(2, [value])) for value in ((1 << 63) - 1, 3)]
-    strings = [wire.message(6, text) for text in (b"", b"cpu", b"seconds")]
-    data = b"".join((wire.message(1, wire.number(1, 1), wire.number(2, 2)), *values, *strings))
+    values = [protobuf_wire.encode_message(2, protobuf_wire.encode_packed(2, [value])) for value in ((1 << 63) - 1, 3)]
+    strings = [protobuf_wire.encode_message(6, text) for text in (b"", b"cpu", b"seconds")]
+    data = b"".join(
+        (
+            protobuf_wire.encode_message(1, protobuf_wire.encode_number(1, 1), protobuf_wire.encode_number(2, 2)),
+            *values,
+            *strings,
+        )
+    )
     profile = pprof.read(io.BytesIO(data))
-    assert column(profile.samples, "weight").tolist() == [3_000_000_000]
+    assert get_column(profile.samples, "weight").tolist() == [3_000_000_000]
     assert profile.losses.column("count").to_pylist() == [1]
 
 
 def test_other_protobuf_is_not_taken_for_it() -> None:
     plain = (DATA / "perfetto" / "kernel.pftrace").read_bytes()
-    message, number, chunk = wire.message, wire.number, wire.chunk
+    message, number, chunk = protobuf_wire.encode_message, protobuf_wire.encode_number, protobuf_wire.encode_bytes
     for head in (
         plain[: 1 << 18],
         # A model of ONNX, planes of TensorBoard's profiler, OpenTelemetry, and strings of something else.
@@ -211,7 +240,7 @@ def test_no_recording_of_another_tool_is_taken_for_it() -> None:
     files = [path for path in DATA.rglob("*") if path.is_file()]
     assert any(path.suffix == ".pftrace" for path in files)
     for path in files:
-        with open_plain(path, 1 << 30) as stream:
+        with open_decompressed(path, 1 << 30) as stream:
             assert not pprof.sniff(stream.peek(HEAD_BYTES)), path
     report = nsight_made.report()
     # As a whole, and the protobuf in it alone.

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import FrameKind, texts
-from perfloom.domain.validity import fault
-from perfloom.readers import collapsed, memray_csv, py_spy, recognise
+from perfloom.domain.tables import FrameKind, get_strings
+from perfloom.domain.validation import find_error
+from perfloom.readers import collapsed, detect_format, memray_csv, py_spy
 from tests.readers.samples import losses_of, samples_of
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "samplers"
@@ -25,8 +25,8 @@ MEMRAY_HEAD = b"allocator,num_allocations,size,tid,thread_name,stack_trace\n"
 
 def read(name_or_data: str | bytes) -> Profile:
     data = (DATA / name_or_data).read_bytes() if isinstance(name_or_data, str) else name_or_data
-    found = recognise(data[: 256 << 10]).read(io.BytesIO(data), "that")
-    assert fault(found) is None
+    found = detect_format(data[: 256 << 10]).read(io.BytesIO(data), "that")
+    assert find_error(found) is None
     return found
 
 
@@ -41,7 +41,7 @@ def test_raw() -> None:
     profile = read("py-spy.raw")
     told = [int(n) for n in re.findall(r" (\d+)$", (DATA / "py-spy.raw").read_text(), re.MULTILINE)]
     assert profile.meta.format == py_spy.FORMAT and weights(profile) == {"samples": sum(told)}
-    assert set(texts(profile.threads, "name")) == {"MainThread", "helper"}
+    assert set(get_strings(profile.threads, "name")) == {"MainThread", "helper"}
     assert all(profile.threads.column("tid").to_pylist()) and not profile.losses.num_rows
     frames = {(f.name, f.line) for s in samples_of(profile) for f in s.stack}
     assert frames & {("busy", 18), ("busy", 19), ("busy", 20)} and ("main", 27) in frames
@@ -68,7 +68,7 @@ def test_native_functions_and_odd_threads() -> None:
             b"main (x.py:3) 99999999999999999999\n"
         )
     )
-    assert fault(profile) is None
+    assert find_error(profile) is None
     first = samples_of(profile)[0]
     assert [(f.name, f.module, FrameKind(f.kind).name, f.line) for f in first.stack] == [
         ("main", "", "PYTHON", 3),
@@ -82,7 +82,7 @@ def test_native_functions_and_odd_threads() -> None:
     assert losses_of(profile) == {
         collapsed.NO_STACK: (1, "line 6: bad"),
         py_spy.NO_FRAMES: (2, "line 3: thread (12) 2"),
-        collapsed.TOO_HEAVY: (1, "line 7: main (x.py:3) 99999999999999999999"),
+        collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: main (x.py:3) 99999999999999999999"),
     }
 
 
@@ -98,7 +98,7 @@ def test_speedscope_and_chrome() -> None:
     # Lines there are those that ran: where a function starts is not told.
     assert set(profile.functions.column("start_line").to_pylist()) == {None}
     trace = read("py-spy.chrometrace")
-    assert trace.meta.format == "chrome-trace" and {"main", "busy"} <= set(texts(trace.functions, "name"))
+    assert trace.meta.format == "chrome-trace" and {"main", "busy"} <= set(get_strings(trace.functions, "name"))
     assert trace.slices.num_rows > 5 and {row["name"] for row in trace.threads.to_pylist()} == {"MainThread", "helper"}
     files = {row["name"]: row["file"] for row in trace.functions.to_pylist()}
     assert files["busy"].endswith("program.py") and int(FrameKind.PYTHON) in trace.frames.column("kind").to_pylist()
@@ -134,7 +134,7 @@ def test_odd_rows_of_allocations() -> None:
     assert found[:3] == [
         *(("memory", 10, ['a "b", c', "operator|"]), ("allocations", 2, ['a "b", c', "operator|"]), ("memory", 5, [])),
     ]
-    assert texts(profile.threads, "name") == ["worker", "thread 8"] and found[-1] == ("allocations", 1, ["odd"])
+    assert get_strings(profile.threads, "name") == ["worker", "thread 8"] and found[-1] == ("allocations", 1, ["odd"])
     assert losses_of(profile) == {
         memray_csv.NO_FRAMES: (1, "row 3: MMAP,1,5,7,worker,"),
         memray_csv.NO_ROW: (3, "row 4: MALLOC,x,5,7,worker,f;a.py;1"),
@@ -152,7 +152,7 @@ def test_odd_rows_of_allocations() -> None:
 )
 def test_what_cannot_be_read_is_known(name: str, said: str) -> None:
     with pytest.raises(UnreadableInput, match=f"that {said}" if said.startswith("is") else said):
-        recognise((DATA / name).read_bytes(), "that")
+        detect_format((DATA / name).read_bytes(), "that")
 
 
 def test_nothing_to_read() -> None:
@@ -175,11 +175,11 @@ def test_nothing_breaks_them(data: st.DataObject) -> None:
         at = data.draw(st.integers(0, len(raw) - 1))
         raw[at : at + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
     try:
-        recognise(bytes(raw))
+        detect_format(bytes(raw))
     except UnreadableInput:
         pass
     try:
-        assert fault(reader(io.BytesIO(bytes(raw)), "that")) is None
+        assert find_error(reader(io.BytesIO(bytes(raw)), "that")) is None
     except UnreadableInput:
         pass
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.domain.tables import column
-from perfloom.domain.validity import fault
+from perfloom.domain.tables import get_column
+from perfloom.domain.validation import find_error
 from perfloom.ingest.trace.phases import ALL
 from perfloom.readers import pytorch
 
@@ -62,11 +62,11 @@ EVENTS = st.fixed_dictionaries(
 def test_whatever_a_trace_has_a_profile_comes_of_it(events: list[dict[str, Any]], top: dict[str, Any]) -> None:
     text = json.dumps({**top, "schemaVersion": 1, "traceEvents": events})
     profile = pytorch.read(io.BytesIO(text.encode()))
-    assert fault(profile) is None
+    assert find_error(profile) is None
     lost = {row["reason"]: row["count"] for row in profile.losses.to_pylist()}
     slices = profile.slices.num_rows
     assert slices <= sum(event["ph"] in "XBbS" for event in events) <= slices + sum(lost.values())
-    assert (column(profile.slices, "self_ns") <= column(profile.slices, "duration_ns")).all()
+    assert (get_column(profile.slices, "self_ns") <= get_column(profile.slices, "duration_ns")).all()
     odd = sum(event["ph"].encode() not in ALL for event in events)
     assert sum(count for reason, count in lost.items() if reason.startswith("event of the sort")) == odd
 

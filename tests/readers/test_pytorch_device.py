@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from perfloom.domain.tables import DeviceWorkKind
-from perfloom.ingest.trace import assembly as pytorch_assembly
-from perfloom.ingest.trace import moments as trace_moments
+from perfloom.ingest.trace import point_events as trace_moments
+from perfloom.ingest.trace import profile as pytorch_assembly
 from perfloom.ingest.trace import slices as trace_slices
 from tests.readers.trace_json import Read, call, event, kernel, read, slice_
 
@@ -142,7 +142,7 @@ def test_an_arrow_without_an_id_or_a_time_tells_nothing() -> None:
     assert got.profile.flows.num_rows == 0
     assert got.losses == {
         pytorch_assembly.NO_LAUNCH: 1,
-        trace_moments.NO_ARROW_ID: 4,
+        trace_moments.NO_FLOW_ID: 4,
         trace_slices.NO_TIME: 1,
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from perfloom.domain.tables import FlowKind
 from perfloom.ingest.trace import memory as pytorch_memory
-from perfloom.ingest.trace import moments as trace_moments
+from perfloom.ingest.trace import point_events as trace_moments
 from tests.readers.trace_json import event, kernel, read, slice_
 
 
@@ -92,7 +92,7 @@ def test_arrows_from_forward_to_backward_begin_and_end_at_their_operators() -> N
             ("backward", "around", FlowKind.OTHER),
         ]
     )
-    assert got.losses == {trace_moments.LONE_ARROW: 1, trace_moments.NO_SLICE: 1}
+    assert got.losses == {trace_moments.UNMATCHED_FLOW: 1, trace_moments.NO_SLICE: 1}
 
 
 def test_counters_are_series_by_number_and_process() -> None:

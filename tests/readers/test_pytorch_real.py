@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perfloom.domain.tables import column
-from perfloom.readers import recognise
+from perfloom.domain.tables import get_column
+from perfloom.readers import detect_format
 from tests.readers.trace_json import Read, covered
 
 ORACLES = Path(__file__).parents[3] / "shared" / "oracles" / "pytorch"
@@ -24,7 +24,7 @@ FILES = sorted(path for folder in (ORACLES, RECORDED) if folder.is_dir() for pat
 def raw_and_read(path: Path) -> tuple[list[dict[str, Any]], Read]:
     with gzip.open(path) as file:
         head = file.read(1 << 16)
-        reader = recognise(head)
+        reader = detect_format(head)
         file.seek(0)
         profile = reader.read(file, path.name)  # type: ignore[arg-type]
         file.seek(0)
@@ -63,8 +63,8 @@ def test_nothing_of_a_real_trace_is_lost(path: Path) -> None:
     )
     for thread, row in enumerate(got.threads):
         if row["kind"] == "thread":
-            mine = column(profile.slices, "thread") == thread
-            assert column(profile.slices, "self_ns")[mine].sum() == covered(profile, thread)
+            mine = get_column(profile.slices, "thread") == thread
+            assert get_column(profile.slices, "self_ns")[mine].sum() == covered(profile, thread)
     numbers = sum(len(one.numbers) + len(one.arguments) for one in got.slices)
     assert numbers == sum(len(event.get("args", {})) for event in complete)
 
@@ -74,9 +74,10 @@ def test_host_times_are_those_of_pytorch_itself(name: str) -> None:
     """Without Python functions: with them PyTorch's own self time is negative where a call returns late."""
     _, got = raw_and_read(RECORDED / f"{name}{END}")
     profile = got.profile
-    function, names = column(profile.slices, "function"), got.names
+    function, names = get_column(profile.slices, "function"), got.names
     own, total = (
-        np.bincount(function, column(profile.slices, what), len(names)) / 1000 for what in ("self_ns", "duration_ns")
+        np.bincount(function, get_column(profile.slices, what), len(names)) / 1000
+        for what in ("self_ns", "duration_ns")
     )
     told = json.loads((RECORDED / f"{name}.expected.json").read_text(encoding="utf-8"))["by_name"]
     compared = [row for row in told if row["name"] in names]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perfloom.domain.profile import Profile
-from perfloom.domain.validity import fault
+from perfloom.domain.validation import find_error
 from perfloom.ingest.merge import merge
 from perfloom.readers import pytorch
 from tests.readers.trace_json import call, event, kernel, read, slice_
@@ -62,7 +62,7 @@ def span(start_us: float, number: int, *more: Any, pid: int = 1, **top: Any) -> 
 
 def in_words(profile: Profile) -> list[tuple[Any, ...]]:
     """All slices: where, what, when, within what, with how many numbers; and of the work also what launched it."""
-    assert fault(profile) is None
+    assert find_error(profile) is None
     names = profile.functions.column("name").to_pylist()
     slices, threads = profile.slices.to_pylist(), profile.threads.to_pylist()
     numbers = profile.slice_numbers.column("slice").to_pylist()

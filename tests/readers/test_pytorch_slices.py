@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.tables import FrameKind, column
+from perfloom.domain.tables import FrameKind, get_column
 from perfloom.ingest.trace import nesting
 from perfloom.ingest.trace import slices as trace_slices
 from perfloom.readers import pytorch
@@ -97,15 +97,15 @@ def test_every_moment_with_a_slice_is_in_exactly_one_sample(
     )
     profile = got.profile
     assert profile.slices.num_rows == len(spans)
-    own, duration = column(profile.slices, "self_ns"), column(profile.slices, "duration_ns")
+    own, duration = get_column(profile.slices, "self_ns"), get_column(profile.slices, "duration_ns")
     assert (own <= duration).all()
     for thread in range(profile.threads.num_rows):
-        mine = column(profile.samples, "thread") == thread
-        time_ns, weight = column(profile.samples, "time_ns")[mine], column(profile.samples, "weight")[mine]
+        mine = get_column(profile.samples, "thread") == thread
+        time_ns, weight = get_column(profile.samples, "time_ns")[mine], get_column(profile.samples, "weight")[mine]
         assert (time_ns[1:] >= time_ns[:-1] + weight[:-1]).all()
-        total = own[column(profile.slices, "thread") == thread].sum()
+        total = own[get_column(profile.slices, "thread") == thread].sum()
         assert weight.sum() == total == covered(profile, thread)
-    depth, parent = column(profile.slices, "depth"), column(profile.slices, "parent")
+    depth, parent = get_column(profile.slices, "depth"), get_column(profile.slices, "parent")
     assert (depth == np.where(parent >= 0, depth[parent] + 1, 0)).all()
 
 
@@ -154,7 +154,7 @@ def test_begins_and_ends_belong_together_and_those_without_are_said() -> None:
     ]
     assert (got.one("with").arguments, got.one("with").numbers) == ({"late": True}, {"correlation": 4})
     assert got.one("bounded").duration == 15_000
-    assert got.losses[trace_slices.LONE_END] == 1
+    assert got.losses[trace_slices.UNMATCHED_END] == 1
     assert got.losses[trace_slices.NEVER_ENDED] == 3
     assert got.losses[trace_slices.TWO_ARGUMENTS] == 1
 
@@ -174,7 +174,7 @@ def test_asynchronous_slices_overlap_in_lanes_of_a_track() -> None:
     ]
     assert [row["kind"] for row in got.threads] == ["thread", "track"]
     assert got.samples() == [(0, 10_000, "op")]
-    assert got.losses == {trace_slices.LONE_END: 1}
+    assert got.losses == {trace_slices.UNMATCHED_END: 1}
     assert [got.names[row["function"]] for row in got.profile.instants.to_pylist()] == ["half"]
 
 
@@ -195,7 +195,7 @@ def test_times_that_cannot_be_are_said() -> None:
     assert got.of("name", "start", "duration")[:4] == [
         *[("good", 0, 5000), ("text", 1500, 2000), ("backwards", 3000, 0), ("endless", 4000, 0)]
     ]
-    assert got.losses[trace_slices.ABSURD] == 2
+    assert got.losses[trace_slices.IMPOSSIBLE_TIME] == 2
     assert got.losses[trace_slices.NEGATIVE] == got.losses[trace_slices.NO_DURATION] == 1
     assert got.losses[trace_slices.NO_TIME] == 1
     assert sum(count for reason, count in got.losses.items() if "sort" in reason or "what it is" in reason) == 2
@@ -282,10 +282,10 @@ def test_what_the_recorder_puts_into_programs_is_the_same_in_every_job() -> None
 
 
 def test_slices_nested_beyond_measure_have_the_stack_around_them() -> None:
-    depth = nesting.DEEPEST + 20
+    depth = nesting.MAX_DEPTH + 20
     got = Read(
         pytorch.read(io.BytesIO(json.dumps([slice_(f"f{i % 3}", i, 2 * (depth - i)) for i in range(depth)]).encode()))
     )
     assert max(one.depth for one in got.slices) == depth - 1
-    assert len(got.stacks[-1]) == nesting.DEEPEST
+    assert len(got.stacks[-1]) == nesting.MAX_DEPTH
     assert got.losses == {trace_slices.TOO_DEEP: 20}

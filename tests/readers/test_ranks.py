@@ -13,11 +13,20 @@ from hypothesis import strategies as st
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.rank_notes import MOST_RANKS, Rank, RankPlan, RankState, is_place, parse_plan, parse_state, run_of
-from perfloom.domain.validity import fault
-from perfloom.ingest.merge import Merging
-from perfloom.ingest.pieces import Spill
-from perfloom.ingest.ranks import CLOCKS, Ranks, ranges
+from perfloom.domain.rank_state import (
+    MAX_RANKS,
+    Rank,
+    RankState,
+    RecordingPlan,
+    is_rank_folder,
+    parse_plan,
+    parse_run_folder,
+    parse_state,
+)
+from perfloom.domain.validation import find_error
+from perfloom.ingest.chunked_tables import SpillFile
+from perfloom.ingest.merge import ProfileMerger
+from perfloom.ingest.rank_merge import CLOCKS_DIFFER, RankMerger, abbreviate_ranges
 from perfloom.readers import perf_data, perf_stat
 
 S = 10**9
@@ -50,20 +59,20 @@ def state(start_s: float | None = 0.0, end_s: float | None = 9.0, **more: Any) -
     return RankState(**{"host": "one", "exit_status": 0, "start_ns": at(start_s), "end_ns": at(end_s)} | more)
 
 
-def plan(ranks: int | None = None, runs: int = 1, **more: Any) -> RankPlan:
+def plan(ranks: int | None = None, runs: int = 1, **more: Any) -> RecordingPlan:
     told = {"runs": [{"run": n, "events": [], "command": ["./solve", str(n)]} for n in range(runs)], "ranks": ranks}
     return parse_plan(json.dumps(told | more).encode())
 
 
-def brought(planned: RankPlan, *found: tuple[Rank, list[Profile]]) -> Profile:
+def brought(planned: RecordingPlan, *found: tuple[Rank, list[Profile]]) -> Profile:
     """What becomes of these ranks; every result must be a sound one."""
-    ranks = Ranks(planned, Merging(Spill(io.BytesIO())))
+    ranks = RankMerger(planned, ProfileMerger(SpillFile(io.BytesIO())))
     for rank, profiles in found:
         for profile in profiles:
             ranks.add(rank, profile)
-        ranks.seen(rank)
-    profile = ranks.finish().whole()
-    assert fault(profile) is None
+        ranks.add_state(rank)
+    profile = ranks.finish().to_profile()
+    assert find_error(profile) is None
     return profile
 
 
@@ -132,7 +141,7 @@ def test_hosts_whose_clocks_cannot_be_right_begin_together() -> None:
     ]
     profile = brought(plan(2), *found)
     assert times(profile) == {(0, 0): [0, 1, 2, 3], (0, 1): [0, 1, 2, 3]}
-    assert profile.meta.facts["clocks"] == CLOCKS
+    assert profile.meta.facts["clocks"] == CLOCKS_DIFFER
     assert profile.meta.complete
 
 
@@ -207,11 +216,11 @@ def test_one_recording_for_each_host() -> None:
     [
         (state(signal=11, exit_status=None), [text(2)], "Rank 2: ended by signal 11 (SIGSEGV)."),
         (state(exit_status=7), [text(2)], "Rank 2: ended with exit status 7."),
-        (state(exit_status=None, stopped="signal TERM"), [text(2)], "Rank 2: told to end early."),
+        (state(exit_status=None, stop_reason="signal TERM"), [text(2)], "Rank 2: told to end early."),
         (state(None, None, exit_status=None), [text(2)], "Rank 2: no end was noted: killed, or the host was lost."),
         (None, [text(2)], "Rank 2: no end was noted: killed, or the host was lost."),
         (state(), [], "Rank 2: no recording came back."),
-        (state(text="failed perf ran out of it."), [], "Rank 2: no recording came back: perf ran out of it."),
+        (state(text_status="failed perf ran out of it."), [], "Rank 2: no recording came back: perf ran out of it."),
         (
             state(size=1),
             [text(2)],
@@ -239,7 +248,7 @@ def test_a_rank_that_wrote_no_samples_is_no_fault() -> None:
 
 def test_a_rank_whose_perf_was_killed_before_it_wrote_samples() -> None:
     nothing = perf_data.read(io.BytesIO(b"# ========\n# captured on : now\n# ========\n"))
-    killed = state(killed=9, exit_status=None)
+    killed = state(perf_signal=9, exit_status=None)
     profile = brought(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", killed), [nothing]))
     note = profile.ranks.to_pylist()[1]["note"]
     assert "ended by signal 9" in note and "perf still held them in its buffer" in note and "too little" not in note
@@ -310,14 +319,14 @@ def test_intervals_stand_when_they_were() -> None:
 
 def test_of_many_ranks_addresses_are_not_kept() -> None:
     """So that what is known of code does not grow with the number of processes."""
-    merging = Merging(Spill(io.BytesIO()), addresses=False)
-    ranks = Ranks(plan(40), merging)
+    merging = ProfileMerger(SpillFile(io.BytesIO()), addresses=False)
+    ranks = RankMerger(plan(40), merging)
     for number in range(40):
         rank = Rank(0, str(number), state())
         ranks.add(rank, text(number, base=number << 20))
-        ranks.seen(rank)
-    profile = ranks.finish().whole()
-    assert fault(profile) is None
+        ranks.add_state(rank)
+    profile = ranks.finish().to_profile()
+    assert find_error(profile) is None
     assert (profile.functions.num_rows, profile.frames.num_rows, profile.stacks.num_rows) == (2, 2, 3)
     assert profile.frames.column("address").null_count == 2
 
@@ -335,14 +344,14 @@ def test_plans_that_are_none(number: int) -> None:
 
 
 def test_plans_with_absurd_numbers() -> None:
-    for ranks in (10**30, MOST_RANKS + 1, -1, 0, "4", True, 4.0, None):
+    for ranks in (10**30, MAX_RANKS + 1, -1, 0, "4", True, 4.0, None):
         assert parse_plan(json.dumps({"runs": [], "ranks": ranks}).encode()).ranks is None
     assert parse_plan(json.dumps({"runs": [{}] * 5000}).encode()).runs[-1].run == 999
     hostile = {"runs": [{"run": 0, "command": ["a b", "$(touch /tmp/x)", "\n"], "events": ["a\n\x1b[31mb", ""]}]}
     told = parse_plan(json.dumps(hostile | {"flavour": ["x"], "target": "t\x00\nu" * 500}).encode())
     assert told.runs[0].command == "'a b' '$(touch /tmp/x)' '\n'"
     assert told.runs[0].events == ("a [31mb",)
-    assert told.flavour is None
+    assert told.mpi_flavor is None
     assert told.target is not None and len(told.target) <= 400 and told.target.isprintable()
 
 
@@ -368,18 +377,20 @@ def test_no_state_is_too_much(told: bytes) -> None:
 
 
 def test_folders_that_count() -> None:
-    assert [run_of(name) for name in ("run0", "run12", "run00", "run", "run-1", "xrun1", "run1 ", "run9999999")] == [
+    assert [
+        parse_run_folder(name) for name in ("run0", "run12", "run00", "run", "run-1", "xrun1", "run1 ", "run9999999")
+    ] == [
         0,
         12,
         *[None] * 6,
     ]
     good = ("0", "1023", "all", "on-node7.cluster", "on-n-1_x-4711")
     bad = ("", "01", "-1", "on-", "on-a/b", "..", "on-\n", "x", "12345678", "on-" + "a" * 300, "٣")
-    assert all(map(is_place, good)) and not any(map(is_place, bad))
+    assert all(map(is_rank_folder, good)) and not any(map(is_rank_folder, bad))
 
 
 def test_ranges() -> None:
-    assert ranges([]) == ""
-    assert ranges([3]) == "3"
-    assert ranges([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
-    assert ranges(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 and 12 more"
+    assert abbreviate_ranges([]) == ""
+    assert abbreviate_ranges([3]) == "3"
+    assert abbreviate_ranges([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
+    assert abbreviate_ranges(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14 and 12 more"

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.event_names import NOT_SEEN
-from perfloom.domain.losses import OF_ITS_EVENT
+from perfloom.domain.event_names import NOT_OBSERVABLE
+from perfloom.domain.losses import EVENT_WITHOUT_VALUE
 from perfloom.domain.profile import Profile
 from perfloom.readers import perf_script
 from perfloom.workers.read import reading
@@ -122,7 +122,7 @@ def test_stacks_equal_perf_script_sample_by_sample(recording: Path, profile: Pro
     assert [sample.time_ns for sample in found] == sorted(sample.time_ns for sample in found)
     assert profile.meta.format == "perf-data"
     # An ordinary user sees no switches of the kernel.
-    known = ("samples lost while recording", f"{OF_ITS_EVENT}{NOT_SEEN}")
+    known = ("samples lost while recording", f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}")
     assert not [row for row in profile.losses.to_pylist() if row["reason"] not in known]
 
 

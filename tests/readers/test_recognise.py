@@ -18,7 +18,7 @@ import pytest
 import zstandard
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.readers import READERS, perf_data, recognise
+from perfloom.readers import READERS, detect_format, perf_data
 from perfloom.readers.formats import HEAD_BYTES
 
 DATA = Path(__file__).parent.parent / "data" / "perf"
@@ -27,21 +27,21 @@ DATA = Path(__file__).parent.parent / "data" / "perf"
 @pytest.mark.parametrize("name", ["spin", "events", "dwarf", "flat"])
 def test_perf_script(name: str) -> None:
     raw = (DATA / f"{name}.script.txt").read_bytes()
-    assert recognise(raw).name == "perf-script"
+    assert detect_format(raw).name == "perf-script"
     # Without its heading too, and when only the beginning is there.
     body = b"\n".join(line for line in raw.split(b"\n") if not line.startswith(b"#"))
-    assert recognise(body).name == "perf-script"
-    assert recognise(body[:600]).name == "perf-script"
+    assert detect_format(body).name == "perf-script"
+    assert detect_format(body[:600]).name == "perf-script"
 
 
 def test_collapsed() -> None:
-    assert recognise((DATA / "spin.collapsed-all.txt").read_bytes()).name == "collapsed"
+    assert detect_format((DATA / "spin.collapsed-all.txt").read_bytes()).name == "collapsed"
 
 
 def test_perf_data() -> None:
     with open(DATA / "spin.perf.data.zst", "rb") as file:
         raw = zstandard.ZstdDecompressor().stream_reader(file).read()
-    reader = recognise(raw)
+    reader = detect_format(raw)
     assert (reader.name, reader.needs_perf) == ("perf-data", True)
     assert not perf_data.is_piped(raw)
     assert perf_data.is_piped(b"PERFILE2" + (16).to_bytes(8, "little"))
@@ -61,7 +61,7 @@ def test_perf_data() -> None:
 )
 def test_refused_with_what_is_known(head: bytes, message: str) -> None:
     with pytest.raises(UnreadableInput, match=message) as caught:
-        recognise(head, "x")
+        detect_format(head, "x")
     if "not known" in message:
         assert all(reader.label in caught.value.message for reader in READERS.values())
 
@@ -69,12 +69,12 @@ def test_refused_with_what_is_known(head: bytes, message: str) -> None:
 def test_random_bytes_are_never_taken_for_a_format() -> None:
     for seed in range(200):
         with pytest.raises(UnreadableInput):
-            recognise(random.Random(seed).randbytes(5000))
+            detect_format(random.Random(seed).randbytes(5000))
 
 
 def test_what_perf_prints_before_is_no_hindrance() -> None:
     raw = b"Warning:\nProcessed 10 events and lost 2 chunks!\n\n" + (DATA / "spin.script.txt").read_bytes()
-    reader = recognise(raw)
+    reader = detect_format(raw)
     assert reader.name == "perf-script"
     assert reader.read(io.BytesIO(raw), "x").losses.num_rows == 1
 
@@ -158,7 +158,7 @@ GPERFTOOLS = b"".join(number.to_bytes(8, "little") for number in (0, 3, 0, 10_00
 )
 def test_what_is_not_read_is_named_with_what_to_do(head: bytes, what: str, advice: str) -> None:
     with pytest.raises(UnreadableInput, match=r"^x (is|looks like) ") as caught:
-        recognise(head, "x")
+        detect_format(head, "x")
     assert what in caught.value.message and advice in caught.value.message
 
 
@@ -171,9 +171,9 @@ TEXTS = (
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_text_may_begin_with_empty_lines(name: str) -> None:
     text = (DATA.parent / name).read_bytes()
-    reader = recognise(text[:HEAD_BYTES])
-    after = recognise((b"\n\n" + text)[:HEAD_BYTES])
-    assert after.name == reader.name == recognise((b"\n" + text)[:HEAD_BYTES]).name
+    reader = detect_format(text[:HEAD_BYTES])
+    after = detect_format((b"\n\n" + text)[:HEAD_BYTES])
+    assert after.name == reader.name == detect_format((b"\n" + text)[:HEAD_BYTES]).name
     plain, moved = (one.read(io.BytesIO(data), "x") for one, data in ((reader, text), (after, b"\n\n" + text)))
     assert moved.samples.equals(plain.samples) and moved.slices.equals(plain.slices)
     assert moved.meta.complete == plain.meta.complete
@@ -183,4 +183,4 @@ def test_a_text_that_begins_with_an_empty_line_is_no_trace_of_perfetto() -> None
     """The first letter of the second line would be the size of a packet, the others its fields."""
     for letter in range(0x20, 0x7F):
         text = b"\n" + bytes([letter]) + b"@ PAX;main;Py;PP 12\nb;c 3\n" * 20
-        assert recognise(text).name == "collapsed"
+        assert detect_format(text).name == "collapsed"

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from perfloom.domain.errors import InvalidRequest, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import texts
-from perfloom.domain.validity import fault
-from perfloom.exporters import exporter
-from perfloom.readers import recognise, speedscope
-from perfloom.readers.speedscope import assembly as speedscope_assembly
+from perfloom.domain.tables import get_strings
+from perfloom.domain.validation import find_error
+from perfloom.exporters import get_exporter
+from perfloom.readers import detect_format, speedscope
+from perfloom.readers.speedscope import profile as speedscope_assembly
 from tests.exporters.test_speedscope import of_profile
 from tests.profiles import profiles
 from tests.traced import traces
@@ -28,14 +28,14 @@ def read(*of_file: dict[str, Any]) -> Profile:
     data = json.dumps(
         {"$schema": SCHEMA, "shared": {"frames": FRAMES}, "profiles": of_file, "exporter": "x@1"}
     ).encode()
-    assert recognise(data).name == speedscope.FORMAT
+    assert detect_format(data).name == speedscope.FORMAT
     found = speedscope.read(io.BytesIO(data))
-    assert fault(found) is None
+    assert find_error(found) is None
     return found
 
 
 def slices(profile: Profile) -> list[tuple[str, str | None, int, int, str]]:
-    functions, threads = profile.functions.to_pylist(), texts(profile.threads, "name")
+    functions, threads = profile.functions.to_pylist(), get_strings(profile.threads, "name")
     rows = profile.slices.to_pylist()
     return sorted(
         (
@@ -97,10 +97,10 @@ def test_what_is_no_time_is_samples() -> None:
     assert of_profile(found) == {("main", "work"): 10, ("main",): 5} and found.slices.num_rows == 0
     timed = {"type": "sampled", "name": "t", "unit": "seconds", "samples": [[1]], "weights": [2]}
     both = read(timed, counted)
-    assert both.slices.num_rows == 1 and texts(both.threads, "name") == ["t", "heap"]
+    assert both.slices.num_rows == 1 and get_strings(both.threads, "name") == ["t", "heap"]
     weights = Counter[str]()
     for row in both.samples.to_pylist():
-        weights[texts(both.events, "unit")[row["event"]]] += row["weight"]
+        weights[get_strings(both.events, "unit")[row["event"]]] += row["weight"]
     assert weights == {"ns": 2 * 10**9, "bytes": 15}
 
 
@@ -115,7 +115,7 @@ def test_what_begins_and_ends_at_values_that_are_no_times(unit: str, shown: str)
     events = [("O", 0, 0), ("O", 1, 100), ("C", 1, 150), ("C", 0, 170), ("O", 2, 1000), ("C", 2, 1003)]
     found = read(evented(unit, *events, endValue=1003))
     assert of_profile(found) == {("main",): 100 + 20 + 3, ("main", "work"): 50}
-    assert texts(found.events, "unit") == [shown] and found.slices.num_rows == 0
+    assert get_strings(found.events, "unit") == [shown] and found.slices.num_rows == 0
     assert found.meta.duration_ns is None and not found.losses.num_rows
 
 
@@ -124,7 +124,7 @@ def test_values_that_are_no_times_in_no_order() -> None:
     found = read(evented("bytes", *events, endValue=12))
     assert of_profile(found) == {("main",): 1, ("main", "work"): 3, ("work",): 2}
     assert losses(found) == {
-        speedscope_assembly.LONE_END: 1,
+        speedscope_assembly.UNMATCHED_END: 1,
         speedscope_assembly.BACKWARDS: 1,
         speedscope_assembly.NEVER_ENDED: 2,
     }
@@ -145,7 +145,7 @@ def test_what_cannot_be_read_is_listed() -> None:
     assert losses(found) == {
         speedscope_assembly.NO_FRAME: 1,
         speedscope_assembly.NEVER_ENDED: 2,
-        speedscope_assembly.LONE_END: 1,
+        speedscope_assembly.UNMATCHED_END: 1,
         speedscope_assembly.NO_TIME: 1,
         speedscope_assembly.NO_WEIGHT: 2,
         speedscope_assembly.NO_PROFILE: 1,
@@ -168,7 +168,7 @@ def test_nothing_in_it(text: str) -> None:
 def test_out_and_in_again(profile: Profile) -> None:
     wanted = +of_profile(profile)
     try:
-        data = b"".join(exporter("speedscope").write(profile, Selection(), {}))
+        data = b"".join(get_exporter("speedscope").write(profile, Selection(), {}))
     except InvalidRequest:
         assert not profile.samples.num_rows
         return
@@ -177,5 +177,5 @@ def test_out_and_in_again(profile: Profile) -> None:
     except UnreadableInput:
         assert not wanted
         return
-    assert fault(found) is None and +of_profile(found) == wanted
+    assert find_error(found) is None and +of_profile(found) == wanted
     assert not found.losses.num_rows

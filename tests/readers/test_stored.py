@@ -19,11 +19,11 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest, UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.tables import SCHEMAS, column
-from perfloom.domain.validity import fault
-from perfloom.exporters import exporter
-from perfloom.ingest.stored import SCHEMA_VERSION
-from perfloom.readers import recognise, stored
+from perfloom.domain.tables import SCHEMAS, get_column
+from perfloom.domain.validation import find_error
+from perfloom.exporters import get_exporter
+from perfloom.ingest.storage_format import SCHEMA_VERSION
+from perfloom.readers import detect_format, stored_profile
 from tests.store.making import profiles, same, small_profile
 
 EMPTY = ProfileBuilder("nothing").finish()
@@ -31,12 +31,12 @@ EMPTY = ProfileBuilder("nothing").finish()
 
 def export(profile: Profile, selection: Selection | None = None) -> bytes:
     """The file of a profile."""
-    return b"".join(exporter("profile").write(profile, selection or Selection(), {}))
+    return b"".join(get_exporter("profile").write(profile, selection or Selection(), {}))
 
 
 def read(data: bytes) -> Profile:
     """The profile in a file."""
-    return stored.read(io.BytesIO(data), "x.tar")
+    return stored_profile.read(io.BytesIO(data), "x.tar")
 
 
 def rebuilt(data: bytes, change: Callable[[list[tuple[tarfile.TarInfo, bytes]]], None]) -> bytes:
@@ -69,8 +69,8 @@ def with_table(profile: Profile, name: str, /, **columns: Any) -> bytes:
 @hypothesis_settings(max_examples=60)
 def test_a_profile_comes_back_to_the_last_bit(profile: Profile) -> None:
     data = export(profile)
-    assert recognise(data[:4096]).name == "profile"
-    assert same(read(data), profile) and fault(profile) is None
+    assert detect_format(data[:4096]).name == "profile"
+    assert same(read(data), profile) and find_error(profile) is None
     # The same profile is the same file, whoever writes it.
     assert export(read(data)) == data
 
@@ -94,24 +94,24 @@ def test_sizes_beyond_octal_digits() -> None:
     from perfloom.ingest import archive
 
     size = 9 * 1024**3
-    (member,) = [next(archive.members(io.BytesIO(archive.header("big", size)), "x"))]
+    (member,) = [next(archive.iterate_members(io.BytesIO(archive.make_header("big", size)), "x"))]
     assert member == archive.Member("big", size)
 
 
 def test_a_selection_leaves_its_samples() -> None:
     profile = small_profile(weights=tuple(range(1, 9)))
     cycles = read(export(profile, Selection(event="cycles")))
-    assert column(cycles.samples, "weight").tolist() == list(range(1, 9)) and cycles.meta.main_event == "cycles"
+    assert get_column(cycles.samples, "weight").tolist() == list(range(1, 9)) and cycles.meta.main_event == "cycles"
     window = read(export(profile, Selection(start_ns=500, end_ns=1500)))
-    assert column(window.samples, "weight").tolist() == [2, 3]
+    assert get_column(window.samples, "weight").tolist() == [2, 3]
     assert window.meta.facts["selection"] == "start-ms=0.0005 end-ms=0.0015"
     thread = read(export(profile, Selection(threads=("-/10/11",))))
-    assert column(thread.samples, "weight").tolist() == [1, 3, 5, 7]
-    assert column(read(export(profile, Selection(ignore="nanosleep"))).samples, "weight").tolist() == []
+    assert get_column(thread.samples, "weight").tolist() == [1, 3, 5, 7]
+    assert get_column(read(export(profile, Selection(ignore="nanosleep"))).samples, "weight").tolist() == []
     # pprof: with a pattern, samples without a stack are dropped.
-    assert column(read(export(profile, Selection(focus="nano"))).samples, "weight").tolist() == list(range(1, 9))
+    assert get_column(read(export(profile, Selection(focus="nano"))).samples, "weight").tolist() == list(range(1, 9))
     for part in (cycles, window, thread):
-        assert fault(part) is None and part.stacks.equals(profile.stacks)
+        assert find_error(part) is None and part.stacks.equals(profile.stacks)
     for word in ("hide", "invert", "recursion"):
         with pytest.raises(InvalidRequest, match=word):
             export(profile, Selection(**{word: "x" if word == "hide" else True}))  # type: ignore[arg-type]
@@ -122,13 +122,13 @@ def test_a_selection_leaves_its_samples() -> None:
 def counted() -> Profile:
     """Two events counted in two intervals, by thread, and once for all."""
     builder = ProfileBuilder("perf-stat")
-    threads = [builder.thread(tid=tid) for tid in (1, 2)]
+    threads = [builder.intern_thread(tid=tid) for tid in (1, 2)]
     for place, thread in enumerate([*threads, -1]):
         for event in ("cycles", "faults"):
             for start in (0, 1000) if thread >= 0 else (None,):
                 end = None if start is None else start + 1000
-                builder.count(
-                    event=builder.event(event, "count"),
+                builder.add_count(
+                    event=builder.intern_event(event, "count"),
                     thread=thread,
                     start_ns=start,
                     end_ns=end,
@@ -152,7 +152,7 @@ def test_a_selection_leaves_its_counts() -> None:
 def test_a_selection_of_ranks_leaves_their_counts() -> None:
     builder = ProfileBuilder("perf-stat")
     for rank in (0, 1, None):
-        builder.count(event=builder.event("cycles", "count"), thread=-1, rank=rank, value=1.0, status="ok")
+        builder.add_count(event=builder.intern_event("cycles", "count"), thread=-1, rank=rank, value=1.0, status="ok")
     profile = builder.finish()
     assert read(export(profile, Selection(ranks=((1, 3),)))).counts.column("rank").to_pylist() == [1]
 
@@ -239,13 +239,13 @@ def test_traps_are_refused(trap: str) -> None:
 def test_a_size_that_is_only_claimed_takes_no_memory() -> None:
     from perfloom.ingest import archive
 
-    head = archive.header("perfloom-profile/manifest.json", 2**60) + b"{}"
+    head = archive.make_header("perfloom-profile/manifest.json", 2**60) + b"{}"
     with pytest.raises(UnreadableInput, match="too long"):
         read(head)
     text = manifest_of(2**60)
-    data = archive.header("perfloom-profile/manifest.json", len(text)) + text + archive.padding(len(text))
+    data = archive.make_header("perfloom-profile/manifest.json", len(text)) + text + archive.make_padding(len(text))
     with pytest.raises(UnreadableInput, match="cut off"):
-        read(data + archive.header("perfloom-profile/runs.arrow", 2**60) + b"x")
+        read(data + archive.make_header("perfloom-profile/runs.arrow", 2**60) + b"x")
 
 
 def manifest_of(size: int) -> bytes:
@@ -297,6 +297,6 @@ def test_a_tree_without_a_root_is_refused() -> None:
     "data", [b"", b"x", bytes(512), bytes(1024), b"perfloom-profile/manifest.json", b"\xff" * 2000]
 )
 def test_something_else_is_not_taken(data: bytes) -> None:
-    assert not stored.sniff(data)
+    assert not stored_profile.sniff(data)
     with pytest.raises(UnreadableInput):
         read(data)

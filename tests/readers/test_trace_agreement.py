@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from perfloom.domain.tables import NUMBERED
-from perfloom.ingest.loops import cache as compiled_cache
+from perfloom.domain.tables import NUMERIC_ARGUMENTS
+from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.ingest.trace_json import documents as trace_documents
-from perfloom.ingest.trace_json.scan import scanned
+from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
 from tests.readers.trace_texts import EVENT, Event, listed, read
 from tests.real_traces import FOLDER
 
@@ -61,7 +61,9 @@ def objects(draw: st.DrawFn, keys: st.SearchStrategy[str], inner: st.SearchStrat
     return "{" + ",".join(parts) + draw(blanks) + "}"
 
 
-numbered = st.sampled_from([*(json.dumps(key) for key in NUMBERED), '"Ev\\u0020Idx"', '"Bytess"', '"Python is"'])
+numbered = st.sampled_from(
+    [*(json.dumps(key) for key in NUMERIC_ARGUMENTS), '"Ev\\u0020Idx"', '"Bytess"', '"Python is"']
+)
 arguments = objects(numbered | numbered | strings, values | numbers)
 members = st.sampled_from(
     [f'"{key}"' for key in ("ph", "name", "cat", "pid", "tid", "ts", "dur", "id", "bind_id", "bp", "n\\u0061me", "nam")]
@@ -112,18 +114,18 @@ def test_both_ways_agree_on_recordings() -> None:
 @pytest.mark.parametrize("name", ["amd_mi250", "ddp_rank0", "nccl_a100"])
 def test_real_traces_are_read_as_they_are(name: str) -> None:
     text = gzip.decompress((FOLDER / f"{name}.pt.trace.json.gz").read_bytes())
-    found = scanned(io.BytesIO(text), 1 << 18)
+    found = scan_events_parallel(io.BytesIO(text), 1 << 18)
     assert (listed(found), found.lost) == (plain(text), [])
 
 
 def plain(text: bytes) -> list[Event]:
     """What Python's own decoder makes of a sound trace."""
     rows = json.loads(text, parse_float=Decimal)["traceEvents"]
-    raw = listed(scanned(io.BytesIO(text)))
+    raw = listed(scan_events_parallel(io.BytesIO(text)))
     found = []
     for row, one in zip(rows, raw, strict=True):
         given_ = row.get("args", {})
-        whole = {key: value for key, value in given_.items() if key in NUMBERED and isinstance(value, int)}
+        whole = {key: value for key, value in given_.items() if key in NUMERIC_ARGUMENTS and isinstance(value, int)}
         rest = {key: value for key, value in given_.items() if key not in whole}
         # The text of arguments is that of the file: what matters is what it says.
         same = json.loads(one.arguments or "{}", parse_float=Decimal) == rest and (one.arguments is None) == (not rest)
@@ -146,9 +148,9 @@ def plain(text: bytes) -> list[Event]:
 
 def test_a_recording_cut_anywhere_is_read_up_to_there() -> None:
     text = gzip.decompress((RECORDED / "whole.pt.trace.json.gz").read_bytes())
-    whole = listed(scanned(io.BytesIO(text)))
+    whole = listed(scan_events_parallel(io.BytesIO(text)))
     for end in range(0, len(text), 997):
-        found = scanned(io.BytesIO(text[:end]), 20_000)
+        found = scan_events_parallel(io.BytesIO(text[:end]), 20_000)
         events = listed(found)
         assert events == whole[: len(events)]
         assert text[:end].count(b'"ph"') - len(events) in (0, 1)

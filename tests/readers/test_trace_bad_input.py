@@ -10,11 +10,11 @@ import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.losses import NO_UNICODE
-from perfloom.ingest.trace_json import decode as decoding
+from perfloom.ingest.trace_json import decoder as decoding
 from perfloom.ingest.trace_json import documents, grammar, window
-from perfloom.ingest.trace_json.decode import decode
-from perfloom.ingest.trace_json.scan import scanned
-from perfloom.ingest.trace_json.sniff import looks_like_trace, top_keys
+from perfloom.ingest.trace_json.decoder import decode
+from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
+from perfloom.ingest.trace_json.sniff import find_top_keys, is_trace_json
 from perfloom.readers import chrome
 from tests.readers.trace_texts import EVENT, Event, read, trace
 
@@ -50,7 +50,7 @@ def named(name: str, **more: str) -> str:
 def test_documents_of_every_form(text: str | bytes) -> None:
     found = read(text)
     assert (found.events, found.lost) == ([ONE, ONE], {})
-    assert looks_like_trace(text.encode() if isinstance(text, str) else text)
+    assert is_trace_json(text.encode() if isinstance(text, str) else text)
 
 
 def test_what_stands_beside_the_events() -> None:
@@ -173,9 +173,9 @@ def test_a_damaged_head_costs_no_events() -> None:
         ('[{"ph":"XY"},{"ph":"é"},{"ph":1},{"ph":""}]', decoding.NO_PHASE, 4),
         ('[{"name":["a"],"pid":true,"tid":{}},{"cat":null,"id":null}]', decoding.NO_TEXT, 3),
         ('[{"ts":"soon","dur":[]},{"ts":true},{"ts":null}]', decoding.NO_TIME, 3),
-        ('[{"ts":99999999999999999999,"dur":4611686018427387.904},{"ts":1e300}]', decoding.FAR_TIME, 3),
+        ('[{"ts":99999999999999999999,"dur":4611686018427387.904},{"ts":1e300}]', decoding.TOO_LARGE_TIME, 3),
         ('[{"args":[1]},{"args":"x"},{"args":null}]', decoding.NO_ARGUMENTS, 2),
-        ('[{"args":{"a":' + "[" * 70 + "]" * 70 + ',"b":1}}]', decoding.DEEP, 1),
+        ('[{"args":{"a":' + "[" * 70 + "]" * 70 + ',"b":1}}]', decoding.TOO_DEEP_ARGUMENT, 1),
         ('[{"ph":"X","args":{"a":' + "[" * 5000 + "]" * 5000 + "}}]", documents.DAMAGED, 1),
         ('[{"ts":NaN,"args":{"a":-inf,"b":[Infinity,nan(ind)],"c":1e999}}]', documents.NO_VALUE, 5),
     ],
@@ -303,7 +303,7 @@ def test_errors_of_the_stream_are_passed_on() -> None:
         def readinto(self, buffer: object, /) -> int:
             raise UnreadableInput("gone")
 
-    for read_events in (decode, scanned):
+    for read_events in (decode, scan_events_parallel):
         with pytest.raises(UnreadableInput, match="gone"):
             read_events(Broken())  # type: ignore[arg-type]
 
@@ -322,7 +322,7 @@ def test_errors_of_the_stream_are_passed_on() -> None:
     ],
 )
 def test_a_trace_is_told_by_how_it_begins(head: bytes, is_trace: bool, keys: list[str]) -> None:
-    assert (looks_like_trace(head), top_keys(head)) == (is_trace, keys)
+    assert (is_trace_json(head), find_top_keys(head)) == (is_trace, keys)
 
 
 def nested(depth: int) -> str:
@@ -339,9 +339,9 @@ def test_beside_an_event_with_deeply_nested_arguments_all_is_read() -> None:
 
 
 def test_a_trace_in_which_no_event_can_be_read_says_why() -> None:
-    text = trace(nested(grammar.TOO_DEEP + 1))
+    text = trace(nested(grammar.MAX_DEPTH + 1))
     with pytest.raises(
         UnreadableInput, match=r"no event in x that can be read: .*nested deeper than 1,000.*first at byte"
     ):
         chrome.read(io.BytesIO(text.encode()), "x")
-    assert len(read(trace(EVENT, nested(grammar.TOO_DEEP + 1), EVENT)).events) == 2
+    assert len(read(trace(EVENT, nested(grammar.MAX_DEPTH + 1), EVENT)).events) == 2

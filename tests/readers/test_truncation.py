@@ -12,7 +12,7 @@ import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.readers import recognise
+from perfloom.readers import detect_format
 from perfloom.readers.formats import HEAD_BYTES, READERS
 from tests.readers import test_ftrace, test_perf_lock, test_perf_sched, test_perf_trace, test_v8_profile
 
@@ -74,7 +74,7 @@ WHOLE_JSON = ("speedscope", "cpuprofile")
 
 
 def read(data: bytes) -> Profile:
-    return recognise(data[:HEAD_BYTES]).read(io.BytesIO(data), "cut")
+    return detect_format(data[:HEAD_BYTES]).read(io.BytesIO(data), "cut")
 
 
 def test_every_format_is_cut() -> None:
@@ -85,7 +85,7 @@ def test_every_format_is_cut() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_cut_off_is_not_whole(name: str) -> None:
     data = FILES[name]()
-    assert recognise(data[:HEAD_BYTES]).name == name
+    assert detect_format(data[:HEAD_BYTES]).name == name
     assert read(data).meta.complete
     # The line end of the last line is no part of what is told.
     end = len(data.rstrip())

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.analysis.core.affected import affected
+from perfloom.analysis.core.loss_impact import loss_impact_of
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.tables import TABLES
-from perfloom.charts.bars import count_bars
+from perfloom.charts.bars import build_bars
 from perfloom.config import Settings
-from perfloom.domain.event_names import NOT_SEEN
+from perfloom.domain.event_names import NOT_OBSERVABLE
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.ingest.counted import with_counts
+from perfloom.ingest.stat_counts import add_counts
 from perfloom.readers import perf_stat
-from perfloom.store.describing import event_totals
+from perfloom.store.description import event_totals
 from perfloom.workers.read import reading
 from tests.parts import require
 
@@ -39,18 +39,18 @@ def by_event(profile: Profile, table: str) -> dict[object, dict[str, object]]:
 def test_perf_stat_counts_nothing_of_it(words: tuple[str, ...], tmp_path: Path) -> None:
     profile = stat(tmp_path, *words)
     found = by_event(profile, "counts")
-    assert (found["context-switches:u"]["value"], found["context-switches:u"]["status"]) == (None, NOT_SEEN)
+    assert (found["context-switches:u"]["value"], found["context-switches:u"]["status"]) == (None, NOT_OBSERVABLE)
     assert found["page-faults:u"]["value"] and found["page-faults:u"]["status"] == "ok"
     assert [total.total for total in event_totals(profile)][1:] == [None, None]
-    assert by_event(profile, "events")["cpu-migrations:u"]["note"] == NOT_SEEN
-    bars = count_bars(profile, Selection().only(event="context-switches:u"))
-    assert (bars.total, bars.note) == (None, NOT_SEEN)
+    assert by_event(profile, "events")["cpu-migrations:u"]["note"] == NOT_OBSERVABLE
+    bars = build_bars(profile, Selection().replace(event="context-switches:u"))
+    assert (bars.total, bars.note) == (None, NOT_OBSERVABLE)
     assert all(metric["value"] is None for metric in profile.count_metrics.to_pylist() if metric["event"] > 0)
     # In an interval in which the program did not run the others are not counted, too.
-    reason = f"event without a value: {NOT_SEEN}"
+    reason = f"event without a value: {NOT_OBSERVABLE}"
     (loss,) = (row for row in profile.losses.to_pylist() if row["reason"] == reason)
     assert "kernel.perf_event_paranoid" in loss["example"] and "context-switches:u" in loss["example"]
-    assert not affected(profile)
+    assert not loss_impact_of(profile)
 
 
 @pytest.fixture
@@ -65,10 +65,10 @@ def recorded(tmp_path: Path) -> Profile:
 def test_perf_record_samples_nothing_of_it(recorded: Profile, tmp_path: Path) -> None:
     found = by_event(recorded, "counts")
     assert found["page-faults:u"]["value"]
-    assert (found["context-switches:u"]["value"], found["context-switches:u"]["status"]) == (None, NOT_SEEN)
-    assert recorded.losses.to_pylist()[0]["count"] == 2 and not affected(recorded)
-    threads = records(TABLES["threads"].rows(recorded, Selection().only(event="context-switches:u")))
-    assert {row["value"] for row in threads} == {None} and {row["note"] for row in threads} == {NOT_SEEN}
-    counted = with_counts(recorded, stat(tmp_path, "-x,"))
-    assert by_event(counted, "events")["context-switches:u"]["note"] == NOT_SEEN
+    assert (found["context-switches:u"]["value"], found["context-switches:u"]["status"]) == (None, NOT_OBSERVABLE)
+    assert recorded.losses.to_pylist()[0]["count"] == 2 and not loss_impact_of(recorded)
+    threads = records(TABLES["threads"].rows(recorded, Selection().replace(event="context-switches:u")))
+    assert {row["value"] for row in threads} == {None} and {row["note"] for row in threads} == {NOT_OBSERVABLE}
+    counted = add_counts(recorded, stat(tmp_path, "-x,"))
+    assert by_event(counted, "events")["context-switches:u"]["note"] == NOT_OBSERVABLE
     assert sum(row["count"] for row in counted.losses.to_pylist()) == 2

@@ -17,9 +17,9 @@ from perfloom.analysis.stacks.hotspots import hotspots
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from perfloom.domain.validity import fault
-from perfloom.ingest.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, SECOND
-from perfloom.readers import chrome, cpuprofile, recognise
+from perfloom.domain.validation import find_error
+from perfloom.ingest.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, OVERLAPPING_PROFILE
+from perfloom.readers import chrome, cpuprofile, detect_format
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of
 
@@ -29,8 +29,8 @@ CALL = {"scriptId": "1", "columnNumber": 0}
 
 def read(found: Any) -> Profile:
     data = found if isinstance(found, bytes) else json.dumps(found).encode()
-    profile = recognise(data).read(io.BytesIO(data), "x")
-    assert fault(profile) is None
+    profile = detect_format(data).read(io.BytesIO(data), "x")
+    assert find_error(profile) is None
     return profile
 
 
@@ -88,7 +88,7 @@ def test_a_trace_of_node_has_samples_beside_slices() -> None:
     assert any(name == "CpuProfiler::StartProfiling" for _, name, *_ in slices(profile))
     assert [row["name"] for row in profile.threads.to_pylist()] == ["JavaScriptMainThread"]
     # Of the two profiles of one thread only one counts.
-    assert list(losses(profile)) == [SECOND]
+    assert list(losses(profile)) == [OVERLAPPING_PROFILE]
     assert any(frame.name == "fib" for one in samples_of(profile) for frame in one.stack)
 
 
@@ -189,6 +189,6 @@ JSON = st.recursive(
 def test_any_json_is_read_or_refused(nodes: Any, samples: Any, deltas: Any, end: Any) -> None:
     file = {"nodes": [*NODES, *nodes], "samples": samples, "timeDeltas": deltas, "startTime": end, "endTime": end}
     try:
-        assert fault(cpuprofile.read(io.BytesIO(json.dumps(file).encode()), "x")) is None
+        assert find_error(cpuprofile.read(io.BytesIO(json.dumps(file).encode()), "x")) is None
     except UnreadableInput:
         pass

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import NUMBERED, column
-from perfloom.domain.validity import fault
+from perfloom.domain.tables import NUMERIC_ARGUMENTS, get_column
+from perfloom.domain.validation import find_error
 from perfloom.readers import pytorch
 
 
@@ -66,7 +66,7 @@ class Read:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        assert fault(profile) is None
+        assert find_error(profile) is None
         self.names = profile.functions.column("name").to_pylist()
         self.threads = profile.threads.to_pylist()
         frames = [self.names[row["function"]] for row in profile.frames.to_pylist()]
@@ -81,7 +81,7 @@ class Read:
         categories = self.profile.categories.to_pylist()
         numbers: dict[int, dict[str, int]] = {}
         for row in self.profile.slice_numbers.to_pylist():
-            numbers.setdefault(row["slice"], {})[NUMBERED[row["key"]]] = row["value"]
+            numbers.setdefault(row["slice"], {})[NUMERIC_ARGUMENTS[row["key"]]] = row["value"]
         rows = self.profile.slices.to_pylist()
         return [
             Slice(
@@ -138,8 +138,8 @@ def read(*events: Any, **top: Any) -> Read:
 
 def covered(profile: Profile, thread: int) -> int:
     """For how many ns there is any slice on a thread."""
-    mine = column(profile.slices, "thread") == thread
-    start = column(profile.slices, "start_ns")[mine]
-    stop = start + column(profile.slices, "duration_ns")[mine]
+    mine = get_column(profile.slices, "thread") == thread
+    start = get_column(profile.slices, "start_ns")[mine]
+    stop = start + get_column(profile.slices, "duration_ns")[mine]
     reached = np.maximum.accumulate(np.concatenate(([start[0] if len(start) else 0], stop)))
     return int(np.maximum(0, stop - np.maximum(start, reached[:-1])).sum())

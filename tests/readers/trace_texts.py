@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfloom.ingest.trace.events import ID_TEXT, MISSING, TraceEvents
-from perfloom.ingest.trace_json.decode import decode
-from perfloom.ingest.trace_json.scan import scanned
+from perfloom.ingest.trace_json.decoder import decode
+from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
 
 EVENT = (
     '{"ph":"X","cat":"cpu_op","name":"aten::add","pid":1,"tid":2,"ts":1.5,"dur":2,"id":9,'
@@ -74,7 +74,7 @@ def read(text: str | bytes, pieces: int = 300) -> Read:
     data = text.encode() if isinstance(text, str) else text
     plain, fast = (
         Read(listed(one), one.top, {reason: (count, first) for reason, count, first in one.lost})
-        for one in (decode(io.BytesIO(data)), scanned(io.BytesIO(data), pieces, 2))
+        for one in (decode(io.BytesIO(data)), scan_events_parallel(io.BytesIO(data), pieces, 2))
     )
     assert fast == plain
     return plain

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from perfloom.recording.plan import argv, command_line
 from perfloom.recording.recorders import RECORDERS
@@ -140,7 +140,7 @@ def test_what_is_shown_is_what_is_run(command: list[str]) -> None:
 def test_every_recorder_says_what_it_leaves() -> None:
     for name, recorder in RECORDERS.items():
         spec = JobSpec(recorder=name, command=("x",))
-        main = recorder.artefacts(spec)[0]
+        main = recorder.artifacts(spec)[0]
         # Who is injected is told a folder, and names its files itself.
         injection = recorder.injection(spec)
         assert (f"{injection.folder}=/d/artefacts" if injection else f"/d/artefacts/{main.name}") in words(spec)

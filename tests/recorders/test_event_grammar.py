@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.recording.recorders.event_grammar import fault_of, fault_of_group
-from perfloom.recording.recorders.events import parts
+from perfloom.recording.recorders.event_grammar import find_event_problem, find_group_problem
+from perfloom.recording.recorders.events import single_events
 from tests.parts import require
 
 TAKEN = """
@@ -44,7 +44,9 @@ cpu-clock/no-inherit/ sched:sched_switch/call-graph=fp/ software/freq=10,config=
 
 
 def refused(event: str, counting: bool) -> bool:
-    return fault_of_group(event) is not None or any(fault_of(part, counting) for part in parts(event))
+    return find_group_problem(event) is not None or any(
+        find_event_problem(part, counting) for part in single_events(event)
+    )
 
 
 def taken_by_perf(event: str, counting: bool, directory: Path) -> bool:

@@ -7,10 +7,10 @@ import pytest
 
 from perfloom.recording.probe.perf_list import (
     build_options,
-    counted,
+    counts_hardware_events,
     events_from_json,
     events_from_text,
-    offered,
+    offered_options,
     version,
 )
 from tests.parts import require
@@ -103,7 +103,7 @@ def test_text_that_means_nothing_harms_nothing(text: str) -> None:
 def test_options() -> None:
     text = "  -z, --compression-level[=<n>]\n  -N, --no-buildid-cache\n --no-buildid\n"
     options = (("-z", "--compression-level"), ("-N", "--no-buildid-cache"), ("-q", "--quiet"))
-    assert offered(text, options) == ("-z", "-N")
+    assert offered_options(text, options) == ("-z", "-N")
 
 
 def test_build_options() -> None:
@@ -127,7 +127,7 @@ def test_versions() -> None:
     ],
 )
 def test_whether_anything_was_counted(text: str, answer: bool | None) -> None:
-    assert counted(text) is answer
+    assert counts_hardware_events(text) is answer
 
 
 def test_this_machines_perf() -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from perfloom.domain.event_names import split
-from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.event_names import split_modifiers
+from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, PyTorch, RecorderName, Scope
-from perfloom.recording.recorders.events import group_of, parts, to_count
-from perfloom.recording.recorders.perf_record import counted
-from perfloom.recording.recorders.preflight import Finding, Level, preflight
+from perfloom.recording.recorders.events import event_type, events_to_count, single_events
+from perfloom.recording.recorders.perf_record import counted_events
+from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
 LISTED = tuple(
     PerfEvent(name, group)
@@ -51,7 +51,7 @@ def test_what_happens_in_the_kernel_is_not_seen_from_user_space(event: str) -> N
     facts = replace(HOST, events=())
     assert preflight(spec, facts) == []
     (found,) = preflight(spec, replace(facts, paranoid=2))
-    assert (found.level, found.field) == (Level.WARNING, "events") and event in found.message
+    assert (found.level, found.field) == (Severity.WARNING, "events") and event in found.message
     assert "kernel.perf_event_paranoid=1" in found.advice and "cap_perfmon" in found.advice
     assert preflight(spec, replace(facts, paranoid=2, perf_capabilities=("cap_perfmon",))) == []
     asked = f"{event}u" if event.endswith("/") else f"{event}:u"
@@ -66,8 +66,8 @@ def test_a_tracepoint_of_the_kernel_is_not_recorded_in_user_space() -> None:
 
 def test_by_default_nothing_is_counted_that_is_not_seen() -> None:
     spec = replace(SPEC, recorder=RecorderName.PERF_STAT)
-    assert "context-switches" in to_count(spec, HOST)
-    assert to_count(spec, replace(HOST, paranoid=2)) == ("task-clock:u", "page-faults:u")
+    assert "context-switches" in events_to_count(spec, HOST)
+    assert events_to_count(spec, replace(HOST, paranoid=2)) == ("task-clock:u", "page-faults:u")
 
 
 def test_every_finding_says_what_to_do() -> None:
@@ -77,8 +77,8 @@ def test_every_finding_says_what_to_do() -> None:
     assert len(found) > 6
     for finding in found:
         assert finding.advice.strip() and finding.message.endswith(".")
-        assert Finding.from_json(finding.to_json()) == finding
-    order = [list(Level).index(finding.level) for finding in found]
+        assert PreflightFinding.from_json(finding.to_json()) == finding
+    order = [list(Severity).index(finding.level) for finding in found]
     assert order == sorted(order)
 
 
@@ -207,7 +207,7 @@ def test_the_advice_names_the_perf_that_is_there() -> None:
     ],
 )
 def test_single_events_of_what_was_typed(event: str, single: list[str]) -> None:
-    assert parts(event) == single
+    assert single_events(event) == single
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_single_events_of_what_was_typed(event: str, single: list[str]) -> None:
     ],
 )
 def test_what_sort_an_event_is(event: str, name: str, modifiers: str, group: str | None) -> None:
-    assert split(event) == (name, modifiers)
-    assert group_of(event, HOST) == group
+    assert split_modifiers(event) == (name, modifiers)
+    assert event_type(event, HOST) == group
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_terms_say_how_often() -> None:
 def test_what_perf_does_not_understand(recorder: RecorderName, event: str, said: str) -> None:
     """perf 6.1 refuses each of these."""
     found = preflight(replace(SPEC, recorder=recorder, events=(event,)), None)
-    assert [finding.message for finding in found if finding.level is Level.ERROR] == [said]
+    assert [finding.message for finding in found if finding.level is Severity.ERROR] == [said]
 
 
 @pytest.mark.parametrize(
@@ -299,8 +299,8 @@ def test_what_the_kernel_refuses_of_terms() -> None:
 
 
 def test_only_what_perf_stat_takes_is_counted_beside_samples() -> None:
-    assert counted(replace(SPEC, events=("page-faults/no-inherit,period=1/",)), HOST) == ()
-    assert counted(replace(SPEC, events=("page-faults/period=1/",)), HOST) == ("page-faults",)
+    assert counted_events(replace(SPEC, events=("page-faults/no-inherit,period=1/",)), HOST) == ()
+    assert counted_events(replace(SPEC, events=("page-faults/period=1/",)), HOST) == ("page-faults",)
 
 
 def test_what_is_not_counted_beside_its_samples() -> None:
@@ -308,4 +308,4 @@ def test_what_is_not_counted_beside_its_samples() -> None:
     assert about(rare) == []
     assert about(replace(rare, sudo=True)) == [("hint", "sudo")]
     beside = replace(rare, events=("page-faults/period=1/", "sched:sched_switch"), scope=Scope.SYSTEM, duration_s=1.0)
-    assert ("hint", "events") in about(beside, root=True) and not counted(beside, HOST)
+    assert ("hint", "events") in about(beside, root=True) and not counted_events(beside, HOST)

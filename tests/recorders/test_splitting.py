@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.domain.facts import HostFacts
-from perfloom.recording.recorders.events import parts
-from perfloom.recording.recorders.splitting import counters_of, groups, needs_counter
+from perfloom.domain.host_facts import HostFacts
+from perfloom.recording.recorders.event_grouping import available_counters, group_events, needs_counter
+from perfloom.recording.recorders.events import single_events
 
 
 def host(cpu: str = "", **limits: str) -> HostFacts:
@@ -40,45 +40,45 @@ RAW = tuple(f"r{number:02x}" for number in range(16))
     ids=lambda value: (value.cpu or "unknown")[:20] if isinstance(value, HostFacts) else None,
 )
 def test_counters_of_cpus(facts: HostFacts | None, general: int, cycles_free: bool, instructions_free: bool) -> None:
-    found = counters_of(facts)
+    found = available_counters(facts)
     free = frozenset().union(*found.fixed)
     assert (found.general, "cycles" in free, "instructions" in free) == (general, cycles_free, instructions_free)
 
 
 def test_what_has_a_counter_of_its_own_costs_none() -> None:
     events = ("cycles", "instructions", "ref-cycles", *RAW[:5])
-    assert groups(events, INTEL) == (events[:7], events[7:])
+    assert group_events(events, INTEL) == (events[:7], events[7:])
 
 
 def test_a_counter_of_its_own_is_one() -> None:
-    assert groups((*RAW[:4], "cycles:u", "cycles:k"), INTEL) == ((*RAW[:4], "cycles:u"), ("cycles:k",))
+    assert group_events((*RAW[:4], "cycles:u", "cycles:k"), INTEL) == ((*RAW[:4], "cycles:u"), ("cycles:k",))
 
 
 def test_what_needs_no_counter_goes_first() -> None:
     free = ("page-faults", "sched:sched_switch", "uncore_imc_0/cas_count_read/", "power/energy-pkg/", "task-clock:u")
-    assert groups((*RAW[:5], *free), INTEL) == ((*RAW[:4], *free), RAW[4:5])
+    assert group_events((*RAW[:5], *free), INTEL) == ((*RAW[:4], *free), RAW[4:5])
 
 
 def test_groups_of_the_user_stay_together() -> None:
-    assert groups((*RAW[:3], "{r10,r11}:u", "r12"), INTEL) == ((*RAW[:3], "r12"), ("{r10,r11}:u",))
-    assert groups(("{r1,r2,r3,r4,r5,r6}", "r7"), INTEL) == (("{r1,r2,r3,r4,r5,r6}",), ("r7",))
+    assert group_events((*RAW[:3], "{r10,r11}:u", "r12"), INTEL) == ((*RAW[:3], "r12"), ("{r10,r11}:u",))
+    assert group_events(("{r1,r2,r3,r4,r5,r6}", "r7"), INTEL) == (("{r1,r2,r3,r4,r5,r6}",), ("r7",))
 
 
 def test_lists_are_single_events() -> None:
-    assert groups(("r1,r2", "cpu/event=0x3c,umask=1/,r3"), INTEL, counters=2) == (
+    assert group_events(("r1,r2", "cpu/event=0x3c,umask=1/,r3"), INTEL, counters=2) == (
         ("r1", "r2"),
         ("cpu/event=0x3c,umask=1/", "r3"),
     )
 
 
 def test_a_person_knows_better() -> None:
-    assert [len(group) for group in groups(RAW, INTEL, counters=8)] == [8, 8]
-    assert [len(group) for group in groups(("cycles", *RAW), INTEL, most=5)] == [5, 5, 5, 2]
-    assert [len(group) for group in groups(("page-faults", "cs", "cycles"), INTEL, most=1)] == [1, 1, 1]
+    assert [len(group) for group in group_events(RAW, INTEL, counters=8)] == [8, 8]
+    assert [len(group) for group in group_events(("cycles", *RAW), INTEL, most=5)] == [5, 5, 5, 2]
+    assert [len(group) for group in group_events(("page-faults", "cs", "cycles"), INTEL, most=1)] == [1, 1, 1]
 
 
 def test_no_events_are_one_run() -> None:
-    assert groups((), INTEL) == ((),)
+    assert group_events((), INTEL) == ((),)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ EVENTS = st.sampled_from(("cycles", "instructions", "page-faults", "r01", "branc
 def test_every_event_is_counted_once_and_nothing_is_taken_apart(
     events: list[str], most: int | None, own: int | None
 ) -> None:
-    found = groups(events, INTEL, most=most, counters=own)
+    found = group_events(events, INTEL, most=most, counters=own)
     assert sorted(event for group in found for event in group) == sorted(events)
     for group in found:
-        single = [part for event in group for part in parts(event)]
+        single = [part for event in group for part in single_events(event)]
         if len(group) > 1 and most is not None:
             assert len(single) <= most

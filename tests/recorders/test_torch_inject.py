@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from perfloom.domain.jobs import JobSpec, PyTorch, RecorderName
-from perfloom.domain.rank_notes import is_trace
+from perfloom.domain.rank_state import is_trace_file
 from perfloom.recording.recorders import recorder_of
-from perfloom.recording.recorders.torch_inject import steps_of
+from perfloom.recording.recorders.torch_inject import parse_steps
 
 DOUBLE = Path(__file__).with_name("torch_double")
 SOURCE = recorder_of(JobSpec(recorder=RecorderName.PYTORCH)).injection(JobSpec())
@@ -77,7 +77,7 @@ class Runner:
         found = sorted(self.out.glob("*"), key=lambda one: one.name)
         traces = {one.name: json.loads(gzip.decompress(one.read_bytes())) for one in found if one.suffix == ".gz"}
         notes = "".join(one.read_text() for one in found if one.suffix == ".note")
-        assert {one.suffix for one in found} <= {".gz", ".note"} and all(map(is_trace, traces))
+        assert {one.suffix for one in found} <= {".gz", ".note"} and all(map(is_trace_file, traces))
         return Ran(done.returncode, done.stdout, done.stderr, notes, traces)
 
 
@@ -87,12 +87,12 @@ def program(tmp_path: Path) -> Runner:
 
 
 def test_steps_are_wait_warmup_active_repeat() -> None:
-    assert steps_of("1,1,3,1") == (1, 1, 3, 1) and steps_of(" 5, 0, 2") == (5, 0, 2, 1)
-    assert steps_of("0,1,1,2") == (1, 1, 1, 2)
-    assert steps_of("Whole") is None
+    assert parse_steps("1,1,3,1") == (1, 1, 3, 1) and parse_steps(" 5, 0, 2") == (5, 0, 2, 1)
+    assert parse_steps("0,1,1,2") == (1, 1, 1, 2)
+    assert parse_steps("Whole") is None
     for wrong in ("", "3", "1,1", "1,1,0,1", "-1,1,1,1", "1,1,1,0", "1,1,1,1,1", "a,b,c,d", "1,1,1,101"):
         with pytest.raises(ValueError):
-            steps_of(wrong)
+            parse_steps(wrong)
 
 
 def test_a_step_is_one_of_an_optimizer(program: Runner) -> None:

@@ -32,8 +32,8 @@ class Jobs:
 
     def submit(self, *command: str, name: str = "perfloom-abc-0", **spec: Any) -> str:
         """The id of a job that runs a command."""
-        argv = self.system.scheduler.submit(JobSpec(**spec), name, command, str(self.output))
-        return self.system.scheduler.submitted(*self.system.run(argv))
+        argv = self.system.scheduler.submit_command(JobSpec(**spec), name, command, str(self.output))
+        return self.system.scheduler.parse_submit_output(*self.system.run(argv))
 
     def shell(self, script: str, **more: Any) -> str:
         """The id of a job that runs a line of sh, with the folder as its first argument."""
@@ -42,7 +42,7 @@ class Jobs:
     def look(self, *ids: str) -> list[BatchStatus]:
         """How they are."""
         scheduler = self.system.scheduler
-        seen = scheduler.seen(ids, *self.system.run(scheduler.look(ids)))
+        seen = scheduler.parse_status_output(ids, *self.system.run(scheduler.status_command(ids)))
         assert set(seen) == set(ids)
         return [seen[id] for id in ids]
 
@@ -62,16 +62,18 @@ class Jobs:
 
     def cancel(self, *ids: str, gently: bool) -> None:
         """End jobs."""
-        argv = self.system.scheduler.cancel(ids, gently=gently)
-        self.system.scheduler.cancelled(*self.system.run(argv))
+        argv = self.system.scheduler.cancel_command(ids, gently=gently)
+        self.system.scheduler.parse_cancel_output(*self.system.run(argv))
 
     def named(self, name: str) -> str | None:
         """The id of a job with that name."""
-        return self.system.scheduler.found(*self.system.run(self.system.scheduler.named(name)))
+        return self.system.scheduler.parse_find_output(*self.system.run(self.system.scheduler.find_command(name)))
 
     def back(self, id: str) -> BatchStatus:
         """What history says."""
-        return self.system.scheduler.seen_back(id, *self.system.run(self.system.scheduler.look_back(id)))
+        return self.system.scheduler.parse_history_output(
+            id, *self.system.run(self.system.scheduler.history_command(id))
+        )
 
 
 def until(look: Callable[[], T], wanted: Callable[[T], object], limit_s: float = 60) -> T:

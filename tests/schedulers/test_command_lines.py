@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavor
 from perfloom.domain.targets import SchedulerName
 from perfloom.recording.schedulers import SCHEDULERS, scheduler_of
 
@@ -16,7 +16,7 @@ SCRIPT = ("/d/job.sh", "0", "it's")
 SLURM_ALWAYS = ("sbatch", "--parsable", "--job-name=n", "--output=/d/50%%", "--no-requeue", "--export=ALL")
 LSF_ALWAYS = ("bsub", "-J", "n", "-o", "/d/50%", "-rn")
 QUOTED = r"/d/job.sh 0 'it'\''s'"
-MPI = Mpi(MpiFlavour.MPICH, ranks=8, ranks_per_node=4)
+MPI = Mpi(MpiFlavor.MPICH, ranks=8, ranks_per_node=4)
 
 
 def test_no_batch_system_has_no_scheduler() -> None:
@@ -41,7 +41,7 @@ def test_no_batch_system_has_no_scheduler() -> None:
     ],
 )
 def test_sbatch(spec: dict[str, Any], words: list[str]) -> None:
-    argv = SLURM.submit(JobSpec(**spec), "n", SCRIPT, "/d/50%")
+    argv = SLURM.submit_command(JobSpec(**spec), "n", SCRIPT, "/d/50%")
     own = spec["batch"].arguments if "batch" in spec else ()
     ours = words[: len(words) - len(own)]
     assert argv == (*SLURM_ALWAYS, *ours, f"--wrap=exec {QUOTED}", *own)
@@ -87,7 +87,7 @@ def test_sbatch(spec: dict[str, Any], words: list[str]) -> None:
 )
 def test_bsub(spec: dict[str, Any], words: list[str]) -> None:
     """The command is one word, since LSF gives it to /bin/sh."""
-    assert LSF.submit(JobSpec(**spec), "n", SCRIPT, "/d/50%") == (*LSF_ALWAYS, *words, QUOTED)
+    assert LSF.submit_command(JobSpec(**spec), "n", SCRIPT, "/d/50%") == (*LSF_ALWAYS, *words, QUOTED)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_bsub(spec: dict[str, Any], words: list[str]) -> None:
 )
 def test_what_is_more_than_one_job_that_runs_once_is_refused(name: SchedulerName, word: str) -> None:
     with pytest.raises(InvalidRequest, match="Remove") as refused:
-        SCHEDULERS[name].submit(JobSpec(batch=Batch(arguments=("-H", word, "value"))), "n", SCRIPT, "/o")
+        SCHEDULERS[name].submit_command(JobSpec(batch=Batch(arguments=("-H", word, "value"))), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"
 
 
@@ -121,11 +121,11 @@ def test_no_word_of_ours_or_theirs_is_part_of_a_script(name: str) -> None:
     scheduler = SCHEDULERS[SchedulerName(name)]
     word = "$(touch x)"
     for argv in (
-        scheduler.look([word, "2"]),
-        scheduler.look_back(word),
-        scheduler.named(word),
-        scheduler.cancel([word], gently=True),
-        scheduler.cancel([word], gently=False),
+        scheduler.status_command([word, "2"]),
+        scheduler.history_command(word),
+        scheduler.find_command(word),
+        scheduler.cancel_command([word], gently=True),
+        scheduler.cancel_command([word], gently=False),
     ):
         place = 2 if argv[0] == "sh" else 0
         assert word in argv and word not in argv[place]
@@ -137,7 +137,7 @@ def test_no_word_of_ours_or_theirs_is_part_of_a_script(name: str) -> None:
 def test_a_word_that_lsf_would_take_for_the_command(before: tuple[str, ...]) -> None:
     """bsub hands all words from the first that is no option on to a shell."""
     with pytest.raises(InvalidRequest) as refused:
-        LSF.submit(JobSpec(batch=Batch(arguments=(*before, "$(touch /tmp/x)"))), "n", SCRIPT, "/o")
+        LSF.submit_command(JobSpec(batch=Batch(arguments=(*before, "$(touch /tmp/x)"))), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"
 
 
@@ -167,7 +167,7 @@ def test_a_word_that_lsf_would_take_for_the_command(before: tuple[str, ...]) -> 
 def test_a_word_that_sbatch_would_take_for_the_script(words: tuple[str, ...]) -> None:
     """sbatch runs it in place of the job, and gives it what stands behind as arguments."""
     with pytest.raises(InvalidRequest, match="in place of the job") as refused:
-        SLURM.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
+        SLURM.submit_command(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"
 
 
@@ -185,13 +185,13 @@ def test_a_word_that_sbatch_would_take_for_the_script(words: tuple[str, ...]) ->
     ids=" ".join,
 )
 def test_values_of_options_of_sbatch_are_taken(words: tuple[str, ...]) -> None:
-    assert SLURM.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")[-len(words) :] == words
+    assert SLURM.submit_command(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")[-len(words) :] == words
 
 
 def test_an_option_of_sbatch_without_its_value() -> None:
     """The next word of sbatch's command line would be taken for it."""
     with pytest.raises(InvalidRequest, match="needs a value"):
-        SLURM.submit(JobSpec(batch=Batch(arguments=("-H", "--mem"))), "n", SCRIPT, "/o")
+        SLURM.submit_command(JobSpec(batch=Batch(arguments=("-H", "--mem"))), "n", SCRIPT, "/o")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_an_option_of_sbatch_without_its_value() -> None:
 def test_an_option_of_bsub_without_its_value(words: tuple[str, ...], option: str) -> None:
     """The command would be taken for it."""
     with pytest.raises(InvalidRequest, match=f"'{option}' .* needs a value") as refused:
-        LSF.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
+        LSF.submit_command(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"
 
 
@@ -226,9 +226,9 @@ def test_an_option_of_bsub_without_its_value(words: tuple[str, ...], option: str
     ids=" ".join,
 )
 def test_values_of_options_of_bsub_are_taken(words: tuple[str, ...]) -> None:
-    assert LSF.submit(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")[-1 - len(words) : -1] == words
+    assert LSF.submit_command(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")[-1 - len(words) : -1] == words
 
 
 def test_two_dashes_are_no_option_of_bsub() -> None:
     with pytest.raises(InvalidRequest, match="for the command itself"):
-        LSF.submit(JobSpec(batch=Batch(arguments=("--", "x"))), "n", SCRIPT, "/o")
+        LSF.submit_command(JobSpec(batch=Batch(arguments=("--", "x"))), "n", SCRIPT, "/o")

@@ -7,7 +7,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest, Unreachable
 from perfloom.domain.targets import BatchState, BatchStatus
 from perfloom.recording.schedulers.lsf import Lsf
-from perfloom.recording.schedulers.lsf_words import ENDS, REASONS, STATES, meaning
+from perfloom.recording.schedulers.lsf_states import END_REASONS, REASONS, STATES, explain_reason
 
 LSF = Lsf()
 
@@ -76,7 +76,7 @@ IDS = ("1", "2", "3", "4", "5", "99")
 
 
 def test_many_jobs_as_json() -> None:
-    seen = LSF.seen(IDS, JSON, "", 0)
+    seen = LSF.parse_status_output(IDS, JSON, "", 0)
     assert seen["1"] == BatchStatus("1", BatchState.RUNNING, "RUN", hosts=("hostA", "hostB"))
     assert seen["2"].state is BatchState.PENDING
     assert seen["2"].reason == (
@@ -92,7 +92,7 @@ def test_many_jobs_as_json() -> None:
 
 def test_many_jobs_of_an_old_lsf() -> None:
     """It tells no reasons; 140 is 128 and USR2, which is what a job gets at its limit."""
-    seen = LSF.seen(IDS, OLD, "Job <99> is not found\n", 255)
+    seen = LSF.parse_status_output(IDS, OLD, "Job <99> is not found\n", 255)
     assert {id: status.state for id, status in seen.items()} == {
         "1": BatchState.RUNNING,
         "2": BatchState.PENDING,
@@ -106,11 +106,11 @@ def test_many_jobs_of_an_old_lsf() -> None:
 
 
 def test_none_is_known_any_more() -> None:
-    assert LSF.seen(["7"], "", "Job <7> is not found\n", 255)["7"].state is BatchState.GONE
+    assert LSF.parse_status_output(["7"], "", "Job <7> is not found\n", 255)["7"].state is BatchState.GONE
 
 
 def test_a_job_it_says_nothing_of_is_not_gone() -> None:
-    assert LSF.seen(["1", "7"], OLD, "", 0)["7"].state is BatchState.UNKNOWN
+    assert LSF.parse_status_output(["1", "7"], OLD, "", 0)["7"].state is BatchState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -129,22 +129,22 @@ def test_a_job_it_says_nothing_of_is_not_gone() -> None:
 def test_half_an_answer_is_none(stdout: str, stderr: str, status: int) -> None:
     """Jobs that are not in it must not be taken for gone."""
     with pytest.raises(Unreachable, match="LSF does not answer"):
-        LSF.seen(["1"], stdout, stderr, status)
+        LSF.parse_status_output(["1"], stdout, stderr, status)
 
 
 def test_a_name_that_nobody_has() -> None:
-    assert LSF.found("", "Job <perfloom-a-0> is not found\n", 255) is None
+    assert LSF.parse_find_output("", "Job <perfloom-a-0> is not found\n", 255) is None
     for stderr, status in (("", 0), ("", 255), ("LSF is down. Please wait ...\n", 255)):
         with pytest.raises(Unreachable):
-            LSF.found("", stderr, status)
+            LSF.parse_find_output("", stderr, status)
 
 
 def test_what_bsub_answers() -> None:
-    assert LSF.submitted("Job <123> is submitted to default queue <normal>.\n", "", 0) == "123"
+    assert LSF.parse_submit_output("Job <123> is submitted to default queue <normal>.\n", "", 0) == "123"
     noise = "Cannot connect to LSF. Please wait ...\n"
-    assert LSF.submitted(f"{noise}Generic job.\nJob <9> is submitted to queue <q>.\n", noise, 0) == "9"
+    assert LSF.parse_submit_output(f"{noise}Generic job.\nJob <9> is submitted to queue <q>.\n", noise, 0) == "9"
     with pytest.raises(Unreachable):
-        LSF.submitted("", "Failed in an LSF library call: Communication time out. Job not submitted.\n", 255)
+        LSF.parse_submit_output("", "Failed in an LSF library call: Communication time out. Job not submitted.\n", 255)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_bsub_answers() -> None:
 )
 def test_what_bsub_refuses(words: str, field: str | None, advice: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        LSF.submitted("", f"{words}\n", 255)
+        LSF.parse_submit_output("", f"{words}\n", 255)
     assert refused.value.message.startswith("LSF refused the job: ")
     assert advice in refused.value.message
     assert refused.value.field == field
@@ -224,30 +224,30 @@ Summary of time in seconds spent in various states by  Tue Nov 12 11:00:00
 )
 def test_what_history_says(events: str, seen: tuple[BatchState, int | None, int | None]) -> None:
     """Neither names nor commands are taken for what happened."""
-    back = LSF.seen_back("345", HISTORY + events + SUMMARY, "", 0)
+    back = LSF.parse_history_output("345", HISTORY + events + SUMMARY, "", 0)
     assert (back.id, back.state, back.exit_status, back.signal) == ("345", *seen)
 
 
 def test_history_without_the_job_and_without_an_answer() -> None:
-    assert LSF.seen_back("1", "", "No matching job found\n", 255).state is BatchState.UNKNOWN
+    assert LSF.parse_history_output("1", "", "No matching job found\n", 255).state is BatchState.UNKNOWN
     with pytest.raises(Unreachable):
-        LSF.seen_back("1", "", "LSF is down. Please wait ...\n", 255)
+        LSF.parse_history_output("1", "", "LSF is down. Please wait ...\n", 255)
 
 
 @pytest.mark.parametrize("word", STATES)
 def test_every_state_has_a_meaning(word: str) -> None:
-    status = LSF.seen(["1"], f"1^{word}^-^h\n", "", 0)["1"]
+    status = LSF.parse_status_output(["1"], f"1^{word}^-^h\n", "", 0)["1"]
     assert (status.native, status.state) == (word, STATES[word])
     assert bool(status.reason) is (word not in ("PEND", "RUN", "DONE", "PDONE", "POST_DONE", "EXIT"))
 
 
-@pytest.mark.parametrize("keyword", ENDS)
+@pytest.mark.parametrize("keyword", END_REASONS)
 def test_every_keyword_of_an_end_has_a_meaning(keyword: str) -> None:
-    state, advice = ENDS[keyword]
+    state, advice = END_REASONS[keyword]
     record = (
         f'{{"COMMAND":"bjobs","RECORDS":[{{"JOBID":"1","STAT":"EXIT","EXIT_CODE":"1","EXIT_REASON":"{keyword}: x"}}]}}'
     )
-    status = LSF.seen(["1"], record, "", 0)["1"]
+    status = LSF.parse_status_output(["1"], record, "", 0)["1"]
     assert (status.state, status.reason) == (state, f"{advice} ({keyword}: x)")
 
 
@@ -274,7 +274,7 @@ def test_every_keyword_of_an_end_has_a_meaning(keyword: str) -> None:
     ],
 )
 def test_reasons_for_waiting(words: str, begins: str) -> None:
-    text = meaning(words)
+    text = explain_reason(words)
     assert text.startswith(begins) if begins else text == ""
     assert words.strip(" ;") in text
 
@@ -296,7 +296,7 @@ MBD_SLEEP_TIME used for calculations:  10 seconds
 
 
 def test_queues() -> None:
-    found = LSF.read_queues(QUEUES, "", 0)
+    found = LSF.parse_queues_output(QUEUES, "", 0)
     assert [(queue.name, queue.default, queue.open) for queue in found] == [
         ("owners", False, True),
         ("normal", True, True),
@@ -307,9 +307,9 @@ def test_queues() -> None:
 
 
 def test_cancelling_what_has_ended_is_no_error() -> None:
-    LSF.cancelled("Job <1> is being terminated\n", "Job <2>: Job has already finished\n", 255)
-    LSF.cancelled("", "Job <2>: No matching job found\n", 255)
+    LSF.parse_cancel_output("Job <1> is being terminated\n", "Job <2>: Job has already finished\n", 255)
+    LSF.parse_cancel_output("", "Job <2>: No matching job found\n", 255)
     with pytest.raises(InvalidRequest, match="LSF did not cancel the job: Job <2>: User permission denied"):
-        LSF.cancelled("", "Job <2>: User permission denied\nJob <3>: Job has already finished\n", 255)
+        LSF.parse_cancel_output("", "Job <2>: User permission denied\nJob <3>: Job has already finished\n", 255)
     with pytest.raises(Unreachable):
-        LSF.cancelled("", "LSF is down. Please wait ...\n", 255)
+        LSF.parse_cancel_output("", "LSF is down. Please wait ...\n", 255)

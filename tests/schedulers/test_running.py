@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from perfloom.domain.errors import InvalidRequest, Unavailable, Unreachable
-from perfloom.domain.jobs import Batch, Mpi, MpiFlavour
+from perfloom.domain.jobs import Batch, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchState, SchedulerName
 from tests.schedulers.jobs import PATIENT, Jobs
 
@@ -96,7 +96,7 @@ def test_a_lost_answer_is_found_again_by_name(jobs: Jobs) -> None:
 
 
 def test_a_waiting_job_says_why_and_is_cancelled_gently(jobs: Jobs) -> None:
-    id = jobs.submit("true", mpi=Mpi(MpiFlavour.OPENMPI, ranks=4), batch=Batch(queue="closed"))
+    id = jobs.submit("true", mpi=Mpi(MpiFlavor.OPENMPI, ranks=4), batch=Batch(queue="closed"))
     seen = jobs.look(id)[0]
     assert seen.state is BatchState.PENDING
     assert seen.reason and not seen.hosts
@@ -136,7 +136,7 @@ def test_500_jobs_are_seen_in_one_call(jobs: Jobs) -> None:
 
 
 def test_queues(jobs: Jobs) -> None:
-    queues = jobs.system.scheduler.read_queues(*jobs.system.run(jobs.system.scheduler.queues()))
+    queues = jobs.system.scheduler.parse_queues_output(*jobs.system.run(jobs.system.scheduler.queues_command()))
     assert [(queue.name, queue.default, queue.open) for queue in queues] == [
         ("debug" if jobs.system.name is SchedulerName.SLURM else "normal", True, True),
         ("short", False, True),
@@ -149,9 +149,9 @@ def test_a_batch_system_that_is_not_there(jobs: Jobs) -> None:
     """Its programs are missing: nothing can be done. They are there and nobody answers: that may pass."""
     scheduler = jobs.system.scheduler
     for argv, read in (
-        (scheduler.look(["1"]), lambda *said: scheduler.seen(["1"], *said)),
-        (scheduler.queues(), scheduler.read_queues),
-        (scheduler.named("x"), scheduler.found),
+        (scheduler.status_command(["1"]), lambda *said: scheduler.parse_status_output(["1"], *said)),
+        (scheduler.queues_command(), scheduler.parse_queues_output),
+        (scheduler.find_command("x"), scheduler.parse_find_output),
     ):
         with pytest.raises(Unavailable, match=r"was not found there. Load the module"):
             read(*jobs.system.run(["/bin/sh", "-c", f"PATH=/nosuch; {shlex.join(argv)}"], SLURM_CONF="/nosuch"))
@@ -161,10 +161,10 @@ def test_a_batch_system_that_is_not_there(jobs: Jobs) -> None:
         (jobs.folder / "slurm.conf").write_text(conf.replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1#"))
         nobody = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(jobs.folder / "slurm.conf")}
     with pytest.raises(Unreachable, match="does not answer"):
-        scheduler.seen(["1"], *jobs.system.run(scheduler.look(["1"]), **nobody))
+        scheduler.parse_status_output(["1"], *jobs.system.run(scheduler.status_command(["1"]), **nobody))
     with pytest.raises(Unreachable, match="does not answer"):
-        scheduler.submitted(
+        scheduler.parse_submit_output(
             *jobs.system.run(["bsub", "x"] if "bsub" in scheduler.programs else ["sbatch", "--wrap=true"], **nobody)
         )
     with pytest.raises(Unreachable, match="does not answer"):
-        scheduler.cancelled(*jobs.system.run(scheduler.cancel(["1"], gently=False), **nobody))
+        scheduler.parse_cancel_output(*jobs.system.run(scheduler.cancel_command(["1"], gently=False), **nobody))

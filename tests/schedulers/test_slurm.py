@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour
+from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchState
-from perfloom.recording.schedulers.sbatch_options import LONG_ALONE, LONG_WITH_VALUE, SHORT_WITH_VALUE
-from perfloom.recording.schedulers.slurm import KEPT
+from perfloom.recording.schedulers.sbatch_options import LONG_WITH_VALUE, LONG_WITHOUT_VALUE, SHORT_WITH_VALUE
+from perfloom.recording.schedulers.slurm import RESERVED_OPTIONS
 from tests import servers
 from tests.batch import Slurm, executable
 from tests.schedulers.jobs import Jobs, until
@@ -24,7 +24,7 @@ def test_what_can_never_start_says_so(slurm_jobs: Jobs) -> None:
     does, 22.05 does not)."""
     waiting = [slurm_jobs.submit("true", batch=Batch(queue="short", wall_time_s=600))]
     try:
-        waiting.append(slurm_jobs.submit("true", mpi=Mpi(MpiFlavour.SRUN, ranks=99)))
+        waiting.append(slurm_jobs.submit("true", mpi=Mpi(MpiFlavor.SRUN, ranks=99)))
     except InvalidRequest as refusal:
         assert refusal.field == "nodes"
         assert "Ask for no more nodes, ranks and CPUs than the partition has." in str(refusal)
@@ -39,7 +39,7 @@ def test_what_can_never_start_says_so(slurm_jobs: Jobs) -> None:
 
 def test_places_in_the_queue(slurm_jobs: Jobs) -> None:
     """Jobs that want all 16 CPUs stand one behind the other, whoever asks."""
-    whole = Mpi(MpiFlavour.SRUN, ranks=16)
+    whole = Mpi(MpiFlavor.SRUN, ranks=16)
     running = slurm_jobs.shell('until [ -e "$1/go" ]; do sleep 0.05; done', mpi=whole)
     slurm_jobs.wait(running, BatchState.RUNNING)
     waiting = [slurm_jobs.submit("true", mpi=whole) for _ in range(3)]
@@ -91,9 +91,9 @@ def test_what_the_controller_has_forgotten_stands_in_the_list_of_completed_jobs(
     slurm_jobs.wait(id)
     until(lambda: (slurm_jobs.system.folder / "completed").read_text(), lambda text: f"JobId={id} " in text)
     executable(slurm_jobs.folder / "scontrol", "#!/bin/sh\necho Invalid job id specified >&2\nexit 1\n")
-    argv = slurm_jobs.system.scheduler.look_back(id)
+    argv = slurm_jobs.system.scheduler.history_command(id)
     path = f"{slurm_jobs.folder}:{slurm_jobs.system.variables['PATH']}"
-    back = slurm_jobs.system.scheduler.seen_back(id, *slurm_jobs.system.run(argv, PATH=path))
+    back = slurm_jobs.system.scheduler.parse_history_output(id, *slurm_jobs.system.run(argv, PATH=path))
     assert back.state is BatchState.FAILED
 
 
@@ -133,7 +133,7 @@ def test_programs_of_another_folder(slurm: Slurm, tmp_path: Path) -> None:
 
 def test_options_with_a_value_are_those_of_the_real_sbatch(slurm_jobs: Jobs) -> None:
     """Its own parser says which must have one, where it stands last."""
-    for name in sorted(LONG_WITH_VALUE | LONG_ALONE):
+    for name in sorted(LONG_WITH_VALUE | LONG_WITHOUT_VALUE):
         said = slurm_jobs.system.run(["sbatch", "--test-only", "--wrap=true", f"--{name}"])[1]
         if "unrecognized option" in said or "is ambiguous" in said:
             continue  # Of another version.
@@ -147,7 +147,7 @@ def test_options_with_a_value_are_those_of_the_real_sbatch(slurm_jobs: Jobs) -> 
 def test_what_the_real_sbatch_takes_for_an_option_of_ours_is_refused(slurm_jobs: Jobs) -> None:
     """Its getopt_long takes a long option cut short, as long as no other begins so."""
     taken = []
-    for name in (name for name in KEPT if name.startswith("--")):
+    for name in (name for name in RESERVED_OPTIONS if name.startswith("--")):
         for cut in (name[:length] for length in range(3, len(name) + 1)):
             said = slurm_jobs.system.run(["sbatch", "--test-only", "--wrap=true", cut])[1]
             if "unrecognized option" not in said and "is ambiguous" not in said:
@@ -171,6 +171,6 @@ def test_a_script_in_further_arguments_never_runs(slurm_jobs: Jobs, words: list[
     arguments = tuple(word.format(script=script) for word in words)
     with pytest.raises(InvalidRequest, match="in place of the job"):
         slurm_jobs.submit("true", batch=Batch(arguments=arguments))
-    argv = slurm_jobs.system.scheduler.submit(JobSpec(), "n", ("true",), str(slurm_jobs.folder / "o"))
+    argv = slurm_jobs.system.scheduler.submit_command(JobSpec(), "n", ("true",), str(slurm_jobs.folder / "o"))
     stdout, stderr, status = slurm_jobs.system.run([*argv, *arguments])
     assert status != 0 and "not permitted with --wrap" in stderr, stdout + stderr

@@ -10,8 +10,8 @@ import pytest
 
 from perfloom.domain.errors import InvalidRequest, Unreachable
 from perfloom.domain.targets import BatchState, BatchStatus
-from perfloom.recording.schedulers.slurm import Slurm, host_list, seconds
-from perfloom.recording.schedulers.slurm_words import STATES, meaning
+from perfloom.recording.schedulers.slurm import Slurm, expand_host_list, parse_time_limit
+from perfloom.recording.schedulers.slurm_states import STATES, explain_reason
 from tests.batch import executable
 from tests.parts import require
 
@@ -44,10 +44,10 @@ def test_one_call_tells_state_reason_and_place_in_the_queue(shell: str, tmp_path
     ids = [*(str(number) for number in range(100, 110)), "200", "999"]
 
     done = subprocess.run(
-        SLURM.look(ids), env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True
+        SLURM.status_command(ids), env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True
     )
     assert done.stderr == ""
-    seen = SLURM.seen(ids, done.stdout, done.stderr, done.returncode)
+    seen = SLURM.parse_status_output(ids, done.stdout, done.stderr, done.returncode)
     assert seen["100"] == BatchStatus("100", BatchState.RUNNING, "RUNNING", hosts=("node01", "node02"))
     places = {id: status.position for id, status in seen.items()}
     assert places == {**dict.fromkeys(ids), "101": 0, "104": 2, "109": 0}
@@ -65,7 +65,7 @@ def test_one_call_tells_state_reason_and_place_in_the_queue(shell: str, tmp_path
 
 
 def test_an_answer_that_was_cut_off_is_none() -> None:
-    for read in (SLURM.found, lambda *said: SLURM.seen(["1"], *said)):
+    for read in (SLURM.parse_find_output, lambda *said: SLURM.parse_status_output(["1"], *said)):
         with pytest.raises(Unreachable, match="the end of what squeue says is missing"):
             read("100||RUNNING|debug|n1|N/A|None\n", "", 0)
 
@@ -81,18 +81,24 @@ def test_an_answer_that_was_cut_off_is_none() -> None:
 )
 def test_half_an_answer_is_none(stderr: str, status: int) -> None:
     """Jobs that are not in it must not be taken for gone."""
-    for read in (SLURM.found, SLURM.read_queues, lambda *said: SLURM.seen(["1"], *said)):
+    for read in (
+        SLURM.parse_find_output,
+        SLURM.parse_queues_output,
+        lambda *said: SLURM.parse_status_output(["1"], *said),
+    ):
         with pytest.raises(Unreachable, match="Slurm does not answer"):
             read("100||RUNNING|debug|n1|N/A|None\n", stderr, status)
     with pytest.raises(Unreachable):
-        SLURM.seen_back("1", "", stderr, status)
+        SLURM.parse_history_output("1", "", stderr, status)
 
 
 def test_what_sbatch_answers() -> None:
-    assert SLURM.submitted("123\n", "", 0) == "123"
-    assert SLURM.submitted("welcome\n123;cluster\n", "sbatch: warning: be kind\n", 0) == "123"
+    assert SLURM.parse_submit_output("123\n", "", 0) == "123"
+    assert SLURM.parse_submit_output("welcome\n123;cluster\n", "sbatch: warning: be kind\n", 0) == "123"
     with pytest.raises(Unreachable):
-        SLURM.submitted("", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n", 1)
+        SLURM.parse_submit_output(
+            "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n", 1
+        )
 
 
 @pytest.mark.parametrize(
@@ -132,7 +138,7 @@ def test_what_sbatch_answers() -> None:
 )
 def test_what_sbatch_refuses(words: str, field: str | None, sentence: str | None) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        SLURM.submitted("", words, 1)
+        SLURM.parse_submit_output("", words, 1)
     assert refused.value.field == field
     assert sentence is None or refused.value.message == sentence
 
@@ -162,7 +168,7 @@ def test_what_sbatch_refuses(words: str, field: str | None, sentence: str | None
     ],
 )
 def test_what_history_says(printed: str, seen: tuple[BatchState, int | None, int | None]) -> None:
-    back = SLURM.seen_back("2", printed, "", 0)
+    back = SLURM.parse_history_output("2", printed, "", 0)
     assert (back.id, back.state, back.exit_status, back.signal) == ("2", *seen)
     assert back.reason or back.state in (BatchState.DONE, BatchState.FAILED, BatchState.RUNNING)
 
@@ -170,7 +176,7 @@ def test_what_history_says(printed: str, seen: tuple[BatchState, int | None, int
 @pytest.mark.parametrize("word", STATES)
 def test_every_state_has_a_meaning(word: str) -> None:
     """What has ended says why, unless it is plain."""
-    status = SLURM.seen(["1"], f"1||{word}|p|n1|N/A|None\nend\n", "", 0)["1"]
+    status = SLURM.parse_status_output(["1"], f"1||{word}|p|n1|N/A|None\nend\n", "", 0)["1"]
     assert status.native == word
     assert status.state is STATES[word]
     plain = {"REQUEUE_FED", "RUNNING", "RESIZING", "SIGNALING", "UPDATE_DB", "COMPLETED", "FAILED"}
@@ -178,7 +184,9 @@ def test_every_state_has_a_meaning(word: str) -> None:
 
 
 def test_a_state_of_a_later_version_is_unknown() -> None:
-    assert SLURM.seen(["1"], "1||TELEPORTED|p|n1|N/A|None\nend\n", "", 0)["1"].state is BatchState.UNKNOWN
+    assert (
+        SLURM.parse_status_output(["1"], "1||TELEPORTED|p|n1|N/A|None\nend\n", "", 0)["1"].state is BatchState.UNKNOWN
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,7 +231,7 @@ def test_a_state_of_a_later_version_is_unknown() -> None:
     ],
 )
 def test_every_reason_has_a_meaning(word: str, begins: str) -> None:
-    text = meaning(word)
+    text = explain_reason(word)
     assert text.startswith(begins) if begins else text == ""
     assert not text or word.replace("_", " ") in text
 
@@ -242,7 +250,7 @@ def test_every_reason_has_a_meaning(word: str, begins: str) -> None:
     ],
 )
 def test_time_limits(text: str, value: int | None) -> None:
-    assert seconds(text) == value
+    assert parse_time_limit(text) == value
 
 
 @pytest.mark.parametrize(
@@ -257,11 +265,13 @@ def test_time_limits(text: str, value: int | None) -> None:
     ],
 )
 def test_host_lists(text: str, names: list[str]) -> None:
-    assert host_list(text) == tuple(names)
+    assert expand_host_list(text) == tuple(names)
 
 
 def test_cancelling_what_has_ended_is_no_error() -> None:
-    SLURM.cancelled("", "scancel: error: Kill job error on job id 9: Invalid job id specified\n", 1)
-    SLURM.cancelled("", "scancel: error: Kill job error on job id 9: Job/step already completing or completed\n", 1)
+    SLURM.parse_cancel_output("", "scancel: error: Kill job error on job id 9: Invalid job id specified\n", 1)
+    SLURM.parse_cancel_output(
+        "", "scancel: error: Kill job error on job id 9: Job/step already completing or completed\n", 1
+    )
     with pytest.raises(InvalidRequest, match="Access/permission denied"):
-        SLURM.cancelled("", "scancel: error: Kill job error on job id 9: Access/permission denied\n", 1)
+        SLURM.parse_cancel_output("", "scancel: error: Kill job error on job id 9: Access/permission denied\n", 1)

@@ -20,14 +20,16 @@ INT64 = st.integers(-(2**62), 2**62)
 def small_profile(command: str = "sleep 1", host: str = "node7", weights: tuple[int, ...] = (3, 4)) -> Profile:
     """Two events, two threads, a stack of two frames."""
     builder = ProfileBuilder("perf-script")
-    builder.run(command, host)
-    cycles, faults = builder.event("cycles", "count"), builder.event("page-faults", "count")
-    main, other = builder.thread(pid=10, tid=10, host=host), builder.thread(pid=10, tid=11, host=host)
-    builder.named(main, 0, "sleep")
-    stack = builder.stack(builder.frame(builder.function(name, "libc.so.6")) for name in ("main", "nanosleep"))
+    builder.add_run(command, host)
+    cycles, faults = builder.intern_event("cycles", "count"), builder.intern_event("page-faults", "count")
+    main, other = builder.intern_thread(pid=10, tid=10, host=host), builder.intern_thread(pid=10, tid=11, host=host)
+    builder.set_thread_name(main, 0, "sleep")
+    stack = builder.intern_stack(
+        builder.intern_frame(builder.intern_function(name, "libc.so.6")) for name in ("main", "nanosleep")
+    )
     for i, weight in enumerate(weights):
-        builder.sample(1000 + i * 500, main if i % 2 else other, cycles, stack, weight)
-    builder.sample(5000, main, faults, 0, 1)
+        builder.add_sample(1000 + i * 500, main if i % 2 else other, cycles, stack, weight)
+    builder.add_sample(5000, main, faults, 0, 1)
     return builder.finish(Meta("", command=command, facts={"hostname": host}))
 
 
@@ -36,26 +38,28 @@ def profiles(draw: st.DrawFn) -> Profile:
     """Any profile that a reader can build."""
     builder = ProfileBuilder(draw(TEXT))
     for _ in range(draw(st.integers(0, 2))):
-        builder.run(draw(st.none() | TEXT), draw(st.none() | TEXT), start_ns=draw(st.none() | INT64))
+        builder.add_run(draw(st.none() | TEXT), draw(st.none() | TEXT), start_ns=draw(st.none() | INT64))
     threads = [
-        builder.thread(pid=draw(st.none() | INT64), tid=draw(INT64), rank=draw(st.none() | st.integers(0, 9)))
+        builder.intern_thread(pid=draw(st.none() | INT64), tid=draw(INT64), rank=draw(st.none() | st.integers(0, 9)))
         for _ in range(draw(st.integers(1, 3)))
     ]
     for thread in threads:
-        builder.named(thread, draw(st.integers(0, 10**12)), draw(TEXT))
+        builder.set_thread_name(thread, draw(st.integers(0, 10**12)), draw(TEXT))
     frames = [
-        builder.frame(
-            builder.function(draw(TEXT), draw(TEXT), draw(st.none() | TEXT), draw(st.none() | st.integers(0, 9999))),
+        builder.intern_frame(
+            builder.intern_function(
+                draw(TEXT), draw(TEXT), draw(st.none() | TEXT), draw(st.none() | st.integers(0, 9999))
+            ),
             kind=draw(st.sampled_from(FrameKind)),
             address=draw(st.none() | st.integers(0, 2**64 - 1)),
             symbol_offset=draw(st.none() | st.integers(0, 2**64 - 1)),
         )
         for _ in range(draw(st.integers(1, 5)))
     ]
-    stacks = [builder.stack(draw(st.lists(st.sampled_from(frames), max_size=8))) for _ in range(3)]
-    events = [builder.event(draw(TEXT), draw(st.sampled_from(["count", "ns", "bytes"]))) for _ in range(2)]
+    stacks = [builder.intern_stack(draw(st.lists(st.sampled_from(frames), max_size=8))) for _ in range(3)]
+    events = [builder.intern_event(draw(TEXT), draw(st.sampled_from(["count", "ns", "bytes"]))) for _ in range(2)]
     for _ in range(draw(st.integers(0, 12))):
-        builder.sample(
+        builder.add_sample(
             draw(st.integers(0, 2**62)),
             draw(st.sampled_from(threads)),
             draw(st.sampled_from(events)),
@@ -65,7 +69,7 @@ def profiles(draw: st.DrawFn) -> Profile:
         )
     for _ in range(draw(st.integers(0, 3))):
         status = draw(st.sampled_from(["ok", "not supported", "not counted"]))
-        builder.count(
+        builder.add_count(
             run=0,
             host=draw(st.none() | TEXT),
             thread=-1,
@@ -75,7 +79,7 @@ def profiles(draw: st.DrawFn) -> Profile:
             status=status,
         )
     for _ in range(draw(st.integers(0, 2))):
-        builder.lost(draw(TEXT), draw(TEXT), draw(st.integers(1, 2**40)))
+        builder.add_loss(draw(TEXT), draw(TEXT), draw(st.integers(1, 2**40)))
     return builder.finish(
         Meta(
             "",

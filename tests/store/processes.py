@@ -162,7 +162,7 @@ def kill_while_publishing(store: Store) -> dict[str, Any]:
 
     At every touch of the disk in turn; those are the same whatever holds the catalogue, so once at each will do.
     """
-    stride = 1 if store.settings.sqlite else 5
+    stride = 1 if store.settings.uses_sqlite else 5
     original = store.settings.data / "uploads" / "perf.txt"
     original.write_text("main 1 cycles\n" * 1000)
     before = store_result(store, "before")
@@ -183,7 +183,7 @@ def kill_while_publishing(store: Store) -> dict[str, Any]:
         listed = {row.id for row in store.results.search()[0]}
         visible = (store.settings.data / "results" / id).exists()
         assert not (listed - {id}) - {before.id} and (id not in listed or visible)
-        done = store.results.sweep(time.time() + FAR)
+        done = store.results.recover(time.time() + FAR)
         assert done.missing == [] and done.damaged == []
         if visible:
             adopted += done.adopted == [id]
@@ -217,7 +217,7 @@ def kill_while_deleting(store: Store) -> dict[str, Any]:
         (store.results.cache(id) / "pyramid").write_bytes(b"x")
         killed = killed_at(step, lambda id=id: store.results.delete(id))  # type: ignore[misc]
         whole = (store.settings.data / "results" / id).exists()
-        store.results.sweep(time.time() + FAR)
+        store.results.recover(time.time() + FAR)
         if whole:
             assert same(store.results.open(id), small_profile()) and not store.results.get(id).missing
             store.results.delete(id)
@@ -291,11 +291,11 @@ def delete_with_full_catalogue(store: Store) -> dict[str, Any]:
         rows = session.query(ResultRow).count()
     files = (store.results.directory / gone.id).exists()
     (catalogue.parent / "filler").unlink()
-    begun = store.results.deletions_begun()
-    store.results.sweep()
+    begun = store.results.has_unfinished_deletions()
+    store.results.recover()
     with store.database.read() as session:
         after = session.query(ResultRow).count()
-    left = store.results.deletions_begun()
+    left = store.results.has_unfinished_deletions()
     return {
         "listed": listed == [kept.id],
         "found": store.results.find(gone.id) is not None,
@@ -342,7 +342,7 @@ def fill_the_disk(store: Store) -> dict[str, Any]:
             assert [row.id for row in store.results.search()[0] if row.id not in (id, before.id)] == []
             assert not [path for path in (data / "results").iterdir() if path.name.startswith(".")]
             filler.unlink()
-            store.results.sweep()
+            store.results.recover()
             for row in store.results.search()[0]:
                 assert same(store.results.open(row.id), small_profile())
                 if row.id != before.id:

@@ -16,7 +16,7 @@ from sqlalchemy import event, text
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.store import DerivedEvent, Store, open_store
 
@@ -51,21 +51,21 @@ def test_a_job_goes_its_way(store: Store) -> None:
     assert claimed is not None and (claimed.state, claimed.attempt, claimed.host) == (JobState.STAGING, 1, "node7")
     assert claimed.due_at == pytest.approx(time.time() + 30, abs=20)
     assert store.jobs.claim(id, "worker 2", "node8", 30) is None
-    assert store.jobs.move(id, JobState.STAGING, JobState.RUNNING, process_group=77, argv=("perf", "record"))
+    assert store.jobs.transition(id, JobState.STAGING, JobState.RUNNING, process_group=77, argv=("perf", "record"))
     started = store.jobs.get(id).started
-    assert store.jobs.progress(id, 0.5, "half")
+    assert store.jobs.report_progress(id, 0.5, "half")
     assert store.jobs.get(id).progress == 0.5 and store.jobs.get(id).progress_text == "half"
-    assert not store.jobs.move(id, JobState.STAGING, JobState.FAILED)
-    assert not store.jobs.move(id, JobState.RUNNING, JobState.COLLECTING, expected_attempt=2)
-    assert store.jobs.move(id, (JobState.RUNNING, JobState.PENDING), JobState.COLLECTING, expected_attempt=1)
+    assert not store.jobs.transition(id, JobState.STAGING, JobState.FAILED)
+    assert not store.jobs.transition(id, JobState.RUNNING, JobState.COLLECTING, expected_attempt=2)
+    assert store.jobs.transition(id, (JobState.RUNNING, JobState.PENDING), JobState.COLLECTING, expected_attempt=1)
     job = store.jobs.get(id)
     assert (job.started, job.process_group, job.argv, job.progress) == (started, 77, ("perf", "record"), None)
     outcome = Outcome(exit_status=3, reasons=("it said so",))
-    assert store.jobs.move(id, JobState.COLLECTING, JobState.FAILED, outcome=outcome, reason="no samples")
+    assert store.jobs.transition(id, JobState.COLLECTING, JobState.FAILED, outcome=outcome, reason="no samples")
     job = store.jobs.get(id)
     assert job.state.final and job.outcome == outcome and job.reason == "no samples" and job.due_at is None
     assert job.ended is not None and started is not None and job.ended >= started
-    assert not store.jobs.progress(id, 1.0, "late") and not store.jobs.request_cancel(id)
+    assert not store.jobs.report_progress(id, 1.0, "late") and not store.jobs.request_cancel(id)
     assert not store.jobs.update(id, reason="late") and store.jobs.get(id) == job
     assert [state for state, _ in job.history] == ["queued", "staging", "running", "collecting", "failed"]
 
@@ -79,9 +79,9 @@ def test_columns_that_are_no_columns_are_a_mistake(store: Store) -> None:
 
 def test_cancelling_is_noted_and_due(store: Store) -> None:
     id = store.jobs.create("record", {}, "x", due_at=time.time() + 1000).id
-    assert store.jobs.due() == ()
+    assert store.jobs.list_due() == ()
     assert store.jobs.request_cancel(id)
-    assert store.jobs.get(id).cancel_requested and store.jobs.due() == (id,)
+    assert store.jobs.get(id).cancel_requested and store.jobs.list_due() == (id,)
     assert store.jobs.claim(id, "w", "h", 1) is None
     assert not store.jobs.request_cancel("0" * 12)
 
@@ -93,14 +93,14 @@ def test_what_is_due(store: Store) -> None:
     store.jobs.create("record", {}, "not yet", due_at=now + 0.001)
     store.jobs.create("record", {}, "draft", state=JobState.DRAFT, due_at=now - 9)
     ended = store.jobs.create("record", {}, "ended", due_at=now - 9).id
-    store.jobs.move(ended, JobState.QUEUED, JobState.FAILED)
-    assert store.jobs.due(now) == (late, later)
-    assert store.jobs.due(now, limit=1) == (late,)
+    store.jobs.transition(ended, JobState.QUEUED, JobState.FAILED)
+    assert store.jobs.list_due(now) == (late, later)
+    assert store.jobs.list_due(now, limit=1) == (late,)
 
 
 def test_lists_of_jobs(store: Store) -> None:
     ids = [store.jobs.create("record" if i % 2 else "import", {}, str(i)).id for i in range(4)]
-    store.jobs.move(ids[0], JobState.QUEUED, JobState.FAILED)
+    store.jobs.transition(ids[0], JobState.QUEUED, JobState.FAILED)
     draft = store.jobs.create("record", {}, "draft", state=JobState.DRAFT).id
     names = lambda jobs: [job.name for job in jobs]  # noqa: E731
     assert names(store.jobs.list()) == ["draft", "3", "2", "1", "0"]
@@ -123,7 +123,7 @@ def test_deleting_a_job_leaves_its_result(store: Store) -> None:
     result = store_result(store)
     with pytest.raises(Conflict, match="cancel it first"):
         store.jobs.delete(result.id)
-    store.jobs.move(result.id, JobState.QUEUED, JobState.STORED, result_id=result.id)
+    store.jobs.transition(result.id, JobState.QUEUED, JobState.STORED, result_id=result.id)
     locked = store.jobs.directory(result.id) / "work" / "locked"
     locked.mkdir(parents=True)
     (locked / "file").write_text("x")
@@ -163,12 +163,12 @@ def test_presets(store: Store) -> None:
 
 def test_hosts(store: Store) -> None:
     facts = HostFacts(host="node7", cpus=8, paranoid=-1, events=(PerfEvent("cycles", "hardware"),), options=("-z",))
-    store.hosts.beat("login", 10.0)
+    store.hosts.heartbeat("login", 10.0)
     store.hosts.publish(facts, 20.0)
-    store.hosts.beat("node7", 30.0)
+    store.hosts.heartbeat("node7", 30.0)
     assert store.hosts.get("node7").facts == facts and store.hosts.get("node7").seen == 30.0
     assert [(host.name, host.facts) for host in store.hosts.list()] == [("node7", facts), ("login", None)]
-    assert [host.name for host in store.hosts.heard_of(11.0)] == ["node7"]
+    assert [host.name for host in store.hosts.list_alive(11.0)] == ["node7"]
     store.hosts.publish(replace(facts, paranoid=2))
     known = store.hosts.get("node7").facts
     assert known is not None and known.paranoid == 2
@@ -238,7 +238,7 @@ def test_many_threads_write_at_once(store: Store) -> None:
     def work(number: int) -> None:
         try:
             for i in range(10):
-                store.jobs.progress(id, i / 10, f"thread {number}")
+                store.jobs.report_progress(id, i / 10, f"thread {number}")
                 store.jobs.create("import", {}, f"{number}/{i}")
                 store.jobs.list(limit=5)
         except BaseException as error:
@@ -253,7 +253,7 @@ def test_many_threads_write_at_once(store: Store) -> None:
 
 
 def test_a_database_that_is_not_there_is_said(settings: Settings) -> None:
-    if settings.sqlite:
+    if settings.uses_sqlite:
         url, hint = f"sqlite:///{settings.data}/no/such/folder/x.sqlite", "data directory's owner"
     else:
         url, hint = "postgresql://app@/t?host=/nonexistent", "PERFLOOM_DATABASE_URL"
@@ -268,7 +268,7 @@ def test_a_database_url_that_cannot_be_meant(settings: Settings, url: str) -> No
 
 
 def test_a_file_that_is_no_database(settings: Settings) -> None:
-    if not settings.sqlite:
+    if not settings.uses_sqlite:
         return
     settings.prepare()
     (settings.data / "catalogue.sqlite").write_bytes(b"perfloom " * 1000)

@@ -15,9 +15,9 @@ from hypothesis import settings as hypothesis_settings
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Meta, Profile
-from perfloom.domain.tables import SCHEMAS, column
-from perfloom.ingest import stored
-from perfloom.ingest.pieces import Pieces
+from perfloom.domain.tables import SCHEMAS, get_column
+from perfloom.ingest import storage_format
+from perfloom.ingest.chunked_tables import ChunkedTable
 from perfloom.store.files import columns
 
 from .making import profiles, same, small_profile
@@ -37,11 +37,11 @@ def test_reading_copies_nothing(tmp_path: Path) -> None:
     columns.read(tmp_path)
     before = pa.total_allocated_bytes()
     profile = columns.read(tmp_path)
-    arrays = [column(profile.samples, name) for name in SCHEMAS["samples"].names]
-    arrays += [column(profile.stacks, name) for name in SCHEMAS["stacks"].names]
+    arrays = [get_column(profile.samples, name) for name in SCHEMAS["samples"].names]
+    arrays += [get_column(profile.stacks, name) for name in SCHEMAS["stacks"].names]
     assert pa.total_allocated_bytes() == before
     assert not any(array.flags.owndata or array.flags.writeable for array in arrays)
-    assert column(profile.samples, "weight").sum() == sum(range(10_000)) + 1
+    assert get_column(profile.samples, "weight").sum() == sum(range(10_000)) + 1
 
 
 def test_every_table_is_one_piece(tmp_path: Path) -> None:
@@ -55,14 +55,16 @@ def test_every_table_is_one_piece(tmp_path: Path) -> None:
     assert same(read, profile)
 
 
-@pytest.mark.parametrize("rows", [0, 1, stored.GAP_BYTES - 1, stored.GAP_BYTES, 3 * stored.GAP_BYTES + 7])
+@pytest.mark.parametrize(
+    "rows", [0, 1, storage_format.GAP_BYTES - 1, storage_format.GAP_BYTES, 3 * storage_format.GAP_BYTES + 7]
+)
 @pytest.mark.parametrize("name", ["samples", "counts"])
 def test_a_table_in_pieces_is_stored_as_if_it_were_whole(tmp_path: Path, name: str, rows: int) -> None:
     schema = SCHEMAS[name]
     numbers = np.random.default_rng(rows).integers(0, 2**30, rows)
     arrays = [pa.array(numbers + place).cast(pa.int64()).cast(f.type) for place, f in enumerate(schema)]
     whole = pa.Table.from_arrays(arrays, schema=schema)
-    pieces = Pieces(name, rows, lambda: iter(whole.to_batches(max_chunksize=50_001)))
+    pieces = ChunkedTable(name, rows, lambda: iter(whole.to_batches(max_chunksize=50_001)))
     columns.write(Profile(Meta("x")), tmp_path / "pieces", {name: pieces})
     columns.write(Profile(Meta("x"), **{name: whole}), tmp_path / "whole")
     columns.verify(tmp_path / "pieces")
@@ -72,7 +74,9 @@ def test_a_table_in_pieces_is_stored_as_if_it_were_whole(tmp_path: Path, name: s
         # To the last byte, so that it is mapped as one array.
         assert len({(tmp_path / way / "samples.arrow").read_bytes() for way in ("pieces", "whole")}) == 1
     with pytest.raises(ValueError, match="rows in pieces"):
-        columns.write(Profile(Meta("x")), tmp_path / "wrong", {name: replace(pieces, rows=rows + stored.GAP_BYTES)})
+        columns.write(
+            Profile(Meta("x")), tmp_path / "wrong", {name: replace(pieces, rows=rows + storage_format.GAP_BYTES)}
+        )
 
 
 def test_a_mapped_profile_outlives_its_files(tmp_path: Path) -> None:
@@ -80,13 +84,13 @@ def test_a_mapped_profile_outlives_its_files(tmp_path: Path) -> None:
     profile = columns.read(tmp_path)
     for file in tmp_path.iterdir():
         file.unlink()
-    assert column(profile.samples, "weight").tolist() == [3, 4, 1]
+    assert get_column(profile.samples, "weight").tolist() == [3, 4, 1]
 
 
 @pytest.mark.parametrize("name", [name for name, table in small_profile().tables().items() if table.num_rows])
 def test_a_file_cut_short_is_noticed_at_once(tmp_path: Path, name: str) -> None:
     columns.write(small_profile(), tmp_path)
-    file = tmp_path / stored.file_name(name)
+    file = tmp_path / storage_format.get_file_name(name)
     size = file.stat().st_size
     for cut in {0, 1, size // 2, size - 1}:
         whole = file.read_bytes()
@@ -101,7 +105,7 @@ def test_a_file_cut_short_is_noticed_at_once(tmp_path: Path, name: str) -> None:
 
 def test_a_changed_byte_is_found_by_its_checksum(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    file = tmp_path / stored.file_name("samples")
+    file = tmp_path / storage_format.get_file_name("samples")
     whole = bytearray(file.read_bytes())
     whole[len(whole) // 2] ^= 1
     file.write_bytes(whole)
@@ -111,9 +115,9 @@ def test_a_changed_byte_is_found_by_its_checksum(tmp_path: Path) -> None:
 
 def test_rows_are_counted(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
     manifest["tables"]["samples"]["rows"] += 1
-    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match="rows are missing"):
         columns.read(tmp_path)
 
@@ -137,7 +141,7 @@ def test_rows_are_counted(tmp_path: Path) -> None:
 )
 def test_a_damaged_manifest_is_said_to_be_damaged(tmp_path: Path, text: bytes) -> None:
     columns.write(small_profile(), tmp_path)
-    (tmp_path / stored.MANIFEST).write_bytes(text)
+    (tmp_path / storage_format.MANIFEST).write_bytes(text)
     with pytest.raises(UnreadableInput, match="Read it again from the original"):
         columns.read(tmp_path)
 
@@ -149,21 +153,21 @@ def test_no_profile_at_all(tmp_path: Path) -> None:
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
-    manifest["schema_version"] = stored.SCHEMA_VERSION + 1
-    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
+    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
+    manifest["schema_version"] = storage_format.SCHEMA_VERSION + 1
+    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match="newer version of Perfloom"):
         columns.read(tmp_path)
 
 
 def rewritten(tmp_path: Path, name: str, table: pa.Table) -> None:
     """Put another table in the place of one, with the manifest to fit."""
-    path = tmp_path / stored.file_name(name)
+    path = tmp_path / storage_format.get_file_name(name)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
     manifest["tables"][name] |= {"rows": table.num_rows, "bytes": path.stat().st_size}
-    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
 
 
 def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +177,7 @@ def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypa
     with pytest.raises(UnreadableInput, match=r"no column threads\.rank"):
         columns.read(tmp_path)
     # To the version after this one, what was just written is of an older schema.
-    monkeypatch.setattr(stored, "SCHEMA_VERSION", stored.SCHEMA_VERSION + 1)
+    monkeypatch.setattr(storage_format, "SCHEMA_VERSION", storage_format.SCHEMA_VERSION + 1)
     assert columns.read(tmp_path).threads.column("rank").to_pylist() == [None, None]
 
     rewritten(tmp_path, "samples", profile.samples.drop_columns(["cpu"]))
@@ -183,12 +187,12 @@ def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypa
 
 def test_an_older_schema_without_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     columns.write(small_profile(), tmp_path)
-    manifest = json.loads((tmp_path / stored.MANIFEST).read_text())
+    manifest = json.loads((tmp_path / storage_format.MANIFEST).read_text())
     del manifest["tables"]["counts"]
-    (tmp_path / stored.MANIFEST).write_text(json.dumps(manifest))
+    (tmp_path / storage_format.MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(UnreadableInput, match=r"table counts .*missing"):
         columns.read(tmp_path)
-    monkeypatch.setattr(stored, "SCHEMA_VERSION", stored.SCHEMA_VERSION + 1)
+    monkeypatch.setattr(storage_format, "SCHEMA_VERSION", storage_format.SCHEMA_VERSION + 1)
     assert columns.read(tmp_path).counts.num_rows == 0
 
 

@@ -53,7 +53,7 @@ def answer(program: subprocess.Popen[str]) -> Answer:
 
 
 def test_all_may_open_an_empty_store_at_once(settings: Settings, answer: Answer) -> None:
-    if not settings.sqlite:
+    if not settings.uses_sqlite:
         engine = create_engine(settings.database_url)
         Base.metadata.drop_all(engine)
         with engine.begin() as connection:
@@ -77,7 +77,7 @@ def test_one_of_several_publications_stands_whole(settings: Settings, answer: An
 def test_killed_while_publishing(settings: Settings, answer: Answer) -> None:
     """Killed at every single touch of the disk in turn."""
     told = answer("kill-publish", settings)
-    assert told["steps"] > 40 and told["adopted"] >= 1 and told["absent"] > (30 if settings.sqlite else 6)
+    assert told["steps"] > 40 and told["adopted"] >= 1 and told["absent"] > (30 if settings.uses_sqlite else 6)
 
 
 def test_killed_while_deleting(settings: Settings, answer: Answer) -> None:

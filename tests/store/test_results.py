@@ -16,10 +16,10 @@ from sqlalchemy import text
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, NotFound, UnreadableInput
 from perfloom.domain.jobs import JobState
-from perfloom.domain.tables import column
+from perfloom.domain.tables import get_column
 from perfloom.store import EventTotal, OriginalFile, Result, Store, open_store
 from perfloom.store.files import columns
-from perfloom.store.sweeping import GRACE_SECONDS
+from perfloom.store.recovery import GRACE_SECONDS
 
 from .making import same, small_profile, store_result
 
@@ -64,7 +64,7 @@ def test_publishing_again_gives_the_first(store: Store) -> None:
     staged = store.results.stage(first.id)
     columns.write(small_profile(weights=(100, 200)), staged)
     assert store.results.publish(first.id, staged, name="other", job_id=first.id) == first
-    assert column(store.results.open(first.id).samples, "weight").tolist() == [3, 4, 1]
+    assert get_column(store.results.open(first.id).samples, "weight").tolist() == [3, 4, 1]
     assert folders(store) == [first.id]
 
 
@@ -105,7 +105,7 @@ def test_a_profile_is_opened_once_until_it_is_deleted(store: Store) -> None:
     with pytest.raises(NotFound):
         store.results.open(result.id)
     # Whoever still holds it can go on reading.
-    assert column(profile.samples, "weight").tolist() == [3, 4, 1]
+    assert get_column(profile.samples, "weight").tolist() == [3, 4, 1]
 
 
 def test_few_profiles_are_kept_open_and_threads_share_them(store: Store) -> None:
@@ -247,7 +247,7 @@ def test_deleting_takes_everything_along(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "perf.data"
     file.write_bytes(b"x" * 100)
     result, other = store_result(store, "a", (file,)), store_result(store, "b")
-    assert store.jobs.move(result.id, JobState.QUEUED, JobState.STORED, result_id=result.id)
+    assert store.jobs.transition(result.id, JobState.QUEUED, JobState.STORED, result_id=result.id)
     store.results.set_tags(result.id, ["t"])
     comparison = store.comparisons.create("a to b", result.id, other.id)
     (store.results.cache(result.id) / "pyramid").write_bytes(b"x")
@@ -304,7 +304,7 @@ def test_originals_are_kept_apart_and_compressed_where_it_is_worth_it(store: Sto
     files[2].write_bytes(noise)
     result = store_result(store, originals=files)
     assert [original.name for original in store.results.original(result.id)] == ["perf.txt", "perf-2.txt", "noise"]
-    assert store.results.to_compress() == (result.id,)
+    assert store.results.list_uncompressed() == (result.id,)
 
     packed = store.results.compress(result.id)
     paths = [original.path for original in store.results.original(result.id)]
@@ -312,7 +312,7 @@ def test_originals_are_kept_apart_and_compressed_where_it_is_worth_it(store: Sto
     assert zstandard.ZstdDecompressor().decompress(paths[0].read_bytes()) == text
     assert zstandard.ZstdDecompressor().decompress(paths[1].read_bytes()) == text + b"end\n"
     assert paths[2].read_bytes() == noise
-    assert packed.bytes < result.bytes - 500_000 and store.results.to_compress() == ()
+    assert packed.bytes < result.bytes - 500_000 and store.results.list_uncompressed() == ()
     assert store.results.compress(result.id) == packed
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in paths)
     assert [file.exists() for file in files] == [True] * 3
@@ -334,8 +334,8 @@ def test_an_original_that_is_a_link_is_kept_as_its_file(store: Store, tmp_path: 
 
 def test_a_sweep_with_nothing_to_do_does_nothing(store: Store) -> None:
     store_result(store)
-    done = store.results.sweep(time.time() + 9 * HOUR)
-    assert (done.adopted, done.missing, done.found_again, done.removed, done.damaged) == ([], [], [], [], [])
+    done = store.results.recover(time.time() + 9 * HOUR)
+    assert (done.adopted, done.missing, done.restored, done.removed, done.damaged) == ([], [], [], [], [])
 
 
 def test_a_sweep_lists_results_that_have_no_row(store: Store, tmp_path: Path, settings: Settings) -> None:
@@ -345,7 +345,7 @@ def test_a_sweep_lists_results_that_have_no_row(store: Store, tmp_path: Path, se
     store.results.compress(result.id)
     store.results.forget(result.id)
     assert store.results.find(result.id) is None
-    assert store.results.sweep().adopted == [result.id]
+    assert store.results.recover().adopted == [result.id]
     again = store.results.get(result.id)
     assert (again.name, again.created, again.job_id) == (result.name, result.created, result.job_id)
     assert (again.events, again.samples) == (result.events, result.samples)
@@ -355,13 +355,13 @@ def test_a_sweep_lists_results_that_have_no_row(store: Store, tmp_path: Path, se
 def test_a_sweep_marks_results_whose_files_are_gone(store: Store, tmp_path: Path) -> None:
     result = store_result(store)
     shutil.move(store.results.path(result.id), tmp_path / "away")
-    assert store.results.sweep().missing == [result.id]
+    assert store.results.recover().missing == [result.id]
     assert store.results.get(result.id).missing
     with pytest.raises(NotFound, match="files of this result are gone"):
         store.results.open(result.id)
-    assert store.results.sweep().missing == []
+    assert store.results.recover().missing == []
     shutil.move(tmp_path / "away", store.settings.data / "results" / result.id)
-    assert store.results.sweep().found_again == [result.id]
+    assert store.results.recover().restored == [result.id]
     assert not store.results.get(result.id).missing and store.results.open(result.id).samples.num_rows == 3
     store.results.delete(result.id)
 
@@ -370,7 +370,7 @@ def test_a_missing_result_can_be_read_again_and_deleted(store: Store) -> None:
     result, other = store_result(store), store_result(store)
     for id in (result.id, other.id):
         shutil.rmtree(store.results.path(id))
-    store.results.sweep()
+    store.results.recover()
     staged = store.results.stage(result.id)
     columns.write(small_profile(), staged)
     assert not store.results.publish(result.id, staged, name="again").missing
@@ -383,12 +383,12 @@ def test_a_sweep_removes_what_was_staged_and_left(store: Store) -> None:
     active, left = store.results.stage(job.id), store.results.stage("d" * 12)
     for staged in (active, left):
         columns.write(small_profile(), staged)
-    assert store.results.sweep().removed == []
-    done = store.results.sweep(time.time() + GRACE_SECONDS + 60)
+    assert store.results.recover().removed == []
+    done = store.results.recover(time.time() + GRACE_SECONDS + 60)
     assert done.removed == [left.name] and done.bytes_freed > 0
     assert folders(store) == [active.name]
-    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
-    assert store.results.sweep(time.time() + GRACE_SECONDS + 60).removed == [active.name]
+    store.jobs.transition(job.id, JobState.QUEUED, JobState.FAILED)
+    assert store.results.recover(time.time() + GRACE_SECONDS + 60).removed == [active.name]
 
 
 def test_a_sweep_ends_deletions_that_were_begun(store: Store) -> None:
@@ -396,7 +396,7 @@ def test_a_sweep_ends_deletions_that_were_begun(store: Store) -> None:
     directory = store.results.path(result.id)
     directory.rename(directory.with_name(f".trash-{result.id}-0011aabb"))
     store.results.path(kept.id).with_name(f".trash-{kept.id}-0011aabb").mkdir()
-    done = store.results.sweep()
+    done = store.results.recover()
     assert len(done.removed) == 2
     assert store.results.find(result.id) is None and folders(store) == [kept.id]
     assert store.results.get(kept.id) == kept
@@ -406,7 +406,7 @@ def test_a_sweep_leaves_what_it_does_not_understand(store: Store) -> None:
     strange = store.settings.data / "results" / ("e" * 12)
     strange.mkdir()
     (strange / "precious").write_text("x")
-    assert store.results.sweep(time.time() + 99 * HOUR).damaged == ["e" * 12]
+    assert store.results.recover(time.time() + 99 * HOUR).damaged == ["e" * 12]
     assert (strange / "precious").read_text() == "x" and store.results.find("e" * 12) is None
 
 
@@ -419,7 +419,7 @@ def test_the_cache_keeps_its_budget(settings: Settings) -> None:
         for path in (file, file.parent):
             os.utime(path, (0, 10_000 - age))
     (settings.data / "cache" / ("9" * 12)).mkdir()
-    done = store.results.sweep()
+    done = store.results.recover()
     assert sorted(done.removed) == sorted([ids[3], ids[2], "9" * 12])
     assert folders(store, "cache") == sorted(ids[:2])
     store.close()

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from perfloom.domain.errors import Conflict, InvalidRequest, NotFound
-from perfloom.domain.facts import HostFacts
-from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavour
-from perfloom.domain.targets import CheckLine, Light, Queue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import Batch, JobSpec, JobState, Mpi, MpiFlavor
+from perfloom.domain.targets import BatchQueue, CheckLine, CheckStatus, SchedulerName, Ssh, Target, TargetFacts
 from perfloom.store import Store
 
 HOSTILE = "$(touch /tmp/x)'\"; rm\n ü"
@@ -21,17 +21,17 @@ CLUSTER = Target(
     directory=HOSTILE,
     modules=("gcc/13", HOSTILE),
     environment={"A": HOSTILE},
-    mpi=MpiFlavour.OPENMPI,
+    mpi=MpiFlavor.OPENMPI,
     starters={"openmpi": "/opt/mpi/bin/mpirun"},
     counters=4,
 )
 FACTS = TargetFacts(
     HostFacts("login", cpus=4),
     compute=HostFacts("node7", paranoid=2),
-    queues=(Queue("debug", default=True, wall_time_s=60),),
+    queues=(BatchQueue("debug", default=True, wall_time_s=60),),
     starters={"openmpi": "mpirun"},
 )
-LINES = (CheckLine("Connection", Light.GOOD, "ok"), CheckLine("perf", Light.BAD, "none", "Install it."))
+LINES = (CheckLine("Connection", CheckStatus.GOOD, "ok"), CheckLine("perf", CheckStatus.BAD, "none", "Install it."))
 
 
 def test_the_local_target_is_always_there(store: Store) -> None:
@@ -42,7 +42,7 @@ def test_the_local_target_is_always_there(store: Store) -> None:
     with pytest.raises(InvalidRequest, match="another name"):
         store.targets.save(replace(CLUSTER, name="local"))
     assert store.targets.all() == {"local": Target("local")}
-    store.targets.note_check("local", FACTS, LINES)
+    store.targets.save_check("local", FACTS, LINES)
     assert store.targets.get("local").facts == FACTS
     assert [one.name for one in store.targets.list()] == ["local"]
 
@@ -52,17 +52,17 @@ def test_a_target_is_kept_as_it_was_given(store: Store) -> None:
     assert stored.target == CLUSTER and stored.facts is None and stored.lines == ()
     store.targets.save(Target("Alpha"))
     assert [one.name for one in store.targets.list()] == ["local", "Alpha", "cluster"]
-    store.targets.note_check("cluster", FACTS, LINES)
+    store.targets.save_check("cluster", FACTS, LINES)
     checked = store.targets.get("cluster")
     assert (checked.facts, checked.lines) == (FACTS, LINES) and checked.checked is not None
     assert list(store.targets.all().items()) == [(one.name, one.target) for one in store.targets.list()]
-    store.targets.note_check("cluster", None, LINES[:1])
+    store.targets.save_check("cluster", None, LINES[:1])
     assert store.targets.get("cluster").facts == FACTS and store.targets.get("cluster").lines == LINES[:1]
 
 
 def test_what_was_found_is_of_the_place_that_was_checked(store: Store) -> None:
     store.targets.save(CLUSTER)
-    store.targets.note_check("cluster", FACTS, LINES)
+    store.targets.save_check("cluster", FACTS, LINES)
     assert store.targets.save(replace(CLUSTER, notes="ours", poll_s=9)).facts == FACTS
     elsewhere = store.targets.save(replace(CLUSTER, ssh=Ssh("other")))
     assert elsewhere.facts is None and elsewhere.lines == () and elsewhere.checked is None
@@ -79,7 +79,7 @@ def test_a_target_whose_jobs_run_stays_where_it_is(store: Store) -> None:
     )
     store.targets.save(away[0])
     store.targets.save(CLUSTER)
-    store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+    store.jobs.transition(job.id, JobState.QUEUED, JobState.RUNNING)
     for other in away:
         with pytest.raises(Conflict, match="1 of its jobs are there"):
             store.targets.save(other)
@@ -106,13 +106,13 @@ def test_secrets_are_not_for_another_host_than_they_were_typed_for(store: Store)
 
 def test_a_target_with_jobs_on_their_way_stays(store: Store) -> None:
     store.targets.save(CLUSTER)
-    spec = JobSpec(target="cluster", command=("a",), mpi=Mpi(MpiFlavour.SRUN, 4), batch=Batch(queue=HOSTILE))
+    spec = JobSpec(target="cluster", command=("a",), mpi=Mpi(MpiFlavor.SRUN, 4), batch=Batch(queue=HOSTILE))
     job = store.jobs.create("record", spec.to_json(), "x")
     assert job.target == "cluster" and job.job_spec == spec
     assert [one.id for one in store.jobs.list(target="cluster")] == [job.id] and not store.jobs.list(target="local")
     with pytest.raises(Conflict, match="1 of its jobs"):
         store.targets.delete("cluster")
-    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
+    store.jobs.transition(job.id, JobState.QUEUED, JobState.FAILED)
     store.credentials.put("target:cluster", "node1", "k1", b"typed for a check", time.time() + 1000)
     store.targets.delete("cluster")
     assert store.credentials.get("target:cluster") == ()
@@ -139,7 +139,7 @@ def test_sealed_secrets_are_kept_for_their_time(store: Store) -> None:
 def test_a_worker_tells_its_key(store: Store) -> None:
     store.hosts.publish_key("node1", "k1", b"\x01\x02")
     store.hosts.publish(HostFacts("node1"))
-    store.hosts.beat("node1")
+    store.hosts.heartbeat("node1")
     host = store.hosts.get("node1")
     assert (host.key_id, host.public_key, host.facts) == ("k1", b"\x01\x02", HostFacts("node1"))
     store.hosts.publish_key("node1", "k2", b"\x03")

@@ -15,7 +15,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.store import Store, open_store
 from perfloom.store.models import Base
-from perfloom.store.upgrade import MIGRATIONS, migrate, newest, revision
+from perfloom.store.upgrade import MIGRATIONS, latest_revision, migrate, revision
 
 from .making import store_result
 
@@ -28,7 +28,7 @@ def test_migrations_make_what_the_models_say(store: Store) -> None:
         connection.execute(text("DROP TABLE alembic_version"))
         connection.commit()
         migrate(connection)
-        assert revision(store.database) == newest()
+        assert revision(store.database) == latest_revision()
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
         assert compare_metadata(context, Base.metadata) == []
         migrated = _schema(connection)
@@ -74,7 +74,7 @@ def test_migrations_form_one_line() -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("path_separator", "os")
-    assert ScriptDirectory.from_config(config).get_heads() == [newest()]
+    assert ScriptDirectory.from_config(config).get_heads() == [latest_revision()]
     scripts = sorted(path.name for path in (MIGRATIONS / "versions").glob("*.py"))
     assert [int(name[:4]) for name in scripts] == list(range(1, len(scripts) + 1))
 

@@ -1,4 +1,4 @@
-"""The data directory, store and road that the tests of workers have, and a target for jobs."""
+"""The data directory, store and context that the tests of workers have, and a target for jobs."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 
 from perfloom.domain.targets import Target
 from perfloom.store import Store
-from tests.workers.conftest import facts, road, settings, store
+from tests.workers.conftest import context, facts, settings, store
 
-__all__ = ["facts", "here", "road", "settings", "store"]
+__all__ = ["context", "facts", "here", "settings", "store"]
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 
 from perfloom.domain.jobs import JobSpec
 from perfloom.domain.targets import Target
-from perfloom.recording.progress import Sight
+from perfloom.recording.job_status import JobStatus
 from perfloom.store.jobs import Job
 from perfloom.workers import steps
+from perfloom.workers.context import JobContext
 from perfloom.workers.local import processes
-from perfloom.workers.local.jobfiles import MARK
-from perfloom.workers.remote.polling import last_sight
-from perfloom.workers.road import Road
+from perfloom.workers.local.jobfiles import JOB_VARIABLE
+from perfloom.workers.remote.polling import read_last_status
 from tests.jobspecs import spec_of
 from tests.workers.conftest import files_of, limited, submit, to_the_end
 
@@ -27,16 +27,16 @@ def at(target: Target, *command: str, **more: Any) -> JobSpec:
     return spec_of(*command, target=target.name, **more)
 
 
-def run(road: Road, spec: JobSpec, limit_s: float = 40.0) -> Job:
+def run(context: JobContext, spec: JobSpec, limit_s: float = 40.0) -> Job:
     """Record, taking all steps in this process."""
-    return to_the_end(road, submit(road.store, spec), limit_s)
+    return to_the_end(context, submit(context.store, spec), limit_s)
 
 
 class Reached(Exception):
     """The job is where a test wants it."""
 
 
-def until_job(road: Road, job: Job, wanted: Callable[[Job], object], limit_s: float = 30.0) -> Job:
+def until_job(context: JobContext, job: Job, wanted: Callable[[Job], object], limit_s: float = 30.0) -> Job:
     """Take steps until the job is as wanted. Fails where it ends before."""
     in_time = limited(limit_s)
 
@@ -46,15 +46,15 @@ def until_job(road: Road, job: Job, wanted: Callable[[Job], object], limit_s: fl
         in_time(job)
 
     try:
-        ended = steps.drive(road, job.id, watch)
+        ended = steps.run_to_end(context, job.id, watch)
     except Reached:
-        return road.store.jobs.get(job.id)
+        return context.store.jobs.get(job.id)
     pytest.fail(f"the job ended: {ended}")
 
 
-def sight_of(road: Road, job: Job) -> Sight:
+def sight_of(context: JobContext, job: Job) -> JobStatus:
     """What was last seen of it."""
-    sight = last_sight(files_of(road, job))
+    sight = read_last_status(files_of(context, job))
     assert sight is not None
     return sight
 
@@ -68,7 +68,7 @@ def nothing_left(job: Job) -> bool:
     """Whether neither a process nor a file of the job is left at its target."""
     # Who was killed takes a moment to be gone on a busy machine.
     end = time.monotonic() + 20
-    while left := processes.marked(MARK, job.id):
+    while left := processes.find_by_variable(JOB_VARIABLE, job.id):
         assert time.monotonic() < end, [Path(f"/proc/{one.pid}/cmdline").read_bytes() for one in left]
         time.sleep(0.05)
     return "directory" not in job.details or not far(job).exists()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import JobState, Mpi, MpiFlavour, RecorderName
+from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import SchedulerName, Target, TargetFacts
 from perfloom.store.jobs import Job
-from perfloom.workers.road import Road
+from perfloom.workers.context import JobContext
 from perfloom.workers.transports import close_all
 from tests import sshd as servers
 from tests.batch import BatchSystem
@@ -61,7 +61,7 @@ def target_of(request: pytest.FixtureRequest, place: str, system: str, tmp_path:
 @pytest.mark.parametrize(("place", "system", "start"), TABLE)
 def test_what_comes_back_is_whose_it_is(
     request: pytest.FixtureRequest,
-    road: Road,
+    context: JobContext,
     mpi_program: MpiProgram,
     tmp_path: Path,
     place: str,
@@ -69,17 +69,17 @@ def test_what_comes_back_is_whose_it_is(
     start: str,
 ) -> None:
     target = target_of(request, place, system, tmp_path)
-    road.store.targets.save(target)
+    context.store.targets.save(target)
     # Known already: asking takes its time.
-    road.store.targets.note_check(target.name, TargetFacts(road.facts(), clock_ns=0), ())
-    flavour = None if start == "one process" else MpiFlavour(start)
-    program = mpi_program(MpiFlavour.MPICH if flavour is MpiFlavour.MPICH else MpiFlavour.OPENMPI)
+    context.store.targets.save_check(target.name, TargetFacts(context.facts(), clock_ns=0), ())
+    flavour = None if start == "one process" else MpiFlavor(start)
+    program = mpi_program(MpiFlavor.MPICH if flavour is MpiFlavor.MPICH else MpiFlavor.OPENMPI)
     command = (str(program), WORK_MS) if flavour else ("sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done")
     spec = at(target, *command, frequency=999, mpi=Mpi(flavour, ranks=RANKS) if flavour else None)
-    job = run(road, spec, 60)
-    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(road, job).tail()
-    assert road.store.results.get(job.id).complete and nothing_left(job)
-    names, samples = _by_rank(road, job)
+    job = run(context, spec, 60)
+    assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(context, job).tail()
+    assert context.store.results.get(job.id).complete and nothing_left(job)
+    names, samples = _by_rank(context, job)
     if flavour is None:
         assert list(samples) == [None] and samples[None] > 20
         return
@@ -92,21 +92,21 @@ def test_what_comes_back_is_whose_it_is(
 
 
 def test_what_is_put_into_a_program_goes_with_the_job(
-    request: pytest.FixtureRequest, road: Road, tmp_path: Path
+    request: pytest.FixtureRequest, context: JobContext, tmp_path: Path
 ) -> None:
     target = target_of(request, "ssh", "slurm", tmp_path)
-    road.store.targets.save(target)
-    road.store.targets.note_check(target.name, TargetFacts(road.facts(), clock_ns=0), ())
+    context.store.targets.save(target)
+    context.store.targets.save_check(target.name, TargetFacts(context.facts(), clock_ns=0), ())
     train = "import torch; o = torch.optim.SGD(); [o.step() for _ in range(9)]"
-    spec = at(target, sys.executable, "-c", train, recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavour.SRUN, ranks=2))
-    job = run(road, replace(spec, environment={"PYTHONPATH": str(DOUBLE)}), 60)
-    assert job.state is JobState.STORED and nothing_left(job), files_of(road, job).tail()
-    assert road.store.results.open(job.id).steps.column("rank").to_pylist() == [0] * 3 + [1] * 3
+    spec = at(target, sys.executable, "-c", train, recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavor.SRUN, ranks=2))
+    job = run(context, replace(spec, environment={"PYTHONPATH": str(DOUBLE)}), 60)
+    assert job.state is JobState.STORED and nothing_left(job), files_of(context, job).tail()
+    assert context.store.results.open(job.id).steps.column("rank").to_pylist() == [0] * 3 + [1] * 3
 
 
-def _by_rank(road: Road, job: Job) -> tuple[dict[int | None, set[str]], dict[int | None, int]]:
+def _by_rank(context: JobContext, job: Job) -> tuple[dict[int | None, set[str]], dict[int | None, int]]:
     """By rank: what its threads called themselves while `work` ran, and how many samples that gave."""
-    profile = road.store.results.open(job.id)
+    profile = context.store.results.open(job.id)
     threads, frames, functions, stacks, names = (
         getattr(profile, table).to_pylist() for table in ("threads", "frames", "functions", "stacks", "thread_names")
     )

@@ -8,8 +8,8 @@ import pytest
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import Target
 from perfloom.workers import steps
-from perfloom.workers.remote import wishes
-from perfloom.workers.road import Road
+from perfloom.workers.context import JobContext
+from perfloom.workers.remote import cancellation
 from tests.marks import slow_but_every
 from tests.targeted.driving import nothing_left, submit, to_the_end, until_job
 from tests.workers.test_crashes import counted, killed_at, starts
@@ -25,52 +25,52 @@ PLACES = [
     (RUN, "before", 3),
     (RUN, "after", 3),  # it is started
     ("perfloom.workers.remote.staging:_commit", "after", 3),
-    ("perfloom.store.jobs:Jobs.move", "after", 1),
+    ("perfloom.store.jobs:Jobs.transition", "after", 1),
     (RUN, "after", 4),  # it was looked at
-    ("perfloom.workers.remote.judging:ending", "after", 1),
-    ("perfloom.store.jobs:Jobs.move", "after", 2),
-    ("perfloom.workers.remote.collecting:wanted", "after", 1),
+    ("perfloom.workers.remote.outcome:recording_outcome", "after", 1),
+    ("perfloom.store.jobs:Jobs.transition", "after", 2),
+    ("perfloom.workers.remote.collection:files_to_fetch", "after", 1),
     ("perfloom.workers.transports.local:LocalTransport.get", "before", 1),
     ("perfloom.workers.transports.local:LocalTransport.get", "after", 1),
-    ("perfloom.workers.remote.collecting:_commit", "after", 1),
-    ("perfloom.workers.remote.leaving:remove", "after", 1),
-    ("perfloom.workers.remote.collecting:_commit", "after", 2),
-    ("perfloom.store.jobs:Jobs.move", "after", 3),
+    ("perfloom.workers.remote.collection:_commit", "after", 1),
+    ("perfloom.workers.remote.cleanup:remove_directory", "after", 1),
+    ("perfloom.workers.remote.collection:_commit", "after", 2),
+    ("perfloom.store.jobs:Jobs.transition", "after", 3),
     ("perfloom.store.results:Results._rename", "after", 1),
-    ("perfloom.store.jobs:Jobs.move", "before", 4),
+    ("perfloom.store.jobs:Jobs.transition", "before", 4),
 ]
 
 
 @pytest.mark.parametrize(("place", "moment", "call"), slow_but_every(4, PLACES))
 def test_a_worker_killed_there_loses_nothing(
-    road: Road, here: Target, tmp_path: Path, place: str, moment: str, call: int
+    context: JobContext, here: Target, tmp_path: Path, place: str, moment: str, call: int
 ) -> None:
-    job = submit(road.store, _counted(here, tmp_path))
-    killed_at(road, job, place, moment, call)
-    job = to_the_end(road, job)
+    job = submit(context.store, _counted(here, tmp_path))
+    killed_at(context, job, place, moment, call)
+    job = to_the_end(context, job)
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
     assert starts(tmp_path) == 1 and nothing_left(job)
-    assert road.store.results.get(job.id).samples > 0
+    assert context.store.results.get(job.id).samples > 0
 
 
 def _counted(here: Target, tmp_path: Path, then: str = "sum(i * i for i in range(1_000_000))") -> JobSpec:
     return dataclasses.replace(counted(tmp_path, then), target=here.name)
 
 
-def test_killed_while_cancelling(road: Road, here: Target, tmp_path: Path) -> None:
-    job = submit(road.store, _counted(here, tmp_path, "while True: pass"))
-    until_job(road, job, lambda job: starts(tmp_path))
-    road.store.jobs.request_cancel(job.id)
-    killed_at(road, job, "perfloom.workers.remote.wishes:noted", "after")
-    killed_at(road, job, "perfloom.workers.remote.batch:end", "before")
-    killed_at(road, job, "perfloom.workers.remote.batch:end", "after")
-    job = to_the_end(road, job)
-    assert job.state is JobState.CANCELLED and starts(tmp_path) == 1 and wishes.of(job).times == 1
+def test_killed_while_cancelling(context: JobContext, here: Target, tmp_path: Path) -> None:
+    job = submit(context.store, _counted(here, tmp_path, "while True: pass"))
+    until_job(context, job, lambda job: starts(tmp_path))
+    context.store.jobs.request_cancel(job.id)
+    killed_at(context, job, "perfloom.workers.remote.cancellation:count_request", "after")
+    killed_at(context, job, "perfloom.workers.remote.batch:cancel_jobs", "before")
+    killed_at(context, job, "perfloom.workers.remote.batch:cancel_jobs", "after")
+    job = to_the_end(context, job)
+    assert job.state is JobState.CANCELLED and starts(tmp_path) == 1 and cancellation.get_cancellation(job).times == 1
     assert nothing_left(job)
 
 
-def test_killed_after_the_end_there_is_nothing_to_do(road: Road, here: Target, tmp_path: Path) -> None:
-    job = submit(road.store, _counted(here, tmp_path))
-    killed_at(road, job, "perfloom.store.jobs:Jobs.move", "after", 4)
-    steps.advance(road, job.id)
-    assert road.store.jobs.get(job.id).state is JobState.STORED and starts(tmp_path) == 1
+def test_killed_after_the_end_there_is_nothing_to_do(context: JobContext, here: Target, tmp_path: Path) -> None:
+    job = submit(context.store, _counted(here, tmp_path))
+    killed_at(context, job, "perfloom.store.jobs:Jobs.transition", "after", 4)
+    steps.advance(context, job.id)
+    assert context.store.jobs.get(job.id).state is JobState.STORED and starts(tmp_path) == 1

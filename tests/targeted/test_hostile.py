@@ -8,7 +8,7 @@ import pytest
 
 from perfloom.domain.jobs import Batch, JobState
 from perfloom.domain.targets import SchedulerName, Target
-from perfloom.workers.road import Road
+from perfloom.workers.context import JobContext
 from perfloom.workers.transports import close_all
 from tests import sshd as servers
 from tests.batch import BatchSystem
@@ -34,7 +34,7 @@ def touched(*folders: Path) -> list[Path]:
 @pytest.mark.parametrize("system", ["direct", "slurm", "lsf"])
 def test_names_are_names(
     request: pytest.FixtureRequest,
-    road: Road,
+    context: JobContext,
     server: Sshd,
     tmp_path: Path,
     system: str,
@@ -52,7 +52,7 @@ def test_names_are_names(
         target = dataclasses.replace(
             target, scheduler=SchedulerName(system), environment=target.environment | environment
         )
-    road.store.targets.save(target)
+    context.store.targets.save(target)
     shown = 'printf \'[%s]\' "$1" "$OWN" "$TARGETS" "$(cat ./*run*)"'
     spec = at(
         target,
@@ -64,8 +64,8 @@ def test_names_are_names(
         path=(EVIL,),
         leave_files=True,
     )
-    job = run(road, spec, 60)
-    output = files_of(road, job).output.read_text()
+    job = run(context, spec, 60)
+    output = files_of(context, job).output.read_text()
     assert output.startswith(f"[{EVIL}][{EVIL}][{EVIL}][content]"), (job.reason, output)
     assert job.state is JobState.STORED, job.reason
     assert not touched(tmp_path, server.home), "something was run"
@@ -74,16 +74,21 @@ def test_names_are_names(
 @pytest.mark.parametrize("system", ["slurm", "lsf"])
 @pytest.mark.parametrize("word", ["queue", "project", "resources", "arguments"])
 def test_words_for_a_batch_system_are_words(
-    request: pytest.FixtureRequest, road: Road, tmp_path: Path, system: str, word: str, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    context: JobContext,
+    tmp_path: Path,
+    system: str,
+    word: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     batch: BatchSystem = request.getfixturevalue(system)
     environment = {"PATH": f"{batch.path}:/usr/local/bin:/usr/bin:/bin", **batch.environment}
     folder = str(tmp_path / "jobs")
     target = Target("t", scheduler=SchedulerName(system), directory=folder, environment=environment, poll_s=0.4)
-    road.store.targets.save(target)
+    context.store.targets.save(target)
     asked = (
         Batch(arguments=("--comment", EVIL)) if word == "arguments" else dataclasses.replace(Batch(), **{word: EVIL})
     )
-    job = run(road, at(target, "true", batch=asked, leave_files=True), 60)
+    job = run(context, at(target, "true", batch=asked, leave_files=True), 60)
     assert job.state.final and not touched(tmp_path, batch.folder), job

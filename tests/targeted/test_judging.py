@@ -10,32 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavour
+from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchState, BatchStatus
-from perfloom.recording.evidence import unheard_since, with_signs
-from perfloom.recording.progress import RankSight, RunSight, Sight, SubmissionSight
-from perfloom.workers.local import supervised
+from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
+from perfloom.recording.liveness import silent_since, with_heartbeats
+from perfloom.workers.local import supervisor_client
 from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.remote import judging
-from perfloom.workers.remote.inputs import names
-from perfloom.workers.remote.judging import Phase, ending, judge, phase
-from perfloom.workers.remote.output import FarOutput
+from perfloom.workers.remote import outcome
+from perfloom.workers.remote.inputs import input_files
+from perfloom.workers.remote.outcome import Phase, assess, phase, recording_outcome
+from perfloom.workers.remote.output import RemoteOutput
 
 SPEC = JobSpec(command=("x",), duration_s=3.0)
-RANKS = JobSpec(command=("x",), mpi=Mpi(MpiFlavour.OPENMPI, 4))
+RANKS = JobSpec(command=("x",), mpi=Mpi(MpiFlavor.OPENMPI, 4))
 
 
-def seen(*submissions: SubmissionSight, **more: object) -> Sight:
-    return Sight(submissions=submissions, **more)  # type: ignore[arg-type]
+def seen(*submissions: SubmissionStatus, **more: object) -> JobStatus:
+    return JobStatus(submissions=submissions, **more)  # type: ignore[arg-type]
 
 
 def batch(state: BatchState, **more: object) -> BatchStatus:
     return BatchStatus("1", state, **more)  # type: ignore[arg-type]
 
 
-def submission(state: BatchState | None = None, number: int = 0, reason: str = "", **more: object) -> SubmissionSight:
+def submission(state: BatchState | None = None, number: int = 0, reason: str = "", **more: object) -> SubmissionStatus:
     status = None if state is None else batch(state, reason=reason)
-    return SubmissionSight(number, "1", batch=status, **more)  # type: ignore[arg-type]
+    return SubmissionStatus(number, "1", batch=status, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def submission(state: BatchState | None = None, number: int = 0, reason: str = "
     ],
     ids=lambda value: value.value if isinstance(value, Phase) else "",
 )
-def test_where_a_submission_is(one: SubmissionSight, expected: Phase) -> None:
+def test_where_a_submission_is(one: SubmissionStatus, expected: Phase) -> None:
     assert phase(one) is expected
 
 
@@ -72,11 +72,11 @@ def test_every_state_of_a_batch_system_has_its_phase() -> None:
         assert isinstance(phase(submission(state, exit_status=status)), Phase)
 
 
-def signs(*looks: tuple[float, str, BatchState]) -> SubmissionSight:
+def signs(*looks: tuple[float, str, BatchState]) -> SubmissionStatus:
     """A submission after looks at these times, each with what changes as it lives and what the batch system says."""
     last = None
     for now, life, state in looks:
-        last = with_signs(seen(submission(state, life=life)), last, now)
+        last = with_heartbeats(seen(submission(state, life=life)), last, now)
     assert last is not None
     return last.submissions[0]
 
@@ -95,21 +95,26 @@ def test_signs_of_life_count_after_the_batch_system_said_that_it_ended() -> None
     # It may be put back into the queue, and ended twice.
     assert signs((0, "1", run), (5, "2", failed), (10, "3", run), (15, "3", failed)).doubted_at == 15
     given = seen(replace(submission(failed, host="n"), life_at=1.0))
-    assert not judge(SPEC, given, judging.SIGN_S - 0.1).over and judge(SPEC, given, judging.SIGN_S).over
+    assert (
+        not assess(SPEC, given, outcome.HEARTBEAT_WAIT_S - 0.1).has_ended
+        and assess(SPEC, given, outcome.HEARTBEAT_WAIT_S).has_ended
+    )
 
 
 def test_since_when_nothing_was_heard_is_told() -> None:
     one = signs((0, "1", BatchState.RUNNING), (100, "1", BatchState.RUNNING))
-    assert unheard_since(one, 100) == 0 and unheard_since(one, 59) is None
-    assert "no sign of life since 1970-01-01 00:00 UTC" in judge(SPEC, seen(one, seen_at=100.0), 0).text
+    assert silent_since(one, 100) == 0 and silent_since(one, 59) is None
+    assert "no sign of life since 1970-01-01 00:00 UTC" in assess(SPEC, seen(one, seen_at=100.0), 0).text
     for other in (replace(one, exit_status=0), replace(one, batch=batch(BatchState.SUSPENDED))):
-        assert unheard_since(other, 100) is None
+        assert silent_since(other, 100) is None
 
 
 def test_who_wrote_an_end_was_not_ended_by_the_batch_system() -> None:
     for state in (BatchState.FAILED, BatchState.TIME_LIMIT, BatchState.CANCELLED, BatchState.GONE):
-        found = ending(SPEC, seen(submission(state, exit_status=0), runs=(RunSight(0, "ended", 0),)), asked=False)
-        assert (found.outcome.exit_status, found.outcome.time_limit, found.short) == (0, False, ())
+        found = recording_outcome(
+            SPEC, seen(submission(state, exit_status=0), runs=(RunStatus(0, "ended", 0),)), asked=False
+        )
+        assert (found.outcome.exit_status, found.outcome.time_limit, found.incomplete_reasons) == (0, False, ())
 
 
 def test_a_job_is_over_when_all_of_it_is() -> None:
@@ -118,59 +123,68 @@ def test_a_job_is_over_when_all_of_it_is() -> None:
         submission(BatchState.PENDING, 1),
         submission(BatchState.RUNNING, 1),
     )
-    assert judge(SPEC, seen(ended), 0.0).over
-    assert not judge(SPEC, seen(ended, waits), 100.0).over and judge(SPEC, seen(ended, waits), 100.0).waits
-    assert not judge(SPEC, seen(ended, runs), 100.0).over and not judge(SPEC, seen(ended, runs), 100.0).waits
+    assert assess(SPEC, seen(ended), 0.0).has_ended
+    assert not assess(SPEC, seen(ended, waits), 100.0).has_ended and assess(SPEC, seen(ended, waits), 100.0).is_pending
+    assert (
+        not assess(SPEC, seen(ended, runs), 100.0).has_ended and not assess(SPEC, seen(ended, runs), 100.0).is_pending
+    )
 
 
 def test_what_has_written_no_end_is_given_the_time_to() -> None:
     """Files of another machine come late, and a batch system may not know yet what it was given."""
-    for state, patience in ((BatchState.DONE, judging.SETTLE_S), (BatchState.GONE, judging.GONE_S)):
+    for state, patience in ((BatchState.DONE, outcome.SETTLE_S), (BatchState.GONE, outcome.GONE_S)):
         sight = seen(submission(state, host="n1"))
-        assert not judge(SPEC, sight, patience - 0.1).over and judge(SPEC, sight, patience).over
-    assert judge(SPEC, seen(submission(BatchState.CANCELLED)), 0.0).over
+        assert not assess(SPEC, sight, patience - 0.1).has_ended and assess(SPEC, sight, patience).has_ended
+    assert assess(SPEC, seen(submission(BatchState.CANCELLED)), 0.0).has_ended
 
 
 def test_what_was_told_to_end_waits_for_the_batch_system_to_say_why() -> None:
     told = seen(submission(BatchState.RUNNING, exit_status=0, stopped="1"))
-    assert not judge(SPEC, told, judging.SETTLE_S - 0.1).over and judge(SPEC, told, judging.SETTLE_S).over
-    assert judge(SPEC, told, 0.0, asked=True).over
-    assert judge(SPEC, seen(submission(BatchState.TIME_LIMIT, exit_status=0, stopped="1")), 0.0).over
-    assert judge(SPEC, seen(submission(BatchState.RUNNING, exit_status=0)), 0.0).over
+    assert not assess(SPEC, told, outcome.SETTLE_S - 0.1).has_ended and assess(SPEC, told, outcome.SETTLE_S).has_ended
+    assert assess(SPEC, told, 0.0, asked=True).has_ended
+    assert assess(SPEC, seen(submission(BatchState.TIME_LIMIT, exit_status=0, stopped="1")), 0.0).has_ended
+    assert assess(SPEC, seen(submission(BatchState.RUNNING, exit_status=0)), 0.0).has_ended
 
 
 def test_words_for_who_waits_and_who_runs() -> None:
     status = batch(BatchState.PENDING, reason="Priority", position=3)
     assert (
-        judge(SPEC, seen(SubmissionSight(0, "1", batch=status)), 0).text == "Waits in the queue: Priority; 3 before it"
+        assess(SPEC, seen(SubmissionStatus(0, "1", batch=status)), 0).text
+        == "Waits in the queue: Priority; 3 before it"
     )
-    assert "until somebody lets it go" in judge(SPEC, seen(submission(BatchState.HELD)), 0).text
-    ranks = tuple(RankSight(1, number, f"n{number}", "recording") for number in range(3))
-    runs = (RunSight(0, "ended", 0), RunSight(1, "running"))
-    text = judge(RANKS, seen(submission(BatchState.RUNNING), ranks=ranks, runs=runs), 0).text
+    assert "until somebody lets it go" in assess(SPEC, seen(submission(BatchState.HELD)), 0).text
+    ranks = tuple(RankStatus(1, number, f"n{number}", "recording") for number in range(3))
+    runs = (RunStatus(0, "ended", 0), RunStatus(1, "running"))
+    text = assess(RANKS, seen(submission(BatchState.RUNNING), ranks=ranks, runs=runs), 0).text
     assert text == "Runs on n0, n1, n2; 1 of 2 runs are done; 3 of 4 ranks have begun"
-    assert "suspended" in judge(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
+    assert "suspended" in assess(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
 
 
 def test_how_it_ended() -> None:
-    good = seen(submission(exit_status=0), runs=(RunSight(0, "ended", 0),))
-    found = ending(SPEC, good, asked=False)
-    assert (found.outcome.exit_status, found.short) == (0, ())
+    good = seen(submission(exit_status=0), runs=(RunStatus(0, "ended", 0),))
+    found = recording_outcome(SPEC, good, asked=False)
+    assert (found.outcome.exit_status, found.incomplete_reasons) == (0, ())
     # Asked for too late, it changed nothing.
-    assert not ending(SPEC, good, asked=True).outcome.cancelled
-    bad = seen(submission(exit_status=3), runs=(RunSight(0, "ended", 3),))
-    found = ending(SPEC, bad, asked=False)
-    assert (found.outcome.exit_status, found.short) == (3, ("The command ended with exit status 3.",))
-    told = seen(submission(exit_status=3), runs=(RunSight(0, "ended", 3),), ranks=(RankSight(0, None, "h", "done", 3),))
-    found = ending(SPEC, told, asked=False)
-    assert found.short == () and found.outcome.reasons == ("The command ended with exit status 3.",)
-    crashed = seen(submission(exit_status=139), runs=(RunSight(0, "ended", 139),))
-    found = ending(SPEC, crashed, asked=False)
-    assert (found.outcome.exit_status, found.outcome.signal) == (None, 11) and "SIGSEGV" in found.short[0]
-    cancelled = seen(submission(exit_status=143, stopped="signal TERM"), runs=(RunSight(0, "ended", 143),))
-    found = ending(SPEC, cancelled, asked=True)
-    assert found.outcome.cancelled and found.short == ("It was cancelled.",) and found.outcome.exit_status is None
-    assert "somebody else" in ending(SPEC, cancelled, asked=False).short[0]
+    assert not recording_outcome(SPEC, good, asked=True).outcome.cancelled
+    bad = seen(submission(exit_status=3), runs=(RunStatus(0, "ended", 3),))
+    found = recording_outcome(SPEC, bad, asked=False)
+    assert (found.outcome.exit_status, found.incomplete_reasons) == (3, ("The command ended with exit status 3.",))
+    told = seen(
+        submission(exit_status=3), runs=(RunStatus(0, "ended", 3),), ranks=(RankStatus(0, None, "h", "done", 3),)
+    )
+    found = recording_outcome(SPEC, told, asked=False)
+    assert found.incomplete_reasons == () and found.outcome.reasons == ("The command ended with exit status 3.",)
+    crashed = seen(submission(exit_status=139), runs=(RunStatus(0, "ended", 139),))
+    found = recording_outcome(SPEC, crashed, asked=False)
+    assert (found.outcome.exit_status, found.outcome.signal) == (None, 11) and "SIGSEGV" in found.incomplete_reasons[0]
+    cancelled = seen(submission(exit_status=143, stopped="signal TERM"), runs=(RunStatus(0, "ended", 143),))
+    found = recording_outcome(SPEC, cancelled, asked=True)
+    assert (
+        found.outcome.cancelled
+        and found.incomplete_reasons == ("It was cancelled.",)
+        and found.outcome.exit_status is None
+    )
+    assert "somebody else" in recording_outcome(SPEC, cancelled, asked=False).incomplete_reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -179,28 +193,30 @@ def test_how_it_ended() -> None:
         (submission(BatchState.TIME_LIMIT), "limit on time"),
         (submission(BatchState.CANCELLED, reason="TERM_ADMIN"), "not by Perfloom: TERM_ADMIN"),
         (submission(BatchState.FAILED, reason="OUT_OF_MEMORY"), "The batch system ended it: OUT_OF_MEMORY"),
-        (submission(BatchState.GONE), judging.FORGOTTEN),
-        (submission(alive=False), judging.VANISHED),
+        (submission(BatchState.GONE), outcome.UNKNOWN_TO_BATCH_SYSTEM),
+        (submission(alive=False), outcome.JOB_LOST),
     ],
 )
-def test_why_it_is_not_whole(one: SubmissionSight, words: str) -> None:
-    found = ending(SPEC, seen(one), asked=False)
-    assert words in found.short[0] and found.outcome.time_limit == ("limit" in words)
-    assert judging.vanished(seen(one)) == (one.batch is None or one.batch.state is BatchState.GONE)
+def test_why_it_is_not_whole(one: SubmissionStatus, words: str) -> None:
+    found = recording_outcome(SPEC, seen(one), asked=False)
+    assert words in found.incomplete_reasons[0] and found.outcome.time_limit == ("limit" in words)
+    assert outcome.is_lost(seen(one)) == (one.batch is None or one.batch.state is BatchState.GONE)
 
 
 def test_the_limit_of_the_job_itself() -> None:
-    ranks = (RankSight(0, None, "h", "done", stopped="limit"),)
-    found = ending(SPEC, seen(submission(exit_status=0), ranks=ranks, runs=(RunSight(0, "ended", 0),)), asked=False)
-    assert found.outcome.time_limit and found.short == ("The command was ended at the limit of 3 s.",)
+    ranks = (RankStatus(0, None, "h", "done", stopped="limit"),)
+    found = recording_outcome(
+        SPEC, seen(submission(exit_status=0), ranks=ranks, runs=(RunStatus(0, "ended", 0),)), asked=False
+    )
+    assert found.outcome.time_limit and found.incomplete_reasons == ("The command was ended at the limit of 3 s.",)
 
 
 def test_input_files_of_all_runs() -> None:
-    assert names(["/a/in{run}", "/b"], 3) == ("/a/in0", "/a/in1", "/a/in2", "/b")
-    assert names(["/a/in{run}"], 1) == ("/a/in{run}",)
+    assert input_files(["/a/in{run}", "/b"], 3) == ("/a/in0", "/a/in1", "/a/in2", "/b")
+    assert input_files(["/a/in{run}"], 1) == ("/a/in{run}",)
     for wrong in (["relative"], ["/a/x", "/b/x"], ["/"], ["/a/.."]):
         with pytest.raises(InvalidRequest):
-            names(wrong, 1)
+            input_files(wrong, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=30))
@@ -208,18 +224,18 @@ def test_output_comes_in_any_pieces(pieces: list[tuple[int, bool]]) -> None:
     """Its beginning and its end are there, and how much is missing; pieces come twice after a crash."""
     whole = b"".join(b"%04d\n" % number for number in range(400))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(supervised, "HEAD_BYTES", 50)
-        patch.setattr(supervised, "TAIL_BYTES", 50)
+        patch.setattr(supervisor_client, "HEAD_BYTES", 50)
+        patch.setattr(supervisor_client, "TAIL_BYTES", 50)
         files = JobFiles(Path(folder))
         files.prepare()
         far = 0
         for size, twice in pieces:
-            start = FarOutput(files).wanted(far, 30)
+            start = RemoteOutput(files).next_offset(far, 30)
             for _ in range(1 + twice):
-                FarOutput(files).take(whole[start : start + size], start)
+                RemoteOutput(files).append(whole[start : start + size], start)
             far = max(far, start + size)
             text = files.output.read_bytes()
-            here = FarOutput(files).here
+            here = RemoteOutput(files).here
             assert text[:50] == whole[: min(50, here)] or here > 50
             assert whole[:here].endswith(text.rpartition(b"here \xe2\x80\xa6]\n")[2][-5:])
             assert len(text) < 200

@@ -9,10 +9,10 @@ import pytest
 from perfloom.domain.errors import NotFound, Refused, Unavailable, Unreachable
 from perfloom.domain.jobs import JobSpec
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.recording.schedulers.slurm import MOST_HOSTS, host_list
+from perfloom.recording.schedulers.slurm import MAX_HOSTS, expand_host_list
 from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.remote import access, batch, collecting
-from perfloom.workers.transports import Done, connections
+from perfloom.workers.remote import access, batch, collection
+from perfloom.workers.transports import ScriptResult, connections
 
 ID = "a" * 12
 LONG = "9" * 5000
@@ -21,13 +21,13 @@ LONG = "9" * 5000
 class Answers:
     """A transport to a host that answers what it is told to."""
 
-    where = "far"
+    title = "far"
 
-    def __init__(self, *done: Done, get: Exception | None = None) -> None:
+    def __init__(self, *done: ScriptResult, get: Exception | None = None) -> None:
         self._done = list(done)
         self._get = get
 
-    def run(self, script: str, **_: Any) -> Done:
+    def run(self, script: str, **_: Any) -> ScriptResult:
         return self._done.pop(0) if len(self._done) > 1 else self._done[0]
 
     def get(self, copies: Any, progress: Any) -> None:
@@ -43,59 +43,59 @@ class Answers:
     ],
 )
 def test_a_batch_system_that_answers_nonsense_does_not_answer(scheduler: SchedulerName, said: str) -> None:
-    there: Any = Answers(Done(0, said.encode(), b""))
+    there: Any = Answers(ScriptResult(0, said.encode(), b""))
     with pytest.raises(Unreachable):
-        batch.states(there, Target("t", scheduler=scheduler), ["7"])
+        batch.query_states(there, Target("t", scheduler=scheduler), ["7"])
 
 
 def test_a_list_of_hosts_has_an_end() -> None:
-    assert host_list("n[01-03,7]") == ("n01", "n02", "n03", "n7")
-    assert len(host_list("n[" + ",".join(["1-999999999"] * 20) + "]")) <= 2 * MOST_HOSTS
-    assert host_list(f"n[{LONG}]") == host_list(f"n[1-{LONG}]") == host_list("n[1-2-3]") == ()
+    assert expand_host_list("n[01-03,7]") == ("n01", "n02", "n03", "n7")
+    assert len(expand_host_list("n[" + ",".join(["1-999999999"] * 20) + "]")) <= 2 * MAX_HOSTS
+    assert expand_host_list(f"n[{LONG}]") == expand_host_list(f"n[1-{LONG}]") == expand_host_list("n[1-2-3]") == ()
 
 
-def _look(there: str) -> Done:
+def _look(there: str) -> ScriptResult:
     text = f"job {ID}\n{there}\n".encode()
-    return Done(0, text if there == "gone" else text + b"states 0\n\noutput 0 0\n\nend\n", b"")
+    return ScriptResult(0, text if there == "gone" else text + b"states 0\n\noutput 0 0\n\nend\n", b"")
 
 
 def _fetch(tmp_path: Path, there: Any) -> None:
     files = JobFiles(tmp_path / ID)
     files.prepare()
     job: Any = SimpleNamespace(id=ID, details={"directory": "/far/jobs/" + ID}, job_spec=JobSpec(command=("true",)))
-    road: Any = SimpleNamespace(settings=SimpleNamespace(reserve_bytes=0, data=tmp_path))
-    collecting._fetch(road, job, files, there, lambda part, text: None)
+    context: Any = SimpleNamespace(settings=SimpleNamespace(reserve_bytes=0, data=tmp_path))
+    collection._fetch(context, job, files, there, lambda part, text: None)
 
 
 def test_nothing_is_left_behind_unseen(tmp_path: Path) -> None:
     """An empty list, and a list that could not be made, are not the same."""
     with pytest.raises(Unavailable, match="cannot be listed: wc: it is away"):
-        _fetch(tmp_path, Answers(_look("there"), Done(0, b"", b""), Done(1, b"", b"wc: it is away")))
+        _fetch(tmp_path, Answers(_look("there"), ScriptResult(0, b"", b""), ScriptResult(1, b"", b"wc: it is away")))
     with pytest.raises(NotFound, match="not there any more"):
         _fetch(tmp_path, Answers(_look("gone")))
-    listed = Done(0, b"  9 ./run0/all/perf.data\n", b"")
+    listed = ScriptResult(0, b"  9 ./run0/all/perf.data\n", b"")
     with pytest.raises(Unavailable):
-        _fetch(tmp_path, Answers(_look("there"), Done(0, b"", b""), listed, get=NotFound("It is not there.")))
+        _fetch(tmp_path, Answers(_look("there"), ScriptResult(0, b"", b""), listed, get=NotFound("It is not there.")))
 
 
 @pytest.mark.parametrize("name", ["perf.script.gz", "perf.script.zst"])
 def test_a_damaged_text_is_left_to_who_reads_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"no such thing")
-    assert collecting._holds_anything(tmp_path / name)
+    assert collection._holds_anything(tmp_path / name)
 
 
 def test_what_is_refused_to_one_job_is_not_refused_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that may not be written there says nothing of the way to the host."""
     target = Target("odd", ssh=Ssh("host.invalid"))
-    road: Any = SimpleNamespace(ask=lambda prompt: None, settings=SimpleNamespace(run_as=""))
+    context: Any = SimpleNamespace(secret_provider=lambda prompt: None, settings=SimpleNamespace(run_as=""))
     monkeypatch.setattr(connections, "is_open", lambda ssh: True)
     for _ in range(2):
-        with pytest.raises(Refused, match="of one"), access.reach(road, target, []):
+        with pytest.raises(Refused, match="of one"), access.open_target(context, target, []):
             raise Refused("A directory of one.")
-        with access.reach(road, target, []):
+        with access.open_target(context, target, []):
             pass
     monkeypatch.setattr(connections, "is_open", lambda ssh: False)
-    with pytest.raises(Refused, match="password"), access.reach(road, target, []):
+    with pytest.raises(Refused, match="password"), access.open_target(context, target, []):
         raise Refused("A wrong password.")
-    with pytest.raises(Refused, match="password"), access.reach(road, target, []):
+    with pytest.raises(Refused, match="password"), access.open_target(context, target, []):
         pass

@@ -9,12 +9,12 @@ import pytest
 from perfloom.domain.errors import PASSWORD
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import KEEP_HOURS, Target
-from perfloom.recording.probe.questions import Answer, Question
+from perfloom.recording.probe.check_messages import CheckRequest, CheckResult
 from perfloom.sealing import KeyPair, seal
 from perfloom.store.jobs import Job
 from perfloom.workers import transports
+from perfloom.workers.context import JobContext
 from perfloom.workers.remote import access, checks, polling
-from perfloom.workers.road import Road
 from perfloom.workers.serve import secrets
 from perfloom.workers.transports import connections
 from tests import sshd as servers
@@ -43,84 +43,84 @@ def pair() -> Iterator[KeyPair]:
     transports.close_all()
 
 
-def target_of(road: Road, server: Sshd, *, keep: bool) -> Target:
+def target_of(context: JobContext, server: Sshd, *, keep: bool) -> Target:
     ssh = dataclasses.replace(server.ssh(), key_file="", password=True, keep=keep)
     target = dataclasses.replace(server.target("asks"), ssh=ssh, poll_s=0.5)
-    road.store.targets.save(target)
+    context.store.targets.save(target)
     return target
 
 
-def give(road: Road, pair: KeyPair, subject: str) -> None:
+def give(context: JobContext, pair: KeyPair, subject: str) -> None:
     """What a person types on a page."""
     expires = time.time() + 600
     box = seal(pair.public, {PASSWORD: servers.WORD}, subject, expires)
-    road.store.credentials.put(subject, road.host, pair.key_id, box, expires)
+    context.store.credentials.put(subject, context.host, pair.key_id, box, expires)
 
 
 def waits(job: Job) -> bool:
-    return [prompt.name for prompt in job.needs] == [PASSWORD]
+    return [prompt.name for prompt in job.needed_secrets] == [PASSWORD]
 
 
-def started(road: Road, pair: KeyPair, target: Target) -> Job:
+def started(context: JobContext, pair: KeyPair, target: Target) -> Job:
     """A job that runs, with a password that was given for it."""
-    job = submit(road.store, at(target, *ENDLESS))
-    give(road, pair, f"job:{job.id}")
-    return until_job(road, job, lambda job: "begun" in files_of(road, job).tail())
+    job = submit(context.store, at(target, *ENDLESS))
+    give(context, pair, f"job:{job.id}")
+    return until_job(context, job, lambda job: "begun" in files_of(context, job).tail())
 
 
-def test_each_job_asks_and_its_connection_ends_with_it(road: Road, asking: Sshd, pair: KeyPair) -> None:
-    target = target_of(road, asking, keep=False)
-    first = started(road, pair, target)
+def test_each_job_asks_and_its_connection_ends_with_it(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
+    target = target_of(context, asking, keep=False)
+    first = started(context, pair, target)
     assert transports.owners() == {f"job:{first.id}"}
     logins = asking.log().count("Accepted password")
-    second = until_job(road, submit(road.store, at(target, *BUSY)), waits)
+    second = until_job(context, submit(context.store, at(target, *BUSY)), waits)
     assert second.state is JobState.STAGING and asking.log().count("Accepted password") == logins
     # Both are looked at together, and each over its own connection alone.
-    polling.poll(road, target.name)
-    assert road.store.jobs.get(first.id).details.get("unreached") is None
-    give(road, pair, f"job:{second.id}")
-    second = to_the_end(road, second)
+    polling.poll(context, target.name)
+    assert context.store.jobs.get(first.id).details.get("unreached") is None
+    give(context, pair, f"job:{second.id}")
+    second = to_the_end(context, second)
     assert second.state is JobState.STORED, second.reason
-    access.close_ended(road)
+    access.close_finished(context)
     assert transports.owners() == {f"job:{first.id}"} and nothing_left(second)
-    road.store.jobs.request_cancel(first.id)
-    first = to_the_end(road, first)
-    access.close_ended(road)
+    context.store.jobs.request_cancel(first.id)
+    first = to_the_end(context, first)
+    access.close_finished(context)
     assert first.state is JobState.CANCELLED and nothing_left(first)
     assert transports.owners() == set() and target.ssh is not None and not connections.is_open(target.ssh)
-    third = until_job(road, submit(road.store, at(target, *BUSY)), waits)
-    road.store.jobs.request_cancel(third.id)
-    to_the_end(road, third)
+    third = until_job(context, submit(context.store, at(target, *BUSY)), waits)
+    context.store.jobs.request_cancel(third.id)
+    to_the_end(context, third)
 
 
-def test_a_check_asks_too_and_serves_no_job(road: Road, asking: Sshd, pair: KeyPair) -> None:
-    target = target_of(road, asking, keep=False)
-    give(road, pair, f"target:{target.name}")
-    check = road.store.checks.ask(Question(target.name).to_json())
-    checks.answer(road.store, check.id)
-    answer = road.store.checks.get(check.id).answer
-    assert answer is not None and Answer.from_json(answer) == Answer()
+def test_a_check_asks_too_and_serves_no_job(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
+    target = target_of(context, asking, keep=False)
+    give(context, pair, f"target:{target.name}")
+    check = context.store.checks.ask(CheckRequest(target.name).to_json())
+    checks.answer_check(context.store, check.id)
+    answer = context.store.checks.get(check.id).answer
+    assert answer is not None and CheckResult.from_json(answer) == CheckResult()
     assert target.ssh is not None and not connections.is_open(target.ssh)
-    job = until_job(road, submit(road.store, at(target, *BUSY)), waits)
-    road.store.jobs.request_cancel(job.id)
-    to_the_end(road, job)
+    job = until_job(context, submit(context.store, at(target, *BUSY)), waits)
+    context.store.jobs.request_cancel(job.id)
+    to_the_end(context, job)
 
 
 def test_a_connection_is_kept_where_the_target_says_so_until_it_is_closed(
-    road: Road, asking: Sshd, pair: KeyPair
+    context: JobContext, asking: Sshd, pair: KeyPair
 ) -> None:
-    target = target_of(road, asking, keep=True)
-    first = started(road, pair, target)
-    second = to_the_end(road, submit(road.store, at(target, *BUSY)))
+    target = target_of(context, asking, keep=True)
+    first = started(context, pair, target)
+    second = to_the_end(context, submit(context.store, at(target, *BUSY)))
     assert second.state is JobState.STORED and transports.owners() == set()
-    road.store.jobs.request_cancel(first.id)
-    to_the_end(road, first)
-    access.close_ended(road)
+    context.store.jobs.request_cancel(first.id)
+    to_the_end(context, first)
+    access.close_finished(context)
     assert target.ssh is not None and connections.is_open(target.ssh)
-    assert KEEP_HOURS * 3600 == connections.IDLE_TYPED_S
-    check = road.store.checks.ask(Question(target.name, close=True).to_json())
-    checks.answer(road.store, check.id)
+    assert KEEP_HOURS * 3600 == connections.IDLE_WITH_SECRET_S
+    check = context.store.checks.ask(CheckRequest(target.name, close=True).to_json())
+    checks.answer_check(context.store, check.id)
     assert not connections.is_open(target.ssh)
-    third = until_job(road, submit(road.store, at(target, *BUSY)), waits)
-    road.store.jobs.request_cancel(third.id)
-    to_the_end(road, third)
+    third = until_job(context, submit(context.store, at(target, *BUSY)), waits)
+    context.store.jobs.request_cancel(third.id)
+    to_the_end(context, third)

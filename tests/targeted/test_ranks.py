@@ -4,63 +4,63 @@ import dataclasses
 
 import pytest
 
-from perfloom.domain.event_names import split
-from perfloom.domain.jobs import JobState, Mpi, MpiFlavour, RecorderName
+from perfloom.domain.event_names import split_modifiers
+from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
-from perfloom.workers.road import Road
+from perfloom.workers.context import JobContext
 from tests.mpi_programs import MpiBuild, MpiProgram
 from tests.targeted.driving import at, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
 
-both = pytest.mark.parametrize("flavour", [MpiFlavour.OPENMPI, MpiFlavour.MPICH])
+both = pytest.mark.parametrize("flavour", [MpiFlavor.OPENMPI, MpiFlavor.MPICH])
 
 
 @both
-def test_a_rank_that_crashes(road: Road, here: Target, mpi_program: MpiProgram, flavour: MpiFlavour) -> None:
-    job = run(road, at(here, str(mpi_program(flavour)), "150", "crash", "2", mpi=Mpi(flavour, 3), frequency=999), 60)
+def test_a_rank_that_crashes(context: JobContext, here: Target, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
+    job = run(context, at(here, str(mpi_program(flavour)), "150", "crash", "2", mpi=Mpi(flavour, 3), frequency=999), 60)
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.exit_status, job
-    result = road.store.results.get(job.id)
+    result = context.store.results.get(job.id)
     assert not result.complete and any("ank 2" in reason and "SIGSEGV" in reason for reason in result.reasons), result
-    ranks = set(road.store.results.open(job.id).threads.column("rank").to_pylist())
+    ranks = set(context.store.results.open(job.id).threads.column("rank").to_pylist())
     assert ranks == {0, 1, 2} and nothing_left(job)
 
 
-def test_a_rank_that_does_no_work(road: Road, here: Target, mpi_program: MpiProgram) -> None:
-    flavour = MpiFlavour.OPENMPI
-    job = run(road, at(here, str(mpi_program(flavour)), "100", mpi=Mpi(flavour, 3, only="0,2"), frequency=999))
+def test_a_rank_that_does_no_work(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
+    flavour = MpiFlavor.OPENMPI
+    job = run(context, at(here, str(mpi_program(flavour)), "100", mpi=Mpi(flavour, 3, only="0,2"), frequency=999))
     assert job.state is JobState.STORED, job.reason
-    assert set(road.store.results.open(job.id).threads.column("rank").to_pylist()) == {0, 2}
-    assert [rank.recorded for rank in sight_of(road, job).ranks] == [True, False, True]
+    assert set(context.store.results.open(job.id).threads.column("rank").to_pylist()) == {0, 2}
+    assert [rank.recorded for rank in sight_of(context, job).ranks] == [True, False, True]
 
 
 @both
 def test_cancelled_ranks_keep_what_they_recorded(
-    road: Road, here: Target, mpi_program: MpiProgram, flavour: MpiFlavour
+    context: JobContext, here: Target, mpi_program: MpiProgram, flavour: MpiFlavor
 ) -> None:
-    job = submit(road.store, at(here, str(mpi_program(flavour)), "50", "on", mpi=Mpi(flavour, 3), frequency=999))
-    until_job(road, job, lambda job: files_of(road, job).tail().count("rank ") >= 3)
-    road.store.jobs.request_cancel(job.id)
-    job = to_the_end(road, job, 60)
+    job = submit(context.store, at(here, str(mpi_program(flavour)), "50", "on", mpi=Mpi(flavour, 3), frequency=999))
+    until_job(context, job, lambda job: files_of(context, job).tail().count("rank ") >= 3)
+    context.store.jobs.request_cancel(job.id)
+    job = to_the_end(context, job, 60)
     assert (job.state, job.reason) == (JobState.CANCELLED, "It was cancelled."), job
-    assert set(road.store.results.open(job.id).threads.column("rank").to_pylist()) == {0, 1, 2}
+    assert set(context.store.results.open(job.id).threads.column("rank").to_pylist()) == {0, 1, 2}
     assert nothing_left(job)
 
 
-def test_the_starter_is_not_there(road: Road, here: Target, mpi_program: MpiProgram) -> None:
-    mpi = Mpi(MpiFlavour.OPENMPI, 2, program="/no/mpirun")
-    job = run(road, at(here, str(mpi_program(MpiFlavour.OPENMPI)), mpi=mpi))
+def test_the_starter_is_not_there(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
+    mpi = Mpi(MpiFlavor.OPENMPI, 2, program="/no/mpirun")
+    job = run(context, at(here, str(mpi_program(MpiFlavor.OPENMPI)), mpi=mpi))
     assert job.state is JobState.FAILED and "No program that starts ranks" in (job.reason or ""), job.reason
     assert nothing_left(job)
 
 
-def test_a_program_that_no_rank_can_start(road: Road, here: Target) -> None:
-    job = run(road, at(here, "/no/such/program", mpi=Mpi(MpiFlavour.MPICH, 2)))
+def test_a_program_that_no_rank_can_start(context: JobContext, here: Target) -> None:
+    job = run(context, at(here, "/no/such/program", mpi=Mpi(MpiFlavor.MPICH, 2)))
     assert job.state is JobState.FAILED and "/no/such/program" in (job.reason or ""), job.reason
     assert nothing_left(job)
 
 
-def test_counts_of_ranks(road: Road, here: Target, mpi_program: MpiProgram) -> None:
-    flavour = MpiFlavour.MPICH
+def test_counts_of_ranks(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
+    flavour = MpiFlavor.MPICH
     spec = at(
         here,
         *(str(mpi_program(flavour)), "100"),
@@ -69,39 +69,39 @@ def test_counts_of_ranks(road: Road, here: Target, mpi_program: MpiProgram) -> N
         events=("task-clock:u",),
         frequency=None,
     )
-    job = run(road, spec)
+    job = run(context, spec)
     assert job.state is JobState.STORED, job.reason
-    counts = {row["rank"]: row["value"] for row in road.store.results.open(job.id).counts.to_pylist()}
+    counts = {row["rank"]: row["value"] for row in context.store.results.open(job.id).counts.to_pylist()}
     assert sorted(counts) == [0, 1, 2] and 1.3 < counts[1] / counts[0] < 2.5, counts
 
 
 @pytest.mark.parametrize("signal", [None, 11])
 def test_page_faults_of_ranks_and_their_children_are_counted(
-    road: Road, here: Target, mpi_build: MpiBuild, signal: int | None
+    context: JobContext, here: Target, mpi_build: MpiBuild, signal: int | None
 ) -> None:
     pages, children, more = 20_000, 3, [str(signal)] if signal else []
-    program = str(mpi_build(MpiFlavour.OPENMPI, "faults"))
-    plain = at(here, program, "0", "1", mpi=Mpi(MpiFlavour.OPENMPI, 3), events=("page-faults",), frequency=499)
-    own = faults_of(road, run(road, plain, 90))
+    program = str(mpi_build(MpiFlavor.OPENMPI, "faults"))
+    plain = at(here, program, "0", "1", mpi=Mpi(MpiFlavor.OPENMPI, 3), events=("page-faults",), frequency=499)
+    own = faults_of(context, run(context, plain, 90))
     spec = dataclasses.replace(plain, command=(program, str(pages), str(children), *more))
-    job = run(road, spec, 90)
-    counts = faults_of(road, job)
-    assert sorted(counts) == [0, 1, 2], (job, files_of(road, job).tail())
+    job = run(context, spec, 90)
+    counts = faults_of(context, job)
+    assert sorted(counts) == [0, 1, 2], (job, files_of(context, job).tail())
     for rank, count in counts.items():
         known = (rank + 1) * pages * (children + 1)
         assert abs(count - own[rank] - known) < 0.01 * known, (counts, own)
     assert job.outcome is not None and bool(job.outcome.exit_status) == bool(signal)
-    reasons = road.store.results.get(job.id).reasons
+    reasons = context.store.results.get(job.id).reasons
     assert any("ank 1" in reason and "SIGSEGV" in reason for reason in reasons) == bool(signal), reasons
     assert nothing_left(job)
 
 
-def faults_of(road: Road, job: Job) -> dict[int, float]:
+def faults_of(context: JobContext, job: Job) -> dict[int, float]:
     """Page faults by rank, as they were counted."""
     assert job.state is JobState.STORED, job
-    profile = road.store.results.open(job.id)
+    profile = context.store.results.open(job.id)
     names = profile.events.column("name").to_pylist()
     # With `:u` where only root may see the kernel.
-    assert [split(name)[0] for name in names] == ["page-faults"]
+    assert [split_modifiers(name)[0] for name in names] == ["page-faults"]
     assert "perfloom-wait" not in set(profile.threads.column("name").to_pylist())
     return {row["rank"]: row["value"] for row in profile.counts.to_pylist()}

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Splitting
+from perfloom.domain.jobs import CallGraph, EventSplitting, JobSpec, JobState, RecorderName
 from perfloom.domain.targets import Target
-from perfloom.readers.perf_script.assembly import LOST_IN_KERNEL
-from perfloom.workers.road import Road
+from perfloom.readers.perf_script.profile import LOST_IN_KERNEL
+from perfloom.workers.context import JobContext
 from tests.targeted.driving import at, run
 
 WORK = (sys.executable, "-S", "-c", "x = bytearray(80_000_000)\nsum(i * i for i in range(2_000_000))")
@@ -17,11 +17,11 @@ PERIOD = 50
 EVENTS = ("task-clock:u", "page-faults:u", "minor-faults:u")
 
 
-def measured(road: Road, spec: JobSpec) -> tuple[dict[str, float], dict[str, set[int]], int, int]:
+def measured(context: JobContext, spec: JobSpec) -> tuple[dict[str, float], dict[str, set[int]], int, int]:
     """By event: its total, and the runs that it comes from; how many runs there were, and how many samples perf lost."""
-    job = run(road, spec)
+    job = run(context, spec)
     assert job.state is JobState.STORED and job.reason is None, job.reason
-    profile = road.store.results.open(job.id)
+    profile = context.store.results.open(job.id)
     events = profile.events.column("name").to_pylist()
     threads: list[dict[str, Any]] = profile.threads.to_pylist()
     totals: dict[str, float] = dict.fromkeys(events, 0.0)
@@ -36,9 +36,9 @@ def measured(road: Road, spec: JobSpec) -> tuple[dict[str, float], dict[str, set
     return totals, runs, profile.runs.num_rows, lost
 
 
-@pytest.mark.parametrize("splitting", [Splitting.SEQUENTIAL, Splitting.AT_ONCE])
+@pytest.mark.parametrize("splitting", [EventSplitting.SEQUENTIAL, EventSplitting.AT_ONCE])
 @pytest.mark.parametrize("recorder", [RecorderName.PERF_RECORD, RecorderName.PERF_STAT])
-def test_runs_add_up(road: Road, here: Target, recorder: RecorderName, splitting: Splitting) -> None:
+def test_runs_add_up(context: JobContext, here: Target, recorder: RecorderName, splitting: EventSplitting) -> None:
     # A sample every so many page faults: by frequency the number of rare events is perf's guess.
     sampled: dict[str, Any] = {}
     if recorder is RecorderName.PERF_RECORD:
@@ -46,9 +46,9 @@ def test_runs_add_up(road: Road, here: Target, recorder: RecorderName, splitting
     events = EVENTS[1:] if sampled else EVENTS
     one = at(here, *WORK, recorder=recorder, events=events, **sampled, leave_files=False)
     apart = at(here, *WORK, recorder=recorder, events=events, splitting=splitting, events_per_run=1, **sampled)
-    together, _, number, lost = measured(road, one)
+    together, _, number, lost = measured(context, one)
     assert number == 1
-    split, runs, number, lost_apart = measured(road, apart)
+    split, runs, number, lost_apart = measured(context, apart)
     assert number == len(events) and sorted(runs.values()) == [{run} for run in range(number)]
     assert together.keys() == split.keys()
     for name, value in together.items():

@@ -16,12 +16,12 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Prompt
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Target, TargetFacts
-from perfloom.queue import Queue
+from perfloom.queue import TaskQueue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import following
-from perfloom.workers.remote import wishes
-from perfloom.workers.road import Road, open_road
+from perfloom.workers import job_client
+from perfloom.workers.context import JobContext, open_context
+from perfloom.workers.remote import cancellation
 from perfloom.workers.serve import server
 from perfloom.workers.transports import close_all
 from tests import sshd as servers
@@ -59,9 +59,9 @@ def there(store: Store, asking: Sshd) -> Target:
 
 
 def test_a_shell_brings_the_password_to_the_worker(
-    road: Road, there: Target, with_broker: Settings, tmp_path: Path
+    context: JobContext, there: Target, with_broker: Settings, tmp_path: Path
 ) -> None:
-    queue = Queue(with_broker, road.store)
+    queue = TaskQueue(with_broker, context.store)
     seen: list[Job] = []
     asked: list[Prompt] = []
 
@@ -71,9 +71,9 @@ def test_a_shell_brings_the_password_to_the_worker(
         return "wrong" if len(asked) == 1 else servers.WORD
 
     with running(with_broker, tmp_path / "log", "worker") as worker:
-        until(lambda: queue.worker_there(), "the worker is heard of", 60)
+        until(lambda: queue.has_worker(), "the worker is heard of", 60)
         output = io.BytesIO()
-        job = following.record(with_broker, at(there, *BUSY), "a job", seen.append, output=output, ask=ask)
+        job = job_client.record(with_broker, at(there, *BUSY), "a job", seen.append, output=output, ask=ask)
     queue.close()
     assert job.state is JobState.STORED, (job.reason, worker.said()[-2000:])
     assert [prompt.name for prompt in asked] == ["password", "password"]
@@ -82,16 +82,16 @@ def test_a_shell_brings_the_password_to_the_worker(
     assert (job.claimed_by or "").split()[1] != str(os.getpid())
 
 
-def test_a_shell_without_a_worker(road: Road, there: Target) -> None:
+def test_a_shell_without_a_worker(context: JobContext, there: Target) -> None:
     output = io.BytesIO()
-    job = following.record(
-        road.settings, at(there, *BUSY), "a job", lambda job: None, output=output, ask=lambda prompt: servers.WORD
+    job = job_client.record(
+        context.settings, at(there, *BUSY), "a job", lambda job: None, output=output, ask=lambda prompt: servers.WORD
     )
     assert job.state is JobState.STORED, job.reason
     assert output.getvalue().startswith(b"begun\n") and nothing_left(job)
 
 
-def test_nobody_answers(road: Road, there: Target) -> None:
+def test_nobody_answers(context: JobContext, there: Target) -> None:
     """Who is asked and presses Ctrl-C instead gets away."""
     close_all()
     asked = threading.Event()
@@ -106,22 +106,24 @@ def test_nobody_answers(road: Road, there: Target) -> None:
 
     threading.Thread(target=interrupt).start()
     began = time.monotonic()
-    job = following.record(road.settings, at(there, *BUSY), "a job", lambda job: None, ask=ask)
+    job = job_client.record(context.settings, at(there, *BUSY), "a job", lambda job: None, ask=ask)
     assert job.state is JobState.CANCELLED and time.monotonic() - began < 40
 
 
-def test_nobody_is_there_to_be_asked(road: Road, there: Target) -> None:
+def test_nobody_is_there_to_be_asked(context: JobContext, there: Target) -> None:
     close_all()
-    job = following.record(road.settings, at(there, *BUSY), "a job", lambda job: None)
+    job = job_client.record(context.settings, at(there, *BUSY), "a job", lambda job: None)
     assert job.state is JobState.FAILED and "Nobody did" in (job.reason or ""), job
 
 
-def test_workers_are_killed_and_started_again(road: Road, here: Target, with_broker: Settings, tmp_path: Path) -> None:
-    store = road.store
+def test_workers_are_killed_and_started_again(
+    context: JobContext, here: Target, with_broker: Settings, tmp_path: Path
+) -> None:
+    store = context.store
     far = dataclasses.replace(here, name="far", poll_s=0.3)
     store.targets.save(far)
-    store.targets.note_check(far.name, TargetFacts(road.facts()), ())
-    queue = Queue(with_broker, store)
+    store.targets.save_check(far.name, TargetFacts(context.facts()), ())
+    queue = TaskQueue(with_broker, store)
     code = f"open({str(tmp_path / 'starts')!r}, 'a').write('x')\nwhile True: pass"
     job = submit(store, at(far, sys.executable, "-S", "-c", code))
     with running(with_broker, tmp_path / "log", "worker") as worker:
@@ -136,9 +138,11 @@ def test_workers_are_killed_and_started_again(road: Road, here: Target, with_bro
     assert (tmp_path / "starts").read_text() == "x" and nothing_left(job)
 
 
-def test_what_is_recorded_here_ends_with_the_server(road: Road, here: Target) -> None:
-    job = until_job(road, submit(road.store, at(here, *ENDLESS)), lambda job: "begun" in files_of(road, job).tail())
-    server.end_recordings(road.store)
-    job = to_the_end(open_road(road.settings, road.store), job)
-    assert job.state is JobState.STORED and not road.store.results.get(job.id).complete, job
-    assert nothing_left(job) and not wishes.of(job).times
+def test_what_is_recorded_here_ends_with_the_server(context: JobContext, here: Target) -> None:
+    job = until_job(
+        context, submit(context.store, at(here, *ENDLESS)), lambda job: "begun" in files_of(context, job).tail()
+    )
+    server.end_recordings(context.store)
+    job = to_the_end(open_context(context.settings, context.store), job)
+    assert job.state is JobState.STORED and not context.store.results.get(job.id).complete, job
+    assert nothing_left(job) and not cancellation.get_cancellation(job).times

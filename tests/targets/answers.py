@@ -1,13 +1,15 @@
 """What the probe prints on machines that are not here: put together by hand, each answer as its program words it."""
 
-from perfloom.recording.probe.probe import MARK
+from perfloom.recording.probe.probe import SECTION_MARKER
 
 Section = tuple[str, str, int]
 
 
 def printed(*sections: Section) -> str:
     """As the script prints them."""
-    return "".join(f"\n{MARK} begin {name}\n{text}\n{MARK} end {status}\n" for name, text, status in sections)
+    return "".join(
+        f"\n{SECTION_MARKER} begin {name}\n{text}\n{SECTION_MARKER} end {status}\n" for name, text, status in sections
+    )
 
 
 def place(name: str, path: str, system: str, available_kb: int) -> Section:

@@ -11,8 +11,8 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.errors import HostKeyUnknown, NotFound, Prompt, Refused, Unreachable
 from perfloom.domain.jobs import Batch
-from perfloom.domain.targets import LOCAL, BatchState, CheckLine, Light, SchedulerName, Ssh, Target
-from perfloom.recording.probe.questions import Answer, ProbeJob, Question, again
+from perfloom.domain.targets import LOCAL, BatchState, CheckLine, CheckStatus, SchedulerName, Ssh, Target
+from perfloom.recording.probe.check_messages import CheckRequest, CheckResult, ProbeJob, follow_up
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store, open_store
 from perfloom.workers.remote import checks
@@ -51,34 +51,36 @@ def nothing(prompt: Prompt) -> str | None:
     return None
 
 
-def checked(store: Store, target: Target, **changes: object) -> Answer:
+def checked(store: Store, target: Target, **changes: object) -> CheckResult:
     store.targets.save(target)
-    return checks.carry_out(store, replace(Question(target.name), **changes), nothing)  # type: ignore[arg-type]
+    return checks.run_check(store, replace(CheckRequest(target.name), **changes), nothing)  # type: ignore[arg-type]
 
 
 def line(store: Store, target: Target, title: str) -> CheckLine:
     return next(line for line in store.targets.get(target.name).lines if line.title == title)
 
 
-def waited(store: Store, question: Question, answer: Answer, until: Callable[[Answer], bool] | None = None) -> Answer:
+def waited(
+    store: Store, question: CheckRequest, answer: CheckResult, until: Callable[[CheckResult], bool] | None = None
+) -> CheckResult:
     """Ask again until the probe job has answered, or until something else is seen."""
     end = time.monotonic() + 60
     while not (until(answer) if until else answer.done):
         assert time.monotonic() < end, answer
         time.sleep(0.1)
-        following = again(question, answer)
+        following = follow_up(question, answer)
         assert following is not None
-        answer = checks.carry_out(store, following, nothing)
+        answer = checks.run_check(store, following, nothing)
     return answer
 
 
 def test_this_machine_is_a_target(store: Store, tmp_path: Path, perf: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     target = Target(LOCAL, perf=perf)
-    assert checked(store, target) == Answer()
+    assert checked(store, target) == CheckResult()
     facts = store.targets.get(LOCAL).facts
     assert facts is not None and facts.host.perf_version == "9.9" and facts.directory == f"{tmp_path}/.perfloom"
-    assert line(store, target, "This machine").light is Light.GOOD
+    assert line(store, target, "This machine").light is CheckStatus.GOOD
     assert abs(facts.clock_ns or 0) < 10**9 and facts.clock_error_ns is not None
 
 
@@ -87,7 +89,10 @@ def test_a_host_over_ssh(store: Store, far: servers.Sshd, perf: str) -> None:
     assert checked(store, target).done
     facts = store.targets.get("far").facts
     assert facts is not None and facts.directory == f"{far.home}/jobs" and facts.host.user == far.user
-    assert line(store, target, "Connection").light is Light.GOOD and line(store, target, "Clock").light is Light.GOOD
+    assert (
+        line(store, target, "Connection").light is CheckStatus.GOOD
+        and line(store, target, "Clock").light is CheckStatus.GOOD
+    )
     assert list((far.home / "jobs").iterdir()) == []
 
 
@@ -95,13 +100,13 @@ def test_a_host_whose_key_nobody_accepted_yet(store: Store, far: servers.Sshd, p
     target = replace(far.target(perf=perf), ssh=far.ssh(host_keys=()))
     with pytest.raises(HostKeyUnknown) as raised:
         checked(store, target)
-    answer = Answer.from_json(json.loads(json.dumps(Answer.failed(raised.value).to_json())))
+    answer = CheckResult.from_json(json.loads(json.dumps(CheckResult.failed(raised.value).to_json())))
     assert answer.host_key is not None and answer.host_key.fingerprint.startswith("SHA256:")
     shown = line(store, target, "Connection")
-    assert shown.light is Light.BAD and answer.host_key.fingerprint in shown.text and "accept" in shown.advice
+    assert shown.light is CheckStatus.BAD and answer.host_key.fingerprint in shown.text and "accept" in shown.advice
     assert store.targets.get("far").facts is None
     accepted = replace(target, ssh=replace(far.ssh(), host_keys=(answer.host_key.line,)))
-    assert checked(store, accepted).done and line(store, accepted, "Connection").light is Light.GOOD
+    assert checked(store, accepted).done and line(store, accepted, "Connection").light is CheckStatus.GOOD
 
 
 def test_a_host_with_another_key_than_before(store: Store, far: servers.Sshd) -> None:
@@ -109,7 +114,7 @@ def test_a_host_with_another_key_than_before(store: Store, far: servers.Sshd) ->
     with pytest.raises(Refused) as raised:
         checked(store, replace(far.target(), ssh=far.ssh(host_keys=(other,))))
     assert not isinstance(raised.value, HostKeyUnknown) and "another" in raised.value.message
-    assert Answer.failed(raised.value).host_key is None
+    assert CheckResult.failed(raised.value).host_key is None
 
 
 def test_a_host_that_cannot_be_reached(store: Store) -> None:
@@ -118,7 +123,7 @@ def test_a_host_that_cannot_be_reached(store: Store) -> None:
     target = Target("gone", ssh=Ssh("127.0.0.1", port=port, config=False, agent=False, connect_timeout_s=2))
     with pytest.raises(Unreachable):
         checked(store, target)
-    assert line(store, target, "Connection").light is Light.BAD
+    assert line(store, target, "Connection").light is CheckStatus.BAD
 
 
 def test_what_an_earlier_check_found_outlives_a_host_that_is_down(store: Store, perf: str) -> None:
@@ -127,32 +132,32 @@ def test_what_an_earlier_check_found_outlives_a_host_that_is_down(store: Store, 
         checked(store, target)
     close_all()
     with pytest.raises((Unreachable, Refused)):
-        checks.carry_out(store, Question("far"), nothing)
+        checks.run_check(store, CheckRequest("far"), nothing)
     stored = store.targets.get("far")
-    assert stored.facts is not None and [line.light for line in stored.lines] == [Light.BAD]
+    assert stored.facts is not None and [line.light for line in stored.lines] == [CheckStatus.BAD]
 
 
 def test_questions_of_the_catalogue_are_answered_once(store: Store, tmp_path: Path, perf: str) -> None:
     store.targets.save(Target("here", perf=perf, directory=f"{tmp_path}/jobs"))
-    check = store.checks.ask(Question("here").to_json())
-    checks.answer(store, check.id)
-    assert Answer.from_json(store.checks.get(check.id).answer or {"trouble": "none"}) == Answer()
+    check = store.checks.ask(CheckRequest("here").to_json())
+    checks.answer_check(store, check.id)
+    assert CheckResult.from_json(store.checks.get(check.id).answer or {"trouble": "none"}) == CheckResult()
     when = store.targets.get("here").checked
-    checks.answer(store, check.id)
+    checks.answer_check(store, check.id)
     assert store.targets.get("here").checked == when
-    checks.answer(store, "nosuchcheck0")
+    checks.answer_check(store, "nosuchcheck0")
 
 
 def test_a_target_that_is_gone_and_faults_of_ours_are_answers_too(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    check = store.checks.ask(Question("never").to_json())
-    checks.answer(store, check.id)
-    assert "no target 'never'" in Answer.from_json(store.checks.get(check.id).answer or {}).trouble
+    check = store.checks.ask(CheckRequest("never").to_json())
+    checks.answer_check(store, check.id)
+    assert "no target 'never'" in CheckResult.from_json(store.checks.get(check.id).answer or {}).trouble
     monkeypatch.setattr(checks, "probe", lambda *_: 1 / 0)
-    check = store.checks.ask(Question(LOCAL).to_json())
-    checks.answer(store, check.id)
-    assert "fault in Perfloom" in Answer.from_json(store.checks.get(check.id).answer or {}).trouble
+    check = store.checks.ask(CheckRequest(LOCAL).to_json())
+    checks.answer_check(store, check.id)
+    assert "fault in Perfloom" in CheckResult.from_json(store.checks.get(check.id).answer or {}).trouble
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -164,18 +169,18 @@ def test_a_password_is_asked_for_used_once_and_forgotten(store: Store, perf: str
         pair = KeyPair.generate()
         secrets.use_key(pair)
         try:
-            check = store.checks.ask(Question("far").to_json())
-            checks.answer(store, check.id)
-            asked = Answer.from_json(store.checks.get(check.id).answer or {})
+            check = store.checks.ask(CheckRequest("far").to_json())
+            checks.answer_check(store, check.id)
+            asked = CheckResult.from_json(store.checks.get(check.id).answer or {})
             assert asked.prompts and asked.trouble and store.targets.get("far").checked is None
             typed = {prompt.name: servers.WORD for prompt in asked.prompts}
             expires = time.time() + 60
             box = seal(pair.public, typed, "target:far", expires)
             store.credentials.put("target:far", "here", pair.key_id, box, expires)
-            check = store.checks.ask(Question("far").to_json())
-            checks.answer(store, check.id)
-            assert Answer.from_json(store.checks.get(check.id).answer or {}) == Answer()
-            assert line(store, target, "Connection").light is Light.GOOD
+            check = store.checks.ask(CheckRequest("far").to_json())
+            checks.answer_check(store, check.id)
+            assert CheckResult.from_json(store.checks.get(check.id).answer or {}) == CheckResult()
+            assert line(store, target, "Connection").light is CheckStatus.GOOD
             assert store.credentials.get("target:far") == ()
         finally:
             secrets.use_key(None)
@@ -207,18 +212,18 @@ def system(request: pytest.FixtureRequest) -> BatchSystem:
 @pytest.mark.heavy
 def test_a_probe_job_sees_a_compute_node(store: Store, system: BatchSystem, tmp_path: Path, perf: str) -> None:
     target = batched(system, tmp_path, perf)
-    question = Question("cluster", batch=Batch())
+    question = CheckRequest("cluster", batch=Batch())
     answer = checked(store, target, batch=Batch())
     assert not answer.done
     before = store.targets.get("cluster").facts
     assert before is not None and before.compute is None and before.queues and before.scheduler_version
-    assert line(store, target, "Compute node").light is Light.NOTE
-    assert waited(store, question, answer) == Answer()
+    assert line(store, target, "Compute node").light is CheckStatus.NOTE
+    assert waited(store, question, answer) == CheckResult()
     facts = store.targets.get("cluster").facts
     assert facts is not None and facts.compute is not None and facts.shared is True
     assert facts.compute.perf_version == "9.9" and facts.scratch == str(tmp_path)
-    assert line(store, target, "Shared directory").light is Light.GOOD
-    assert line(store, target, "Compute node").light is Light.GOOD
+    assert line(store, target, "Shared directory").light is CheckStatus.GOOD
+    assert line(store, target, "Compute node").light is CheckStatus.GOOD
     assert list((tmp_path / "jo bs").iterdir()) == []
     # A check without a probe job keeps what it found.
     assert checked(store, target).done
@@ -230,13 +235,13 @@ def test_a_directory_that_the_node_does_not_see(
     store: Store, system: BatchSystem, tmp_path: Path, perf: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a node with a disk of its own: what was laid down is not there.
-    monkeypatch.setattr(checks, "_lay_down", lambda parent, directory: f"mkdir '{directory}' && cat >/dev/null")
+    monkeypatch.setattr(checks, "_create_script", lambda parent, directory: f"mkdir '{directory}' && cat >/dev/null")
     target = batched(system, tmp_path, perf)
     answer = checked(store, target, batch=Batch())
-    assert waited(store, Question("cluster"), answer) == Answer()
+    assert waited(store, CheckRequest("cluster"), answer) == CheckResult()
     facts = store.targets.get("cluster").facts
     assert facts is not None and facts.shared is False and facts.compute is None
-    assert line(store, target, "Shared directory").light is Light.BAD
+    assert line(store, target, "Shared directory").light is CheckStatus.BAD
     assert list((tmp_path / "jo bs").iterdir()) == []
 
 
@@ -244,7 +249,10 @@ def test_a_queue_that_is_not_there(store: Store, system: BatchSystem, tmp_path: 
     target = batched(system, tmp_path, perf)
     answer = checked(store, target, batch=Batch(queue="no-such-queue"))
     assert answer.done and "could not be submitted" in answer.trouble
-    assert line(store, target, "Compute node").light is Light.BAD and line(store, target, "perf").light is not Light.BAD
+    assert (
+        line(store, target, "Compute node").light is CheckStatus.BAD
+        and line(store, target, "perf").light is not CheckStatus.BAD
+    )
     assert list((tmp_path / "jo bs").iterdir()) == []
 
 
@@ -252,14 +260,16 @@ def test_a_probe_job_that_waits_can_be_cancelled(store: Store, lsf: LsfDouble, t
     lsf.control(delay=1000)
     target = batched(lsf, tmp_path, perf)
     answer = checked(store, target, batch=Batch())
-    question = again(Question("cluster"), answer)
+    question = follow_up(CheckRequest("cluster"), answer)
     assert question is not None and question.job is not None
-    answer = checks.carry_out(store, question, nothing)
+    answer = checks.run_check(store, question, nothing)
     assert answer.job is not None and answer.job.state is BatchState.PENDING
-    ended = checks.carry_out(store, replace(question, cancel=True), nothing)
+    ended = checks.run_check(store, replace(question, cancel=True), nothing)
     assert ended.done and "cancelled" in ended.trouble
     assert list((tmp_path / "jo bs").iterdir()) == []
-    status = lsf.scheduler.seen([answer.job.id], *lsf.run(lsf.scheduler.look([answer.job.id])))[answer.job.id]
+    status = lsf.scheduler.parse_status_output(
+        [answer.job.id], *lsf.run(lsf.scheduler.status_command([answer.job.id]))
+    )[answer.job.id]
     assert status.state.final
 
 
@@ -268,15 +278,15 @@ def test_what_is_removed_is_a_directory_of_a_probe(store: Store, tmp_path: Path)
     store.targets.save(Target("x", scheduler=SchedulerName.SLURM))
     for path in (f"{tmp_path}/mine", f"{tmp_path}/check-../mine", "check-abc", "/check-"):
         with pytest.raises(Exception, match="no directory of a probe"):
-            checks.carry_out(store, Question("x", job=ProbeJob("1", path, 0.0)), nothing)
+            checks.run_check(store, CheckRequest("x", job=ProbeJob("1", path, 0.0)), nothing)
     assert (tmp_path / "mine").is_dir()
 
 
 def test_questions_and_answers_survive_as_json(store: Store) -> None:
     job = ProbeJob("7", "/d/check-abc", 1.5, BatchState.HELD, "PSUSP", "held by user", 3, 9.5)
-    question = Question("x", Batch(queue="q", arguments=("-x", "y z")), job, True)
-    assert Question.from_json(json.loads(json.dumps(question.to_json()))) == question
-    answer = Answer("no", None, (Prompt("password a@b", "Password of a"),), job)
-    assert Answer.from_json(json.loads(json.dumps(answer.to_json()))) == answer
+    question = CheckRequest("x", Batch(queue="q", arguments=("-x", "y z")), job, True)
+    assert CheckRequest.from_json(json.loads(json.dumps(question.to_json()))) == question
+    answer = CheckResult("no", None, (Prompt("password a@b", "Password of a"),), job)
+    assert CheckResult.from_json(json.loads(json.dumps(answer.to_json()))) == answer
     with pytest.raises(NotFound):
         store.checks.get("nosuchcheck0")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from perfloom.domain.errors import HostKeyUnknown, Prompt, Refused, SecretNeeded, Unreachable
-from perfloom.domain.facts import HostFacts
-from perfloom.domain.jobs import MpiFlavour
-from perfloom.domain.targets import CheckLine, Light, Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.recording.probe.lines import check_lines, failure_lines
-from perfloom.recording.probe.words import fingerprint, where
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import MpiFlavor
+from perfloom.domain.targets import BatchQueue, CheckLine, CheckStatus, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.recording.probe.check_report import check_lines, failure_lines
+from perfloom.recording.probe.target_text import fingerprint, target_location
 from tests.parts import require
 
 HOST = HostFacts(
@@ -50,7 +50,7 @@ BATCH = replace(
     FACTS,
     schedulers=("slurm",),
     scheduler_version="Slurm 23.11",
-    queues=(Queue("normal", True), Queue("gpu", open=False)),
+    queues=(BatchQueue("normal", True), BatchQueue("gpu", open=False)),
 )
 
 
@@ -62,110 +62,122 @@ def said(target: Target, facts: TargetFacts, title: str) -> CheckLine | None:
 
 def test_where_all_is_well_nothing_is_to_be_done() -> None:
     lines = check_lines(FAR, FACTS)
-    assert {line.light for line in lines} == {Light.GOOD} and not any(line.advice for line in lines)
+    assert {line.light for line in lines} == {CheckStatus.GOOD} and not any(line.advice for line in lines)
     assert [line.title for line in lines] == [
         *("Connection", "perf", "Rights", "Kernel symbols", "Hardware counters", "Call graphs"),
         *("MPI", "PyTorch", "Directory", "Compression", "Clock"),
     ]
 
 
-HOST_CASES: list[tuple[dict[str, Any], str, Light, str]] = [
-    ({"perf": None}, "perf", Light.BAD, "There is no perf on node7"),
-    ({"perf": None, "perf_problem": "It is a signpost"}, "perf", Light.BAD, "It is a signpost."),
-    ({"options": ("--call-graph dwarf",)}, "perf", Light.NOTE, "cannot compress"),
-    ({"paranoid": 4}, "Rights", Light.BAD, "only root"),
-    ({"paranoid": 3, "perf_capabilities": ("cap_perfmon",)}, "Rights", Light.GOOD, "everything"),
-    ({"paranoid": 2}, "Rights", Light.NOTE, "without what they do inside the kernel"),
-    ({"paranoid": 0}, "Rights", Light.GOOD, "whole CPUs"),
-    ({"paranoid": None}, "Rights", Light.NOTE, "not known"),
-    ({"root": True, "paranoid": 4}, "Rights", Light.GOOD, "everything"),
-    ({"kptr_restrict": 1}, "Kernel symbols", Light.NOTE, "have no names"),
-    ({"kptr_restrict": 1, "perf_capabilities": ("cap_syslog",)}, "Kernel symbols", Light.GOOD, "have names"),
-    ({"kptr_restrict": 1, "root": True}, "Kernel symbols", Light.GOOD, "have names"),
-    ({"kptr_restrict": 2, "paranoid": 2}, "Kernel symbols", Light.GOOD, "Not needed"),
-    ({"kptr_restrict": None}, "Kernel symbols", Light.NOTE, "not known"),
-    ({"hardware_counters": False}, "Hardware counters", Light.NOTE, "cpu-clock"),
-    ({"hardware_counters": None}, "Hardware counters", Light.NOTE, "cannot be told"),
-    ({"options": ("-z",)}, "Call graphs", Light.NOTE, "without what unwinds dwarf"),
-    ({"lbr": False}, "Call graphs", Light.GOOD, "dwarf, frame pointers."),
-    ({"perf": None}, "PyTorch", Light.GOOD, "Version 2.13.0 of /usr/bin/python3 on node7."),
-    ({"torch": ""}, "PyTorch", Light.NOTE, "/usr/bin/python3 on node7 has none."),
-    ({"torch": "", "python": ""}, "PyTorch", Light.NOTE, "No Python"),
+HOST_CASES: list[tuple[dict[str, Any], str, CheckStatus, str]] = [
+    ({"perf": None}, "perf", CheckStatus.BAD, "There is no perf on node7"),
+    ({"perf": None, "perf_problem": "It is a signpost"}, "perf", CheckStatus.BAD, "It is a signpost."),
+    ({"options": ("--call-graph dwarf",)}, "perf", CheckStatus.NOTE, "cannot compress"),
+    ({"paranoid": 4}, "Rights", CheckStatus.BAD, "only root"),
+    ({"paranoid": 3, "perf_capabilities": ("cap_perfmon",)}, "Rights", CheckStatus.GOOD, "everything"),
+    ({"paranoid": 2}, "Rights", CheckStatus.NOTE, "without what they do inside the kernel"),
+    ({"paranoid": 0}, "Rights", CheckStatus.GOOD, "whole CPUs"),
+    ({"paranoid": None}, "Rights", CheckStatus.NOTE, "not known"),
+    ({"root": True, "paranoid": 4}, "Rights", CheckStatus.GOOD, "everything"),
+    ({"kptr_restrict": 1}, "Kernel symbols", CheckStatus.NOTE, "have no names"),
+    ({"kptr_restrict": 1, "perf_capabilities": ("cap_syslog",)}, "Kernel symbols", CheckStatus.GOOD, "have names"),
+    ({"kptr_restrict": 1, "root": True}, "Kernel symbols", CheckStatus.GOOD, "have names"),
+    ({"kptr_restrict": 2, "paranoid": 2}, "Kernel symbols", CheckStatus.GOOD, "Not needed"),
+    ({"kptr_restrict": None}, "Kernel symbols", CheckStatus.NOTE, "not known"),
+    ({"hardware_counters": False}, "Hardware counters", CheckStatus.NOTE, "cpu-clock"),
+    ({"hardware_counters": None}, "Hardware counters", CheckStatus.NOTE, "cannot be told"),
+    ({"options": ("-z",)}, "Call graphs", CheckStatus.NOTE, "without what unwinds dwarf"),
+    ({"lbr": False}, "Call graphs", CheckStatus.GOOD, "dwarf, frame pointers."),
+    ({"perf": None}, "PyTorch", CheckStatus.GOOD, "Version 2.13.0 of /usr/bin/python3 on node7."),
+    ({"torch": ""}, "PyTorch", CheckStatus.NOTE, "/usr/bin/python3 on node7 has none."),
+    ({"torch": "", "python": ""}, "PyTorch", CheckStatus.NOTE, "No Python"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "title", "light", "text"), HOST_CASES, ids=lambda value: str(value)[:50])
-def test_of_the_host_that_records(changes: dict[str, Any], title: str, light: Light, text: str) -> None:
+def test_of_the_host_that_records(changes: dict[str, Any], title: str, light: CheckStatus, text: str) -> None:
     line = said(FAR, replace(FACTS, host=replace(HOST, **changes)), title)
     assert line is not None and line.light is light and text in line.text
-    assert bool(line.advice) or light is not Light.BAD
+    assert bool(line.advice) or light is not CheckStatus.BAD
     # Under a batch system it is the compute node that counts.
     both = replace(BATCH, host=replace(HOST, perf=None), compute=replace(HOST, **changes), shared=True)
     of_node = said(CLUSTER, both, title)
     assert of_node is not None and of_node.light is light
 
 
-PLACE_CASES: list[tuple[Target, dict[str, Any], str, Light, str]] = [
-    (FAR, {"problems": {"directory": "No space left on device"}}, "Directory", Light.BAD, "No space left"),
-    (FAR, {"free_bytes": 10**8}, "Directory", Light.NOTE, "0.1 GB free"),
-    (FAR, {"runs_programs": False}, "Directory", Light.NOTE, "noexec"),
-    (replace(FAR, scratch="$TMPDIR"), {"problems": {"scratch": "not set"}}, "Scratch", Light.BAD, "not set"),
-    (replace(FAR, scratch="$TMPDIR"), {"scratch": "/tmp", "scratch_free_bytes": 10**8}, "Scratch", Light.NOTE, "/tmp"),
-    (replace(FAR, scratch="$TMPDIR"), {"scratch": "/tmp", "scratch_free_bytes": 10**11}, "Scratch", Light.GOOD, "/tmp"),
-    (FAR, {"packers": ()}, "Compression", Light.NOTE, "unpacked"),
-    (FAR, {"clock_ns": None}, "Clock", Light.NOTE, "cannot be compared"),
-    (FAR, {"clock_ns": -(10**10)}, "Clock", Light.NOTE, "10.0 s behind"),
-    (FAR, {"clock_ns": 200_000}, "Clock", Light.GOOD, "The same"),
-    (FAR, {"starters": {}, "versions": {}}, "MPI", Light.NOTE, "is found"),
-    (replace(FAR, mpi=MpiFlavour.MPICH), {}, "MPI", Light.BAD, "no MPICH on node7; there is Open MPI"),
-    (replace(FAR, mpi=MpiFlavour.OPENMPI), {}, "MPI", Light.GOOD, "Open MPI 4.1.4"),
-    (replace(FAR, modules=("gcc",)), {}, "Modules", Light.GOOD, "gcc"),
-    (replace(FAR, modules=("gcc",)), {"problems": {"modules": "unknown"}}, "Modules", Light.BAD, "unknown"),
-    (replace(FAR, sudo=True), {"sudo": True}, "sudo", Light.GOOD, "without a password"),
-    (replace(FAR, sudo=True), {"sudo": False}, "sudo", Light.BAD, "refuses"),
-    (replace(FAR, sudo=True), {}, "sudo", Light.NOTE, "Not tried"),
-    (FAR, {"schedulers": ("slurm",)}, "Batch system", Light.NOTE, "Slurm is there"),
-    (FAR, {"problems": {"probe": "x"}}, "Probe", Light.NOTE, "before its end"),
+PLACE_CASES: list[tuple[Target, dict[str, Any], str, CheckStatus, str]] = [
+    (FAR, {"problems": {"directory": "No space left on device"}}, "Directory", CheckStatus.BAD, "No space left"),
+    (FAR, {"free_bytes": 10**8}, "Directory", CheckStatus.NOTE, "0.1 GB free"),
+    (FAR, {"runs_programs": False}, "Directory", CheckStatus.NOTE, "noexec"),
+    (replace(FAR, scratch="$TMPDIR"), {"problems": {"scratch": "not set"}}, "Scratch", CheckStatus.BAD, "not set"),
+    (
+        replace(FAR, scratch="$TMPDIR"),
+        {"scratch": "/tmp", "scratch_free_bytes": 10**8},
+        "Scratch",
+        CheckStatus.NOTE,
+        "/tmp",
+    ),
+    (
+        replace(FAR, scratch="$TMPDIR"),
+        {"scratch": "/tmp", "scratch_free_bytes": 10**11},
+        "Scratch",
+        CheckStatus.GOOD,
+        "/tmp",
+    ),
+    (FAR, {"packers": ()}, "Compression", CheckStatus.NOTE, "unpacked"),
+    (FAR, {"clock_ns": None}, "Clock", CheckStatus.NOTE, "cannot be compared"),
+    (FAR, {"clock_ns": -(10**10)}, "Clock", CheckStatus.NOTE, "10.0 s behind"),
+    (FAR, {"clock_ns": 200_000}, "Clock", CheckStatus.GOOD, "The same"),
+    (FAR, {"starters": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "is found"),
+    (replace(FAR, mpi=MpiFlavor.MPICH), {}, "MPI", CheckStatus.BAD, "no MPICH on node7; there is Open MPI"),
+    (replace(FAR, mpi=MpiFlavor.OPENMPI), {}, "MPI", CheckStatus.GOOD, "Open MPI 4.1.4"),
+    (replace(FAR, modules=("gcc",)), {}, "Modules", CheckStatus.GOOD, "gcc"),
+    (replace(FAR, modules=("gcc",)), {"problems": {"modules": "unknown"}}, "Modules", CheckStatus.BAD, "unknown"),
+    (replace(FAR, sudo=True), {"sudo": True}, "sudo", CheckStatus.GOOD, "without a password"),
+    (replace(FAR, sudo=True), {"sudo": False}, "sudo", CheckStatus.BAD, "refuses"),
+    (replace(FAR, sudo=True), {}, "sudo", CheckStatus.NOTE, "Not tried"),
+    (FAR, {"schedulers": ("slurm",)}, "Batch system", CheckStatus.NOTE, "Slurm is there"),
+    (FAR, {"problems": {"probe": "x"}}, "Probe", CheckStatus.NOTE, "before its end"),
 ]
 
 
 @pytest.mark.parametrize(
     ("target", "changes", "title", "light", "text"), PLACE_CASES, ids=lambda value: str(value)[:40]
 )
-def test_of_the_place(target: Target, changes: dict[str, Any], title: str, light: Light, text: str) -> None:
+def test_of_the_place(target: Target, changes: dict[str, Any], title: str, light: CheckStatus, text: str) -> None:
     line = said(target, replace(FACTS, **changes), title)
     assert line is not None and line.light is light and text in line.text
-    assert bool(line.advice) or light is not Light.BAD
+    assert bool(line.advice) or light is not CheckStatus.BAD
 
 
-BATCH_CASES: list[tuple[dict[str, Any], str, Light, str]] = [
-    ({}, "Batch system", Light.GOOD, "Slurm 23.11 answers"),
-    ({"missing": ("sbatch", "squeue")}, "Batch system", Light.BAD, "sbatch, squeue of Slurm are not found"),
-    ({"problems": {"scheduler": "it is down"}}, "Batch system", Light.BAD, "it is down."),
-    ({}, "Queues", Light.GOOD, "normal (default); closed: gpu"),
-    ({"queues": ()}, "Queues", Light.NOTE, "no queue"),
-    ({"queues": (Queue("a", open=False),)}, "Queues", Light.BAD, "None is open"),
-    ({"queues": tuple(Queue(str(n)) for n in range(30))}, "Queues", Light.GOOD, "and 22 more"),
-    ({}, "Compute node", Light.NOTE, "not known yet"),
-    ({"problems": {"compute": "queue is closed"}}, "Compute node", Light.BAD, "queue is closed."),
-    ({"compute": HOST, "shared": True}, "Shared directory", Light.GOOD, "the same"),
-    ({"shared": False}, "Shared directory", Light.BAD, "do not see /home/ada"),
-    ({}, "Shared directory", Light.NOTE, "Probably: it is on nfs"),
-    ({"file_system": "xfs"}, "Shared directory", Light.NOTE, "not known"),
+BATCH_CASES: list[tuple[dict[str, Any], str, CheckStatus, str]] = [
+    ({}, "Batch system", CheckStatus.GOOD, "Slurm 23.11 answers"),
+    ({"missing": ("sbatch", "squeue")}, "Batch system", CheckStatus.BAD, "sbatch, squeue of Slurm are not found"),
+    ({"problems": {"scheduler": "it is down"}}, "Batch system", CheckStatus.BAD, "it is down."),
+    ({}, "Queues", CheckStatus.GOOD, "normal (default); closed: gpu"),
+    ({"queues": ()}, "Queues", CheckStatus.NOTE, "no queue"),
+    ({"queues": (BatchQueue("a", open=False),)}, "Queues", CheckStatus.BAD, "None is open"),
+    ({"queues": tuple(BatchQueue(str(n)) for n in range(30))}, "Queues", CheckStatus.GOOD, "and 22 more"),
+    ({}, "Compute node", CheckStatus.NOTE, "not known yet"),
+    ({"problems": {"compute": "queue is closed"}}, "Compute node", CheckStatus.BAD, "queue is closed."),
+    ({"compute": HOST, "shared": True}, "Shared directory", CheckStatus.GOOD, "the same"),
+    ({"shared": False}, "Shared directory", CheckStatus.BAD, "do not see /home/ada"),
+    ({}, "Shared directory", CheckStatus.NOTE, "Probably: it is on nfs"),
+    ({"file_system": "xfs"}, "Shared directory", CheckStatus.NOTE, "not known"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "title", "light", "text"), BATCH_CASES, ids=lambda value: str(value)[:40])
-def test_of_the_batch_system(changes: dict[str, Any], title: str, light: Light, text: str) -> None:
+def test_of_the_batch_system(changes: dict[str, Any], title: str, light: CheckStatus, text: str) -> None:
     line = said(CLUSTER, replace(BATCH, **changes), title)
     assert line is not None and line.light is light and text in line.text
-    assert bool(line.advice) or light is not Light.BAD
+    assert bool(line.advice) or light is not CheckStatus.BAD
 
 
 def test_scratch_of_a_cluster_is_that_of_its_nodes() -> None:
     target = replace(CLUSTER, scratch="$TMPDIR")
     line = said(target, replace(BATCH, problems={"scratch": "TMPDIR is not set"}), "Scratch")
-    assert line is not None and line.light is Light.NOTE and "probe job" in line.advice
+    assert line is not None and line.light is CheckStatus.NOTE and "probe job" in line.advice
 
 
 def test_why_nobody_came_there() -> None:
@@ -178,7 +190,7 @@ def test_why_nobody_came_there() -> None:
         (Unreachable("It does not answer."), "does not answer"),
     ):
         (line,) = failure_lines(FAR, error)
-        assert (line.title, line.light) == ("Connection", Light.BAD) and text in line.text
+        assert (line.title, line.light) == ("Connection", CheckStatus.BAD) and text in line.text
     assert "Password of ada" in failure_lines(FAR, secret)[0].advice
 
 
@@ -193,6 +205,6 @@ def test_fingerprints_are_those_of_ssh(tmp_path: Path) -> None:
 
 
 def test_where_it_is() -> None:
-    assert where(Target("x")) == "this machine"
+    assert target_location(Target("x")) == "this machine"
     ssh = Ssh("::1", user="ada", port=2222, jump=("a", "b@c:22"))
-    assert where(Target("x", ssh=ssh)) == "ada@[::1]:2222 through a, b@c:22"
+    assert target_location(Target("x", ssh=ssh)) == "ada@[::1]:2222 through a, b@c:22"

@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 
 from perfloom.domain.errors import Unavailable
-from perfloom.domain.jobs import MpiFlavour
+from perfloom.domain.jobs import MpiFlavor
 from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
-from perfloom.recording.probe.probe import Clock, parse_probe, read_clock, read_sections, with_compute, with_earlier
+from perfloom.recording.probe.probe import (
+    ClockReading,
+    parse_probe,
+    read_clock,
+    read_sections,
+    with_compute_node,
+    with_previous_probe,
+)
 from tests.targets import answers
 from tests.targets.answers import RED_HAT, changed, place, printed
 
@@ -82,7 +89,7 @@ def test_a_starter_that_says_nothing_known_is_none() -> None:
 
 
 def test_how_a_target_calls_its_starter_goes_first() -> None:
-    target = replace(TARGET, starters={"intel": "/opt/impi/mpirun"}, mpi=MpiFlavour.INTEL)
+    target = replace(TARGET, starters={"intel": "/opt/impi/mpirun"}, mpi=MpiFlavor.INTEL)
     assert facts_of(*RED_HAT, target=target).starters["intel"] == "/opt/impi/mpirun"
 
 
@@ -199,9 +206,9 @@ def test_modules_that_cannot_be_loaded(said: str, status: int) -> None:
 def test_the_module_command_is_that_of_where_jobs_run() -> None:
     login, node = (facts_of(*changed(("module-command", word, 0))) for word in ("yes", "no"))
     assert facts_of(*changed()).module_command is None
-    both = with_compute(login, node, shared=True)
+    both = with_compute_node(login, node, shared=True)
     assert (login.module_command, both.module_command) == (True, False)
-    assert with_earlier(login, both).module_command is False
+    assert with_previous_probe(login, both).module_command is False
 
 
 def test_what_modules_say_when_all_is_well_is_no_problem() -> None:
@@ -256,29 +263,31 @@ def test_hostile_answers_stay_text() -> None:
     assert facts.host.perf_problem is not None and len(facts.host.perf_problem) < 600
     assert "\x1b" not in facts.host.perf_problem + facts.problems["modules"] + facts.host.host
     assert facts.host.cpus == 0 and len(facts.host.host) < 600
-    inside = read_sections(f"{answers.MARK} begin a\n{answers.MARK} end 99999999999999999999\n{answers.MARK} end x\n")
+    inside = read_sections(
+        f"{answers.SECTION_MARKER} begin a\n{answers.SECTION_MARKER} end 99999999999999999999\n{answers.SECTION_MARKER} end x\n"
+    )
     assert inside["a"][0].status is None
 
 
 def test_the_clock_of_the_quickest_look_counts() -> None:
-    looks = (Clock(1000, 9500, 2000), Clock(5000, 13_100, 5200), Clock(8000, 99_000, 9000))
+    looks = (ClockReading(1000, 9500, 2000), ClockReading(5000, 13_100, 5200), ClockReading(8000, 99_000, 9000))
     facts = parse_probe(printed(*RED_HAT), TARGET, NOW, looks)
     assert (facts.clock_ns, facts.clock_error_ns) == (8000, 100)
-    assert read_clock(1, "1700000000123456789\n", 2) == Clock(1, 1700000000123456789, 2)
+    assert read_clock(1, "1700000000123456789\n", 2) == ClockReading(1, 1700000000123456789, 2)
     assert read_clock(1, "1700000000%N\n", 2) is None and read_clock(1, "", 2) is None
 
 
 def test_facts_of_a_compute_node_stand_beside_those_of_the_login_node() -> None:
     login = facts_of(*RED_HAT)
     node = facts_of(*changed(("host", "node7", 0), place("scratch", "/local/ada", "xfs", 900)))
-    both = with_compute(login, node, shared=True)
-    assert (both.host.host, both.recording.host, both.shared) == ("login2", "node7", True)
+    both = with_compute_node(login, node, shared=True)
+    assert (both.host.host, both.recording_host.host, both.shared) == ("login2", "node7", True)
     assert both.scratch == "/local/ada" and both.problems == {}
-    later = with_earlier(login, both)
+    later = with_previous_probe(login, both)
     assert later.compute == both.compute and later.shared and later.scratch == "/local/ada"
-    assert with_earlier(replace(login, directory="/elsewhere"), both).compute is None
-    hidden = with_compute(login, None, shared=False)
-    assert hidden.shared is False and hidden.recording.host == "login2"
+    assert with_previous_probe(replace(login, directory="/elsewhere"), both).compute is None
+    hidden = with_compute_node(login, None, shared=False)
+    assert hidden.shared is False and hidden.recording_host.host == "login2"
 
 
 def test_every_section_of_the_script_is_read_by_somebody() -> None:

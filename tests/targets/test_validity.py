@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import MpiFlavour
+from perfloom.domain.jobs import MpiFlavor
 from perfloom.domain.targets import LOCAL, SchedulerName, Ssh, Target
-from perfloom.recording.fields import exchange, target_validity
+from perfloom.recording.fields import serialization, target_validity
 
 HOSTILE = (
     "$(touch /tmp/x)",
@@ -42,7 +42,7 @@ FULL = Target(
     perf="/opt/perf/bin/perf",
     modules=("gcc/12.2", "openmpi/4.1"),
     environment={"OMP_NUM_THREADS": "4", "ODD": "$(touch /tmp/x)\n'\"\\"},
-    mpi=MpiFlavour.OPENMPI,
+    mpi=MpiFlavor.OPENMPI,
     starters={"openmpi": "/opt/openmpi/bin/mpirun"},
     sudo=True,
     counters=4,
@@ -52,9 +52,9 @@ FULL = Target(
 
 
 def test_a_full_target_and_a_bare_one_can_be_used() -> None:
-    assert target_validity.check(FULL) == {}
-    assert target_validity.check(Target(LOCAL)) == {}
-    assert target_validity.check(Target("n", ssh=Ssh("fe80::1%eth0"))) == {}
+    assert target_validity.validate_target(FULL) == {}
+    assert target_validity.validate_target(Target(LOCAL)) == {}
+    assert target_validity.validate_target(Target("n", ssh=Ssh("fe80::1%eth0"))) == {}
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
@@ -63,14 +63,14 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
     ssh = FULL.ssh
     assert ssh is not None
     for word in ("host", "user", "key_file"):
-        assert word in target_validity.check(replace(FULL, ssh=replace(ssh, **{word: text}))), word
+        assert word in target_validity.validate_target(replace(FULL, ssh=replace(ssh, **{word: text}))), word
     for word in ("jump", "host_keys"):
-        assert word in target_validity.check(replace(FULL, ssh=replace(ssh, **{word: (text,)}))), word
+        assert word in target_validity.validate_target(replace(FULL, ssh=replace(ssh, **{word: (text,)}))), word
     for word in ("name", "directory", "scratch", "perf"):
-        assert word in target_validity.check(replace(FULL, **{word: text})), word
-    assert "starters" in target_validity.check(replace(FULL, starters={"openmpi": text}))
-    assert "starters" in target_validity.check(replace(FULL, starters={text: "mpirun"}))
-    assert "environment" in target_validity.check(replace(FULL, environment={text: "x"}))
+        assert word in target_validity.validate_target(replace(FULL, **{word: text})), word
+    assert "starters" in target_validity.validate_target(replace(FULL, starters={"openmpi": text}))
+    assert "starters" in target_validity.validate_target(replace(FULL, starters={text: "mpirun"}))
+    assert "environment" in target_validity.validate_target(replace(FULL, environment={text: "x"}))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
         ({"modules": ("x",) * 300}, "modules"),
         ({"environment": {"A": "x\0"}}, "environment"),
         ({"environment": {"A": 1}}, "environment"),
-        ({"mpi": MpiFlavour.SRUN, "scheduler": SchedulerName.LSF}, "mpi"),
+        ({"mpi": MpiFlavor.SRUN, "scheduler": SchedulerName.LSF}, "mpi"),
         ({"counters": 0}, "counters"),
         ({"counters": 1.5}, "counters"),
         ({"poll_s": 0}, "poll_s"),
@@ -122,25 +122,25 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
     ids=lambda value: ascii(value)[:40],
 )
 def test_what_cannot_be_used_is_said_where_it_stands(changes: dict[str, Any], word: str) -> None:
-    found = target_validity.check(replace(FULL, **changes))
+    found = target_validity.validate_target(replace(FULL, **changes))
     assert list(found) == [word]
     assert found[word].endswith(".") and len(found[word]) < 300
     with pytest.raises(InvalidRequest) as raised:
-        target_validity.checked(replace(FULL, **changes))
+        target_validity.require_valid(replace(FULL, **changes))
     assert raised.value.field == word
 
 
 def test_hosts_on_the_way() -> None:
-    assert target_validity.hop("a@b.c:22") == target_validity.Hop("b.c", "a", 22)
-    assert target_validity.hop("b") == target_validity.Hop("b")
-    assert target_validity.hop("x@y@[::1]:7") == target_validity.Hop("::1", "x@y", 7)
+    assert target_validity.parse_jump_host("a@b.c:22") == target_validity.JumpHost("b.c", "a", 22)
+    assert target_validity.parse_jump_host("b") == target_validity.JumpHost("b")
+    assert target_validity.parse_jump_host("x@y@[::1]:7") == target_validity.JumpHost("::1", "x@y", 7)
 
 
 def test_a_file_brings_all_but_keys_of_hosts() -> None:
     data = target_validity.to_data(FULL)
     assert "host_keys" not in data["ssh"] and "config" not in data["ssh"]
-    for text in (exchange.to_toml(data), exchange.to_json(data)):
-        found = target_validity.from_data(exchange.from_text(text))
+    for text in (serialization.to_toml(data), serialization.to_json(data)):
+        found = target_validity.from_data(serialization.from_text(text))
         assert FULL.ssh is not None
         assert found == replace(FULL, ssh=replace(FULL.ssh, host_keys=()))
     smuggled = data | {"ssh": data["ssh"] | {"host_keys": [KEY]}}
@@ -171,4 +171,4 @@ def test_a_file_brings_all_but_keys_of_hosts() -> None:
 )
 def test_files_that_are_none_of_a_target(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        target_validity.from_data(exchange.from_text(text))
+        target_validity.from_data(serialization.from_text(text))

@@ -64,4 +64,4 @@ def no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever copies is told how far it is a hundred times a second."""
-    monkeypatch.setattr(connections, "LOOK_S", 0.01)
+    monkeypatch.setattr(connections, "CALLBACK_S", 0.01)

@@ -3,10 +3,10 @@
 from perfloom.domain.errors import PerfloomError
 from perfloom.domain.targets import Ssh, Target
 from perfloom.workers import transports
-from perfloom.workers.transports import Secrets, no_secrets, open_transport
+from perfloom.workers.transports import SecretProvider, no_secrets, open_transport
 
 
-def failure(ssh: Ssh, secrets: Secrets = no_secrets) -> PerfloomError:
+def failure(ssh: Ssh, secrets: SecretProvider = no_secrets) -> PerfloomError:
     """The error of connecting; fails where there is none."""
     try:
         with open_transport(Target("far", ssh=ssh), secrets) as there:
@@ -18,7 +18,7 @@ def failure(ssh: Ssh, secrets: Secrets = no_secrets) -> PerfloomError:
     raise AssertionError("it let us in")
 
 
-def works(ssh: Ssh, secrets: Secrets = no_secrets) -> str:
+def works(ssh: Ssh, secrets: SecretProvider = no_secrets) -> str:
     """What $SSH_CONNECTION is there, on a connection of its own."""
     try:
         with open_transport(Target("far", ssh=ssh), secrets) as there:

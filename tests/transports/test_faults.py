@@ -11,7 +11,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest, PerfloomError, Refused, Unreachable
 from perfloom.domain.targets import Ssh, Target
 from perfloom.workers import transports
-from perfloom.workers.transports import Copy, connections, open_transport
+from perfloom.workers.transports import FileCopy, connections, open_transport
 from tests.sshd import Network, Sshd, answering, key, make_key, network, silent
 from tests.transports.refusals import failure, works
 from tests.workers.waiting import until
@@ -162,10 +162,10 @@ def test_a_server_that_ends_in_the_middle_is_reported_and_reached_again(
         big = tmp_path / "big"
         big.write_bytes(os.urandom(1 << 20) * 64)
         with pytest.raises(Unreachable, match="broke while files were copied"):
-            there.put([Copy(str(host.home / "big"), big)], hang_up)
+            there.put([FileCopy(str(host.home / "big"), big)], hang_up)
         assert not (host.home / "big").exists()
         with pytest.raises(Unreachable, match="broke while files were fetched"):
-            there.get([Copy(str(big), tmp_path / "back")], hang_up)
+            there.get([FileCopy(str(big), tmp_path / "back")], hang_up)
         assert there.run(f"echo again >{seen}; echo $PPID").status == 0
         # A script is never sent twice: it may have begun.
         count = tmp_path / "count"
@@ -194,11 +194,11 @@ def test_the_far_host_is_reached_through_the_jump_host_alone(net: Network, no_ho
 def test_a_network_that_is_cut_is_noticed_and_mended(
     net: Network, no_home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert connections.ALIVE_S * (connections.ALIVE_TIMES + 1) <= 30
-    monkeypatch.setattr(connections, "ALIVE_S", 0.3)
+    assert connections.KEEPALIVE_S * (connections.KEEPALIVE_COUNT + 1) <= 30
+    monkeypatch.setattr(connections, "KEEPALIVE_S", 0.3)
     source = tmp_path / "source"
     source.write_bytes(os.urandom(1 << 20) * 96)
-    copy = Copy(str(source), tmp_path / "copy", source.stat().st_size)
+    copy = FileCopy(str(source), tmp_path / "copy", source.stat().st_size)
     with open_transport(Target("far", ssh=net.ssh(connect_timeout_s=2.0))) as there:
         assert there.run("echo here").text == "here\n"
         with net.cut():
@@ -226,7 +226,7 @@ def test_a_network_that_is_cut_is_noticed_and_mended(
         assert 0 < had < source.stat().st_size
         until(lambda: _reached(there), "the network is there again")
         there.get([copy])
-        assert copy.here.stat().st_size == source.stat().st_size and not partial.exists()
+        assert copy.local.stat().st_size == source.stat().st_size and not partial.exists()
     transports.close_all()
 
 

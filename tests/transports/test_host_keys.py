@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.errors import HostKeyUnknown, Refused
-from perfloom.recording.probe.words import fingerprint
+from perfloom.recording.probe.target_text import fingerprint
 from tests.sshd import Sshd, key, public, sshd
 from tests.transports.refusals import failure, works
 

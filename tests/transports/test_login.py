@@ -37,7 +37,7 @@ class Person:
         self.asked.append(prompt.name)
         return self.known.get(prompt.name)
 
-    def spent(self, prompt: Prompt) -> None:
+    def invalidate(self, prompt: Prompt) -> None:
         self.gone.append(prompt.name)
         self.known.pop(prompt.name, None)
 

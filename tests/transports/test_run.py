@@ -12,7 +12,7 @@ from perfloom.domain.errors import Refused, Unavailable, Unreachable
 from perfloom.domain.targets import Target
 from perfloom.recording.plan.quoting import quote
 from perfloom.workers import transports
-from perfloom.workers.transports import Copy, Done, Transport, connections, open_transport
+from perfloom.workers.transports import FileCopy, ScriptResult, Transport, connections, open_transport
 from tests.parts import require
 from tests.sshd import Account, Sshd, sshd
 from tests.workers.waiting import gone, until
@@ -33,9 +33,9 @@ HOSTILE = [
 
 
 def test_output_errors_and_exit_status_come_back(there: Transport) -> None:
-    assert there.run("echo out; echo err >&2; exit 3") == Done(3, b"out\n", b"err\n")
-    assert there.run("true") == Done(0, b"", b"")
-    assert there.run("printf 'no line break'; printf '\\0\\377' >&2") == Done(0, b"no line break", b"\0\xff")
+    assert there.run("echo out; echo err >&2; exit 3") == ScriptResult(3, b"out\n", b"err\n")
+    assert there.run("true") == ScriptResult(0, b"", b"")
+    assert there.run("printf 'no line break'; printf '\\0\\377' >&2") == ScriptResult(0, b"no line break", b"\0\xff")
 
 
 def test_a_signal_is_no_exit_status(there: Transport) -> None:
@@ -56,7 +56,7 @@ def test_input_goes_to_the_script_and_ends(there: Transport) -> None:
 
 def test_a_script_may_be_of_any_length(there: Transport) -> None:
     script = ": " + "x" * 1_000_000 + '\nread word\necho "$word"; exit 7\n\n\n'
-    assert there.run(script, input=b"the input") == Done(7, b"the input\n", b"")
+    assert there.run(script, input=b"the input") == ScriptResult(7, b"the input\n", b"")
 
 
 def test_a_script_that_is_none_is_no_success(there: Transport) -> None:
@@ -124,7 +124,7 @@ def test_whoever_waits_can_be_interrupted(there: Transport, tmp_path: Path) -> N
     class Enough(Exception):
         pass
 
-    copies = [Copy(str(tmp_path / "there"), tmp_path / "big")]
+    copies = [FileCopy(str(tmp_path / "there"), tmp_path / "big")]
     (tmp_path / "big").write_bytes(os.urandom(1 << 20) * 64)
 
     def stop(done: float | None, text: str) -> None:
@@ -138,7 +138,7 @@ def test_whoever_waits_can_be_interrupted(there: Transport, tmp_path: Path) -> N
 
 def test_a_transport_may_be_closed_twice(target: Target) -> None:
     with open_transport(target) as there:
-        assert there.where
+        assert there.title
         there.close()
     there.close()
 
@@ -163,7 +163,7 @@ def test_a_host_that_allows_one_session_is_used_in_turns(make_host: Callable[...
     def work(number: int) -> tuple[str, str]:
         with open_transport(host.target()) as there:
             said = there.run(f"sleep 0.1; echo {number}").text
-            there.put([Copy(str(host.home / str(number)), tmp_path / "file")])
+            there.put([FileCopy(str(host.home / str(number)), tmp_path / "file")])
             return said, there.run(f"cat {host.home}/{number}").text
 
     with ThreadPoolExecutor(4) as threads:
@@ -228,7 +228,7 @@ def test_every_login_shell_will_do(shell: str) -> None:
         noisy(far.home)
         with open_transport(far.target()) as there:
             script = "printf '%s' 'a b' \"$0\"; cat; echo e >&2; exit 5"
-            assert there.run(script, input=b"in\n!!") == Done(5, b"a bperfloomin\n!!", b"e\n")
+            assert there.run(script, input=b"in\n!!") == ScriptResult(5, b"a bperfloomin\n!!", b"e\n")
 
 
 def refusal(far: Sshd, **options: float) -> Exception:

@@ -46,26 +46,26 @@ def profile(
     chance = random.Random(seed)
     builder = ProfileBuilder("perf script text")
     called = list(called or names) or ["main", "parse", "multiply", "do_syscall_64"]
-    builder.run(called[0], names[-1] if names else "node17")
-    clock = builder.event("cpu-clock", "ns", sampling="frequency", rate=199.0)
-    faults = builder.event(names[0] if names else "page-faults", "count", sampling="period", rate=1.0)
+    builder.add_run(called[0], names[-1] if names else "node17")
+    clock = builder.intern_event("cpu-clock", "ns", sampling="frequency", rate=199.0)
+    faults = builder.intern_event(names[0] if names else "page-faults", "count", sampling="period", rate=1.0)
     modules = ["/usr/lib/libc.so.6", "[kernel.kallsyms]", *names]
     frames = []
     for number in range(functions):
         module = modules[number % len(modules)]
         name = called[number] if number < len(called) else f"function_{number}"
         kind = FrameKind.KERNEL if module.startswith("[") else FrameKind.USER
-        frames.append(builder.frame(builder.function(name, module), kind=kind))
+        frames.append(builder.intern_frame(builder.intern_function(name, module), kind=kind))
     threads = []
     for number in range(3):
-        thread = builder.thread(pid=100, tid=100 + number)
-        builder.named(thread, 0, names[number] if names else f"worker-{number}")
+        thread = builder.intern_thread(pid=100, tid=100 + number)
+        builder.set_thread_name(thread, 0, names[number] if names else f"worker-{number}")
         threads.append(thread)
     for number in range(samples):
-        stack = builder.stack([frames[0], *(chance.choice(frames) for _ in range(chance.randrange(1, 8)))])
+        stack = builder.intern_stack([frames[0], *(chance.choice(frames) for _ in range(chance.randrange(1, 8)))])
         event, weight = (clock, 5_025_125) if number % 4 else (faults, 3)
-        builder.sample(10**9 + number * 10**6, threads[number % 3], event, stack, weight, cpu=number % 2)
-    builder.lost(names[0] if names else "sample without a stack", names[1] if names else "line 12", 3)
+        builder.add_sample(10**9 + number * 10**6, threads[number % 3], event, stack, weight, cpu=number % 2)
+    builder.add_loss(names[0] if names else "sample without a stack", names[1] if names else "line 12", 3)
     meta = Meta(
         "perf script text",
         command=" ".join(names) or "python3 -m workload",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.tables import SCHEMAS
-from perfloom.readers import recognise
+from perfloom.readers import detect_format
 from tests.web.conftest import TOKEN, Browser, profile
 
 DATA = Path(__file__).parent.parent / "data"
@@ -22,7 +22,7 @@ CUT, LOST, WHOLE = "cutoff000000", "onelost00000", "whole0000000"
 @pytest.fixture
 def results(stored: Callable[..., str]) -> None:
     trace = gzip.decompress((DATA / "pytorch" / "training.pt.trace.json.gz").read_bytes())[:-1000]
-    stored(recognise(trace[:1000]).read(io.BytesIO(trace), "cut"), CUT, name="cut off")
+    stored(detect_format(trace[:1000]).read(io.BytesIO(trace), "cut"), CUT, name="cut off")
     made = profile()
     none = SCHEMAS["losses"].empty_table()
     whole = replace(made, losses=none, meta=replace(made.meta, complete=True, reasons=()))

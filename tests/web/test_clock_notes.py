@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perfloom.analysis.distributed.clocks import Alignment
+from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.profile import Profile
 from perfloom.ingest.merge import merge
 from tests.analysis.test_clocks import jittered, rank_of_job, without_steps
@@ -20,7 +20,7 @@ PAGES = ("", "/communication", "/critical-path", "/timeline")
 def job(ahead_us: float, *, aligned: bool = True, alone: bool = False) -> Profile:
     groups = ((0,), (1,)) if alone else None
     ranks = [rank_of_job(0, groups=groups), rank_of_job(1, ahead_us, groups=groups)]
-    return merge(ranks, Alignment() if aligned else None)
+    return merge(ranks, ClockAligner() if aligned else None)
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def job(ahead_us: float, *, aligned: bool = True, alone: bool = False) -> Profil
         (lambda: job(0), "The clocks of all ranks agree"),
         (lambda: job(200_000, aligned=False), "differ by up to 200 ms and are not aligned"),
         (
-            lambda: merge([rank_of_job(n, numbered=False) for n in (0, 1)], Alignment()),
+            lambda: merge([rank_of_job(n, numbered=False) for n in (0, 1)], ClockAligner()),
             "matched by their order in each",
         ),
-        (lambda: merge(without_steps(((0, 1), (1, 0))), Alignment()), "were matched by their order; if a recording"),
+        (lambda: merge(without_steps(((0, 1), (1, 0))), ClockAligner()), "were matched by their order; if a recording"),
         (
-            lambda: merge(without_steps(((0, 0), (9, 0))), Alignment()),
+            lambda: merge(without_steps(((0, 0), (9, 0))), ClockAligner()),
             "Not aligned: ranks 0–1. They have different numbers of the same collectives",
         ),
         (lambda: job(200_000, alone=True), "Ranks are not aligned: no collective was found on several of them."),
@@ -95,7 +95,7 @@ def test_a_drift_is_told_of_the_clock_that_has_it(
 ) -> None:
     # Ends that are apart by up to 2 µs do not hide it in 400 steps.
     ranks = [rank_of_job(n, ranks=len(drifts), steps=400, drift_ppm=drift) for n, drift in enumerate(drifts)]
-    text = browser_client.page(f"/results/{stored(merge(ranks, Alignment()))}/communication")
+    text = browser_client.page(f"/results/{stored(merge(ranks, ClockAligner()))}/communication")
     text = re.sub(r"by (.?)(49\d|50\d)(\.\d)? ppm", r"by \g<1>500 ppm", text)
     assert html.unescape(text).count(said) == 1, re.findall(r"[^.]*drift[^.]*", text)
     # In the table, too.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from perfloom.analysis.compare import functions
-from perfloom.analysis.compare.functions import differences
+from perfloom.analysis.compare.functions import diff_functions
 from perfloom.domain.selection import Selection
 from perfloom.store import Store
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, TOKEN, Browser, profile
@@ -34,7 +34,7 @@ def two(stored: Callable[..., str]) -> None:
 @pytest.fixture
 def no_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every function had samples enough."""
-    monkeypatch.setattr(functions, "FEW", 0)
+    monkeypatch.setattr(functions, "MIN_COMPARED_SAMPLES", 0)
 
 
 def names(page: str) -> list[str]:
@@ -68,7 +68,7 @@ def test_two_ticked_in_the_list_become_base_and_other_by_age(browser_client: Bro
 def test_the_table_is_that_of_the_analysis(browser_client: Browser, store: Store, two: None, no_few: None) -> None:
     base, other = store.results.open(ORDINARY), store.results.open(OTHER)
     clock = Selection(event="cpu-clock")
-    expected = differences(base, other, clock, clock, status_of="self")
+    expected = diff_functions(base, other, clock, clock, status_of="self")
     page = browser_client.page(f"/compare?{PAIR}")
     by_size = expected.sort_values("delta_self", key=lambda v: -v.abs(), kind="stable")["name"].tolist()
     assert names(page) == by_size
@@ -82,7 +82,7 @@ def test_absolute_and_by_stack_and_total(browser_client: Browser, store: Store, 
     base, other = store.results.open(ORDINARY), store.results.open(OTHER)
     clock = Selection(event="cpu-clock")
     page = browser_client.page(f"/compare?{PAIR}&normalise=0&by=stack&of=total&sort=-other")
-    expected = differences(base, other, clock, clock, "stack", False)
+    expected = diff_functions(base, other, clock, clock, "stack", False)
     first = expected.sort_values("other_total", ascending=False, kind="stable")["name"].iloc[0]
     assert names(page)[0] == first
     assert "Weights as they were measured" in page
@@ -186,8 +186,10 @@ def test_no_event_in_common(browser_client: Browser, stored: Callable[..., str],
     from perfloom.domain.builder import ProfileBuilder
 
     builder = ProfileBuilder("perf script text")
-    builder.run("x")
-    builder.sample(0, builder.thread(pid=1, tid=1), builder.event("cycles", "count"), builder.stack([]), 1)
+    builder.add_run("x")
+    builder.add_sample(
+        0, builder.intern_thread(pid=1, tid=1), builder.intern_event("cycles", "count"), builder.intern_stack([]), 1
+    )
     stored(builder.finish(), OTHER)
     page = browser_client.page(f"/compare?{PAIR}", 400)
     assert "no event in common" in page and "cycles" in page

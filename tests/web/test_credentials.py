@@ -100,7 +100,7 @@ def test_without_a_worker_it_is_said_and_nothing_kept(browser_client: Browser, s
 
 def test_the_page_of_a_job_asks_for_what_it_waits_for(browser_client: Browser, store: Store, worker: KeyPair) -> None:
     made = waiting(store)
-    store.jobs.progress(made.id, None, "ws3 did not accept <what> was typed.")
+    store.jobs.report_progress(made.id, None, "ws3 did not accept <what> was typed.")
     page = browser_client.page(f"/jobs/{made.id}")
     assert "ws3 did not accept &lt;what&gt; was typed." in page.split('data-part="needs"')[1].split("<form")[0]
     told = browser_client.client.get(f"/api/v1/jobs/{made.id}").get_json()

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from perfloom.analysis.compare.flamegraph import flame_diff
-from perfloom.analysis.compare.functions import differences
-from perfloom.analysis.compare.tables import COMPARED, differing, has
-from perfloom.analysis.core.picking import samples_kept, samples_of
+from perfloom.analysis.compare.functions import diff_functions
+from perfloom.analysis.compare.tables import COMPARED_TABLES, diff_table, has_table
+from perfloom.analysis.core.sample_selection import filter_samples, samples_of
 from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
-from perfloom.domain.selection import WORDS, Selection, thread_key
-from perfloom.domain.tables import texts
+from perfloom.domain.selection import QUERY_PARAMETERS, Selection, format_thread_key
+from perfloom.domain.tables import get_strings
 from perfloom.exporters import EXPORTERS
-from perfloom.exporters.paths import events_written
-from perfloom.exporters.rows import ROW_FORMS
+from perfloom.exporters.stack_weights import select_exported_events
+from perfloom.exporters.table_formats import TABLE_FORMATS
 from perfloom.readers import READERS
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
@@ -43,17 +43,17 @@ OTHER = "perf-script"
 def offered(profile: Profile) -> Iterator[Query]:
     """Selections of what a profile has, or may have; each word alone, and some of them together."""
     yield {}
-    for name in texts(profile.events, "name")[-1:]:
+    for name in get_strings(profile.events, "name")[-1:]:
         yield {"event": name}
     for row in profile.threads.to_pylist()[-1:]:
-        yield {"thread": thread_key(row["rank"], row["pid"], row["tid"])}
-    for name in texts(profile.steps, "name")[:1]:
+        yield {"thread": format_thread_key(row["rank"], row["pid"], row["tid"])}
+    for name in get_strings(profile.steps, "name")[:1]:
         yield {"step": name}
     yield {"rank": "0"}
     end = (profile.meta.duration_ns or 1_000) / 1e6
     yield {"start-ms": f"{end / 3:.6f}", "end-ms": f"{end / 2:.6f}"}
     yield {"start-ms": f"{end + 1_000:.6f}"}
-    function = re.escape(next((name for name in texts(profile.functions, "display") if name), "x"))
+    function = re.escape(next((name for name in get_strings(profile.functions, "display") if name), "x"))
     for word in ("focus", "ignore", "hide"):
         yield {word: f"^{function}$"}
     yield {"hide": "nothing-has-this-name"}
@@ -74,8 +74,8 @@ def selection_of(query: Query) -> Selection:
 
 def sampled(profile: Profile, selection: Selection) -> bool:
     """Whether a selection leaves any sample."""
-    events = events_written(profile, selection)
-    return any(samples_of(profile).time_ns[samples_kept(profile, selection, event)].size for event in events)
+    events = select_exported_events(profile, selection)
+    return any(samples_of(profile).time_ns[filter_samples(profile, selection, event)].size for event in events)
 
 
 @pytest.mark.parametrize("form", ["collapsed", "speedscope"])
@@ -99,7 +99,7 @@ def test_an_export_that_other_tools_refuse_as_empty_is_an_error(
 def test_each_format_and_word_is_here() -> None:
     assert set(FILES) == set(READERS)
     asked = {word for name in FILES for query in offered(profile_of(name)) for word in query}
-    assert asked == set(WORDS)
+    assert asked == set(QUERY_PARAMETERS)
 
 
 @by_format
@@ -115,8 +115,8 @@ def test_every_table_and_export_answers(name: str) -> None:
                 assert error.field in query, (table.name, query, error.message)
                 continue
             assert list(rows) == [column.name for column in table.columns]
-            form = list(ROW_FORMS.values())[at % len(ROW_FORMS)]
-            assert number % 4 or b"".join(form.write(rows, table.columns, {}))
+            form = list(TABLE_FORMATS.values())[at % len(TABLE_FORMATS)]
+            assert number % 4 or b"".join(form.write_chunks(rows, table.columns, {}))
         for exporter in EXPORTERS.values():
             try:
                 pieces = exporter.write(profile, selection, {})
@@ -137,7 +137,7 @@ def test_what_is_not_there_is_refused_before_the_first_byte(name: str) -> None:
     for query in refused(profile):
         selection = selection_of(query)
         for table in TABLES.values():
-            if table.selected:
+            if table.uses_selection:
                 with pytest.raises(InvalidRequest):
                     table.rows(profile, selection)
         for exporter in EXPORTERS.values():
@@ -151,10 +151,14 @@ def test_every_comparison_answers(name: str) -> None:
         base, other = profile_of(OTHER if number % 2 else name), profile_of(name)
         selection = selection_of(query)
         asked: list[Callable[[], Any]] = [
-            partial(differences, base, other, selection, selection),
+            partial(diff_functions, base, other, selection, selection),
             partial(flame_diff, base, other, selection, selection),
         ]
-        asked += [partial(differing, base, other, selection, of) for of in COMPARED if has(base, of) or has(other, of)]
+        asked += [
+            partial(diff_table, base, other, selection, of)
+            for of in COMPARED_TABLES
+            if has_table(base, of) or has_table(other, of)
+        ]
         for ask in asked:
             try:
                 ask()
@@ -191,7 +195,7 @@ def addresses(name: str) -> list[str]:
     found += [f"/api/v1/results/{result}/{path}" for path in IN_THE_API]
     found += [f"/results/{result}/export/{form}" for form in EXPORTERS]
     compared = ("/compare", "/compare/nsight", "/compare/flamegraph.svg", "/api/v1/compare/flamegraph")
-    return found + [f"{path}?{pair}" for path in (*compared, *(f"/compare/{table}" for table in COMPARED))]
+    return found + [f"{path}?{pair}" for path in (*compared, *(f"/compare/{table}" for table in COMPARED_TABLES))]
 
 
 @by_format

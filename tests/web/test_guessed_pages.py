@@ -51,9 +51,9 @@ def test_two_of_them_are_compared_by_share_alone(
 
 
 def test_what_was_counted_stands_on_the_overview(browser_client: Browser, stored: Callable[..., str]) -> None:
-    from perfloom.ingest.counted import with_counts
+    from perfloom.ingest.stat_counts import add_counts
 
-    id = stored(with_counts(made("page-faults", "frequency"), counts("page-faults", 4321.0)))
+    id = stored(add_counts(made("page-faults", "frequency"), counts("page-faults", 4321.0)))
     text = browser_client.client.get(f"/results/{id}").text
     assert "4,321" in text and SUM not in text
     assert "shares of samples, total counted" in text

@@ -207,7 +207,7 @@ def test_what_a_crash_left_is_cleared_a_day_later(tmp_path: Path) -> None:
     now = old.stat().st_mtime
     os.utime(old, (now - 2 * 86400,) * 2)
     os.utime(other, (now - 2 * 86400,) * 2)
-    assert uploads.clear_stale(tmp_path, now) == 1
+    assert uploads.remove_stale(tmp_path, now) == 1
     assert sorted(os.listdir(tmp_path)) == ["mine.txt", "upload-b.part"]
 
 

@@ -11,19 +11,19 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from perfloom.config import Settings
-from perfloom.domain.boundary import Server
-from perfloom.domain.facts import HostFacts
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import SchedulerName, Ssh, Target
-from perfloom.places import place_of
+from perfloom.paths import process_boundary
 from perfloom.store import Store
 from perfloom.web.app import create_app
 from perfloom.workers.local import job_user
 from tests.web.conftest import TOKEN
 from tests.web.test_job_form import FACTS
 
-OWN = dataclasses.replace(FACTS, host="h", jobs=place_of())
-OTHER = dataclasses.replace(OWN, jobs=place_of(os.geteuid() + 4711))
+OWN = dataclasses.replace(FACTS, host="h", jobs=process_boundary())
+OTHER = dataclasses.replace(OWN, jobs=process_boundary(os.geteuid() + 4711))
 
 BEARER = {"Authorization": f"Bearer {TOKEN}", "Host": "localhost"}
 FAR = Target("far", ssh=Ssh("far"))
@@ -73,7 +73,7 @@ def test_jobs_as_the_same_user_are_refused_and_as_another_one_taken(shared: Flas
 def test_a_job_is_not_run_again_either(shared: Flask, store: Store) -> None:
     store.hosts.publish(OWN)
     job = store.jobs.create("record", JobSpec(command=("true",)).to_json(), "again")
-    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
+    store.jobs.transition(job.id, JobState.QUEUED, JobState.FAILED)
     assert shared.test_client().post(f"/jobs/{job.id}/retry", headers=BEARER).status_code == 403
     assert store.jobs.counts().get(JobState.QUEUED, 0) == 0
 
@@ -87,7 +87,7 @@ def test_who_trusts_everybody_or_is_alone_is_not_kept_from_it(settings: Settings
 
 def test_the_worker_tells_as_whom_programs_run(settings: Settings, store: Store) -> None:
     found = job_user.with_job_user(HostFacts("h"), settings)
-    assert found.jobs == place_of()
+    assert found.jobs == process_boundary()
     assert str(settings.data / "catalogue.sqlite") in found.readable_secrets
     assert HostFacts.from_json(found.to_json()) == found
 
@@ -129,9 +129,9 @@ def test_workers_are_told_which_server_asks(shared: Flask, store: Store, setting
     question = store.checks.get(where.partition("check=")[2]).question
     (job,) = store.jobs.list()
     for server in (job.details["server"], question["server"]):
-        known = Server.from_json(server)
-        assert known.place == place_of() and str(settings.data / "token") in known.secrets
-    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED)
+        known = ProtectedServer.from_json(server)
+        assert known.place == process_boundary() and str(settings.data / "token") in known.secrets
+    store.jobs.transition(job.id, JobState.QUEUED, JobState.FAILED)
     assert client.post(f"/jobs/{job.id}/retry", headers=BEARER).status_code == 303
     assert all(one.details["server"] == job.details["server"] for one in store.jobs.list())
 

@@ -20,8 +20,8 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.recording.fields.events import split_events
 from perfloom.store import Store, open_store
-from perfloom.web.views.jobs.output import overwritten
-from perfloom.web.views.jobs.stages import elapsed
+from perfloom.web.views.jobs.output import apply_carriage_returns
+from perfloom.web.views.jobs.stages import format_elapsed
 from tests.parts import require
 from tests.signing import sign_in
 
@@ -359,7 +359,7 @@ def test_scripts_and_server_agree(page: Page, served: Served) -> None:
     written = page.evaluate(
         "async (seconds) => { const m = await import('/static/js/ticks.js'); return seconds.map(m.elapsed); }", seconds
     )
-    assert written == [elapsed(value) for value in seconds]
+    assert written == [format_elapsed(value) for value in seconds]
     pieces = ["one\n10%\r", "20%", "\r100", "%\r\nend\rEND\n", "a\rb", "\r", "c"]
     joined = page.evaluate(
         """async (pieces) => {
@@ -368,7 +368,7 @@ def test_scripts_and_server_agree(page: Page, served: Served) -> None:
         }""",
         [piece.replace("\r\n", "\n") for piece in pieces],
     )
-    assert joined == overwritten("".join(pieces))
+    assert joined == apply_carriage_returns("".join(pieces))
 
 
 @pytest.fixture
@@ -434,7 +434,7 @@ def test_every_page_is_accessible_and_fits(browser: Browser, served: Served, wid
     store = served.store
     long = {"command": ["x" * 500, "y z"], "events": ["e" * 300], "cwd": "/" + "w" * 300}
     failed = store.jobs.create("record", long, "n" * 200, state=JobState.DRAFT)
-    store.jobs.move(failed.id, JobState.DRAFT, JobState.FAILED, reason="r" * 300, argv=["perf", "v" * 500])
+    store.jobs.transition(failed.id, JobState.DRAFT, JobState.FAILED, reason="r" * 300, argv=["perf", "v" * 500])
     store.jobs.directory(failed.id).mkdir(parents=True, exist_ok=True)
     (store.jobs.directory(failed.id) / "output.log").write_text("o" * 3000 + "\n" + "line\n" * 200)
     for path in (

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from perfloom.domain.facts import HostFacts, PerfEvent
+from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, PyTorch, RecorderName, Scope
-from perfloom.recording.fields.job import JobFields
-from perfloom.recording.fields.relevance import hidden_by
+from perfloom.recording.fields.job_form import JobForm
+from perfloom.recording.fields.relevance import hiding_choices
 from perfloom.recording.plan import command_line
 from perfloom.store import Store
 from perfloom.web.views.jobs import form
@@ -54,7 +54,7 @@ def answering(app: Flask, host: None, monkeypatch: pytest.MonkeyPatch) -> list[A
         asked.append(spec)
         return []
 
-    monkeypatch.setattr(app.extensions["perfloom"].queue, "check", check)
+    monkeypatch.setattr(app.extensions["perfloom"].queue, "check_job", check)
     return asked
 
 
@@ -211,7 +211,7 @@ def test_the_preview_is_what_the_recorder_would_start(browser_client: Browser, h
     assert [f["field"] for f in asked["findings"] if f["message"].startswith(NO_WORKER)] == [""]
     # Names of JobSpec come back as names of fields.
     limit = browser_client.post("/jobs/preview", scope="process", pid="1").get_json()
-    assert {f["field"] for f in limit["findings"]} <= {*JobFields.__dataclass_fields__, ""}
+    assert {f["field"] for f in limit["findings"]} <= {*JobForm.__dataclass_fields__, ""}
 
 
 def test_preview_without_scripts(browser_client: Browser, store: Store, host: None) -> None:
@@ -328,7 +328,7 @@ def test_no_value_of_a_variable_is_logged(
 
 def test_the_style_sheet_knows_every_choice(root: Any) -> None:
     css = (root / "static/css/jobs.css").read_text()
-    for choice in {choice for choices in hidden_by().values() for choice in choices.split()}:
+    for choice in {choice for choices in hiding_choices().values() for choice in choices.split()}:
         name, _, value = choice.partition("-")
         made = {
             "scheduler": f'form[data-{name}="{value}"]',

@@ -13,10 +13,10 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from perfloom.domain.facts import PerfEvent
-from perfloom.domain.jobs import Batch, JobSpec, Mpi, MpiFlavour, Splitting
-from perfloom.domain.targets import Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.recording.recorders.preflight import Finding, Level
+from perfloom.domain.host_facts import PerfEvent
+from perfloom.domain.jobs import Batch, EventSplitting, JobSpec, Mpi, MpiFlavor
+from perfloom.domain.targets import BatchQueue, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.recording.recorders.preflight import PreflightFinding, Severity
 from perfloom.store import Store
 from tests.web.conftest import TOKEN, Browser
 from tests.web.test_job_form import FACTS, answering, host, jobs_in, value_of
@@ -32,9 +32,9 @@ def cluster(store: Store) -> Target:
     """A target with a batch system, checked."""
     target = Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM, sudo=True)
     store.targets.save(target)
-    queues = (Queue("debug", default=True, text="one hour"), Queue("<b>long"))
+    queues = (BatchQueue("debug", default=True, text="one hour"), BatchQueue("<b>long"))
     there = replace(FACTS, host="login1", events=OFFERED, hardware_counters=True)
-    store.targets.note_check("cluster", TargetFacts(there, starters={"openmpi": "mpirun"}, queues=queues), ())
+    store.targets.save_check("cluster", TargetFacts(there, starters={"openmpi": "mpirun"}, queues=queues), ())
     return target
 
 
@@ -67,12 +67,12 @@ def test_a_job_at_a_target_is_queued_as_typed(browser_client: Browser, store: St
     assert job.job_spec == JobSpec(
         target="cluster",
         command=("./solver", "a b"),
-        mpi=Mpi(MpiFlavour.OPENMPI, 64, 16, arguments=("--bind-to", "core"), every=4),
+        mpi=Mpi(MpiFlavor.OPENMPI, 64, 16, arguments=("--bind-to", "core"), every=4),
         batch=Batch("debug", wall_time_s=1800, exclusive=True),
         modules=("gcc/12", "mpi"),
         sudo=True,
         keep_recordings=False,
-        splitting=Splitting.SEQUENTIAL,
+        splitting=EventSplitting.SEQUENTIAL,
         events=("cycles", "instructions"),
     )
     again = browser_client.page(f"/jobs/new?from={job.id}")
@@ -141,8 +141,11 @@ def test_a_planned_job_here_is_checked_as_it_will_run(
     runs = {"splitting": "sequential", "events_per_run": "1", "events": "cpu-clock,context-switches"}
     browser_client.post("/jobs/preview", command="x out{run}", inputs="/data/in{run}", check="1", **runs)
     assert (answering[-1]["command"], answering[-1]["inputs"]) == (("x", "out0"), ("/data/in0",))
-    found = [Finding(Level.ERROR, "command", "x is not found in PATH.", ""), Finding(Level.ERROR, "cwd", "No.", "")]
-    monkeypatch.setattr(app.extensions["perfloom"].queue, "check", lambda spec, timeout: list(found))
+    found = [
+        PreflightFinding(Severity.ERROR, "command", "x is not found in PATH.", ""),
+        PreflightFinding(Severity.ERROR, "cwd", "No.", ""),
+    ]
+    monkeypatch.setattr(app.extensions["perfloom"].queue, "check_job", lambda spec, timeout: list(found))
 
     def errors(**typed: str) -> set[str]:
         answer = browser_client.post("/jobs/preview", check="1", **typed).get_json()
@@ -164,7 +167,7 @@ def test_the_api_takes_targets(client: FlaskClient, store: Store, cluster: Targe
     made = client.post("/api/v1/jobs", json=body, headers=headers)
     assert made.status_code == 201, made.text
     assert store.jobs.get(made.get_json()["id"]).job_spec == JobSpec(
-        target="cluster", command=("x",), mpi=Mpi(MpiFlavour.OPENMPI, 4), batch=Batch("debug")
+        target="cluster", command=("x",), mpi=Mpi(MpiFlavor.OPENMPI, 4), batch=Batch("debug")
     )
     assert made.get_json()["target"] == "cluster"
     for wrong, field in (({"target": "mars"}, "target"), ({"mpi": {"flavour": "openmpi", "ranks": "x"}}, "ranks")):

@@ -31,7 +31,7 @@ def job(store: Store, state: JobState = JobState.QUEUED, *, spec: JobSpec = SPEC
     if state is JobState.STORED:
         way = (*ROAD, state)
     for before, after in itertools.pairwise(way):
-        assert store.jobs.move(made.id, before, after, **(columns if after is state else {}))
+        assert store.jobs.transition(made.id, before, after, **(columns if after is state else {}))
     return store.jobs.get(made.id)
 
 
@@ -52,7 +52,7 @@ def text_of(page: str) -> str:
 
 def test_a_running_job(browser_client: Browser, store: Store) -> None:
     running = job(store, JobState.RUNNING, argv=ARGV, host="node17")
-    store.jobs.progress(running.id, 0.25, "Records; 3 MB so far")
+    store.jobs.report_progress(running.id, 0.25, "Records; 3 MB so far")
     printed(store, running.id, b"\x1b[31mhello\x1b[0m <b>\n 10%\r 20%")
     page = browser_client.page(f"/jobs/{running.id}")
     text = text_of(page)
@@ -131,7 +131,7 @@ def test_live_answers_what_has_changed(browser_client: Browser, store: Store) ->
     assert first["parts"] == {} and not first["final"] and first["output"]["text"] == ""
 
     for before, after in itertools.pairwise(ROAD[:3]):
-        store.jobs.move(queued.id, before, after)
+        store.jobs.transition(queued.id, before, after)
     path.write_bytes("one\n€".encode()[:-1])
     second = json.loads(browser_client.page(f"/jobs/{queued.id}/live?known={known}&offset=0&mark={mark[1]}"))
     assert set(second["parts"]) == {"state", "rail"}
@@ -189,7 +189,7 @@ def test_a_job_that_nobody_takes_up_says_so(
     now = time.time()
     monkeypatch.setattr("perfloom.web.views.jobs.jobs.time.time", lambda: now + 60)
     assert "Start one with “perfloom worker”" in browser_client.page(f"/jobs/{queued.id}")
-    store.hosts.beat("node17", now + 55)
+    store.hosts.heartbeat("node17", now + 55)
     assert "No worker is running" not in browser_client.page(f"/jobs/{queued.id}")
 
 
@@ -211,7 +211,7 @@ def test_cancel_and_retry(browser_client: Browser, store: Store) -> None:
 def test_an_import_is_retried_with_its_files(browser_client: Browser, store: Store) -> None:
     def failed_import() -> str:
         id = store.jobs.create("import", {"files": ["a.txt"]}, "a.txt").id
-        store.jobs.move(id, JobState.QUEUED, JobState.FAILED, reason="It is in no format that is known.")
+        store.jobs.transition(id, JobState.QUEUED, JobState.FAILED, reason="It is in no format that is known.")
         return id
 
     id = failed_import()
@@ -295,7 +295,7 @@ def test_the_api(client: FlaskClient, store: Store) -> None:
     assert api(client, "GET", "/api/v1/jobs?state=stored").get_json()["jobs"] == []
     cancelled = api(client, "POST", f"/api/v1/jobs/{body['id']}/cancel")
     assert (cancelled.status_code, cancelled.get_json()["cancel_requested"]) == (202, True)
-    store.jobs.move(body["id"], JobState.QUEUED, JobState.CANCELLED)
+    store.jobs.transition(body["id"], JobState.QUEUED, JobState.CANCELLED)
     assert api(client, "POST", f"/api/v1/jobs/{body['id']}/cancel").status_code == 409
 
 
@@ -351,9 +351,9 @@ def test_a_target_that_cannot_be_reached_is_told_of(
     text = "cluster does not answer. Tried again; without an answer since 2026-01-01 12:00 UTC."
     details = {"planned": True, "unreached": 1.0}
     made = job(store, JobState.RUNNING, spec=JobSpec(target="cluster", command=("x",)), details=details)
-    store.jobs.progress(made.id, None, text)
+    store.jobs.report_progress(made.id, None, text)
     now = time.time()
     monkeypatch.setattr("perfloom.web.views.jobs.jobs.time.time", lambda: now + 60)
     assert "What runs at cluster goes on." in text_of(browser_client.page(f"/jobs/{made.id}"))
-    store.hosts.beat("node17", now + 55)
+    store.hosts.heartbeat("node17", now + 55)
     assert f'<p class="note" data-kind="warn">{text}</p>' in browser_client.page(f"/jobs/{made.id}")

@@ -7,18 +7,18 @@ import re
 import time
 from typing import Any
 
-from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavour
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Ssh, Target
-from perfloom.recording.progress import RankSight, RunSight, Sight, SubmissionSight
+from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.store import Job, Store
-from perfloom.web.views.jobs import sight as job_sight
+from perfloom.web.views.jobs import progress as job_sight
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.test_job_page import job, text_of
 
-SPEC = JobSpec(name="ranks", target="cluster", command=("./solver",), mpi=Mpi(MpiFlavour.OPENMPI, 4))
+SPEC = JobSpec(name="ranks", target="cluster", command=("./solver",), mpi=Mpi(MpiFlavor.OPENMPI, 4))
 
 
-def seen(store: Store, made: Job, sight: Sight, events: Any = None) -> None:
+def seen(store: Store, made: Job, sight: JobStatus, events: Any = None) -> None:
     """Write what the road would have."""
     directory = store.jobs.directory(made.id)
     (directory / "run").mkdir(parents=True, exist_ok=True)
@@ -29,8 +29,8 @@ def seen(store: Store, made: Job, sight: Sight, events: Any = None) -> None:
         (directory / "run" / "plan.json").write_text(json.dumps(shown))
 
 
-def ranks(run: int, *states: str, **more: Any) -> tuple[RankSight, ...]:
-    return tuple(RankSight(run, n, f"node{n // 2}", state, size=len(states), **more) for n, state in enumerate(states))
+def ranks(run: int, *states: str, **more: Any) -> tuple[RankStatus, ...]:
+    return tuple(RankStatus(run, n, f"node{n // 2}", state, size=len(states), **more) for n, state in enumerate(states))
 
 
 def part(browser: Browser, id: str) -> str:
@@ -42,9 +42,9 @@ def part(browser: Browser, id: str) -> str:
 def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: Store) -> None:
     store.targets.save(Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM))
     made = job(store, JobState.STAGING, spec=SPEC)
-    store.jobs.move(made.id, JobState.STAGING, JobState.PENDING)
+    store.jobs.transition(made.id, JobState.STAGING, JobState.PENDING)
     batch = BatchStatus("4711", BatchState.PENDING, "PD", "Resources", position=12)
-    seen(store, made, Sight((SubmissionSight(0, "4711", batch=batch),), seen_at=time.time() - 7))
+    seen(store, made, JobStatus((SubmissionStatus(0, "4711", batch=batch),), seen_at=time.time() - 7))
     page = browser_client.page(f"/jobs/{made.id}")
     text = text_of(page)
     assert "At cluster" in text and "Waiting 4711 PD 12 before it Resources" in text
@@ -60,21 +60,25 @@ def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: St
 def test_every_state_of_a_batch_job_has_a_word(store: Store) -> None:
     for state in BatchState:
         batch = BatchStatus("1", state, exit_status=3 if state is BatchState.FAILED else None, hosts=("a", "b"))
-        (row,) = job_sight.view(Sight((SubmissionSight(0, "1", batch=batch),)), None, {}).submissions
+        (row,) = job_sight.build_progress_view(
+            JobStatus((SubmissionStatus(0, "1", batch=batch),)), None, {}
+        ).submissions
         assert row.label and row.badge in ("stored", "failed", "lost", "running", "pending") and row.hosts == "a, b"
         assert row.exit_text == ("exit status 3" if state is BatchState.FAILED else "")
-    dead = job_sight.view(Sight((SubmissionSight(0, "12 34 boot", alive=False),)), None, {}).submissions[0]
-    assert (dead.native, dead.label) == ("process 12", "Not alive any more")
-    told = SubmissionSight(0, "12 34", exit_status=143, stopped="limit")
-    ended = job_sight.view(Sight((told,)), None, {}).submissions[0]
+    dead = job_sight.build_progress_view(
+        JobStatus((SubmissionStatus(0, "12 34 boot", alive=False),)), None, {}
+    ).submissions[0]
+    assert (dead.scheduler_id, dead.label) == ("process 12", "Not alive any more")
+    told = SubmissionStatus(0, "12 34", exit_status=143, stopped="limit")
+    ended = job_sight.build_progress_view(JobStatus((told,)), None, {}).submissions[0]
     assert (ended.label, ended.reason, ended.exit_text) == ("Ended", "ended at its time limit", "signal 15")
 
 
 def test_a_few_ranks_are_named(browser_client: Browser, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=SPEC)
-    two = (RunSight(0, "ended", exit_status=1), RunSight(1, "running"))
-    crashed = RankSight(0, 3, "node1", "ended", exit_status=139, size=4)
-    sight = Sight((), two, (*ranks(0, "done", "done", "reading"), crashed, *ranks(1, "recording", "started")[:2]))
+    two = (RunStatus(0, "ended", exit_status=1), RunStatus(1, "running"))
+    crashed = RankStatus(0, 3, "node1", "ended", exit_status=139, size=4)
+    sight = JobStatus((), two, (*ranks(0, "done", "done", "reading"), crashed, *ranks(1, "recording", "started")[:2]))
     seen(store, made, sight, [("cycles", "instructions"), ("cache-misses",)])
     page = browser_client.page(f"/jobs/{made.id}")
     assert '<span class="preview__line" data-depth="3"><span>./solver</span></span>' in page
@@ -89,53 +93,53 @@ def test_a_few_ranks_are_named(browser_client: Browser, store: Store) -> None:
 
 def test_the_page_follows_the_sight_and_nothing_else(browser_client: Browser, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=SPEC)
-    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, *["recording"] * 4), seen_at=1.0))
+    seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=1.0))
     first = json.loads(browser_client.page(f"/jobs/{made.id}/live"))["parts"]
     known = ",".join(part["mark"] for part in first.values())
-    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, *["recording"] * 4), seen_at=2.0))
+    seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=2.0))
     assert json.loads(browser_client.page(f"/jobs/{made.id}/live?known={known}"))["parts"] == {}
-    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, "done", *["recording"] * 3), seen_at=3.0))
+    seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, "done", *["recording"] * 3), seen_at=3.0))
     assert set(json.loads(browser_client.page(f"/jobs/{made.id}/live?known={known}"))["parts"]) == {"sight"}
 
 
 def test_a_thousand_ranks_stay_a_small_page(browser_client: Browser, store: Store) -> None:
-    spec = JobSpec(target="cluster", command=("x",), mpi=Mpi(MpiFlavour.SRUN, 1024, every=4))
+    spec = JobSpec(target="cluster", command=("x",), mpi=Mpi(MpiFlavor.SRUN, 1024, every=4))
     made = job(store, JobState.RUNNING, spec=spec)
     found = [
-        RankSight(
+        RankStatus(
             0, n, f"n{n // 48}", "recording", recorded=n % 4 == 0, size=1024, exit_status=1 if n % 20 == 0 else None
         )
         for n in range(1000)
     ]
-    seen(store, made, Sight((), (RunSight(0, "running"), RunSight(1, "waiting")), tuple(found)))
+    seen(store, made, JobStatus((), (RunStatus(0, "running"), RunStatus(1, "waiting")), tuple(found)))
     html = part(browser_client, made.id)
     assert html.count('<i class="rank"') == 1024, "ranks of a run that waits are counted, not drawn"
     assert len(html) < 120_000
     assert "24 waiting" in html and "950 running" in html and "50 failed" in html and "1,024 waiting" in html
-    assert html.count('scope="row"') == job_sight.MOST_CONCERNS and "and 25 more" in html
+    assert html.count('scope="row"') == job_sight.MAX_PROBLEMS and "and 25 more" in html
     assert 'title="rank 1 · n0 · running · not recorded"' in html
-    huge = Sight((), tuple(RunSight(n, "running") for n in range(12)), ())
-    view = job_sight.view(huge, 1024, {})
-    assert sum(len(run.cells) for run in view.runs) == job_sight.MOST_CELLS
-    assert sum(run.undrawn for run in view.runs) == 12 * 1024 - job_sight.MOST_CELLS
+    huge = JobStatus((), tuple(RunStatus(n, "running") for n in range(12)), ())
+    view = job_sight.build_progress_view(huge, 1024, {})
+    assert sum(len(run.cells) for run in view.runs) == job_sight.MAX_CELLS
+    assert sum(run.hidden_ranks for run in view.runs) == 12 * 1024 - job_sight.MAX_CELLS
 
 
 def test_ranks_that_were_never_seen(store: Store) -> None:
-    ended = Sight((), (RunSight(0, "ended"),), ranks(0, "done", "recording"))
-    view = job_sight.view(ended, 6, {})
+    ended = JobStatus((), (RunStatus(0, "ended"),), ranks(0, "done", "recording"))
+    view = job_sight.build_progress_view(ended, 6, {})
     assert {state: count for state, _, count in view.runs[0].counts} == {"recording": 1, "done": 1, "failed": 4}
-    assert [(one.rank, one.text.split(".")[0]) for one in view.concerns] == [
+    assert [(one.rank, one.text.split(".")[0]) for one in view.problems] == [
         ("0", "MPI says that there are 2 ranks, not 6: is it another MPI's starter?"),
         ("1", "It did not say that it ended; the run did"),
         ("2–5", "Nothing was seen of it"),
     ]
-    assert job_sight.ranges([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
+    assert job_sight.format_ranks([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
 
 
 def test_one_process_needs_no_drawing(browser_client: Browser, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=JobSpec(target="node", command=("x",)))
-    alone = Sight(
-        (SubmissionSight(0, "77 1", alive=True),), (RunSight(0, "running"),), (RankSight(0, None, "n", "recording"),)
+    alone = JobStatus(
+        (SubmissionStatus(0, "77 1", alive=True),), (RunStatus(0, "running"),), (RankStatus(0, None, "n", "recording"),)
     )
     seen(store, made, alone)
     html = part(browser_client, made.id)
@@ -153,12 +157,12 @@ def test_what_another_version_wrote_is_left_aside(browser_client: Browser, store
 
 def test_hostile_names_do_nothing(browser_client: Browser, store: Store) -> None:
     for text in HOSTILE:
-        spec = JobSpec(target=text, command=("x",), mpi=Mpi(MpiFlavour.OPENMPI, 2, program=text))
+        spec = JobSpec(target=text, command=("x",), mpi=Mpi(MpiFlavor.OPENMPI, 2, program=text))
         made = job(store, JobState.RUNNING, spec=spec, name="evil")
         batch = BatchStatus(text, BatchState.PENDING, text, text, hosts=(text, text))
-        rank = RankSight(0, 0, text, "recording", note=text, exit_status=1)
-        sight = Sight(
-            (SubmissionSight(0, text, text, batch, stopped=text),), (RunSight(0, text),), (rank,), notes=(text,)
+        rank = RankStatus(0, 0, text, "recording", note=text, exit_status=1)
+        sight = JobStatus(
+            (SubmissionStatus(0, text, text, batch, stopped=text),), (RunStatus(0, text),), (rank,), notes=(text,)
         )
         seen(store, made, sight, [(text, text)])
         for path in (f"/jobs/{made.id}", "/jobs"):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfloom.domain.facts import HostFacts, PerfEvent
-from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavour
-from perfloom.domain.targets import BatchState, BatchStatus, Queue, SchedulerName, Ssh, Target, TargetFacts
-from perfloom.recording.progress import RankSight, RunSight, Sight, SubmissionSight
+from perfloom.domain.host_facts import HostFacts, PerfEvent
+from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor
+from perfloom.domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName, Ssh, Target, TargetFacts
+from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.sealing import KeyPair
 from perfloom.store import Store, open_store
 from tests.accessible import faults
@@ -43,9 +43,9 @@ def store(server: Served) -> Iterator[Store]:
     events = (PerfEvent("cycles", "hardware", "of the cluster"),)
     facts = TargetFacts(
         HostFacts("login1", perf="/usr/bin/perf", perf_version="5.14", hardware_counters=True, events=events),
-        queues=(Queue("debug", default=True), Queue("<b>long", text="7 days")),
+        queues=(BatchQueue("debug", default=True), BatchQueue("<b>long", text="7 days")),
     )
-    store.targets.note_check("cluster", facts, ())
+    store.targets.save_check("cluster", facts, ())
     yield store
     store.close()
 
@@ -130,29 +130,31 @@ def test_a_password_goes_with_the_job_alone(page: Page, server: Served, store: S
     page.wait_for_selector("[data-summary]")
     assert page.input_value("input[type=password]") == "", "the server does not give it back"
     page.fill("input[type=password]", "hush hush")
-    store.hosts.beat("node17")
+    store.hosts.heartbeat("node17")
     page.click("[data-start]:has-text('Start')")
     page.wait_for_selector("[data-job]")
     id = page.get_attribute("[data-job]", "data-job") or ""
     (sealed,) = store.credentials.get(f"job:{id}")
     assert pair.open(sealed.sealed, f"job:{id}", time.time()) == {"password": "hush hush"}
-    store.jobs.move(id, JobState.QUEUED, JobState.CANCELLED)
+    store.jobs.transition(id, JobState.QUEUED, JobState.CANCELLED)
     store.hosts.delete("node17")
 
 
 def test_ranks_change_while_one_looks(page: Page, server: Served, store: Store) -> None:
     made = job(store, JobState.RUNNING, spec=SPEC, details={"planned": True})
-    seen(store, made, Sight((), (RunSight(0, "running"),), ranks(0, *["recording"] * 4), seen_at=time.time()))
+    seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=time.time()))
     opened(page, server, f"/jobs/{made.id}")
     page.evaluate("window.sameDocument = true")
     assert page.locator('.ranks-named .rank[data-state="recording"]').count() == 4
     seen(
-        store, made, Sight((), (RunSight(0, "ended"),), ranks(0, "done", "done", "failed", "done"), seen_at=time.time())
+        store,
+        made,
+        JobStatus((), (RunStatus(0, "ended"),), ranks(0, "done", "done", "failed", "done"), seen_at=time.time()),
     )
     page.wait_for_selector('.ranks-named .rank[data-state="done"]')
     assert page.locator('.ranks-named .rank[data-state="done"]').count() == 3
     assert page.evaluate("window.sameDocument")
-    store.jobs.move(made.id, JobState.RUNNING, JobState.CANCELLED)
+    store.jobs.transition(made.id, JobState.RUNNING, JobState.CANCELLED)
 
 
 def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, store: Store) -> None:
@@ -165,40 +167,43 @@ def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, 
     opened(page, server, f"/jobs/{made.id}")
     page.fill("input[type=password]", "hush")
     assert faults(page) == []
-    store.jobs.move(made.id, JobState.STAGING, JobState.RUNNING, details={"planned": True, "needs": needs})
+    store.jobs.transition(made.id, JobState.STAGING, JobState.RUNNING, details={"planned": True, "needs": needs})
     page.wait_for_selector(".badge[data-state=running]")
     assert page.input_value("input[type=password]") == "hush"
-    store.hosts.beat("node17")
+    store.hosts.heartbeat("node17")
     with page.expect_navigation():
         page.click("text=Go on")
     assert pair.open(store.credentials.get(f"job:{made.id}")[0].sealed, f"job:{made.id}", time.time())
-    store.jobs.move(made.id, JobState.RUNNING, JobState.CANCELLED)
+    store.jobs.transition(made.id, JobState.RUNNING, JobState.CANCELLED)
     store.hosts.delete("node17")
 
 
 def full(store: Store) -> list[str]:
     """Jobs of which there is very much to show."""
-    spec = JobSpec(target="cluster", command=("x",), mpi=Mpi(MpiFlavour.SRUN, 1024))
+    spec = JobSpec(target="cluster", command=("x",), mpi=Mpi(MpiFlavor.SRUN, 1024))
     many = job(store, JobState.RUNNING, spec=spec)
     states = ("started", "recording", "ended", "reading", "done")
     found = tuple(
-        RankSight(0, n, f"n{n // 48}", states[n % 5], recorded=n % 7 != 0, exit_status=n % 90 == 0) for n in range(1000)
+        RankStatus(0, n, f"n{n // 48}", states[n % 5], recorded=n % 7 != 0, exit_status=n % 90 == 0)
+        for n in range(1000)
     )
     batch = BatchStatus("4711", BatchState.RUNNING, "R", hosts=tuple(f"n{n}" for n in range(22)))
     seen(
         store,
         many,
-        Sight((SubmissionSight(0, "4711", batch=batch),), (RunSight(0, "running"), RunSight(1, "waiting")), found),
+        JobStatus(
+            (SubmissionStatus(0, "4711", batch=batch),), (RunStatus(0, "running"), RunStatus(1, "waiting")), found
+        ),
     )
     evil = job(store, JobState.RUNNING, spec=JobSpec(target=HOSTILE[0], command=HOSTILE), name=HOSTILE[1])
     word = "w" * 300
     batch = BatchStatus(word, BatchState.PENDING, word, HOSTILE[1] + word, 3, hosts=(word, HOSTILE[0]))
-    rank = RankSight(0, 0, word, "recording", note=word + HOSTILE[2], exit_status=1)
+    rank = RankStatus(0, 0, word, "recording", note=word + HOSTILE[2], exit_status=1)
     notes = (HOSTILE[7], word)
     seen(
         store,
         evil,
-        Sight((SubmissionSight(0, word, batch=batch),), (RunSight(0, word),), (rank,), notes=notes),
+        JobStatus((SubmissionStatus(0, word, batch=batch),), (RunStatus(0, word),), (rank,), notes=notes),
         [(word,)],
     )
     return [many.id, evil.id]
@@ -232,7 +237,7 @@ def test_everything_fits_and_is_accessible(browser: Browser, server: Served, sto
         assert said == []
         context.close()
     for id in ids:
-        store.jobs.move(id, JobState.RUNNING, JobState.CANCELLED)
+        store.jobs.transition(id, JobState.RUNNING, JobState.CANCELLED)
 
 
 def test_another_target_without_scripts(browser: Browser, server: Served, store: Store) -> None:

@@ -278,7 +278,7 @@ def test_an_address_without_the_token(
     ):
         refused = stranger.get("/handed/profile.pb.gz", query_string={"key": other})
         assert refused.status_code == 403 and "not made by this server" in refused.text
-    monkeypatch.setattr("perfloom.web.views.results.exports.HANDED_SECONDS", -1)
+    monkeypatch.setattr("perfloom.web.views.results.exports.SIGNED_URL_SECONDS", -1)
     late = stranger.get(address)
     assert late.status_code == 403 and "Open the export page" in late.text
 
@@ -320,7 +320,7 @@ def test_the_page_of_exports_leads_everywhere(browser_client: Browser, ordinary:
         assert response.status_code == 200 and response.headers["Content-Disposition"].startswith("attachment"), link
     hiding = read(browser_client.page(f"/results/{ordinary}/export?hide=main"))
     refused = [f for f in EXPORTERS if f"/results/{ordinary}/export/{f}?hide=main" not in hiding.links]
-    assert refused == [form for form, exporter in EXPORTERS.items() if exporter.as_recorded] == ["profile"]
+    assert refused == [form for form, exporter in EXPORTERS.items() if exporter.requires_recorded_stacks] == ["profile"]
     assert not any("/tables/operators" in link for link in links), "there are none"
     opener = browser_client.client.get(f"/results/{ordinary}/open/perfetto")
     assert opener.headers["Cross-Origin-Opener-Policy"] == "same-origin-allow-popups"

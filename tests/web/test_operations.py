@@ -14,7 +14,7 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from perfloom.analysis.core.affected import AFFECTED
+from perfloom.analysis.core.loss_impact import AFFECTED_FIELD
 from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, TooLarge, Unavailable
@@ -80,9 +80,11 @@ class TestApi:
         empty = set()
         for name, table in TABLES.items():
             found = [self.get(client, f"/results/{id}/{name}") for id in (ordinary, traced, counted)]
-            rows = found if table.single else [row for rows in found for row in rows]
+            rows = found if table.single_row else [row for rows in found for row in rows]
             for row in rows:
-                assert [word for word in row if word != AFFECTED] == [column.name for column in table.columns], name
+                assert [word for word in row if word != AFFECTED_FIELD] == [column.name for column in table.columns], (
+                    name
+                )
             empty |= {name} if not rows else set()
         # What no device did, and what went well.
         assert empty <= {

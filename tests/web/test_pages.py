@@ -283,16 +283,18 @@ def bare(kind: str) -> Profile:
     builder = ProfileBuilder("perf script text")
     if kind == "nothing":
         return builder.finish()
-    run = builder.run("true")
+    run = builder.add_run("true")
     if kind == "counts":
         for number, event in enumerate(("cycles", "instructions", "a", "b", "c")):
             value = None if event == "cycles" else 10.0 * number
             status = "not supported" if value is None else "ok"
-            builder.count(run=run, thread=-1, cpu=-1, event=builder.event(event, "count"), value=value, status=status)
+            builder.add_count(
+                run=run, thread=-1, cpu=-1, event=builder.intern_event(event, "count"), value=value, status=status
+            )
         return builder.finish()
-    thread = builder.thread()
-    event = builder.event("samples", "count", weighted=False)
-    builder.sample(0, thread, event, builder.stack([]), 1)
+    thread = builder.intern_thread()
+    event = builder.intern_event("samples", "count", weighted=False)
+    builder.add_sample(0, thread, event, builder.intern_stack([]), 1)
     return builder.finish()
 
 
@@ -315,8 +317,8 @@ def test_what_was_only_counted_shows_nothing_of_samples(browser_client: Browser,
 
 def test_percent_stands_in_the_heading_alone(browser_client: Browser, stored: Callable[..., str]) -> None:
     builder = ProfileBuilder("perf stat")
-    event = builder.event("cycles", "count")
-    builder.count(run=0, event=event, thread=-1, cpu=-1, value=5.0, status="ok", enabled_ns=8, running_ns=4)
+    event = builder.intern_event("cycles", "count")
+    builder.add_count(run=0, event=event, thread=-1, cpu=-1, value=5.0, status="ok", enabled_ns=8, running_ns=4)
     page = browser_client.page(f"/results/{stored(builder.finish())}/counts")
     assert "Counted %" in page and re.search(r'<td class="num"[^>]*>\s*50\.00</td>', page)
 
@@ -325,7 +327,7 @@ def test_a_recorded_process_is_named(browser_client: Browser, store: Store, stor
     spec = JobSpec(scope=Scope.PROCESS, command=(), pid=4711)
     job = store.jobs.create("record", spec.to_json(), "watched")
     argv = ("perf", "record", "--call-graph", "fp", "-p", "4711")
-    assert store.jobs.move(job.id, [JobState.QUEUED], JobState.STAGING, argv=list(argv))
+    assert store.jobs.transition(job.id, [JobState.QUEUED], JobState.STAGING, argv=list(argv))
     staged = store.results.stage(job.id)
     columns.write(profile(), staged)
     store.results.publish(job.id, staged, name="watched", originals=[], job_id=job.id)

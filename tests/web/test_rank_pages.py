@@ -19,11 +19,11 @@ TABS = ("", "/flamegraph", "/hotspots", "/counts", "/threads", "/losses")
 def sampled(ranks: int, hosts: tuple[str, ...] = ("node7", "node8"), note: str = "Ended by signal 11.") -> Profile:
     """Rank 1 works twice as long as the others, the last one crashed."""
     builder = ProfileBuilder("perf-data")
-    run = builder.run("./solve", duration_ns=S, exit_status=139)
-    event = builder.event("cpu-clock", "ns")
+    run = builder.add_run("./solve", duration_ns=S, exit_status=139)
+    event = builder.intern_event("cpu-clock", "ns")
     for rank in range(ranks):
         crashed, host = rank == ranks - 1, hosts[rank % len(hosts)]
-        builder.rank(
+        builder.add_rank(
             run=run,
             rank=rank,
             host=host,
@@ -36,10 +36,10 @@ def sampled(ranks: int, hosts: tuple[str, ...] = ("node7", "node8"), note: str =
             losses=0,
             note=note if crashed else None,
         )
-        thread = builder.thread(pid=50 + rank, tid=50 + rank, run=run, rank=rank, host=host)
-        builder.named(thread, 0, "solve")
+        thread = builder.intern_thread(pid=50 + rank, tid=50 + rank, run=run, rank=rank, host=host)
+        builder.set_thread_name(thread, 0, "solve")
         for at in range(2 * (1 + (rank == 1))):
-            builder.sample(at * 1000, thread, event, stacked(builder, "main;work"), 1_000_000)
+            builder.add_sample(at * 1000, thread, event, stacked(builder, "main;work"), 1_000_000)
     return builder.finish(Meta("perf-data", start_epoch_ns=0, complete=False, reasons=("Rank 3: it crashed.",)))
 
 
@@ -47,12 +47,12 @@ def counted() -> Profile:
     """Two runs of two ranks, each with events of its own; those of the first took turns. One was repeated."""
     builder = ProfileBuilder("perf-stat")
     for run, events in enumerate((("instructions", "branches"), ("cycles",))):
-        builder.run(f"./solve {run}", event_group=run, duration_ns=(run + 1) * S, exit_status=run)
+        builder.add_run(f"./solve {run}", event_group=run, duration_ns=(run + 1) * S, exit_status=run)
         for name in events:
-            event = builder.event(name, "count", scaling=None if run else 4.0)
+            event = builder.intern_event(name, "count", scaling=None if run else 4.0)
             for rank in range(2):
-                builder.rank(run=run, rank=rank, host="node7", start_ns=0, end_ns=S, recorded=True, losses=0)
-                builder.count(
+                builder.add_rank(run=run, rank=rank, host="node7", start_ns=0, end_ns=S, recorded=True, losses=0)
+                builder.add_count(
                     run=run,
                     rank=rank,
                     host="node7",
@@ -135,9 +135,9 @@ def test_events_of_different_runs_say_so(browser_client: Browser, counts: str) -
 def test_many_events_that_were_sampled_together(browser_client: Browser, stored: Callable[..., str]) -> None:
     builder = ProfileBuilder("perf-data")
     names = ("cycles:u", "instructions", "cache-misses", "L1-dcache-loads", "r01c4", "page-faults")
-    thread = builder.thread(pid=1, tid=1)
+    thread = builder.intern_thread(pid=1, tid=1)
     for number, name in enumerate(names):
-        builder.sample(number, thread, builder.event(name, "count"), 0, 5)
+        builder.add_sample(number, thread, builder.intern_event(name, "count"), 0, 5)
     id = stored(builder.finish())
     assert "5 events of the CPU were sampled in one run" in browser_client.page(f"/results/{id}/counts")
 

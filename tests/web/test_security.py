@@ -188,7 +188,7 @@ class TestGuessing:
             at, address = number / 1000, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
             if not throttle.wait_s(address, at):
                 passed += 1
-                throttle.failed(address, at)
+                throttle.record_failure(address, at)
         assert passed < 1200
         # Beside the flood the owner gets in with one of a few tries.
         assert any(not throttle.wait_s("192.0.2.1", 100.0 + each / 2) for each in range(10))
@@ -196,7 +196,7 @@ class TestGuessing:
     def test_one_network_of_ipv6_is_one_address(self) -> None:
         throttle = Throttle(now=0.0)
         for number in range(10):
-            throttle.failed(f"2001:db8::{number:x}", 0.0)
+            throttle.record_failure(f"2001:db8::{number:x}", 0.0)
         assert throttle.wait_s("2001:db8::ffff", 0.0) > 0 and not throttle.wait_s("2001:db8:0:1::1", 0.0)
         assert not throttle.wait_s("2001:db8::ffff", 7.0)
 

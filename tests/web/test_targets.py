@@ -16,14 +16,14 @@ from flask.testing import FlaskClient
 
 from perfloom.domain.errors import HostKeyUnknown, Prompt
 from perfloom.domain.jobs import Batch, JobSpec, JobState
-from perfloom.domain.targets import BatchState, CheckLine, Light, SchedulerName, Ssh, Target
-from perfloom.recording.probe.lines import check_lines
+from perfloom.domain.targets import BatchState, CheckLine, CheckStatus, SchedulerName, Ssh, Target
+from perfloom.recording.probe.check_messages import CheckRequest, CheckResult, HostKey, ProbeJob
+from perfloom.recording.probe.check_report import check_lines
 from perfloom.recording.probe.probe import parse_probe
-from perfloom.recording.probe.questions import Answer, HostKey, ProbeJob, Question
-from perfloom.recording.probe.words import fingerprint
+from perfloom.recording.probe.target_text import fingerprint
 from perfloom.sealing import KeyPair
 from perfloom.store import Store
-from perfloom.workers.remote.checks import note_unknown_key
+from perfloom.workers.remote.checks import save_unknown_key
 from tests.targets.answers import RED_HAT, printed
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
@@ -44,22 +44,22 @@ def far(store: Store) -> Target:
 def cluster(store: Store) -> Target:
     store.targets.save(CLUSTER)
     facts = parse_probe(printed(*RED_HAT), CLUSTER, time.time())
-    store.targets.note_check("big", facts, check_lines(CLUSTER, facts))
+    store.targets.save_check("big", facts, check_lines(CLUSTER, facts))
     return CLUSTER
 
 
-def asked(store: Store, question: Question, answer: Answer | None = None) -> str:
+def asked(store: Store, question: CheckRequest, answer: CheckResult | None = None) -> str:
     check = store.checks.ask(question.to_json())
     if answer is not None:
         store.checks.answer(check.id, answer.to_json())
     return check.id
 
 
-def questions(store: Store, name: str, location: str) -> Question:
+def questions(store: Store, name: str, location: str) -> CheckRequest:
     """The question that an answer of the server leads to."""
     found = re.search(r"[?&]check=(\w+)", location)
     assert found is not None, location
-    return Question.from_json(store.checks.get(found[1]).question)
+    return CheckRequest.from_json(store.checks.get(found[1]).question)
 
 
 def add(client: Browser, **fields: str) -> Any:
@@ -95,7 +95,7 @@ def test_adding_one(browser_client: Browser, store: Store) -> None:
     # It is checked at once.
     where = response.headers["Location"]
     assert response.status_code == 303 and where.startswith("/targets/new%20one?check=")
-    assert questions(store, "new one", where) == Question("new one")
+    assert questions(store, "new one", where) == CheckRequest("new one")
     assert store.targets.get("new one").target == Target(
         "new one",
         ssh=Ssh(
@@ -168,9 +168,9 @@ def test_hostile_text_in_every_other_field_is_shown_as_text(browser_client: Brow
     for text in HOSTILE:
         response = add(browser_client, **dict.fromkeys(("host", "user", "key_file", "jump", "directory", "perf"), text))
         assert response.status_code == 422 and read(response.text).faults == []
-    lines = tuple(CheckLine(text, Light.BAD, text, text) for text in HOSTILE)
+    lines = tuple(CheckLine(text, CheckStatus.BAD, text, text) for text in HOSTILE)
     store.targets.save(replace(FAR, notes=HOSTILE[0], directory=f"/{HOSTILE[1]}"))
-    store.targets.note_check("far host", None, lines)
+    store.targets.save_check("far host", None, lines)
     for path in ("/targets", "/targets/far%20host", "/targets/far%20host/edit", "/targets/far%20host/delete"):
         text = browser_client.page(path)
         assert read(text).faults == [] and "\u202e" not in text, path
@@ -253,7 +253,7 @@ def test_deleting_asks_first_and_waits_for_jobs(browser_client: Browser, store: 
     job = store.jobs.create("record", JobSpec(target="far host", command=("x",)).to_json(), "x")
     assert "1" in browser_client.page("/targets") and "x" in browser_client.page("/targets/far%20host")
     assert browser_client.post("/targets/far%20host/delete").status_code == 409
-    store.jobs.move(job.id, JobState.QUEUED, JobState.CANCELLED)
+    store.jobs.transition(job.id, JobState.QUEUED, JobState.CANCELLED)
     assert browser_client.post("/targets/far%20host/delete").status_code == 303
     assert store.targets.find("far host") is None
     assert browser_client.client.get("/targets/far%20host").status_code == 404
@@ -266,14 +266,14 @@ def test_deleting_asks_first_and_waits_for_jobs(browser_client: Browser, store: 
 def test_a_check_is_a_question_to_a_worker(browser_client: Browser, store: Store, far: Target) -> None:
     response = browser_client.post("/targets/far%20host/check")
     assert response.status_code == 303 and response.headers["Location"].startswith("/targets/far%20host?check=")
-    assert questions(store, "far host", response.headers["Location"]) == Question("far host")
+    assert questions(store, "far host", response.headers["Location"]) == CheckRequest("far host")
     page = browser_client.page(response.headers["Location"])
     assert "A worker looks" in page and "No worker is there now" in page and '<meta http-equiv="refresh"' in page
     assert browser_client.client.get("/targets/far%20host/check").status_code == 405
 
 
 def test_what_a_check_found(browser_client: Browser, store: Store, cluster: Target) -> None:
-    id = asked(store, Question("big"), Answer())
+    id = asked(store, CheckRequest("big"), CheckResult())
     page = browser_client.page(f"/targets/big?check={id}")
     assert "The check is done" in page and "http-equiv" not in page and read(page).faults == []
     for text in ("perf_event_paranoid is 2", "Intel MPI 2021.10", "Slurm 23.11.6 answers", "Run a probe job"):
@@ -299,7 +299,7 @@ def test_waiting_for_a_probe_job(
     browser_client: Browser, store: Store, cluster: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = ProbeJob("4711", "/d/check-abcdefabcdef", time.time(), BatchState.PENDING, "PD", "Resources", 3)
-    id = asked(store, Question("big", Batch()), Answer(job=job))
+    id = asked(store, CheckRequest("big", Batch()), CheckResult(job=job))
     page = browser_client.page(f"/targets/big?check={id}")
     assert "The probe job 4711 waits in the queue, 3 before it: Resources." in page and "Cancel the probe job" in page
     live = browser_client.client.get(f"/targets/big/check/{id}").json
@@ -308,25 +308,25 @@ def test_waiting_for_a_probe_job(
     now = time.time()
     monkeypatch.setattr("perfloom.web.views.targets.checks.time.time", lambda: now + 2)
     live = browser_client.client.get(f"/targets/big/check/{id}").json
-    assert live["id"] != id and questions(store, "big", live["url"]) == Question("big", None, job)
+    assert live["id"] != id and questions(store, "big", live["url"]) == CheckRequest("big", None, job)
     moved = browser_client.client.get(f"/targets/big?check={id}")
     assert moved.status_code == 302 and "check=" in moved.headers["Location"]
     monkeypatch.undo()
     cancelled = browser_client.post(f"/targets/big/check/{id}/cancel")
-    assert questions(store, "big", cancelled.headers["Location"]) == Question("big", None, job, True)
+    assert questions(store, "big", cancelled.headers["Location"]) == CheckRequest("big", None, job, True)
 
 
 def test_a_question_that_nobody_answers(
     browser_client: Browser, store: Store, far: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = asked(store, Question("far host"))
+    id = asked(store, CheckRequest("far host"))
     now = time.time()
     monkeypatch.setattr("perfloom.web.views.targets.checks.time.time", lambda: now + 700)
     assert "Nobody answered" in browser_client.page(f"/targets/far%20host?check={id}")
 
 
 def test_other_checks_are_not_shown(browser_client: Browser, store: Store, far: Target, cluster: Target) -> None:
-    of_other = asked(store, Question("big"), Answer("secret trouble"))
+    of_other = asked(store, CheckRequest("big"), CheckResult("secret trouble"))
     other_kind = store.checks.ask(JobSpec(command=("x",)).to_json()).id
     for id in (of_other, other_kind, "nosuchcheck0", "<script>"):
         assert "secret trouble" not in browser_client.page("/targets/far%20host?check=" + id)
@@ -338,12 +338,12 @@ def test_other_checks_are_not_shown(browser_client: Browser, store: Store, far: 
 
 
 def test_a_person_accepts_a_key(browser_client: Browser, store: Store, far: Target) -> None:
-    id = asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    id = asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, PRINT)))
     page = browser_client.page(f"/targets/far%20host?check={id}")
     assert PRINT in page and "accept this key" in page and KEY.split()[2] not in page
     for fields in ({"check": id}, {"check": id, "fingerprint": "SHA256:other"}, {"check": "", "fingerprint": PRINT}):
         assert browser_client.post("/targets/far%20host/accept", **fields).status_code in (400, 404, 409)
-    other = asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, "SHA256:lie")))
+    other = asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, "SHA256:lie")))
     assert browser_client.post("/targets/far%20host/accept", check=other, fingerprint="SHA256:lie").status_code == 409
     without = {"check": id, "fingerprint": PRINT, "csrf": "x"}
     assert browser_client.client.post("/targets/far%20host/accept", data=without).status_code == 403
@@ -364,12 +364,12 @@ def test_the_key_to_accept_stays(
 ) -> None:
     form = {"target": "far host", "command": "true"}
     assert "accepted the key" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
-    id = asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    id = asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, PRINT)))
     # Neither time nor questions of other kinds take it away.
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 7200)
-    asked(store, Question("far host", close=True), Answer())
-    asked(store, Question("another"), Answer())
+    asked(store, CheckRequest("far host", close=True), CheckResult())
+    asked(store, CheckRequest("another"), CheckResult())
     store.checks.answer(store.checks.ask({"target": "far host", "command": ["true"]}).id, {"findings": []})
     page = browser_client.page("/targets/far%20host")
     assert PRINT in page and "accept this key" in page and id in page
@@ -381,7 +381,7 @@ def test_the_key_to_accept_stays(
 
 
 def test_the_form_warns_of_a_key_with_the_target_alone(browser_client: Browser, store: Store, far: Target) -> None:
-    asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, PRINT)))
     words = "accepted the key of node7"
     for pressed in ({"action": "preview"}, {"action": "target"}):
         assert words in browser_client.post("/jobs/new", target="far host", command="", **pressed).text
@@ -399,17 +399,17 @@ def test_a_job_leads_to_the_key_to_accept(
     job = store.jobs.create("record", JobSpec(command=("true",), target="far host").to_json(), "kept out")
     link = 'href="/targets/far%20host">Compare and accept'
     details = {"kind": "HostKeyUnknown"}
-    store.jobs.move(job.id, JobState.QUEUED, JobState.FAILED, details=details, reason="The key is not known yet.")
+    store.jobs.transition(job.id, JobState.QUEUED, JobState.FAILED, details=details, reason="The key is not known yet.")
     monkeypatch.setattr("perfloom.web.views.jobs.jobs.QUEUED_LONG_S", 0.0)
     waits = store.jobs.create("record", JobSpec(command=("true",), target="far host").to_json(), "cannot be told of")
-    store.jobs.move(waits.id, JobState.QUEUED, JobState.STAGING)
-    store.jobs.move(waits.id, JobState.STAGING, JobState.RUNNING)
+    store.jobs.transition(waits.id, JobState.QUEUED, JobState.STAGING)
+    store.jobs.transition(waits.id, JobState.STAGING, JobState.RUNNING)
     store.jobs.update(waits.id, details={"unreached": 1.0}, progress_text="The key is not known yet.")
     for one in (job, waits):
         assert link not in browser_client.page(f"/jobs/{one.id}")
     error = HostKeyUnknown("not known", "node7", KEY, PRINT)
-    note_unknown_key(store, "far host", error)
-    note_unknown_key(store, "far host", error)
+    save_unknown_key(store, "far host", error)
+    save_unknown_key(store, "far host", error)
     for one in (job, waits):
         assert link in browser_client.page(f"/jobs/{one.id}")
     page = browser_client.page("/targets/far%20host")
@@ -423,16 +423,16 @@ def test_a_job_leads_to_the_key_to_accept(
 
 def test_a_shell_or_a_job_that_got_in_takes_the_key_away(browser_client: Browser, store: Store, far: Target) -> None:
     facts = parse_probe(printed(*RED_HAT), FAR, time.time() - 60)
-    store.targets.note_check("far host", facts, check_lines(FAR, facts))
-    asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
+    store.targets.save_check("far host", facts, check_lines(FAR, facts))
+    asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, PRINT)))
     assert "accept this key" in browser_client.page("/targets/far%20host")
-    store.targets.note_check("far host", replace(facts, host=replace(facts.host, checked_at=time.time() + 1)), ())
+    store.targets.save_check("far host", replace(facts, host=replace(facts.host, checked_at=time.time() + 1)), ())
     assert "accept this key" not in browser_client.page("/targets/far%20host")
 
 
 def test_a_check_that_went_well_takes_the_key_away(browser_client: Browser, store: Store, far: Target) -> None:
-    asked(store, Question("far host"), Answer("not known", HostKey("node7", KEY, PRINT)))
-    asked(store, Question("far host"), Answer())
+    asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, PRINT)))
+    asked(store, CheckRequest("far host"), CheckResult())
     assert "accept this key" not in browser_client.page("/targets/far%20host")
 
 
@@ -450,8 +450,8 @@ def test_a_password_is_sealed_for_the_worker_and_kept_nowhere(
     browser_client: Browser, store: Store, far: Target, caplog: pytest.LogCaptureFixture
 ) -> None:
     prompts = (Prompt("password ada@node7", "Password of ada on node7"), Prompt("answer x", "Code"))
-    question = Question("far host", Batch(queue="q", arguments=("a b",)))
-    id = asked(store, question, Answer("ada has to log in with a password.", prompts=prompts))
+    question = CheckRequest("far host", Batch(queue="q", arguments=("a b",)))
+    id = asked(store, question, CheckResult("ada has to log in with a password.", prompts=prompts))
     page = browser_client.page(f"/targets/far%20host?check={id}")
     assert "Password of ada on node7" not in page and "No worker is there that it could be sealed for" in page
     fields = {"secret:password ada@node7": "correct horse", "secret:answer x": ""}
@@ -474,8 +474,8 @@ def test_a_probe_job_goes_on_while_somebody_types(browser_client: Browser, store
     pair = KeyPair.generate()
     store.hosts.publish_key("here", pair.key_id, pair.public)
     job = ProbeJob("4711", "/d/check-abcdefabcdef", time.time())
-    answer = Answer("A code is needed.", prompts=(Prompt("answer x", "Code"),), job=job)
-    id = asked(store, Question("big", job=job), answer)
+    answer = CheckResult("A code is needed.", prompts=(Prompt("answer x", "Code"),), job=job)
+    id = asked(store, CheckRequest("big", job=job), answer)
     page = browser_client.page(f"/targets/big?check={id}")
     assert f'name="resume" value="{id}"' in page and "http-equiv" not in page
     response = browser_client.post("/targets/big/check", resume=id, **{"secret:answer x": "123456"})

@@ -13,11 +13,11 @@ import pytest
 
 from perfloom.domain.errors import Prompt
 from perfloom.domain.jobs import Batch
-from perfloom.domain.targets import BatchState, Queue, SchedulerName, Ssh, Target
-from perfloom.recording.probe.lines import check_lines
+from perfloom.domain.targets import BatchQueue, BatchState, SchedulerName, Ssh, Target
+from perfloom.recording.probe.check_messages import CheckRequest, CheckResult, HostKey, ProbeJob
+from perfloom.recording.probe.check_report import check_lines
 from perfloom.recording.probe.probe import parse_probe
-from perfloom.recording.probe.questions import Answer, HostKey, ProbeJob, Question
-from perfloom.recording.probe.words import fingerprint
+from perfloom.recording.probe.target_text import fingerprint
 from tests import sshd as servers
 from tests.accessible import faults_in_both_schemes
 from tests.signing import sign_in
@@ -56,12 +56,14 @@ def places(served: Served) -> dict[str, str]:
     )
     targets.save(big)
     facts = parse_probe(printed(*RED_HAT), big, time.time())
-    facts = replace(facts, queues=(Queue("normal", True, True, 86_400, "12 nodes"), Queue("gpu", False, False)))
-    targets.note_check("big", facts, check_lines(big, facts))
+    facts = replace(
+        facts, queues=(BatchQueue("normal", True, True, 86_400, "12 nodes"), BatchQueue("gpu", False, False))
+    )
+    targets.save_check("big", facts, check_lines(big, facts))
     targets.save(Target("never checked", ssh=Ssh("x" * 120, password=True)))
 
-    def asked(name: str, answer: Answer) -> str:
-        check = checks.ask(Question(name, Batch()).to_json())
+    def asked(name: str, answer: CheckResult) -> str:
+        check = checks.ask(CheckRequest(name, Batch()).to_json())
         checks.answer(check.id, answer.to_json())
         return f"/{name}?check={check.id}".replace(" ", "%20")
 
@@ -69,10 +71,10 @@ def places(served: Served) -> dict[str, str]:
     job = ProbeJob("4711", "/d/check-abcdefabcdef", time.time(), BatchState.PENDING, "PD", "Resources", 3)
     targets.save(replace(big, poll_s=3000.0))
     return {
-        "key": asked("never checked", Answer("x", HostKey("node7", KEY, fingerprint(KEY)))),
-        "secret": asked("never checked", Answer("A password is needed.", prompts=(Prompt("a", "Password of a"),))),
-        "failed": asked("big", Answer("The host does not answer.")),
-        "waiting": asked("big", Answer(job=job)),
+        "key": asked("never checked", CheckResult("x", HostKey("node7", KEY, fingerprint(KEY)))),
+        "secret": asked("never checked", CheckResult("A password is needed.", prompts=(Prompt("a", "Password of a"),))),
+        "failed": asked("big", CheckResult("The host does not answer.")),
+        "waiting": asked("big", CheckResult(job=job)),
     }
 
 

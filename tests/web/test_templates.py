@@ -16,7 +16,7 @@ import perfloom.web.views
 from perfloom.config import Settings
 from perfloom.web import errors, security
 from perfloom.web.app import create_app
-from perfloom.web.rendering import Page, Shell
+from perfloom.web.rendering import Page, PageShell
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted(str(path.relative_to(ROOT / "templates")) for path in (ROOT / "templates").rglob("*.html"))
@@ -73,7 +73,7 @@ def test_it_compiles(env: Environment, name: str) -> None:
 def test_its_page_has_all_it_asks_for(env: Environment, kind: type[Page]) -> None:
     assert dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert kind.template in TEMPLATES
-    has = {"page": kind, "shell": Shell}
+    has = {"page": kind, "shell": PageShell}
     for tree in sources(env, kind.template):
         for node in tree.find_all(nodes.Getattr):
             owner = has.get(node.node.name) if isinstance(node.node, nodes.Name) else None

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfloom.analysis.timeline import sources
+from perfloom.analysis.timeline import model
 from perfloom.domain.profile import Profile
 from perfloom.store import Store
 from perfloom.store.files import timelines
@@ -140,10 +140,10 @@ def test_hostile_names_stay_text(stored: Callable[..., str], browser_client: Bro
 def test_a_large_timeline_is_prepared_in_the_background_and_kept(
     stored: Callable[..., str], store: Store, browser_client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timelines, "SMALL", 0)
+    monkeypatch.setattr(timelines, "SMALL_ROWS", 0)
     looked_at = threading.Event()
-    prepare = sources.prepared
-    monkeypatch.setattr(timelines, "prepared", lambda profile: looked_at.wait(60) and prepare(profile))
+    prepare = model.prepare_timeline
+    monkeypatch.setattr(timelines, "prepare_timeline", lambda profile: looked_at.wait(60) and prepare(profile))
     stored(trace())
     response = browser_client.client.get(API)
     assert response.status_code == 202 and "being prepared" in response.text
@@ -175,15 +175,15 @@ def test_what_an_earlier_version_kept_is_not_shown_and_goes(
     (cache / "timeline-1").write_bytes(b"of an earlier version")
     (cache / "other").write_bytes(b"")
     assert browser_client.client.get(API).status_code == 200
-    assert sorted(path.name for path in cache.iterdir()) == ["other", sources.KEPT_AS]
-    assert sources.KEPT_AS != "timeline-1"
+    assert sorted(path.name for path in cache.iterdir()) == ["other", model.CACHE_NAME]
+    assert model.CACHE_NAME != "timeline-1"
 
 
 def test_what_goes_wrong_while_preparing_is_told(
     stored: Callable[..., str], store: Store, browser_client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timelines, "SMALL", 0)
-    monkeypatch.setattr(timelines, "prepared", lambda profile: 1 // 0)
+    monkeypatch.setattr(timelines, "SMALL_ROWS", 0)
+    monkeypatch.setattr(timelines, "prepare_timeline", lambda profile: 1 // 0)
     stored(trace())
     assert browser_client.client.get(API).status_code == 202
     for thread in list(store.timelines._running.values()):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perfloom.analysis.compare.tables import COMPARED, differing
+from perfloom.analysis.compare.tables import COMPARED_TABLES, diff_table
 from perfloom.analysis.core.schema import records
 from perfloom.domain.selection import Selection
 from tests.analysis.test_advice import loop
@@ -49,20 +49,20 @@ def test_no_name_becomes_markup(browser_client: Browser, stored: Callable[..., s
 
 def test_what_changed_by_hand() -> None:
     base, other = loop(), small()
-    rows = {row["name"]: row for row in records(differing(loop(), loop(), Selection(), "kernels"))}
+    rows = {row["name"]: row for row in records(diff_table(loop(), loop(), Selection(), "kernels"))}
     assert rows["gemm"]["status"] == "same" and rows["gemm"]["delta"] == 0
-    whole = {row["name"]: row for row in records(differing(base, other, Selection(), "kernels"))}
-    each = {row["name"]: row for row in records(differing(base, other, Selection(), "kernels", each_step=True))}
+    whole = {row["name"]: row for row in records(diff_table(base, other, Selection(), "kernels"))}
+    each = {row["name"]: row for row in records(diff_table(base, other, Selection(), "kernels", each_step=True))}
     # Kernels of 18, 18, 118 and 18 µs in four steps.
     assert whole["gemm"]["base"] == 172 and each["gemm"]["base"] == 43
-    parts = {row["name"]: row for row in records(differing(base, base, Selection(step="2"), "steps"))}
+    parts = {row["name"]: row for row in records(diff_table(base, base, Selection(step="2"), "steps"))}
     assert parts["Whole step"]["base"] == 200 and parts["DataLoader"]["other"] == 30
 
 
 def test_pages_of_what_changed(browser_client: Browser, stored: Callable[..., str], ordinary: str) -> None:
     stored(loop(), "loop00000000")
     stored(hostile(), OTHER)
-    for table, compared in COMPARED.items():
+    for table, compared in COMPARED_TABLES.items():
         if table in ("modules", "memory"):
             continue
         for measure in ("", *(one.column for one in compared.measures)):

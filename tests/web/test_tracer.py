@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.tables import texts
-from perfloom.readers import recognise
+from perfloom.domain.tables import get_strings
+from perfloom.readers import detect_format
 from tests.parts import require
 from tests.web.conftest import Browser
 
@@ -43,11 +43,11 @@ def test_what_the_page_shows_works(browser_client: Browser, tmp_path: Path, file
     )
     subprocess.run([tmp_path / "example"], cwd=tmp_path, check=True)
     data = (tmp_path / "trace.txt").read_bytes()
-    profile = recognise(data[:4096], "trace.txt").read(io.BytesIO(data), "trace.txt")
-    names = texts(profile.functions, "name")
+    profile = detect_format(data[:4096], "trace.txt").read(io.BytesIO(data), "trace.txt")
+    names = get_strings(profile.functions, "name")
     found = [names[row["function"]] for row in profile.slices.to_pylist()]
     assert {name: found.count(name) for name in found} == slices
-    assert dict(zip(texts(profile.series, "name"), [profile.counters.num_rows], strict=True)) == counters
+    assert dict(zip(get_strings(profile.series, "name"), [profile.counters.num_rows], strict=True)) == counters
     assert profile.losses.num_rows == 0
 
 

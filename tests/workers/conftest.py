@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.facts import HostFacts
+from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
 from perfloom.workers import steps
-from perfloom.workers.local import facts_probe, processes, supervised
-from perfloom.workers.local.jobfiles import MARK, JobFiles
-from perfloom.workers.road import Road, open_road
+from perfloom.workers.context import JobContext, open_context
+from perfloom.workers.local import facts_probe, processes, supervisor_client
+from perfloom.workers.local.jobfiles import JOB_VARIABLE, JobFiles
 from tests.parts import require
 
 
@@ -36,8 +36,8 @@ def store(settings: Settings) -> Iterator[Store]:
 def end_all(store: Store) -> None:
     """End what its jobs left running."""
     for job in store.jobs.list(limit=1000):
-        supervised.ask_to_end(JobFiles(store.jobs.directory(job.id)), at_once=True)
-        processes.end_marked(MARK, job.id, grace_s=0)
+        supervisor_client.request_stop(JobFiles(store.jobs.directory(job.id)), at_once=True)
+        processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +48,10 @@ def facts() -> HostFacts:
 
 
 @pytest.fixture
-def road(settings: Settings, store: Store, facts: HostFacts) -> Road:
+def context(settings: Settings, store: Store, facts: HostFacts) -> JobContext:
     """The road of this process, which rings for nobody. It knows what this machine can do, as beside a worker."""
-    store.hosts.publish(facts_probe.renewed(facts))
-    return open_road(settings, store)
+    store.hosts.publish(facts_probe.refresh_facts(facts))
+    return open_context(settings, store)
 
 
 def submit(store: Store, spec: JobSpec, name: str = "a job") -> Job:
@@ -59,14 +59,14 @@ def submit(store: Store, spec: JobSpec, name: str = "a job") -> Job:
     return store.jobs.create("record", spec.to_json(), name)
 
 
-def run(road: Road, spec: JobSpec) -> Job:
+def run(context: JobContext, spec: JobSpec) -> Job:
     """Record, taking all steps in this process."""
-    return steps.drive(road, submit(road.store, spec).id)
+    return steps.run_to_end(context, submit(context.store, spec).id)
 
 
-def to_the_end(road: Road, job: Job, limit_s: float = 40.0) -> Job:
+def to_the_end(context: JobContext, job: Job, limit_s: float = 40.0) -> Job:
     """Take the job up, as a worker after a restart does too, until it has ended. Fails where it does not."""
-    return steps.drive(road, job.id, limited(limit_s))
+    return steps.run_to_end(context, job.id, limited(limit_s))
 
 
 def limited(limit_s: float) -> Callable[[Job], None]:
@@ -80,7 +80,7 @@ def limited(limit_s: float) -> Callable[[Job], None]:
     return watch
 
 
-def until_state(road: Road, job_id: str, *states: JobState) -> Job:
+def until_state(context: JobContext, job_id: str, *states: JobState) -> Job:
     """Take steps until the job is in one of `states`."""
 
     class Reached(Exception):
@@ -91,17 +91,17 @@ def until_state(road: Road, job_id: str, *states: JobState) -> Job:
             raise Reached
 
     try:
-        steps.drive(road, job_id, watch)
+        steps.run_to_end(context, job_id, watch)
     except Reached:
         pass
-    return road.store.jobs.get(job_id)
+    return context.store.jobs.get(job_id)
 
 
-def files_of(road: Road, job: Job) -> JobFiles:
+def files_of(context: JobContext, job: Job) -> JobFiles:
     """The job's directory."""
-    return JobFiles(road.store.jobs.directory(job.id))
+    return JobFiles(context.store.jobs.directory(job.id))
 
 
 def nobody_left(job: Job) -> bool:
     """Whether nothing that the job started still runs."""
-    return not processes.marked(MARK, job.id)
+    return not processes.find_by_variable(JOB_VARIABLE, job.id)

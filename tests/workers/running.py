@@ -37,13 +37,13 @@ class Running:
                 start_new_session=True,
             )
 
-    def tree(self) -> list[processes.Status]:
+    def tree(self) -> list[processes.ProcessStat]:
         """It, and all below it that is no recording: those have left its sessions. Nobody, once it was waited for."""
         if self.process.returncode is not None:
             return []
         below = processes.descendants(self.process.pid)
         own = {self.process.pid} | {one.pid for one in below if one.parent == self.process.pid}
-        first = processes.status(self.process.pid)
+        first = processes.read_stat(self.process.pid)
         return [*([first] if first else []), *(one for one in below if one.session in own)]
 
     def kill(self) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
-from perfloom.queue import LAUNCH_QUEUE, Queue
-from perfloom.recording.recorders.preflight import Level
+from perfloom.queue import LAUNCH_QUEUE, TaskQueue
+from perfloom.recording.recorders.preflight import Severity
 from perfloom.store import Store, open_store
 from perfloom.workers.local import processes
 from perfloom.workers.local.facts_probe import host_name
@@ -36,17 +36,17 @@ def settings(settings: Settings, redis_server: RedisServer) -> Iterator[Settings
 
 
 @pytest.fixture
-def queue(settings: Settings, store: Store) -> Iterator[Queue]:
-    queue = Queue(settings, store)
+def queue(settings: Settings, store: Store) -> Iterator[TaskQueue]:
+    queue = TaskQueue(settings, store)
     yield queue
     queue.close()
 
 
-def rung(store: Store, queue: Queue, *commands: tuple[str, ...]) -> list[str]:
+def rung(store: Store, queue: TaskQueue, *commands: tuple[str, ...]) -> list[str]:
     ids = []
     for command in commands:
         job = submit(store, spec_of(*command))
-        assert queue.ring_job(job.id)
+        assert queue.enqueue_job(job.id)
         ids.append(job.id)
     return ids
 
@@ -55,20 +55,20 @@ def test_the_whole_road(settings: Settings, tmp_path: Path, postgres_database: s
     """With PostgreSQL; all others have SQLite."""
     settings = dataclasses.replace(settings, database_url=postgres_database)
     store = open_store(settings)
-    queue = Queue(settings, store)
+    queue = TaskQueue(settings, store)
     try:
-        assert queue.check(spec_of("true").to_json(), 1.0) is None, "nobody is there yet"
+        assert queue.check_job(spec_of("true").to_json(), 1.0) is None, "nobody is there yet"
         with running(settings, tmp_path / "log", "worker", "--verbose") as worker:
-            until(lambda: queue.worker_there(host_name()), "the worker is heard of", 40)
+            until(lambda: queue.has_worker(host_name()), "the worker is heard of", 40)
             (record,) = rung(store, queue, BUSY)
             imported = store.jobs.create("import", {"files": ["a.folded"]}, "an import")
             folder = store.jobs.directory(imported.id) / "artefacts"
             folder.mkdir(parents=True)
             (folder / "a.folded").write_bytes(b"main;work 3\n")
-            queue.ring_read(imported.id)
-            found = queue.check(spec_of(NOWHERE, cwd="/does/not/exist").to_json(), 20.0)
+            queue.enqueue_read(imported.id)
+            found = queue.check_job(spec_of(NOWHERE, cwd="/does/not/exist").to_json(), 20.0)
             assert found is not None
-            errors = [finding.field for finding in found if finding.level is Level.ERROR]
+            errors = [finding.field for finding in found if finding.level is Severity.ERROR]
             assert errors == ["cwd", "command"]
             facts = store.hosts.get(host_name()).facts
             assert facts is not None and facts.perf and facts.events
@@ -79,7 +79,7 @@ def test_the_whole_road(settings: Settings, tmp_path: Path, postgres_database: s
             (cancelled,) = rung(store, queue, ("sleep", "60"))
             reached(store, cancelled, JobState.RUNNING)
             store.jobs.request_cancel(cancelled)
-            queue.ring_job(cancelled)
+            queue.enqueue_job(cancelled)
             assert ended(store, cancelled).state is JobState.CANCELLED
             assert worker.stop() == 0
         assert "Traceback" not in worker.said()
@@ -89,7 +89,7 @@ def test_the_whole_road(settings: Settings, tmp_path: Path, postgres_database: s
 
 
 def test_an_emptied_broker_loses_no_job(
-    settings: Settings, store: Store, queue: Queue, tmp_path: Path, redis_server: RedisServer
+    settings: Settings, store: Store, queue: TaskQueue, tmp_path: Path, redis_server: RedisServer
 ) -> None:
     ids = rung(store, queue, *[(NOWHERE,)] * 20, BUSY)
     with redis_server.client() as client:
@@ -102,7 +102,9 @@ def test_an_emptied_broker_loses_no_job(
     assert {job.state for job in jobs} == {JobState.FAILED, JobState.STORED}
 
 
-def test_of_two_sweepers_one_rings(settings: Settings, store: Store, queue: Queue, redis_server: RedisServer) -> None:
+def test_of_two_sweepers_one_rings(
+    settings: Settings, store: Store, queue: TaskQueue, redis_server: RedisServer
+) -> None:
     submit(store, spec_of("true"))
     one, two = Sweeper(settings), Sweeper(settings)
     two._owner += " two"
@@ -118,8 +120,8 @@ def test_of_two_sweepers_one_rings(settings: Settings, store: Store, queue: Queu
         assert two.sweep(store, queue) == 1
 
 
-def test_a_killed_sweeper_is_succeeded_at_once(settings: Settings, store: Store, queue: Queue) -> None:
-    dead = processes.Identity(2**22 - 7, 12345, processes.boot_id())
+def test_a_killed_sweeper_is_succeeded_at_once(settings: Settings, store: Store, queue: TaskQueue) -> None:
+    dead = processes.ProcessIdentity(2**22 - 7, 12345, processes.boot_id())
     assert store.leases.take(LEASE, f"{host_name()} {dead.pid} {dead.started} {dead.boot}", 3600)
     submit(store, spec_of("true"))
     assert Sweeper(settings).sweep(store, queue) == 1
@@ -127,11 +129,11 @@ def test_a_killed_sweeper_is_succeeded_at_once(settings: Settings, store: Store,
 
 def test_a_broker_that_is_away_delays_and_loses_nothing(settings: Settings, store: Store, tmp_path: Path) -> None:
     away = dataclasses.replace(settings, broker_url=f"redis+socket://{tmp_path}/none.sock")
-    queue = Queue(away, store)
+    queue = TaskQueue(away, store)
     job = submit(store, spec_of("true"))
     began = time.monotonic()
-    assert not queue.ring_job(job.id) and not queue.answers() and not queue.worker_there()
+    assert not queue.enqueue_job(job.id) and not queue.is_reachable() and not queue.has_worker()
     assert Sweeper(away).sweep(store, queue) == 0
     assert time.monotonic() - began < 5
-    assert job.id in store.jobs.due(), "it is rung for again"
+    assert job.id in store.jobs.list_due(), "it is rung for again"
     queue.close()

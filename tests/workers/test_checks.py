@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from perfloom.config import Settings
-from perfloom.domain.facts import HostFacts
+from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec
 from perfloom.workers.local.checks import check_json
 

@@ -15,10 +15,10 @@ import pytest
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store.jobs import Job
 from perfloom.workers import steps
+from perfloom.workers.context import JobContext
 from perfloom.workers.local import processes, supervisor
-from perfloom.workers.local.jobfiles import MARK
-from perfloom.workers.local.outcomes import NOT_WRITTEN
-from perfloom.workers.road import Road
+from perfloom.workers.local.jobfiles import JOB_VARIABLE
+from perfloom.workers.local.outcome import SAMPLES_LOST
 from tests.jobspecs import spec_of
 from tests.marks import slow_but_every
 from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state
@@ -36,7 +36,7 @@ def starts(tmp_path: Path) -> int:
     return len(path.read_text()) if path.exists() else 0
 
 
-def killed_at(road: Road, job: Job, place: str, moment: str, call: int = 1) -> None:
+def killed_at(context: JobContext, job: Job, place: str, moment: str, call: int = 1) -> None:
     """Take steps in a process that kills itself before or after that call of the function `module:qualified.name`."""
     module_name, _, path = place.partition(":")
     owner: Any = importlib.import_module(module_name)
@@ -61,7 +61,7 @@ def killed_at(road: Road, job: Job, place: str, moment: str, call: int = 1) -> N
         try:
             static = isinstance(inspect.getattr_static(owner, name), staticmethod)
             setattr(owner, name, staticmethod(deadly) if static else deadly)
-            steps.drive(road, job.id)
+            steps.run_to_end(context, job.id)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -72,79 +72,81 @@ PLACES = [
     ("perfloom.store.jobs:Jobs.claim", "before", 1),
     ("perfloom.store.jobs:Jobs.claim", "after", 1),
     ("perfloom.workers.local.jobfiles:JobFiles.prepare", "after", 1),
-    ("perfloom.workers.local.supervised:write_task", "after", 1),
-    ("perfloom.workers.local.supervised:spawn", "before", 1),
-    ("perfloom.workers.local.supervised:spawn", "after", 1),
+    ("perfloom.workers.local.supervisor_client:write_task", "after", 1),
+    ("perfloom.workers.local.supervisor_client:spawn", "before", 1),
+    ("perfloom.workers.local.supervisor_client:spawn", "after", 1),
     ("perfloom.store.jobs:Jobs.update", "before", 1),
     ("perfloom.store.jobs:Jobs.update", "after", 1),
-    ("perfloom.workers.local.supervised:give_word", "before", 1),
-    ("perfloom.workers.local.supervised:give_word", "after", 1),
-    ("perfloom.workers.local.supervised:wait_for_begin", "after", 1),
-    ("perfloom.store.jobs:Jobs.move", "before", 1),
-    ("perfloom.store.jobs:Jobs.move", "after", 1),
-    ("perfloom.workers.local.supervised:look", "after", 3),
-    ("perfloom.workers.local.outcomes:ending", "after", 1),
-    ("perfloom.store.jobs:Jobs.move", "before", 2),
-    ("perfloom.store.jobs:Jobs.move", "after", 2),
-    ("perfloom.workers.read.reading:symbolise", "before", 1),
+    ("perfloom.workers.local.supervisor_client:start_program", "before", 1),
+    ("perfloom.workers.local.supervisor_client:start_program", "after", 1),
+    ("perfloom.workers.local.supervisor_client:wait_for_start", "after", 1),
+    ("perfloom.store.jobs:Jobs.transition", "before", 1),
+    ("perfloom.store.jobs:Jobs.transition", "after", 1),
+    ("perfloom.workers.local.supervisor_client:read_status", "after", 3),
+    ("perfloom.workers.local.outcome:parse_exit", "after", 1),
+    ("perfloom.store.jobs:Jobs.transition", "before", 2),
+    ("perfloom.store.jobs:Jobs.transition", "after", 2),
+    ("perfloom.workers.read.reading:symbolize", "before", 1),
     ("perfloom.workers.read.reading:script_name", "after", 1),
-    ("perfloom.workers.read.reading:symbolise", "after", 1),
-    ("perfloom.store.jobs:Jobs.move", "before", 3),
-    ("perfloom.store.jobs:Jobs.move", "after", 3),
+    ("perfloom.workers.read.reading:symbolize", "after", 1),
+    ("perfloom.store.jobs:Jobs.transition", "before", 3),
+    ("perfloom.store.jobs:Jobs.transition", "after", 3),
     ("perfloom.workers.read.reading:read_to_result", "before", 1),
     ("perfloom.store.results:Results.stage", "after", 1),
     ("perfloom.store.results:Results.publish", "before", 1),
     ("perfloom.store.results:Results._rename", "before", 1),
     ("perfloom.store.results:Results._rename", "after", 1),
     ("perfloom.store.results:Results.adopt", "after", 1),
-    ("perfloom.store.jobs:Jobs.move", "before", 4),
+    ("perfloom.store.jobs:Jobs.transition", "before", 4),
 ]
 
 
 @pytest.mark.parametrize(("place", "moment", "call"), slow_but_every(4, PLACES))
-def test_a_worker_killed_there_loses_nothing(road: Road, tmp_path: Path, place: str, moment: str, call: int) -> None:
-    job = submit(road.store, counted(tmp_path))
-    killed_at(road, job, place, moment, call)
-    job = to_the_end(road, job)
+def test_a_worker_killed_there_loses_nothing(
+    context: JobContext, tmp_path: Path, place: str, moment: str, call: int
+) -> None:
+    job = submit(context.store, counted(tmp_path))
+    killed_at(context, job, place, moment, call)
+    job = to_the_end(context, job)
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
     assert starts(tmp_path) == 1 and nobody_left(job)
-    result = road.store.results.get(job.id)
+    result = context.store.results.get(job.id)
     assert result.complete and result.samples > 0 and len(result.originals) == 2
 
 
-@pytest.mark.parametrize("place", ["perfloom.store.jobs:Jobs.move", "perfloom.store.results:Results.compress"])
-def test_killed_after_the_end_there_is_nothing_to_do(road: Road, tmp_path: Path, place: str) -> None:
-    job = submit(road.store, counted(tmp_path))
-    killed_at(road, job, place, "after", 4 if "move" in place else 1)
-    assert road.store.jobs.get(job.id).state is JobState.STORED
-    assert to_the_end(road, job).state is JobState.STORED and starts(tmp_path) == 1
+@pytest.mark.parametrize("place", ["perfloom.store.jobs:Jobs.transition", "perfloom.store.results:Results.compress"])
+def test_killed_after_the_end_there_is_nothing_to_do(context: JobContext, tmp_path: Path, place: str) -> None:
+    job = submit(context.store, counted(tmp_path))
+    killed_at(context, job, place, "after", 4 if "move" in place else 1)
+    assert context.store.jobs.get(job.id).state is JobState.STORED
+    assert to_the_end(context, job).state is JobState.STORED and starts(tmp_path) == 1
 
 
-def test_killed_while_cancelling(road: Road, tmp_path: Path) -> None:
-    job = submit(road.store, counted(tmp_path, "while True: pass"))
-    until_state(road, job.id, JobState.RUNNING)
+def test_killed_while_cancelling(context: JobContext, tmp_path: Path) -> None:
+    job = submit(context.store, counted(tmp_path, "while True: pass"))
+    until_state(context, job.id, JobState.RUNNING)
     until(lambda: starts(tmp_path), "the program runs")
-    road.store.jobs.request_cancel(job.id)
-    killed_at(road, job, "perfloom.workers.local.supervised:ask_to_end", "before")
-    killed_at(road, job, "perfloom.workers.local.supervised:ask_to_end", "after")
-    job = to_the_end(road, job)
+    context.store.jobs.request_cancel(job.id)
+    killed_at(context, job, "perfloom.workers.local.supervisor_client:request_stop", "before")
+    killed_at(context, job, "perfloom.workers.local.supervisor_client:request_stop", "after")
+    job = to_the_end(context, job)
     assert job.state is JobState.CANCELLED and nobody_left(job) and starts(tmp_path) == 1
 
 
-def test_killed_again_and_again_while_reading_it_gives_up(road: Road, tmp_path: Path) -> None:
-    job = submit(road.store, counted(tmp_path))
-    for _ in range(steps.READING_TRIES):
-        killed_at(road, job, "perfloom.workers.read.reading:read_to_result", "before")
-    job = to_the_end(road, job)
+def test_killed_again_and_again_while_reading_it_gives_up(context: JobContext, tmp_path: Path) -> None:
+    job = submit(context.store, counted(tmp_path))
+    for _ in range(steps.MAX_READING_TRIES):
+        killed_at(context, job, "perfloom.workers.read.reading:read_to_result", "before")
+    job = to_the_end(context, job)
     assert job.state is JobState.FAILED and "too little memory" in (job.reason or "")
 
 
 # ---- the supervisor ----------------------------------------------------------------------------------------
 
 
-def supervisor_of(road: Road, job: Job) -> processes.Identity:
-    found = until(lambda: supervisor.read_json(files_of(road, job).run / "supervisor.json"), "a supervisor")
-    return processes.Identity.from_json(found)
+def supervisor_of(context: JobContext, job: Job) -> processes.ProcessIdentity:
+    found = until(lambda: supervisor.read_json(files_of(context, job).run / "supervisor.json"), "a supervisor")
+    return processes.ProcessIdentity.from_json(found)
 
 
 MOMENTS: dict[str, Callable[[Path, Path], object]] = {
@@ -161,19 +163,19 @@ def _size(path: Path) -> int:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_killed_supervisor_ends_everything(road: Road, tmp_path: Path, moment: str, ends: bool) -> None:
+def test_a_killed_supervisor_ends_everything(context: JobContext, tmp_path: Path, moment: str, ends: bool) -> None:
     """ends: the command ends by itself soon. Otherwise perf is told to end when the supervisor is gone."""
-    job = submit(road.store, counted(tmp_path) if ends else counted(tmp_path, "while True: pass"))
-    until_state(road, job.id, JobState.RUNNING)
-    run = files_of(road, job).run
+    job = submit(context.store, counted(tmp_path) if ends else counted(tmp_path, "while True: pass"))
+    until_state(context, job.id, JobState.RUNNING)
+    run = files_of(context, job).run
     until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
-    processes.send(supervisor_of(road, job), signal.SIGKILL)
-    job = to_the_end(road, job)
+    processes.send_signal(supervisor_of(context, job), signal.SIGKILL)
+    job = to_the_end(context, job)
     assert nobody_left(job) and starts(tmp_path) <= 1
     # A command that ends soon may have ended, and the supervisor have written so, before it was killed.
     assert job.reason or (ends and (run / "exit.json").exists())
     if job.state is JobState.STORED and not (run / "exit.json").exists():
-        result = road.store.results.get(job.id)
+        result = context.store.results.get(job.id)
         assert not result.complete and "killed" in result.reasons[-1]
     else:
         assert job.state in (JobState.LOST, JobState.STORED)
@@ -181,46 +183,46 @@ def test_a_killed_supervisor_ends_everything(road: Road, tmp_path: Path, moment:
         assert job.state is JobState.STORED
 
 
-def test_supervisor_and_worker_killed_together(road: Road, tmp_path: Path) -> None:
-    job = submit(road.store, counted(tmp_path, "while True: pass"))
-    killed_at(road, job, "perfloom.store.jobs:Jobs.move", "after", 1)
+def test_supervisor_and_worker_killed_together(context: JobContext, tmp_path: Path) -> None:
+    job = submit(context.store, counted(tmp_path, "while True: pass"))
+    killed_at(context, job, "perfloom.store.jobs:Jobs.transition", "after", 1)
     until(lambda: starts(tmp_path), "the program runs")
-    processes.send(supervisor_of(road, job), signal.SIGKILL)
-    processes.end_marked(MARK, job.id, grace_s=0)
-    job = to_the_end(road, job)
+    processes.send_signal(supervisor_of(context, job), signal.SIGKILL)
+    processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
+    job = to_the_end(context, job)
     assert job.state in (JobState.LOST, JobState.STORED) and job.reason and starts(tmp_path) == 1
 
 
-def test_after_a_restart_of_the_machine_a_pid_means_nothing(road: Road, tmp_path: Path) -> None:
+def test_after_a_restart_of_the_machine_a_pid_means_nothing(context: JobContext, tmp_path: Path) -> None:
     """The numbers that were written down belong to somebody else now: here, to this test."""
-    job = submit(road.store, counted(tmp_path, "while True: pass"))
-    until_state(road, job.id, JobState.RUNNING)
-    run = files_of(road, job).run
-    processes.send(supervisor_of(road, job), signal.SIGKILL)
-    processes.end_marked(MARK, job.id, grace_s=0)
+    job = submit(context.store, counted(tmp_path, "while True: pass"))
+    until_state(context, job.id, JobState.RUNNING)
+    run = files_of(context, job).run
+    processes.send_signal(supervisor_of(context, job), signal.SIGKILL)
+    processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
     us = processes.identity()
     assert us is not None
     for name in ("supervisor.json", "program.json"):
         (run / name).write_text(json.dumps(us.to_json() | {"boot": "another-boot"}))
-    job = to_the_end(road, job)
+    job = to_the_end(context, job)
     assert job.state in (JobState.LOST, JobState.STORED) and job.reason
 
 
-def test_a_pid_that_was_given_out_again_is_not_signalled(road: Road, tmp_path: Path) -> None:
-    job = submit(road.store, counted(tmp_path, "while True: pass"))
-    until_state(road, job.id, JobState.RUNNING)
-    processes.send(supervisor_of(road, job), signal.SIGKILL)
-    processes.end_marked(MARK, job.id, grace_s=0)
+def test_a_pid_that_was_given_out_again_is_not_signalled(context: JobContext, tmp_path: Path) -> None:
+    job = submit(context.store, counted(tmp_path, "while True: pass"))
+    until_state(context, job.id, JobState.RUNNING)
+    processes.send_signal(supervisor_of(context, job), signal.SIGKILL)
+    processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
     bystander = os.posix_spawn("/bin/sleep", ["sleep", "60"], os.environ)
     try:
         who = processes.identity(bystander)
         assert who is not None
         for name in ("supervisor.json", "program.json"):
             other = who.to_json() | {"started": who.started - 1}
-            (files_of(road, job).run / name).write_text(json.dumps(other))
-        road.store.jobs.request_cancel(job.id)
-        job = to_the_end(road, job)
-        assert processes.alive(who) and job.state.final and job.reason
+            (files_of(context, job).run / name).write_text(json.dumps(other))
+        context.store.jobs.request_cancel(job.id)
+        job = to_the_end(context, job)
+        assert processes.is_alive(who) and job.state.final and job.reason
     finally:
         os.kill(bystander, signal.SIGKILL)
         os.waitpid(bystander, 0)
@@ -230,43 +232,43 @@ def test_a_pid_that_was_given_out_again_is_not_signalled(road: Road, tmp_path: P
 
 
 @pytest.mark.parametrize("moment", ["perf started", "command started", "samples"])
-def test_a_command_runs_on_when_perf_is_killed(road: Road, tmp_path: Path, moment: str) -> None:
+def test_a_command_runs_on_when_perf_is_killed(context: JobContext, tmp_path: Path, moment: str) -> None:
     """What perf had begun goes on to its own end, which is the job's; before that, nothing was started."""
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0)"
-    job = submit(road.store, counted(tmp_path, wait))
-    until_state(road, job.id, JobState.RUNNING)
-    run = files_of(road, job).run
+    job = submit(context.store, counted(tmp_path, wait))
+    until_state(context, job.id, JobState.RUNNING)
+    run = files_of(context, job).run
     until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
     found = supervisor.read_json(run / "program.json")
     assert found is not None
-    processes.send(processes.Identity.from_json(found), signal.SIGKILL)
+    processes.send_signal(processes.ProcessIdentity.from_json(found), signal.SIGKILL)
     (tmp_path / "go").write_text("")
-    job = to_the_end(road, job)
+    job = to_the_end(context, job)
     assert job.outcome is not None and nobody_left(job)
     assert job.state in (JobState.FAILED, JobState.STORED) and "SIGKILL" in (job.reason or "")
     if starts(tmp_path):
         assert (starts(tmp_path), job.outcome.exit_status, job.outcome.signal) == (1, 0, None)
     if job.state is JobState.STORED:
-        assert not road.store.results.get(job.id).complete
+        assert not context.store.results.get(job.id).complete
     if (
         moment == "command started"
         and starts(tmp_path)
-        and not (job.result_id and road.store.results.get(job.id).samples)
+        and not (job.result_id and context.store.results.get(job.id).samples)
     ):
         # Nothing was written yet, and nothing says that the command was idle or is wrong.
         said = job.reason or ""
-        assert NOT_WRITTEN in said and "is kept" not in said and "correct the job" not in said, said
+        assert SAMPLES_LOST in said and "is kept" not in said and "correct the job" not in said, said
 
 
-def test_a_killed_command_keeps_its_samples(road: Road, tmp_path: Path) -> None:
-    job = submit(road.store, counted(tmp_path, "while True: pass"))
-    until_state(road, job.id, JobState.RUNNING)
-    run = files_of(road, job).run
+def test_a_killed_command_keeps_its_samples(context: JobContext, tmp_path: Path) -> None:
+    job = submit(context.store, counted(tmp_path, "while True: pass"))
+    until_state(context, job.id, JobState.RUNNING)
+    run = files_of(context, job).run
     until(lambda: MOMENTS["samples"](run, tmp_path / "starts"), "samples")
     perf = supervisor.read_json(run / "program.json")
     assert perf is not None
     for command in processes.descendants(int(perf["pid"])):
-        processes.send(command, signal.SIGKILL)
-    job = to_the_end(road, job)
+        processes.send_signal(command, signal.SIGKILL)
+    job = to_the_end(context, job)
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.signal == signal.SIGKILL
-    assert road.store.results.get(job.id).samples > 0
+    assert context.store.results.get(job.id).samples > 0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.facts import HostFacts
-from perfloom.recording.recorders.preflight import Level, preflight
+from perfloom.domain.host_facts import HostFacts
+from perfloom.recording.recorders.preflight import Severity, preflight
 from perfloom.workers.local import facts_probe
 from tests.jobspecs import spec_of
 from tests.parts import missing, require
@@ -41,7 +41,7 @@ def test_without_perf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         pytest.skip("this machine has a perf outside PATH")
     facts = facts_probe.probe()
     assert facts.perf is None and facts.hardware_counters is None and facts.events == ()
-    assert [finding.field for finding in preflight(spec_of("true"), facts) if finding.level is Level.ERROR] == [
+    assert [finding.field for finding in preflight(spec_of("true"), facts) if finding.level is Severity.ERROR] == [
         "recorder"
     ]
 

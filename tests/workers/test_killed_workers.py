@@ -11,7 +11,7 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
-from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, Queue
+from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.workers.local import processes
 from tests import servers
@@ -30,7 +30,7 @@ class Worker:
         self.settings = dataclasses.replace(settings, broker_url=redis.url, recordings_at_once=4)
         self.redis = redis
         self.store = store = open_store(self.settings)
-        self.queue = Queue(self.settings, store)
+        self.queue = TaskQueue(self.settings, store)
         self._log = log
         self.begin()
 
@@ -115,7 +115,7 @@ def test_one_process_after_the_other(worker: Worker) -> None:
     (id,) = worker.ring(BUSY)
     reached(worker.store, id, JobState.RUNNING)
     for one in worker.running.tree()[1:]:
-        processes.send(one, 9)
+        processes.send_signal(one, 9)
     assert ended(worker.store, id).state is JobState.STORED
     assert worker.running.process.poll() is None
 
@@ -128,14 +128,14 @@ def test_a_worker_that_is_told_to_end(worker: Worker) -> None:
     assert worker.store.jobs.get(id).state is JobState.RUNNING, "a worker alone leaves its recordings alone"
     worker.begin()
     worker.store.jobs.request_cancel(id)
-    assert ended(worker.store, id).state is JobState.CANCELLED and not processes.marked("PERFLOOM_JOB", id)
+    assert ended(worker.store, id).state is JobState.CANCELLED and not processes.find_by_variable("PERFLOOM_JOB", id)
 
 
 def test_rings_for_jobs_that_are_not_there_any_more(worker: Worker) -> None:
     before = _folders(worker.settings)
     for absent in ("a" * 12, "../../x", "", "'; drop table jobs; --"):
-        worker.queue.ring_job(absent)
-        worker.queue.ring_read(absent)
+        worker.queue.enqueue_job(absent)
+        worker.queue.enqueue_read(absent)
     (id,) = worker.ring((NOWHERE,))
     assert ended(worker.store, id).state is JobState.FAILED
     with worker.redis.client() as client:

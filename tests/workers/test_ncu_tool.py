@@ -9,7 +9,7 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.tables import column
+from perfloom.domain.tables import get_column
 from perfloom.readers import nsight_compute
 from perfloom.workers.read import ncu_tool, reading
 from tests import nsight_made
@@ -48,7 +48,7 @@ def test_a_report_is_printed_page_by_page(
     monkeypatch.setenv("PERFLOOM_TOKEN", "x" * 40)
     profile = reading.read_profile(settings, [report])
     assert (profile.meta.format, profile.meta.complete) == (nsight_compute.FORMAT, True)
-    assert column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
+    assert get_column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
     assert profile.hints.num_rows == 7 and profile.source_lines.num_rows == 16
     asked = (tmp_path / "arguments").read_text().splitlines()
     assert asked == [f"--import {report} --csv {' '.join(words)}" for words in nsight_compute.PAGES]
@@ -79,7 +79,7 @@ def test_without_ncu_that_can_read_it_the_report_itself_is_read(
         doubled(tmp_path, monkeypatch, ncu)
     else:
         monkeypatch.setenv("PATH", "/usr/bin:/bin")
-        monkeypatch.setattr(ncu_tool, "PLACES", ())
+        monkeypatch.setattr(ncu_tool, "INSTALL_PATTERNS", ())
     report.write_bytes(nsight_made.report())
     profile = reading.read_profile(settings, [report])
     assert (profile.meta.format, profile.meta.complete) == (nsight_compute.FORMAT, True)

@@ -5,49 +5,52 @@ from typing import Any
 import pytest
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
-from perfloom.workers.local.outcomes import Ending, complaint, ending, no_recording
+from perfloom.workers.local.outcome import RecordingOutcome, explain_no_recording, last_message, parse_exit
 
 SPEC = JobSpec(command=("a.out",), duration_s=5.0)
 
 
-def end(spec: JobSpec = SPEC, cancel: bool = False, **exit: Any) -> Ending:
-    return ending(
+def end(spec: JobSpec = SPEC, cancel: bool = False, **exit: Any) -> RecordingOutcome:
+    return parse_exit(
         {"exit_status": None, "signal": None, "stopped": "", "error": None} | exit, spec, cancel_requested=cancel
     )
 
 
 def test_a_good_end() -> None:
-    assert end(exit_status=0) == Ending(Outcome(exit_status=0), ())
+    assert end(exit_status=0) == RecordingOutcome(Outcome(exit_status=0), ())
 
 
 def test_an_exit_status() -> None:
     found = end(exit_status=3)
-    assert found.outcome.exit_status == 3 and found.short == ("The command ended with exit status 3.",)
+    assert found.outcome.exit_status == 3 and found.incomplete_reasons == ("The command ended with exit status 3.",)
 
 
 def test_a_signal() -> None:
     found = end(signal=11)
-    assert found.outcome.signal == 11 and found.short == ("The command was ended by signal 11 (SIGSEGV).",)
-    assert "signal 99" in end(signal=99).short[0]
+    assert found.outcome.signal == 11 and found.incomplete_reasons == ("The command was ended by signal 11 (SIGSEGV).",)
+    assert "signal 99" in end(signal=99).incomplete_reasons[0]
 
 
 def test_the_limit_cuts_a_command_short_and_is_the_plan_of_what_has_no_command() -> None:
     cut = end(stopped="time_limit", signal=2)
-    assert cut.outcome == Outcome(time_limit=True, reasons=cut.short) and "limit of 5 s" in cut.short[0]
+    assert (
+        cut.outcome == Outcome(time_limit=True, reasons=cut.incomplete_reasons)
+        and "limit of 5 s" in cut.incomplete_reasons[0]
+    )
     planned = end(JobSpec(scope=Scope.SYSTEM, duration_s=5.0), stopped="time_limit", signal=2)
-    assert planned.outcome.time_limit and planned.short == ()
+    assert planned.outcome.time_limit and planned.incomplete_reasons == ()
 
 
 def test_cancelled_by_a_person_or_with_the_server() -> None:
     person = end(cancel=True, stopped="cancelled", signal=2)
-    assert person.outcome.cancelled and person.outcome.signal is None and person.short
+    assert person.outcome.cancelled and person.outcome.signal is None and person.incomplete_reasons
     server = end(stopped="cancelled", signal=2)
-    assert not server.outcome.cancelled and "Perfloom was stopped" in server.short[0]
+    assert not server.outcome.cancelled and "Perfloom was stopped" in server.incomplete_reasons[0]
 
 
 def test_who_was_left_over() -> None:
     found = end(exit_status=0, ended_processes=1)
-    assert found.short == () and "1 process was still running" in found.outcome.reasons[0]
+    assert found.incomplete_reasons == () and "1 process was still running" in found.outcome.reasons[0]
     assert "2 processes were" in end(exit_status=0, ended_processes=2).outcome.reasons[0]
     assert "could not be ended: 7, 8" in end(exit_status=0, survivors=[7, 8]).outcome.reasons[0]
 
@@ -67,26 +70,32 @@ def test_who_was_left_over() -> None:
     ],
 )
 def test_what_perf_said(output: str, said: str) -> None:
-    assert complaint(output).startswith(said) and (said or not complaint(output))
+    assert last_message(output).startswith(said) and (said or not last_message(output))
 
 
 def test_why_there_is_nothing() -> None:
-    assert no_recording(Ending(Outcome(), (), "It does not exist."), "", "perf") == "It does not exist."
+    assert (
+        explain_no_recording(RecordingOutcome(Outcome(), (), "It does not exist."), "", "perf") == "It does not exist."
+    )
     missing = "Failed to collect 'cpu-clock' for the '/x y' workload: No such file or directory\n"
-    assert no_recording(end(exit_status=255), missing, "perf").startswith("/x y cannot be executed: No such file")
-    text = no_recording(end(exit_status=255), "Error:\nThe instructions event is not supported.\n", "perf")
+    assert explain_no_recording(end(exit_status=255), missing, "perf").startswith(
+        "/x y cannot be executed: No such file"
+    )
+    text = explain_no_recording(end(exit_status=255), "Error:\nThe instructions event is not supported.\n", "perf")
     assert "exit status 255" in text and "not supported" in text
-    assert "submit it again" in no_recording(end(exit_status=1), "", "perf")
-    failed = no_recording(end(exit_status=1), "no such option\n[ perf record: Woken up 1 times ]\n", "perf", wrote=True)
+    assert "submit it again" in explain_no_recording(end(exit_status=1), "", "perf")
+    failed = explain_no_recording(
+        end(exit_status=1), "no such option\n[ perf record: Woken up 1 times ]\n", "perf", wrote=True
+    )
     assert failed == ("The command ended with exit status 1. No sample was taken until then. It said: no such option")
-    assert "limit of 5 s" in no_recording(end(stopped="time_limit"), "", "perf")
+    assert "limit of 5 s" in explain_no_recording(end(stopped="time_limit"), "", "perf")
 
 
 def test_a_killed_perf_that_has_written_no_sample() -> None:
     """What it held in its buffer is lost; nothing is kept, and the job itself may be right."""
     killed = end(exit_status=0, recorder_signal=9)
-    assert killed.perf_killed and "ended by signal 9 (SIGKILL)" in killed.short[0]
-    text = no_recording(killed, "printed by the command\n", "perf", wrote=True)
+    assert killed.perf_killed and "ended by signal 9 (SIGKILL)" in killed.incomplete_reasons[0]
+    text = explain_no_recording(killed, "printed by the command\n", "perf", wrote=True)
     assert "perf still held them in its buffer" in text and "memory" in text and text.endswith("submit it again.")
     assert not any(words in text for words in ("is kept", "No sample was taken", "Look at the output", "printed by"))
 
@@ -95,9 +104,11 @@ def test_a_killed_perf_that_has_written_no_sample() -> None:
 def test_what_to_do_after_a_kill(scope: Scope) -> None:
     spec = SPEC if scope is Scope.COMMAND else JobSpec(scope=scope, duration_s=5.0)
     killed = end(spec, signal=9)
-    assert killed.short == (f"{'The command' if spec.command else 'perf'} was ended by signal 9 (SIGKILL).",)
+    assert killed.incomplete_reasons == (
+        f"{'The command' if spec.command else 'perf'} was ended by signal 9 (SIGKILL).",
+    )
     assert killed.perf_killed is (scope is Scope.SYSTEM)
     for wrote in (False, True):
-        text = no_recording(killed, "", "perf", wrote=wrote)
+        text = explain_no_recording(killed, "", "perf", wrote=wrote)
         assert "memory" in text and "who ended it" in text and "correct the job" not in text
-    assert "correct the job" in no_recording(end(signal=11), "", "perf", wrote=True)
+    assert "correct the job" in explain_no_recording(end(signal=11), "", "perf", wrote=True)

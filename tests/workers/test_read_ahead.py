@@ -18,7 +18,7 @@ FILES = 12
 CODE = """
 import json, os, resource, sys
 from pathlib import Path
-from perfloom.workers.read import ahead
+from perfloom.workers.read import parallel as ahead
 from perfloom.workers.read.request import Input, Limits, Request
 
 what, folder, *paths = sys.argv[1:]

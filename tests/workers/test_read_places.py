@@ -13,11 +13,11 @@ import zstandard
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.jobs import JobState
-from perfloom.queue import Queue
+from perfloom.queue import TaskQueue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.read import places, reading
+from perfloom.workers.read import long_slots, reading
 from tests import servers
 from tests.workers.running import running
 from tests.workers.waiting import until
@@ -59,36 +59,36 @@ def test_the_limit_grows_with_the_size_of_the_files(settings: Settings, tmp_path
 
 def test_one_place_fewer_than_there_are(settings: Settings) -> None:
     three = dataclasses.replace(settings, reads_at_once=3)
-    with places.long_places(three) as first, places.long_places(three) as second:
-        with places.long_places(three) as third:
+    with long_slots.long_slots(three) as first, long_slots.long_slots(three) as second:
+        with long_slots.long_slots(three) as third:
             assert first() and first() and second() and not third()
-        with places.long_places(dataclasses.replace(settings, reads_at_once=1)) as alone:
+        with long_slots.long_slots(dataclasses.replace(settings, reads_at_once=1)) as alone:
             assert alone()
-    with places.long_places(three) as later:
+    with long_slots.long_slots(three) as later:
         assert later()
 
 
 @pytest.fixture
-def queue(settings: Settings, store: Store) -> Iterator[Queue]:
+def queue(settings: Settings, store: Store) -> Iterator[TaskQueue]:
     """A queue on a Redis, of two places, where a reading takes long after six seconds."""
     with tempfile.TemporaryDirectory(prefix="pl-", dir="/tmp") as short, servers.redis_server(Path(short)) as redis:
         changed = dataclasses.replace(settings, broker_url=redis.url, reads_at_once=2, read_short_seconds=6)
-        queue = Queue(changed, store)
+        queue = TaskQueue(changed, store)
         yield queue
         queue.close()
 
 
-def given(queue: Queue, store: Store, file: Path) -> Job:
+def given(queue: TaskQueue, store: Store, file: Path) -> Job:
     """An import of a file, that is rung for."""
     job = store.jobs.create("import", {"files": [file.name]}, file.name)
     files = JobFiles(store.jobs.directory(job.id))
-    files.artefacts.mkdir(parents=True)
-    os.link(file, files.artefacts / file.name)
-    queue.ring(job)
+    files.artifacts.mkdir(parents=True)
+    os.link(file, files.artifacts / file.name)
+    queue.enqueue(job)
     return job
 
 
-def test_two_of_them_leave_a_place_to_others(queue: Queue, store: Store, tmp_path: Path) -> None:
+def test_two_of_them_leave_a_place_to_others(queue: TaskQueue, store: Store, tmp_path: Path) -> None:
     large, small = bomb(tmp_path / "large.txt.zst", 15_000), tmp_path / "small.txt"
     small.write_bytes(TEXT.read_bytes())
     with running(queue._settings, tmp_path / "log", "worker"):
@@ -106,5 +106,5 @@ def test_two_of_them_leave_a_place_to_others(queue: Queue, store: Store, tmp_pat
         assert all(job.details.get("readings", 0) <= 1 for job in states)
         for job in bombs:
             store.jobs.request_cancel(job.id)
-            queue.ring(store.jobs.get(job.id))
+            queue.enqueue(store.jobs.get(job.id))
         until(lambda: all(store.jobs.get(job.id).state.final for job in bombs), "they are cancelled", 40)

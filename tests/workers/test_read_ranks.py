@@ -14,10 +14,10 @@ from benchmarks.ranks import read
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
-from perfloom.domain.tables import column
-from perfloom.domain.validity import fault
+from perfloom.domain.tables import get_column
+from perfloom.domain.validation import find_error
 from perfloom.ingest import archive
-from perfloom.ingest.counted import UNREAD
+from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
 from perfloom.store import Store
 from perfloom.workers.read import rank_archive, reading
 from tests.parts import require
@@ -29,7 +29,7 @@ def by_rank(profile: Profile) -> dict[int | None, int]:
     """How many samples each rank has."""
     ranks = profile.threads.column("rank").to_pylist()
     found: dict[int | None, int] = {}
-    for thread in column(profile.samples, "thread").tolist():
+    for thread in get_column(profile.samples, "thread").tolist():
         found[ranks[thread]] = found.get(ranks[thread], 0) + 1
     return found
 
@@ -56,7 +56,7 @@ def test_four_ranks(settings: Settings, store: Store, tmp_path: Path) -> None:
         progress=lambda part, text: told.append((part, text)),
     )
     profile = store.results.open(result.id)
-    assert fault(profile) is None
+    assert find_error(profile) is None
     assert by_rank(profile) == {0: 60, 1: 120, 2: 60, 3: 60}
     assert [row["host"] for row in profile.ranks.to_pylist()] == ["node0", "node0", "node1", "node1"]
     assert (result.complete, result.command, result.format, result.samples) == (True, "./solve", "perf-data", 300)
@@ -135,7 +135,7 @@ def test_counts_beside_a_recording(settings: Settings, tmp_path: Path, readable:
     assert by_rank(profile) == {0: 5, 1: 6}
     rows = [(row["rank"], row["thread"], row["value"]) for row in profile.counts.to_pylist()]
     assert rows == [(rank, -1, 100 + rank) for rank in range(2 if readable else 1)]
-    assert (UNREAD in profile.losses.column("reason").to_pylist()) is not readable
+    assert (UNREADABLE_COUNTS in profile.losses.column("reason").to_pylist()) is not readable
 
 
 def test_a_recording_without_its_text_is_read_here(settings: Settings, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_is_wrong_with_one_costs_that_one(settings: Settings, tmp_path: Pat
         (root / name).mkdir(parents=True, exist_ok=True)
         (root / name / "perf.script").write_text(samples(1000, rank=77))
     profile = reading.read_profile(settings, [root])
-    assert fault(profile) is None
+    assert find_error(profile) is None
     found = by_rank(profile)
     assert {rank: n for rank, n in found.items() if rank not in (0, 1, 5, 7)} == {}
     assert (found[0], found[5], found[7]) == (60, 60, 60) and 0 < found[1] < 900
@@ -212,8 +212,11 @@ def test_a_plan_that_is_a_link_is_not_followed(settings: Settings, tmp_path: Pat
 
 def archived(path: Path, files: dict[str, bytes]) -> Path:
     path.write_bytes(
-        b"".join(archive.header(name, len(data)) + data + archive.padding(len(data)) for name, data in files.items())
-        + archive.end()
+        b"".join(
+            archive.make_header(name, len(data)) + data + archive.make_padding(len(data))
+            for name, data in files.items()
+        )
+        + archive.make_end()
     )
     return path
 

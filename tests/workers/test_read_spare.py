@@ -13,8 +13,8 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.workers.local import processes
+from perfloom.workers.read import prefork as read_spare
 from perfloom.workers.read import reading
-from perfloom.workers.read import spare as read_spare
 from tests.workers.waiting import gone, until
 
 TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"
@@ -24,12 +24,12 @@ TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.j
 def none_left() -> Iterator[None]:
     """No test leaves a process that waits."""
     yield
-    read_spare.end()
+    read_spare.end_reader()
 
 
 def begun() -> int:
     """Begin one, and its pid."""
-    read_spare.begin()
+    read_spare.prefork_reader()
     [spare] = read_spare._waiting
     return spare.process.pid
 
@@ -39,7 +39,7 @@ def test_it_reads_one_run_as_any_other_and_only_one(settings: Settings, tmp_path
     pid = begun()
     assert begun() == pid
     seen = []
-    profile = reading.read_profile(settings, [TRACE], lambda part, text: seen.append(processes.status(pid)))
+    profile = reading.read_profile(settings, [TRACE], lambda part, text: seen.append(processes.read_stat(pid)))
     assert profile.meta == expected.meta
     assert all(table.equals(expected.tables()[name]) for name, table in profile.tables().items())
     assert seen[-1] is not None
@@ -64,7 +64,7 @@ def test_one_that_was_killed_is_not_missed(settings: Settings, tmp_path: Path) -
 
 def test_it_ends_when_it_is_not_needed(settings: Settings) -> None:
     pid = begun()
-    read_spare.end()
+    read_spare.end_reader()
     assert gone(pid)
 
 

@@ -137,10 +137,10 @@ def test_a_result_with_its_originals(settings: Settings, store: Store, tmp_path:
 def test_text_that_was_made_where_it_was_recorded_is_read(settings: Settings, store: Store, tmp_path: Path) -> None:
     perf = str(require("perf"))
     recording = unpacked(tmp_path)
-    text = reading.symbolise(settings, perf, recording, tmp_path, nothing)
+    text = reading.symbolize(settings, perf, recording, tmp_path, nothing)
     assert text.name == "perf.data.script.zst"
     made = text.stat()
-    assert reading.symbolise(settings, perf, recording, tmp_path, nothing) == text
+    assert reading.symbolize(settings, perf, recording, tmp_path, nothing) == text
     assert text.stat() == made
     plain = zstandard.ZstdDecompressor().decompressobj().decompress(text.read_bytes())
     # Something that only the text says.
@@ -330,8 +330,8 @@ def _opened(pid: int, path: Path) -> bool:
         return False
 
 
-def _runs(one: processes.Status) -> bool:
-    now = processes.status(one.pid)
+def _runs(one: processes.ProcessStat) -> bool:
+    now = processes.read_stat(one.pid)
     return now is not None and now.started == one.started and now.state not in "ZX"
 
 
@@ -403,11 +403,11 @@ def test_without_perf(settings: Settings, tmp_path: Path, monkeypatch: pytest.Mo
 )
 def test_less_is_asked_of_a_perf_that_has_less(complaint: str, left: set[str]) -> None:
     first = perf_tool.Attempt()
-    second = first.less(complaint)
+    second = first.without(complaint)
     assert second is not None
     assert {*first.fields, *first.options} - {*second.fields, *second.options} == left
-    assert second.less(complaint) is None
-    assert first.less("it is damaged") is None
+    assert second.without(complaint) is None
+    assert first.without("it is damaged") is None
 
 
 def test_a_perf_that_fails_half_way(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

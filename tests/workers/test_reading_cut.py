@@ -14,8 +14,8 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.rank_notes import END_MISSING
-from perfloom.readers.perf_header import written_by
+from perfloom.domain.rank_state import END_MISSING
+from perfloom.readers.perf_header import get_perf_version
 from perfloom.workers.read import reading
 from tests.parts import require
 from tests.workers.test_reading import unpacked
@@ -98,7 +98,7 @@ def test_a_recording_of_a_newer_perf_names_both_versions(settings: Settings, tmp
     require("perf")
     path = unpacked(tmp_path)
     raw = bytearray(path.read_bytes())
-    ours = written_by(bytes(raw)) or ""
+    ours = get_perf_version(bytes(raw)) or ""
     raw[:] = raw.replace(ours.encode(), b"99.1".ljust(len(ours), b"\0"))
     # What this perf does not know: a header of another size.
     raw[8:16] = (4096).to_bytes(8, "little")

@@ -14,7 +14,7 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
 from perfloom.workers.read import reading
-from perfloom.workers.read.child import EXHAUSTED, without_memory
+from perfloom.workers.read.child import EXIT_OUT_OF_MEMORY, ran_out_of_memory
 from perfloom.workers.read.request import Limits
 from tests.formats import FILES
 from tests.parts import require
@@ -24,8 +24,8 @@ LIMITS = (200, 300, 400, 500, 600)
 BEGINNING = """
 import os, signal, threading, time
 from concurrent.futures import ThreadPoolExecutor
-from perfloom.workers.read.watch import Watch
-Watch(lambda: os._exit(3), tick_s=0.2)
+from perfloom.workers.read.watchdog import DeadlockWatchdog
+DeadlockWatchdog(lambda: os._exit(3), tick_s=0.2)
 """
 
 
@@ -80,7 +80,10 @@ def test_the_memory_that_the_error_names_is_enough(settings: Settings, tmp_path:
     ids=["a thread that never begins", "a worker that ends"],
 )
 def test_waiting_for_a_thread_that_is_not_there_ends(code: str) -> None:
-    assert subprocess.run([sys.executable, "-c", BEGINNING + code], timeout=60, check=False).returncode == EXHAUSTED
+    assert (
+        subprocess.run([sys.executable, "-c", BEGINNING + code], timeout=60, check=False).returncode
+        == EXIT_OUT_OF_MEMORY
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,18 +112,18 @@ def test_waiting_for_what_will_come_goes_on(code: str) -> None:
 
 def test_a_crash_for_want_of_memory_is_told_from_a_damaged_file() -> None:
     small, large = (Limits(size, 1, 1, 1) for size in (500_000_000, 8_000_000_000))
-    assert without_memory("LLVM ERROR: out of memory\nAllocation failed\n", large, crashed=True)
-    assert without_memory("terminate called after throwing an instance of 'std::bad_alloc'\n", large, crashed=True)
-    assert without_memory("", small, crashed=True)
-    assert not without_memory("", large, crashed=True)
-    assert not without_memory("KeyError: 'memory'\n", small, crashed=False)
+    assert ran_out_of_memory("LLVM ERROR: out of memory\nAllocation failed\n", large, crashed=True)
+    assert ran_out_of_memory("terminate called after throwing an instance of 'std::bad_alloc'\n", large, crashed=True)
+    assert ran_out_of_memory("", small, crashed=True)
+    assert not ran_out_of_memory("", large, crashed=True)
+    assert not ran_out_of_memory("KeyError: 'memory'\n", small, crashed=False)
 
 
 def test_a_watched_process_ends_by_itself() -> None:
     """No tick comes while Python takes itself apart, when nobody handles it any more."""
     code = (
-        "import signal\nfrom perfloom.workers.read.watch import Watch\n"
+        "import signal\nfrom perfloom.workers.read.watchdog import DeadlockWatchdog\n"
         "class Slow:\n    def __del__(self, sleep=__import__('time').sleep): sleep(0.5)\n"
-        "import sys\nsys.modules['slow'] = Slow()\nWatch(lambda: None, tick_s=0.1)\n"
+        "import sys\nsys.modules['slow'] = Slow()\nDeadlockWatchdog(lambda: None, tick_s=0.1)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.boundary import FIRST_PIDS, Place, open_door
 from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unreachable
-from perfloom.domain.facts import HostFacts
-from perfloom.places import place_of
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.isolation import INITIAL_PID_NAMESPACE, ProcessNamespaces, find_exposed_secret
+from perfloom.paths import process_boundary
 from perfloom.store.files import columns
 from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.serve import services
-from perfloom.workers.transports import Copy, as_user
-from perfloom.workers.transports.as_user import UserTransport, try_out
+from perfloom.workers.transports import FileCopy, as_user
+from perfloom.workers.transports.as_user import UserTransport, require_usable
 from tests.parts import missing, own_mounts, require
 from tests.servers import OrdinaryUser
 from tests.workers.running import PERFLOOM
@@ -96,7 +96,7 @@ def test_a_job_of_another_user(place: Path, ordinary_user: OrdinaryUser, by: str
             ((text,),) = catalogue.execute("select facts from hosts where facts is not null").fetchall()
         facts = HostFacts.from_json(json.loads(text))
         assert facts.jobs is not None and (facts.jobs.uid, facts.readable_secrets, facts.root) == (UID, (), False)
-        assert not open_door(dataclasses.replace(facts.jobs, uid=os.geteuid()), facts.jobs)
+        assert not find_exposed_secret(dataclasses.replace(facts.jobs, uid=os.geteuid()), facts.jobs)
     finally:
         server.send_signal(signal.SIGINT)
         status = server.wait(60)
@@ -105,11 +105,11 @@ def test_a_job_of_another_user(place: Path, ordinary_user: OrdinaryUser, by: str
 
 def test_a_user_who_does_not_exist_or_is_no_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidRequest, match="There is no user 'nosuch'"):
-        try_out("nosuch")
+        require_usable("nosuch")
     with pytest.raises(InvalidRequest, match="from whom nothing is kept"):
-        try_out("root")
+        require_usable("root")
     with pytest.raises(InvalidRequest, match="from whom nothing is kept"):
-        try_out(os.environ.get("LOGNAME", "root"))
+        require_usable(os.environ.get("LOGNAME", "root"))
 
 
 def test_without_a_rule_for_sudo_it_is_told_what_to_do(place: Path, ordinary_user: OrdinaryUser) -> None:
@@ -136,33 +136,33 @@ def test_files_and_scripts_of_another_user(
     script = f"id -u; cat; cd {shlex.quote(str(home))} && ln -s /etc/shadow link && umask 077 && echo mine > mine"
     done = there.run(script, input=b"given\n")
     assert done.text == f"{ordinary_user.uid}\ngiven\n", done.errors
-    there.get([Copy(str(home / "mine"), tmp_path / "got")])
+    there.get([FileCopy(str(home / "mine"), tmp_path / "got")])
     assert (tmp_path / "got").read_text() == "mine\n"
     with pytest.raises(Refused, match="Permission denied"):
-        there.get([Copy(str(home / "link"), tmp_path / "shadow")])
+        there.get([FileCopy(str(home / "link"), tmp_path / "shadow")])
     assert not (tmp_path / "shadow").exists()
     with pytest.raises(NotFound):
-        there.get([Copy(str(home / "nothing"), tmp_path / "nothing")])
-    there.get([Copy(str(home / "mine"), tmp_path / "listed", 3)])
+        there.get([FileCopy(str(home / "nothing"), tmp_path / "nothing")])
+    there.get([FileCopy(str(home / "mine"), tmp_path / "listed", 3)])
     assert (tmp_path / "listed").read_text() == "min", "no more than was listed"
     os.mkfifo(home / "pipe")
     for name in (str(home / "pipe"), "/dev/zero"):
         with pytest.raises(Refused, match="no plain file"):
-            there.get([Copy(name, tmp_path / "never", 1)])
-    monkeypatch.setattr(as_user, "GET", 'exec head -c "$2" -- "$1"')
-    monkeypatch.setattr(as_user, "LEAST_S", 0.6)
+            there.get([FileCopy(name, tmp_path / "never", 1)])
+    monkeypatch.setattr(as_user, "GET_SCRIPT", 'exec head -c "$2" -- "$1"')
+    monkeypatch.setattr(as_user, "MIN_TIMEOUT_S", 0.6)
     with pytest.raises(Refused, match="took too long"):
-        there.get([Copy(str(home / "pipe"), tmp_path / "never", 1)])
-    there.put([Copy(str(home / "it's new"), tmp_path / "got")])
+        there.get([FileCopy(str(home / "pipe"), tmp_path / "never", 1)])
+    there.put([FileCopy(str(home / "it's new"), tmp_path / "got")])
     status = (home / "it's new").stat()
     assert (status.st_uid, status.st_mode & 0o777) == (ordinary_user.uid, 0o600)
     with pytest.raises((NotFound, Refused)):
-        there.put([Copy("/root/new", tmp_path / "got")])
+        there.put([FileCopy("/root/new", tmp_path / "got")])
     with pytest.raises(Unreachable, match="did not end within"):
         there.run("sleep 600", timeout_s=0.5)
 
 
-WEB = Place(7, "boot", "mnt:1", "pid:1", "user:1")
+WEB = ProcessNamespaces(7, "boot", "mnt:1", "pid:1", "user:1")
 APART = {"mounts": "mnt:2", "pids": "pid:2"}
 
 
@@ -185,28 +185,28 @@ APART = {"mounts": "mnt:2", "pids": "pid:2"}
         (APART, (), ""),
         (APART | {"uid": 0, "root": True}, (), ""),
         (APART, ("/d/token",), "could read /d/token"),
-        (APART | {"pids": FIRST_PIDS}, (), "as the server's own user"),
-        (APART | {"pids": FIRST_PIDS, "uid": 0}, (), "as root"),
+        (APART | {"pids": INITIAL_PID_NAMESPACE}, (), "as the server's own user"),
+        (APART | {"pids": INITIAL_PID_NAMESPACE, "uid": 0}, (), "as root"),
         # Another machine.
         ({"boot": "other"}, (), ""),
         ({"boot": "other"}, ("/d/token",), "could read /d/token"),
     ],
 )
 def test_what_is_a_boundary(changed: dict[str, object], readable: tuple[str, ...], words: str) -> None:
-    reason = open_door(WEB, dataclasses.replace(WEB, **changed), readable)  # type: ignore[arg-type]
+    reason = find_exposed_secret(WEB, dataclasses.replace(WEB, **changed), readable)  # type: ignore[arg-type]
     assert words in reason and bool(words) == bool(reason)
     assert not reason or "PERFLOOM_TRUST_USERS" in reason
 
 
 def test_without_a_worker_that_said_who_it_is_there_is_no_boundary() -> None:
-    assert "No worker has said" in open_door(WEB, HostFacts("h").jobs)
+    assert "No worker has said" in find_exposed_secret(WEB, HostFacts("h").jobs)
 
 
 def test_another_mount_namespace_is_told_apart_and_is_no_boundary() -> None:
-    code = "import dataclasses, json; from perfloom.places import place_of as p; print(json.dumps(dataclasses.asdict(p())))"
+    code = "import dataclasses, json; from perfloom.paths import process_boundary as p; print(json.dumps(dataclasses.asdict(p())))"
     seen = [
-        Place(**json.loads(subprocess.check_output([*prefix, sys.executable, "-P", "-c", code])))
+        ProcessNamespaces(**json.loads(subprocess.check_output([*prefix, sys.executable, "-P", "-c", code])))
         for prefix in ((), tuple(own_mounts()))
     ]
-    assert seen[0] == place_of() and seen[1].mounts != seen[0].mounts
-    assert open_door(seen[0], seen[1]) and open_door(seen[1], seen[0])
+    assert seen[0] == process_boundary() and seen[1].mounts != seen[0].mounts
+    assert find_exposed_secret(seen[0], seen[1]) and find_exposed_secret(seen[1], seen[0])

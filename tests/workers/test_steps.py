@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.facts import HostFacts
+from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
 from perfloom.recording.plan import argv as argv_of
 from perfloom.store import Store, open_store
-from perfloom.workers import states, steps
-from perfloom.workers.local import processes, supervised, supervisor
-from perfloom.workers.local.jobfiles import MARK, keep_environment
-from perfloom.workers.road import Road, open_road
+from perfloom.workers import steps, transitions
+from perfloom.workers.context import JobContext, open_context
+from perfloom.workers.local import processes, supervisor, supervisor_client
+from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
 from tests.jobspecs import spec_of
 from tests.parts import missing, require
 from tests.workers.conftest import files_of, nobody_left, run, submit, until_state
@@ -31,66 +31,66 @@ BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
 """Some tenths of a second on a CPU."""
 
 
-def test_a_recording_becomes_a_result(road: Road) -> None:
-    job = run(road, spec_of(*BUSY, call_graph=CallGraph.DWARF))
+def test_a_recording_becomes_a_result(context: JobContext) -> None:
+    job = run(context, spec_of(*BUSY, call_graph=CallGraph.DWARF))
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
     assert job.outcome is not None and job.outcome.exit_status == 0 and job.outcome.reasons == ()
-    result = road.store.results.get(job.id)
+    result = context.store.results.get(job.id)
     assert result.complete and result.samples > 10 and sys.executable in result.command
-    names = [original.name for original in road.store.results.original(job.id)]
+    names = [original.name for original in context.store.results.original(job.id)]
     assert names == ["perf.data", "perf.data.script.zst"]
     states = [state for state, _ in job.history]
     assert states == ["queued", "staging", "running", "collecting", "reading", "stored"]
-    functions = road.store.results.open(job.id).functions.column("name").to_pylist()
+    functions = context.store.results.open(job.id).functions.column("name").to_pylist()
     assert any("_PyEval_EvalFrameDefault" in name for name in functions)
-    assert not files_of(road, job).artefacts.exists() and nobody_left(job)
+    assert not files_of(context, job).artifacts.exists() and nobody_left(job)
 
 
-def test_what_was_shown_is_what_was_run(road: Road) -> None:
-    job = run(road, spec_of("true"))
-    assert job.argv == argv_of(job.job_spec, road.facts(), files_of(road, job).artefacts)
+def test_what_was_shown_is_what_was_run(context: JobContext) -> None:
+    job = run(context, spec_of("true"))
+    assert job.argv == argv_of(job.job_spec, context.facts(), files_of(context, job).artifacts)
 
 
-def test_counting(road: Road) -> None:
+def test_counting(context: JobContext) -> None:
     spec = spec_of(*BUSY, recorder=RecorderName.PERF_STAT, events=("task-clock", "page-faults"), interval_ms=100)
-    job = run(road, spec)
+    job = run(context, spec)
     assert job.state is JobState.STORED, job.reason
-    profile = road.store.results.open(job.id)
+    profile = context.store.results.open(job.id)
     # perf adds :u where this user may not count the kernel.
     names = {name.removesuffix(":u") for name in profile.events.column("name").to_pylist()}
     assert names == {"task-clock", "page-faults"}
     assert profile.counts.num_rows >= 2
 
 
-def test_the_output_is_kept(road: Road) -> None:
-    job = run(road, spec_of("/bin/sh", "-c", "echo out; echo err >&2"))
-    assert files_of(road, job).output.read_text().startswith("out\nerr\n")
+def test_the_output_is_kept(context: JobContext) -> None:
+    job = run(context, spec_of("/bin/sh", "-c", "echo out; echo err >&2"))
+    assert files_of(context, job).output.read_text().startswith("out\nerr\n")
 
 
-def test_a_command_that_fails_keeps_its_samples(road: Road) -> None:
-    job = run(road, spec_of(sys.executable, "-S", "-c", "sum(range(10**7)); raise SystemExit(7)"))
+def test_a_command_that_fails_keeps_its_samples(context: JobContext) -> None:
+    job = run(context, spec_of(sys.executable, "-S", "-c", "sum(range(10**7)); raise SystemExit(7)"))
     assert (job.state, job.result_id) == (JobState.STORED, job.id)
     assert job.outcome is not None and job.outcome.exit_status == 7
-    result = road.store.results.get(job.id)
+    result = context.store.results.get(job.id)
     assert not result.complete and result.reasons == ("The command ended with exit status 7.",)
 
 
-def test_a_command_that_fails_at_once_has_no_result(road: Road) -> None:
-    job = run(road, spec_of("/bin/sh", "-c", "echo no such option; exit 2"))
+def test_a_command_that_fails_at_once_has_no_result(context: JobContext) -> None:
+    job = run(context, spec_of("/bin/sh", "-c", "echo no such option; exit 2"))
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert job.reason == "The command ended with exit status 2. No sample was taken until then. It said: no such option"
 
 
-def test_a_command_that_crashes_says_its_signal(road: Road) -> None:
-    job = run(road, spec_of(sys.executable, "-c", "import os; sum(range(10**7)); os.kill(os.getpid(), 11)"))
+def test_a_command_that_crashes_says_its_signal(context: JobContext) -> None:
+    job = run(context, spec_of(sys.executable, "-c", "import os; sum(range(10**7)); os.kill(os.getpid(), 11)"))
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.signal == 11
     assert "SIGSEGV" in (job.reason or "")
 
 
-def test_no_sample_at_all_is_a_result_that_says_so(road: Road) -> None:
-    job = run(road, spec_of("true", frequency=1))
-    assert job.state is JobState.STORED and states.NO_SAMPLE in (job.reason or "")
-    assert road.store.results.get(job.id).reasons == (states.NO_SAMPLE,)
+def test_no_sample_at_all_is_a_result_that_says_so(context: JobContext) -> None:
+    job = run(context, spec_of("true", frequency=1))
+    assert job.state is JobState.STORED and transitions.NO_SAMPLE in (job.reason or "")
+    assert context.store.results.get(job.id).reasons == (transitions.NO_SAMPLE,)
 
 
 def _plain(path: Path) -> str:
@@ -115,8 +115,8 @@ def _garbage(path: Path) -> str:
         (lambda f: "./relative", "which is empty for this job"),
     ],
 )
-def test_a_command_that_cannot_be_executed(road: Road, tmp_path: Path, make: object, words: str) -> None:
-    job = run(road, spec_of(make(tmp_path)))  # type: ignore[operator]
+def test_a_command_that_cannot_be_executed(context: JobContext, tmp_path: Path, make: object, words: str) -> None:
+    job = run(context, spec_of(make(tmp_path)))  # type: ignore[operator]
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert words in (job.reason or "")
 
@@ -134,71 +134,73 @@ def test_a_command_that_cannot_be_executed(road: Road, tmp_path: Path, make: obj
         ({"call_graph": CallGraph.DWARF, "stack_bytes": 70_000}, "perf ended with exit status"),
     ],
 )
-def test_a_job_that_cannot_work_says_why(road: Road, changes: dict[str, object], words: str) -> None:
-    job = run(road, dataclasses.replace(spec_of("true"), **changes))  # type: ignore[arg-type]
+def test_a_job_that_cannot_work_says_why(context: JobContext, changes: dict[str, object], words: str) -> None:
+    job = run(context, dataclasses.replace(spec_of("true"), **changes))  # type: ignore[arg-type]
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert words in (job.reason or "") and nobody_left(job)
 
 
-def test_without_perf(road: Road, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_perf(context: JobContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if list(Path("/usr/lib").glob("linux-tools/*/perf")):
         pytest.skip("this machine has a perf outside PATH")
-    road.store.hosts.delete(road.host)
+    context.store.hosts.delete(context.host)
     monkeypatch.setenv("PATH", str(tmp_path))
-    job = run(road, spec_of("/bin/true"))
+    job = run(context, spec_of("/bin/true"))
     assert job.state is JobState.FAILED and "Install it" in (job.reason or "")
 
 
-def test_a_job_description_of_another_time_is_refused(road: Road) -> None:
-    job = road.store.jobs.create("record", {"recorder": "vtune", "command": ["x"]}, "strange")
-    job = steps.drive(road, job.id)
+def test_a_job_description_of_another_time_is_refused(context: JobContext) -> None:
+    job = context.store.jobs.create("record", {"recorder": "vtune", "command": ["x"]}, "strange")
+    job = steps.run_to_end(context, job.id)
     assert job.state is JobState.FAILED and "cannot be used" in (job.reason or "")
 
 
-def test_the_time_limit(road: Road) -> None:
+def test_the_time_limit(context: JobContext) -> None:
     began = time.monotonic()
-    job = run(road, spec_of(sys.executable, "-S", "-c", "while True: pass", duration_s=0.4))
+    job = run(context, spec_of(sys.executable, "-S", "-c", "while True: pass", duration_s=0.4))
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit
-    assert not road.store.results.get(job.id).complete and "limit of 0.4 s" in (job.reason or "")
+    assert not context.store.results.get(job.id).complete and "limit of 0.4 s" in (job.reason or "")
     assert time.monotonic() - began < 10 and nobody_left(job)
 
 
-def test_a_running_process(road: Road) -> None:
+def test_a_running_process(context: JobContext) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) as program:
         try:
-            job = run(road, spec_of(scope=Scope.PROCESS, pid=program.pid, duration_s=2.0))
+            job = run(context, spec_of(scope=Scope.PROCESS, pid=program.pid, duration_s=2.0))
             assert program.poll() is None
         finally:
             program.kill()
     assert job.state is JobState.STORED, job.reason
-    result = road.store.results.get(job.id)
+    result = context.store.results.get(job.id)
     assert result.reasons == () and result.complete and result.samples > 5
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="observes the whole machine")
-def test_the_whole_machine(road: Road) -> None:
+def test_the_whole_machine(context: JobContext) -> None:
     spec = spec_of(*BUSY, scope=Scope.SYSTEM, per_cpu=True, events=("cpu-clock",))
-    job = run(road, spec)
+    job = run(context, spec)
     assert job.state is JobState.STORED, job.reason
-    assert -1 not in road.store.results.open(job.id).samples.column("cpu").to_pylist()
+    assert -1 not in context.store.results.open(job.id).samples.column("cpu").to_pylist()
 
 
-def test_a_command_that_forks_and_exits(road: Road, tmp_path: Path) -> None:
+def test_a_command_that_forks_and_exits(context: JobContext, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     leave = f"(setsid sleep 60 & echo $! >>{pids}; sleep 60 & echo $! >>{pids})"
-    job = run(road, spec_of("/bin/sh", "-c", f"{leave}; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"))
+    job = run(context, spec_of("/bin/sh", "-c", f"{leave}; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"))
     assert job.state is JobState.STORED and nobody_left(job)
-    assert all((found := processes.status(pid)) is None or found.state == "Z" for pid in pids_in(pids, 2))
+    assert all((found := processes.read_stat(pid)) is None or found.state == "Z" for pid in pids_in(pids, 2))
     assert job.outcome is not None and "2 processes were still running" in job.outcome.reasons[0]
-    assert road.store.results.get(job.id).complete
+    assert context.store.results.get(job.id).complete
 
 
 @pytest.mark.parametrize("lines", [10, 2_000_000])
-def test_output_without_end_is_cut_in_the_middle(road: Road, monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
-    monkeypatch.setattr(supervised, "HEAD_BYTES", 1000)
-    monkeypatch.setattr(supervised, "TAIL_BYTES", 1000)
-    job = run(road, spec_of("seq", str(lines)))
-    text = files_of(road, job).output.read_text()
+def test_output_without_end_is_cut_in_the_middle(
+    context: JobContext, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    monkeypatch.setattr(supervisor_client, "HEAD_BYTES", 1000)
+    monkeypatch.setattr(supervisor_client, "TAIL_BYTES", 1000)
+    job = run(context, spec_of("seq", str(lines)))
+    text = files_of(context, job).output.read_text()
     assert text.startswith("1\n2\n") and f"\n{lines}\n" in text
     assert ("left out" in text) == (lines > 10) and len(text) < 3000
     assert job.state is JobState.STORED
@@ -207,131 +209,133 @@ def test_output_without_end_is_cut_in_the_middle(road: Road, monkeypatch: pytest
 # ---- what the program gets ---------------------------------------------------------------------------------
 
 
-def test_environment_and_directory(road: Road, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_and_directory(context: JobContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PERFLOOM_TOKEN", "a-secret-of-the-server")
     monkeypatch.setenv("OF_THE_WORKER", "yes")
     spec = spec_of("env", cwd=str(tmp_path), environment={"A": "1 2", "ÄÖ": "ß\n2"})
-    text = files_of(road, run(road, spec)).output.read_text()
-    pwd = run(road, spec_of("/bin/pwd", cwd=str(tmp_path)))
-    assert files_of(road, pwd).output.read_text().startswith(f"{tmp_path}\n")
+    text = files_of(context, run(context, spec)).output.read_text()
+    pwd = run(context, spec_of("/bin/pwd", cwd=str(tmp_path)))
+    assert files_of(context, pwd).output.read_text().startswith(f"{tmp_path}\n")
     assert "\nA=1 2\n" in text and "\nÄÖ=ß\n2\n" in text and "OF_THE_WORKER=yes" in text
     assert "secret" not in text
 
 
-def test_the_environment_of_who_asked_is_used_and_forgotten(road: Road) -> None:
-    job = submit(road.store, spec_of("/usr/bin/env", environment={"B": "mine"}))
-    files = files_of(road, job)
-    keep_environment(files, {"PATH": "/usr/bin:/bin", "SECRET": "hush", "B": "theirs", "PERFLOOM_TOKEN": "x" * 20})
+def test_the_environment_of_who_asked_is_used_and_forgotten(context: JobContext) -> None:
+    job = submit(context.store, spec_of("/usr/bin/env", environment={"B": "mine"}))
+    files = files_of(context, job)
+    save_environment(files, {"PATH": "/usr/bin:/bin", "SECRET": "hush", "B": "theirs", "PERFLOOM_TOKEN": "x" * 20})
     assert (files.run / "environment.json").stat().st_mode & 0o077 == 0
-    job = steps.drive(road, job.id)
+    job = steps.run_to_end(context, job.id)
     found = dict(line.split("=", 1) for line in files.output.read_text().split("\n")[:4])
-    assert found.keys() == {"B", "PATH", MARK, "SECRET"} and found["B"] == "mine" and found[MARK] == job.id
+    assert (
+        found.keys() == {"B", "PATH", JOB_VARIABLE, "SECRET"} and found["B"] == "mine" and found[JOB_VARIABLE] == job.id
+    )
     assert "hush" not in str(job) and not (files.run / "environment.json").exists()
     assert all(b"hush" not in path.read_bytes() for path in files.run.iterdir())
 
 
-def test_the_command_is_the_one_that_the_user_means(road: Road, tmp_path: Path) -> None:
+def test_the_command_is_the_one_that_the_user_means(context: JobContext, tmp_path: Path) -> None:
     """perf would look beside itself first, were it called by its path."""
     (tmp_path / "ls").write_text("#!/bin/sh\necho mine; command -v ls\n")
     (tmp_path / "ls").chmod(0o755)
-    job = run(road, spec_of("ls", environment={"PATH": f"{tmp_path}:/usr/bin:/bin"}))
-    assert files_of(road, job).output.read_text().startswith(f"mine\n{tmp_path}/ls\n")
+    job = run(context, spec_of("ls", environment={"PATH": f"{tmp_path}:/usr/bin:/bin"}))
+    assert files_of(context, job).output.read_text().startswith(f"mine\n{tmp_path}/ls\n")
 
 
-def test_without_a_directory_of_its_own_choice_a_job_has_an_empty_one(road: Road) -> None:
-    job = run(road, spec_of("/bin/sh", "-c", "pwd; ls; touch mine"))
-    files = files_of(road, job)
+def test_without_a_directory_of_its_own_choice_a_job_has_an_empty_one(context: JobContext) -> None:
+    job = run(context, spec_of("/bin/sh", "-c", "pwd; ls; touch mine"))
+    files = files_of(context, job)
     assert files.output.read_text().startswith(f"{files.work}\n[ perf") and (files.work / "mine").exists()
 
 
-def test_input_files_are_copied_first(road: Road, tmp_path: Path) -> None:
+def test_input_files_are_copied_first(context: JobContext, tmp_path: Path) -> None:
     (tmp_path / "tree/below").mkdir(parents=True)
     (tmp_path / "tree/below/file").write_text("deep")
     script = tmp_path / "run.sh"
     script.write_text("#!/bin/sh\ncat tree/below/file; sum=0; for i in 1 2 3; do sum=$i; done\n")
     script.chmod(0o755)
-    job = run(road, spec_of("./run.sh", inputs=(str(script), str(tmp_path / "tree"))))
+    job = run(context, spec_of("./run.sh", inputs=(str(script), str(tmp_path / "tree"))))
     assert job.state is JobState.STORED, job.reason
-    assert files_of(road, job).output.read_text().startswith("deep")
+    assert files_of(context, job).output.read_text().startswith("deep")
 
 
-def test_input_files_replace_nothing_that_was_there(road: Road, tmp_path: Path) -> None:
+def test_input_files_replace_nothing_that_was_there(context: JobContext, tmp_path: Path) -> None:
     source, cwd = tmp_path / "data.txt", tmp_path / "cwd"
     source.write_text("new")
     cwd.mkdir()
     (cwd / "data.txt").write_text("precious")
-    job = run(road, spec_of("cat", "data.txt", inputs=(str(source),), cwd=str(cwd)))
+    job = run(context, spec_of("cat", "data.txt", inputs=(str(source),), cwd=str(cwd)))
     assert job.state is JobState.FAILED and "is there already" in (job.reason or "")
     assert (cwd / "data.txt").read_text() == "precious"
-    same = run(road, spec_of("cat", "data.txt", inputs=(str(cwd / "data.txt"),), cwd=str(cwd)))
+    same = run(context, spec_of("cat", "data.txt", inputs=(str(cwd / "data.txt"),), cwd=str(cwd)))
     assert same.state is JobState.STORED
 
 
 # ---- cancelling --------------------------------------------------------------------------------------------
 
 
-def test_cancel_before_the_start(road: Road, tmp_path: Path) -> None:
-    job = submit(road.store, spec_of("touch", str(tmp_path / "started")))
-    steps.cancel(road, job.id)
-    job = road.store.jobs.get(job.id)
+def test_cancel_before_the_start(context: JobContext, tmp_path: Path) -> None:
+    job = submit(context.store, spec_of("touch", str(tmp_path / "started")))
+    steps.cancel(context, job.id)
+    job = context.store.jobs.get(job.id)
     assert job.state is JobState.CANCELLED and job.outcome is not None and job.outcome.cancelled
     assert not (tmp_path / "started").exists()
 
 
-def test_cancel_keeps_what_was_recorded(road: Road, tmp_path: Path) -> None:
+def test_cancel_keeps_what_was_recorded(context: JobContext, tmp_path: Path) -> None:
     code = f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}}\\n')\nwhile True: pass"
-    job = submit(road.store, spec_of(sys.executable, "-S", "-c", code))
-    until_state(road, job.id, JobState.RUNNING)
+    job = submit(context.store, spec_of(sys.executable, "-S", "-c", code))
+    until_state(context, job.id, JobState.RUNNING)
     pids_in(tmp_path / "pid", 1)
-    until(lambda: (files_of(road, job).artefacts / "perf.data").stat().st_size > 3000, "samples")
-    steps.cancel(road, job.id)
-    job = steps.drive(road, job.id)
+    until(lambda: (files_of(context, job).artifacts / "perf.data").stat().st_size > 3000, "samples")
+    steps.cancel(context, job.id)
+    job = steps.run_to_end(context, job.id)
     assert (job.state, job.result_id) == (JobState.CANCELLED, job.id)
     assert job.outcome is not None and job.outcome.cancelled
-    result = road.store.results.get(job.id)
+    result = context.store.results.get(job.id)
     assert not result.complete and result.reasons == ("It was cancelled.",) and result.samples > 0
     assert nobody_left(job)
 
 
-def test_cancelled_before_a_sample_there_is_no_result(road: Road) -> None:
-    job = submit(road.store, spec_of("sleep", "60"))
-    until_state(road, job.id, JobState.RUNNING)
-    steps.cancel(road, job.id)
-    job = steps.drive(road, job.id)
+def test_cancelled_before_a_sample_there_is_no_result(context: JobContext) -> None:
+    job = submit(context.store, spec_of("sleep", "60"))
+    until_state(context, job.id, JobState.RUNNING)
+    steps.cancel(context, job.id)
+    job = steps.run_to_end(context, job.id)
     assert (job.state, job.result_id) == (JobState.CANCELLED, None) and nobody_left(job)
 
 
 @pytest.mark.parametrize("state", [JobState.COLLECTING, JobState.READING])
-def test_cancel_after_the_end_of_the_program_drops_it(road: Road, state: JobState) -> None:
-    job = submit(road.store, spec_of(*BUSY))
-    with _stopping_at(road, state):
-        until_state(road, job.id, state)
-    steps.cancel(road, job.id)
-    job = road.store.jobs.get(job.id)
+def test_cancel_after_the_end_of_the_program_drops_it(context: JobContext, state: JobState) -> None:
+    job = submit(context.store, spec_of(*BUSY))
+    with _stopping_at(context, state):
+        until_state(context, job.id, state)
+    steps.cancel(context, job.id)
+    job = context.store.jobs.get(job.id)
     assert (job.state, job.result_id) == (JobState.CANCELLED, None)
-    assert not files_of(road, job).artefacts.exists()
+    assert not files_of(context, job).artifacts.exists()
 
 
 @contextlib.contextmanager
-def _stopping_at(road: Road, state: JobState) -> object:
+def _stopping_at(context: JobContext, state: JobState) -> object:
     """Let the step of `state` do nothing."""
     step = steps.STEPS[state]
-    steps.STEPS[state] = lambda road, job, files: None
+    steps.STEPS[state] = lambda context, job, files: None
     try:
         yield
     finally:
         steps.STEPS[state] = step
 
 
-def test_cancel_while_inputs_are_copied(road: Road, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_while_inputs_are_copied(context: JobContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "large"
     with open(source, "wb") as stream:
         stream.truncate(200_000_000)
-    job = submit(road.store, spec_of("true", inputs=(str(source),)))
+    job = submit(context.store, spec_of("true", inputs=(str(source),)))
     # Somebody presses Cancel as soon as the first progress is shown.
-    thread = threading.Thread(target=lambda: until(lambda: _cancel_when_staging(road.store, job.id), "staging"))
+    thread = threading.Thread(target=lambda: until(lambda: _cancel_when_staging(context.store, job.id), "staging"))
     thread.start()
-    job = steps.drive(road, job.id)
+    job = steps.run_to_end(context, job.id)
     thread.join()
     assert job.state in (JobState.CANCELLED, JobState.STORED)
 
@@ -343,48 +347,48 @@ def _cancel_when_staging(store: Store, job_id: str) -> bool:
 # ---- turns -------------------------------------------------------------------------------------------------
 
 
-def test_recordings_wait_for_each_other_in_order(road: Road) -> None:
-    road = dataclasses.replace(road, settings=dataclasses.replace(road.settings, recordings_at_once=1))
-    first, second, third = (submit(road.store, spec_of("sleep", "60"), f"job {n}") for n in (1, 2, 3))
-    steps.advance(road, second.id)
-    assert road.store.jobs.get(second.id).state is JobState.QUEUED, "the first one's turn comes first"
-    until_state(road, first.id, JobState.RUNNING)
+def test_recordings_wait_for_each_other_in_order(context: JobContext) -> None:
+    context = dataclasses.replace(context, settings=dataclasses.replace(context.settings, recordings_at_once=1))
+    first, second, third = (submit(context.store, spec_of("sleep", "60"), f"job {n}") for n in (1, 2, 3))
+    steps.advance(context, second.id)
+    assert context.store.jobs.get(second.id).state is JobState.QUEUED, "the first one's turn comes first"
+    until_state(context, first.id, JobState.RUNNING)
     for waiting in (second, third):
-        steps.advance(road, waiting.id)
-    assert "Waits for job 1" in road.store.jobs.get(second.id).progress_text
-    assert "1 before it" in road.store.jobs.get(third.id).progress_text
-    steps.cancel(road, first.id)
-    steps.drive(road, first.id)
-    until_state(road, second.id, JobState.RUNNING)
-    steps.cancel(road, third.id)
-    assert road.store.jobs.get(third.id).state is JobState.CANCELLED
+        steps.advance(context, waiting.id)
+    assert "Waits for job 1" in context.store.jobs.get(second.id).progress_text
+    assert "1 before it" in context.store.jobs.get(third.id).progress_text
+    steps.cancel(context, first.id)
+    steps.run_to_end(context, first.id)
+    until_state(context, second.id, JobState.RUNNING)
+    steps.cancel(context, third.id)
+    assert context.store.jobs.get(third.id).state is JobState.CANCELLED
 
 
-def test_two_workers_at_one_job_do_it_once(road: Road, tmp_path: Path) -> None:
-    job = submit(road.store, spec_of("/bin/sh", "-c", f"echo x >>{tmp_path}/started"))
-    threads = [threading.Thread(target=steps.drive, args=(road, job.id)) for _ in range(4)]
+def test_two_workers_at_one_job_do_it_once(context: JobContext, tmp_path: Path) -> None:
+    job = submit(context.store, spec_of("/bin/sh", "-c", f"echo x >>{tmp_path}/started"))
+    threads = [threading.Thread(target=steps.run_to_end, args=(context, job.id)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert (tmp_path / "started").read_text() == "x\n"
-    assert road.store.jobs.get(job.id).state is JobState.STORED
+    assert context.store.jobs.get(job.id).state is JobState.STORED
 
 
 # ---- imports, other hosts, broken things -------------------------------------------------------------------
 
 
-def _import(road: Road, files: dict[str, bytes]) -> str:
-    job = road.store.jobs.create("import", {"files": list(files)}, "an import")
-    folder = road.store.jobs.directory(job.id) / "artefacts"
+def _import(context: JobContext, files: dict[str, bytes]) -> str:
+    job = context.store.jobs.create("import", {"files": list(files)}, "an import")
+    folder = context.store.jobs.directory(job.id) / "artefacts"
     folder.mkdir(parents=True)
     for name, data in files.items():
         (folder / name).write_bytes(data)
     return job.id
 
 
-def test_an_import_is_read(road: Road) -> None:
-    job = steps.drive(road, _import(road, {"a.folded": b"main;work 3\nmain;rest 1\n"}))
+def test_an_import_is_read(context: JobContext) -> None:
+    job = steps.run_to_end(context, _import(context, {"a.folded": b"main;work 3\nmain;rest 1\n"}))
     assert (job.state, job.result_id) == (JobState.STORED, job.id)
     assert [state for state, _ in job.history] == ["queued", "reading", "stored"]
 
@@ -392,70 +396,72 @@ def test_an_import_is_read(road: Road) -> None:
 @pytest.mark.parametrize(
     "files", [{}, {"empty": b""}, {"junk": bytes(range(256)) * 10}, {"../../etc/passwd": b""}, {"missing": b"x"}]
 )
-def test_an_import_that_cannot_be_read_says_why(road: Road, files: dict[str, bytes], tmp_path: Path) -> None:
-    job_id = _import(road, {name: data for name, data in files.items() if "/" not in name})
-    road.store.jobs.update(job_id, spec={"files": list(files)})
+def test_an_import_that_cannot_be_read_says_why(context: JobContext, files: dict[str, bytes], tmp_path: Path) -> None:
+    job_id = _import(context, {name: data for name, data in files.items() if "/" not in name})
+    context.store.jobs.update(job_id, spec={"files": list(files)})
     if "missing" in files:
-        (road.store.jobs.directory(job_id) / "artefacts" / "missing").unlink()
-    job = steps.drive(road, job_id)
+        (context.store.jobs.directory(job_id) / "artefacts" / "missing").unlink()
+    job = steps.run_to_end(context, job_id)
     assert job.state is JobState.FAILED and job.reason and job.result_id is None
 
 
-def test_another_hosts_recording_is_left_to_it_while_it_lives(road: Road) -> None:
-    job = submit(road.store, spec_of("sleep", "60"))
-    until_state(road, job.id, JobState.RUNNING)
-    elsewhere = dataclasses.replace(road, host="elsewhere")
-    road.store.hosts.publish(HostFacts(road.host))
+def test_another_hosts_recording_is_left_to_it_while_it_lives(context: JobContext) -> None:
+    job = submit(context.store, spec_of("sleep", "60"))
+    until_state(context, job.id, JobState.RUNNING)
+    elsewhere = dataclasses.replace(context, host="elsewhere")
+    context.store.hosts.publish(HostFacts(context.host))
     steps.advance(elsewhere, job.id)
-    assert road.store.jobs.get(job.id).state is JobState.RUNNING
+    assert context.store.jobs.get(job.id).state is JobState.RUNNING
     # The host is silent for long, and what ran there has gone with it.
-    road.store.hosts.beat(road.host, time.time() - states.HOST_SILENT_S - 1)
-    found = supervisor.read_json(files_of(road, job).run / "supervisor.json")
+    context.store.hosts.heartbeat(context.host, time.time() - transitions.HOST_TIMEOUT_S - 1)
+    found = supervisor.read_json(files_of(context, job).run / "supervisor.json")
     assert found is not None
-    processes.send(processes.Identity.from_json(found), signal.SIGKILL)
-    processes.end_marked(MARK, job.id, grace_s=0)
-    job = steps.drive(elsewhere, job.id)
+    processes.send_signal(processes.ProcessIdentity.from_json(found), signal.SIGKILL)
+    processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
+    job = steps.run_to_end(elsewhere, job.id)
     assert job.state is JobState.LOST and job.reason
 
 
-def test_a_step_that_fails_for_a_passing_reason_is_tried_again(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_for_a_passing_reason_is_tried_again(
+    context: JobContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failures = iter([OSError(28, "No space left on device"), RuntimeError("a fault of ours")])
-    real = road.store.results.publish
+    real = context.store.results.publish
 
     def publish(*arguments: object, **more: object) -> object:
         if (failure := next(failures, None)) is not None:
             raise failure
         return real(*arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(road.store.results, "publish", publish)
-    monkeypatch.setattr(states, "PAUSE_S", 0.01)
-    job = run(road, spec_of(*BUSY))
+    monkeypatch.setattr(context.store.results, "publish", publish)
+    monkeypatch.setattr(transitions, "RETRY_PAUSE_S", 0.01)
+    job = run(context, spec_of(*BUSY))
     assert job.state is JobState.STORED and next(failures, None) is None
 
 
-def test_a_step_that_fails_for_good_says_why(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_for_good_says_why(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def publish(*arguments: object, **more: object) -> object:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(road.store.results, "publish", publish)
-    monkeypatch.setattr(states, "PAUSE_S", 0.01)
-    job = run(road, spec_of(*BUSY))
+    monkeypatch.setattr(context.store.results, "publish", publish)
+    monkeypatch.setattr(transitions, "RETRY_PAUSE_S", 0.01)
+    job = run(context, spec_of(*BUSY))
     assert job.state is JobState.FAILED and "is full" in (job.reason or "")
-    assert files_of(road, job).recorded(), "what was recorded is still there"
+    assert files_of(context, job).recorded_files(), "what was recorded is still there"
 
 
-def test_a_job_whose_directory_is_gone(road: Road) -> None:
-    job = submit(road.store, spec_of("sleep", "60"))
-    until_state(road, job.id, JobState.RUNNING)
-    files = files_of(road, job)
-    processes.end_marked(MARK, job.id, grace_s=0)
+def test_a_job_whose_directory_is_gone(context: JobContext) -> None:
+    job = submit(context.store, spec_of("sleep", "60"))
+    until_state(context, job.id, JobState.RUNNING)
+    files = files_of(context, job)
+    processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
     shutil.rmtree(files.root)
-    job = steps.drive(road, job.id)
+    job = steps.run_to_end(context, job.id)
     assert job.state is JobState.LOST and "Submit the job again" in (job.reason or "")
 
 
-def test_jobs_of_any_text(road: Road) -> None:
-    job = run(road, JobSpec(command=("echo", '"; rm -rf ~ #', "<script>", "ä\udcff", "x" * 10_000), frequency=99))
+def test_jobs_of_any_text(context: JobContext) -> None:
+    job = run(context, JobSpec(command=("echo", '"; rm -rf ~ #', "<script>", "ä\udcff", "x" * 10_000), frequency=99))
     assert job.state is JobState.STORED, job.reason
 
 
@@ -469,15 +475,15 @@ def test_a_disk_that_fills_up_ends_the_recording_and_harms_nothing(tmp_path: Pat
     try:
         settings = Settings.load(small / "data", environ={}, runtime=short_path / "run", reserve_bytes=30_000_000)
         with contextlib.closing(open_store(settings)) as store:
-            road = open_road(settings, store)
-            before = run(road, spec_of(*BUSY))
+            context = open_context(settings, store)
+            before = run(context, spec_of(*BUSY))
             fill = f"head -c 45000000 /dev/zero >big; exec {sys.executable} -S -c 'while True: pass'"
-            job = run(road, spec_of("/bin/sh", "-c", fill))
+            job = run(context, spec_of("/bin/sh", "-c", fill))
             assert job.state.final and "disk" in (job.reason or "") and nobody_left(job)
-            refused = run(road, spec_of("true"))
+            refused = run(context, spec_of("true"))
             assert refused.state is JobState.FAILED and "GB left" in (refused.reason or "")
             assert store.results.get(before.id).complete and store.results.open(before.id).samples.num_rows > 0
-            files_of(road, job).work.joinpath("big").unlink()
-            assert run(road, spec_of("true")).state is JobState.STORED
+            files_of(context, job).work.joinpath("big").unlink()
+            assert run(context, spec_of("true")).state is JobState.STORED
     finally:
         subprocess.run(["umount", "-l", small], check=True)

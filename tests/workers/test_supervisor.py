@@ -37,7 +37,7 @@ class Supervised:
         self.process = self.spawn()
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        argv = [*processes.python("perfloom.workers.local.supervisor", isolated=True), str(self.run)]
+        argv = [*processes.python_argv("perfloom.workers.local.supervisor", isolated=True), str(self.run)]
         return subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True)
 
     def go(self) -> "Supervised":
@@ -52,9 +52,9 @@ class Supervised:
         assert found is not None
         return found
 
-    def program(self) -> processes.Identity:
+    def program(self) -> processes.ProcessIdentity:
         found = until(lambda: supervisor.read_json(self.run / "program.json"), "program.json")
-        return processes.Identity.from_json(found)
+        return processes.ProcessIdentity.from_json(found)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def supervised(tmp_path: Path) -> Iterator[Any]:
             one.process.stdin.close()
         one.process.kill()
         one.process.wait()
-    processes.end_marked("PERFLOOM_JOB", tmp_path.name, grace_s=0)
+    processes.terminate_by_variable("PERFLOOM_JOB", tmp_path.name, grace_s=0)
 
 
 PY = sys.executable
@@ -254,7 +254,7 @@ def test_perf_completes_its_file_when_the_supervisor_is_killed(supervised: Any, 
     until(lambda: data.exists() and data.stat().st_size > 20_000, "samples in the file", 30)
     one.process.kill()
     one.process.wait()
-    until(lambda: not processes.alive(who), "perf has ended")
+    until(lambda: not processes.is_alive(who), "perf has ended")
     assert not (one.run / "exit.json").exists()
     shown = subprocess.run([perf, "script", "-i", data, "-F", "ip"], capture_output=True, check=True)
     assert len(shown.stdout.splitlines()) > 10
@@ -285,7 +285,7 @@ def words_of(perf: str, tmp_path: Path, *, inside: bool) -> list[str]:
 
 
 def child_of(pid: int) -> int:
-    return next(one.pid for one in processes.everyone().values() if one.parent == pid)
+    return next(one.pid for one in processes.list_processes().values() if one.parent == pid)
 
 
 @pytest.mark.parametrize("whom", ["perf", "perf above perf stat", "perf stat"])

@@ -24,7 +24,7 @@ def until(look: Callable[[], T], what: str, limit_s: float = 20.0) -> T:
 
 def gone(pid: int) -> bool:
     """Whether a process has ended, whether somebody has reaped it or not."""
-    found = processes.status(pid)
+    found = processes.read_stat(pid)
     return found is None or found.state in "ZX"
 
 

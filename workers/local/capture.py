@@ -9,12 +9,12 @@ REFRESH_S = 1.0
 GAP_ENDS = " left out here …]\n".encode()
 
 
-def gap(missing: int) -> bytes:
+def gap_line(missing: int) -> bytes:
     """The line in place of so many bytes; nothing in place of none."""
     return f"\n[… {missing:,} bytes are".encode() + GAP_ENDS if missing else b""
 
 
-class Capture:
+class OutputLog:
     """A log file with at most `head` + `tail` bytes of output and a line that says how much is missing between.
 
     As long as all of it fits the file only grows. After that its beginning stays, and the rest is written anew at
@@ -93,7 +93,7 @@ class Capture:
             del self._end[: len(self._end) - self.tail]
         between = self.total - self._kept - len(self._end)
         with contextlib.suppress(OSError):
-            data = gap(between) + self._end
+            data = gap_line(between) + self._end
             os.pwrite(self._file, data, self._kept)
             os.ftruncate(self._file, self._kept + len(data))
         self._written_at = time.monotonic()

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, PerfloomError
-from perfloom.domain.facts import HostFacts
+from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec, RecorderName, Scope
 from perfloom.recording.plan.quoting import join
-from perfloom.recording.recorders.events import privileged
-from perfloom.recording.recorders.preflight import Finding, Level, preflight
-from perfloom.workers.local import job_user, processes
-from perfloom.workers.local.jobfiles import JobFiles, command_path, working_directory
-from perfloom.workers.transports.as_user import UserTransport
+from perfloom.recording.recorders.events import is_privileged
+from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
-LOOK = """for one in "$@"; do
+from ..transports.as_user import UserTransport
+from . import job_user, processes
+from .jobfiles import JobFiles, command_path, working_directory
+
+ACCESS_SCRIPT = """for one in "$@"; do
     s=
     [ -e "$one" ] && s=e
     [ -d "$one" ] && s=${s}d
@@ -25,13 +26,13 @@ LOOK = """for one in "$@"; do
     [ -x "$one" ] && s=${s}x
     printf '%s\\n' "$s"
 done"""
-TORCH_S = 2.0
+TORCH_TIMEOUT_S = 2.0
 """How long a Python may take to say whether it has PyTorch: somebody waits for it."""
 
 
-def check(
+def check_job(
     spec: JobSpec, facts: HostFacts, settings: Settings, environment: Mapping[str, str], files: JobFiles | None = None
-) -> list[Finding]:
+) -> list[PreflightFinding]:
     """All findings about `spec` on this host: those of the preflight, and what the host itself tells.
 
     files: the job's directory, where it has one.
@@ -43,11 +44,15 @@ def check(
         # It is that user who has to find all this, and nobody else may run anything of it.
         found += _by_user(spec, host, settings.run_as)
     else:
-        eyes = Eyes(_user())
-        found += [*_directory(spec, host, eyes), *_inputs(spec, host, eyes), *_command(spec, host, environment, own)]
+        access = FileAccess(_user())
+        found += [
+            *_directory(spec, host, access),
+            *_inputs(spec, host, access),
+            *_command(spec, host, environment, own),
+        ]
         found += [*_torch(spec, host, environment, own), *_process(spec, facts)]
     found += _disk(settings, host)
-    order = list(Level)
+    order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.level))
 
 
@@ -55,89 +60,95 @@ def check_json(question: dict[str, object], facts: HostFacts, settings: Settings
     """The answer to a question of the catalogue: `{"findings": […]}`. Its word `server`: who asks, see `job_user`."""
     server = question.get("server")
     if reason := job_user.refusal(settings, server if isinstance(server, dict) else None):
-        return {"findings": [Finding(Level.ERROR, "target", reason, "").to_json()]}
+        return {"findings": [PreflightFinding(Severity.ERROR, "target", reason, "").to_json()]}
     try:
         spec = JobSpec.from_json(question)
     except InvalidRequest as error:
-        return {"findings": [Finding(Level.ERROR, "command", error.message, "Correct it.").to_json()]}
+        return {"findings": [PreflightFinding(Severity.ERROR, "command", error.message, "Correct it.").to_json()]}
     environment = {**os.environ, **spec.environment}
-    return {"findings": [finding.to_json() for finding in check(spec, facts, settings, environment)]}
+    return {"findings": [finding.to_json() for finding in check_job(spec, facts, settings, environment)]}
 
 
-class Eyes:
+class FileAccess:
     """What a user sees of paths: here this process's own."""
 
     def __init__(self, user: str) -> None:
         self.user = user
 
-    def sees(self, path: Path, kind: str) -> bool:
+    def allows(self, path: Path, kind: str) -> bool:
         """kind: whether it exists ("e"), is a directory ("d"), may be read ("r") or entered ("x")."""
         if kind in "ed":
             return _exists(path) and (kind == "e" or path.is_dir())
         return os.access(path, os.R_OK if kind == "r" else os.X_OK, effective_ids=True)
 
 
-class OtherEyes(Eyes):
+class OtherUserFileAccess(FileAccess):
     """Those of another user, who looked at some paths."""
 
     def __init__(self, user: str, paths: Sequence[str]) -> None:
         """Raises Unavailable where nothing can be started as that user."""
         super().__init__(user)
-        done = UserTransport(user).run(f"set -- {join(paths)}\n{LOOK}").text if paths else ""
+        done = UserTransport(user).run(f"set -- {join(paths)}\n{ACCESS_SCRIPT}").text if paths else ""
         self._seen = dict(zip(paths, done.split("\n"), strict=False))
 
-    def sees(self, path: Path, kind: str) -> bool:
+    def allows(self, path: Path, kind: str) -> bool:
         """See Eyes."""
         return kind in self._seen.get(str(path), "")
 
 
-def _by_user(spec: JobSpec, host: str, user: str) -> list[Finding]:
+def _by_user(spec: JobSpec, host: str, user: str) -> list[PreflightFinding]:
     """What can be said of directory and input files where another user runs the job."""
     paths = [str(Path(one)) for one in (spec.cwd, *spec.inputs) if one and "\0" not in one]
     try:
-        eyes = OtherEyes(user, paths)
+        access = OtherUserFileAccess(user, paths)
     except (PerfloomError, OSError) as error:
         text = error.message if isinstance(error, PerfloomError) else str(error)
-        return [Finding(Level.WARNING, "", f"Paths are not checked: {text}", "They are looked at when the job starts.")]
-    return [*_directory(spec, host, eyes), *_inputs(spec, host, eyes)]
+        return [
+            PreflightFinding(
+                Severity.WARNING, "", f"Paths are not checked: {text}", "They are looked at when the job starts."
+            )
+        ]
+    return [*_directory(spec, host, access), *_inputs(spec, host, access)]
 
 
-def _directory(spec: JobSpec, host: str, eyes: Eyes) -> Iterator[Finding]:
+def _directory(spec: JobSpec, host: str, access: FileAccess) -> Iterator[PreflightFinding]:
     if not spec.cwd:
         return
     path = Path(spec.cwd)
     why = None
     if not path.is_absolute():
         why = f"The working directory {spec.cwd} is no full path."
-    elif not eyes.sees(path, "e"):
-        why = f"The directory {path} is not there on {host}, or {eyes.user} may not see it."
-    elif not eyes.sees(path, "d"):
+    elif not access.allows(path, "e"):
+        why = f"The directory {path} is not there on {host}, or {access.user} may not see it."
+    elif not access.allows(path, "d"):
         why = f"{path} on {host} is no directory."
-    elif not (eyes.sees(path, "r") and eyes.sees(path, "x")):
-        why = f"The directory {path} may not be entered by {eyes.user} on {host}."
+    elif not (access.allows(path, "r") and access.allows(path, "x")):
+        why = f"The directory {path} may not be entered by {access.user} on {host}."
     if why:
         advice = "Give a directory that is there, or leave it empty for one of the job's own."
-        yield Finding(Level.ERROR, "cwd", why, advice)
+        yield PreflightFinding(Severity.ERROR, "cwd", why, advice)
 
 
-def _inputs(spec: JobSpec, host: str, eyes: Eyes) -> Iterator[Finding]:
+def _inputs(spec: JobSpec, host: str, access: FileAccess) -> Iterator[PreflightFinding]:
     for given in spec.inputs:
         path = Path(given)
         advice = "Check its spelling and its permissions, or leave it out."
         if not path.is_absolute():
-            yield Finding(Level.ERROR, "inputs", f"The input file {given} is no full path.", "Begin it with /.")
-        elif not eyes.sees(path, "e"):
-            yield Finding(
-                Level.ERROR,
+            yield PreflightFinding(
+                Severity.ERROR, "inputs", f"The input file {given} is no full path.", "Begin it with /."
+            )
+        elif not access.allows(path, "e"):
+            yield PreflightFinding(
+                Severity.ERROR,
                 "inputs",
-                f"The input file {given} is not there on {host}, or {eyes.user} may not see it.",
+                f"The input file {given} is not there on {host}, or {access.user} may not see it.",
                 advice,
             )
-        elif not eyes.sees(path, "r"):
-            yield Finding(Level.ERROR, "inputs", f"{eyes.user} may not read {given} on {host}.", advice)
+        elif not access.allows(path, "r"):
+            yield PreflightFinding(Severity.ERROR, "inputs", f"{access.user} may not read {given} on {host}.", advice)
 
 
-def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[Finding]:
+def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[PreflightFinding]:
     if not spec.command or not spec.command[0] or spec.scope is Scope.PROCESS:
         return
     name = spec.command[0]
@@ -150,17 +161,19 @@ def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: Jo
         return
     if "/" in name and not Path(name).is_absolute() and not spec.cwd:
         text = f"{name} is meant from the working directory, which is empty for this job."
-        yield Finding(Level.ERROR, "command", text, "Give its full path, a working directory, or it as input file.")
+        yield PreflightFinding(
+            Severity.ERROR, "command", text, "Give its full path, a working directory, or it as input file."
+        )
     elif "/" in name and _exists(cwd / name):
         advice = f"Make it executable: chmod +x {cwd / name}"
-        yield Finding(Level.ERROR, "command", f"{name} may not be executed by {_user()} on {host}.", advice)
+        yield PreflightFinding(Severity.ERROR, "command", f"{name} may not be executed by {_user()} on {host}.", advice)
     else:
         where = "does not exist" if "/" in name else "is not found in PATH"
         advice = "Check the spelling, or give the full path."
-        yield Finding(Level.ERROR, "command", f"{name} {where} on {host}.", advice)
+        yield PreflightFinding(Severity.ERROR, "command", f"{name} {where} on {host}.", advice)
 
 
-def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[Finding]:
+def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[PreflightFinding]:
     """Whether the Python of a command has what is to be recorded. It is not imported, which takes long."""
     if spec.recorder is not RecorderName.PYTORCH or not spec.command or spec.modules:
         return
@@ -172,33 +185,35 @@ def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobF
     look = "import importlib.util, sys; sys.exit(9 if importlib.util.find_spec('torch') is None else 0)"
     try:
         done = subprocess.run(
-            [program, "-c", look], env=dict(environment), capture_output=True, timeout=TORCH_S, check=False
+            [program, "-c", look], env=dict(environment), capture_output=True, timeout=TORCH_TIMEOUT_S, check=False
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return
     if done.returncode == 9:
         text = f"{spec.command[0]} on {host} has no PyTorch."
-        yield Finding(Level.WARNING, "command", text, "Name the Python of the environment that has it, by its path.")
+        yield PreflightFinding(
+            Severity.WARNING, "command", text, "Name the Python of the environment that has it, by its path."
+        )
 
 
-def _process(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _process(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if spec.scope is not Scope.PROCESS or spec.pid is None or spec.pid <= 0:
         return
-    if processes.status(spec.pid) is None:
+    if processes.read_stat(spec.pid) is None:
         text = f"There is no process {spec.pid} on {facts.host}."
-        yield Finding(Level.ERROR, "pid", text, "It has ended, or runs on another machine: look with ps.")
+        yield PreflightFinding(Severity.ERROR, "pid", text, "It has ended, or runs on another machine: look with ps.")
         return
     try:
         owner = os.stat(f"/proc/{spec.pid}").st_uid
     except OSError:
         return
-    if owner != os.geteuid() and not privileged(facts) and "cap_sys_ptrace" not in facts.perf_capabilities:
+    if owner != os.geteuid() and not is_privileged(facts) and "cap_sys_ptrace" not in facts.perf_capabilities:
         text = f"Process {spec.pid} belongs to {_user(owner)}; {facts.user} may not observe it."
         advice = f"As root: setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
-        yield Finding(Level.ERROR, "pid", text, advice)
+        yield PreflightFinding(Severity.ERROR, "pid", text, advice)
 
 
-def _disk(settings: Settings, host: str) -> Iterator[Finding]:
+def _disk(settings: Settings, host: str) -> Iterator[PreflightFinding]:
     try:
         disk = os.statvfs(settings.data)
     except OSError:
@@ -206,7 +221,7 @@ def _disk(settings: Settings, host: str) -> Iterator[Finding]:
     free = disk.f_bavail * disk.f_frsize
     if free < settings.reserve_bytes:
         text = f"The disk of {settings.data} on {host} has {free / 1e9:.1f} GB left."
-        yield Finding(Level.ERROR, "recorder", text, "Delete results or other files there.")
+        yield PreflightFinding(Severity.ERROR, "recorder", text, "Delete results or other files there.")
 
 
 def _exists(path: Path) -> bool:

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from perfloom.domain.facts import HostFacts, PerfEvent
-from perfloom.recording.probe import perf_list, rights
-from perfloom.workers.local.processes import environment
+from perfloom.domain.host_facts import HostFacts, PerfEvent
+from perfloom.recording.probe import perf_capabilities, perf_list
+
+from .processes import clean_environment
 
 _TIMEOUT_S = 20.0
 
@@ -62,7 +63,7 @@ def probe() -> HostFacts:
     )
 
 
-def quick() -> tuple[object, ...]:
+def change_marker() -> tuple[object, ...]:
     """What costs nothing to look at and changes when the answers of `probe` do."""
     perf = shutil.which("perf")
     marks: tuple[object, ...] = ()
@@ -74,7 +75,7 @@ def quick() -> tuple[object, ...]:
     return (*marks, *(_number(f"/proc/sys/kernel/{name}") for name in names))
 
 
-def renewed(facts: HostFacts) -> HostFacts:
+def refresh_facts(facts: HostFacts) -> HostFacts:
     """The same facts, true now; the kernel lowers the highest frequency by itself."""
     return replace(facts, checked_at=time.time(), max_frequency=_number("/proc/sys/kernel/perf_event_max_sample_rate"))
 
@@ -103,7 +104,7 @@ def _run(*argv: str | None) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment() | plain,
+            env=clean_environment() | plain,
             timeout=_TIMEOUT_S,
             check=False,
         )
@@ -126,14 +127,14 @@ def hardware_counters(perf: str) -> bool | None:
     """Whether this host counts cycles or instructions, by counting them once. None: it may not be asked."""
     for suffix in ("", ":u"):
         words = (perf, "stat", "-x;", "-e", f"cycles{suffix},instructions{suffix}", "--", "true")
-        if (found := perf_list.counted(_run(*words))) is not None:
+        if (found := perf_list.counts_hardware_events(_run(*words))) is not None:
             return found
     return None
 
 
 def process_capabilities() -> set[str]:
     """The capabilities that matter and that a program started from here would have."""
-    return rights.from_status(Path("/proc/self/status").read_text())
+    return perf_capabilities.from_status(Path("/proc/self/status").read_text())
 
 
 def file_capabilities(program: str) -> set[str]:
@@ -144,7 +145,7 @@ def file_capabilities(program: str) -> set[str]:
     except (OSError, struct.error):
         return set()
     effective = magic & 1
-    return rights.named(high << 32 | low) if effective else set()
+    return perf_capabilities.capability_names(high << 32 | low) if effective else set()
 
 
 def _number(path: str) -> int | None:

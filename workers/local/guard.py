@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from perfloom.workers.local import processes
+from . import processes
 
 
 def main() -> None:

@@ -8,18 +8,19 @@ from dataclasses import replace
 from typing import Any
 
 from perfloom.config import Settings
-from perfloom.domain.boundary import Server, open_door
 from perfloom.domain.errors import Forbidden, PerfloomError
-from perfloom.domain.facts import HostFacts
-from perfloom.places import place_of
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.isolation import ProtectedServer, find_exposed_secret
+from perfloom.paths import process_boundary
 from perfloom.recording.plan.quoting import join
-from perfloom.workers.transports.as_user import UserTransport, entry_of
 
-READABLE = 'for one in "$@"; do [ -r "$one" ] && printf "%s\\n" "$one"; done; exit 0'
-KEPT_S = 2.0
+from ..transports.as_user import UserTransport, passwd_entry
+
+READABLE_SCRIPT = 'for one in "$@"; do [ -r "$one" ] && printf "%s\\n" "$one"; done; exit 0'
+CACHE_S = 2.0
 """How long it is believed what was found: jobs that run are looked at several times a second."""
 
-_found: dict[tuple[str, str, str], tuple[float, str]] = {}
+_cache: dict[tuple[str, str, str], tuple[float, str]] = {}
 _lock = threading.Lock()
 
 
@@ -27,9 +28,9 @@ def with_job_user(facts: HostFacts, settings: Settings) -> HostFacts:
     """The facts with those of the user that programs run as."""
     readable = _readable(settings, [str(path) for path in settings.secret_files])
     if not settings.run_as:
-        return replace(facts, jobs=place_of(), readable_secrets=readable)
-    user = entry_of(settings.run_as)
-    return replace(facts, jobs=place_of(user.pw_uid), readable_secrets=readable, user=user.pw_name, root=False)
+        return replace(facts, jobs=process_boundary(), readable_secrets=readable)
+    user = passwd_entry(settings.run_as)
+    return replace(facts, jobs=process_boundary(user.pw_uid), readable_secrets=readable, user=user.pw_name, root=False)
 
 
 def refusal(settings: Settings, server: Mapping[str, Any] | None) -> str:
@@ -39,24 +40,24 @@ def refusal(settings: Settings, server: Mapping[str, Any] | None) -> str:
         return ""
     key = (str(settings.data), settings.run_as, repr(server))
     with _lock:
-        at, reason = _found.get(key, (0.0, ""))
-        if not at or time.monotonic() - at > KEPT_S:
-            at, reason = time.monotonic(), _look(settings, Server.from_json(server))
-            _found.clear()
-            _found[key] = (at, reason)
+        at, reason = _cache.get(key, (0.0, ""))
+        if not at or time.monotonic() - at > CACHE_S:
+            at, reason = time.monotonic(), _look(settings, ProtectedServer.from_json(server))
+            _cache.clear()
+            _cache[key] = (at, reason)
     return reason
 
 
-def refuse(settings: Settings, server: Mapping[str, Any] | None) -> None:
+def require_allowed(settings: Settings, server: Mapping[str, Any] | None) -> None:
     """Raises Forbidden with the reason."""
     if reason := refusal(settings, server):
         raise Forbidden(reason)
 
 
-def _look(settings: Settings, server: Server) -> str:
-    jobs = place_of(entry_of(settings.run_as).pw_uid if settings.run_as else None)
+def _look(settings: Settings, server: ProtectedServer) -> str:
+    jobs = process_boundary(passwd_entry(settings.run_as).pw_uid if settings.run_as else None)
     names = dict.fromkeys([*server.secrets, *map(str, settings.secret_files)])
-    return open_door(server.place, jobs, _readable(settings, list(names)))
+    return find_exposed_secret(server.place, jobs, _readable(settings, list(names)))
 
 
 def _readable(settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
@@ -64,7 +65,7 @@ def _readable(settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
     if not settings.run_as:
         return tuple(name for name in names if os.access(name, os.R_OK, effective_ids=True))
     try:
-        done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{READABLE}")
+        done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{READABLE_SCRIPT}")
     except (PerfloomError, OSError):
         # Nobody can say that they cannot.
         return tuple(names)

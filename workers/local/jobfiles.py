@@ -12,19 +12,20 @@ from pathlib import Path
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec
-from perfloom.places import reason
+from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, remove_tree
-from perfloom.workers.local.processes import environment
-from perfloom.workers.local.supervisor import read_json, write_json
 
-MARK = "PERFLOOM_JOB"
+from .processes import clean_environment
+from .supervisor import read_json, write_json
+
+JOB_VARIABLE = "PERFLOOM_JOB"
 """Environment variable of every process of a job: its id. By it those are found that lost their ancestors."""
 ENVIRONMENT = "environment.json"
 _CHUNK = 1 << 22
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[bool]:
+def try_lock(path: Path) -> Iterator[bool]:
     """Whether this process has the lock file `path` to itself, for the time of the block. Its death releases it."""
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -51,7 +52,7 @@ class JobFiles:
         return self.root / "work"
 
     @property
-    def artefacts(self) -> Path:
+    def artifacts(self) -> Path:
         """What was recorded, or uploaded."""
         return self.root / "artefacts"
 
@@ -68,8 +69,8 @@ class JobFiles:
     def prepare(self) -> None:
         """Make the directories; what an earlier attempt recorded half is gone."""
         with disk_errors(self.root):
-            remove_tree(self.artefacts)
-            for path in (self.root, self.run, self.work, self.artefacts):
+            remove_tree(self.artifacts)
+            for path in (self.root, self.run, self.work, self.artifacts):
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.output.touch(mode=0o600)
 
@@ -78,20 +79,20 @@ class JobFiles:
         """Whether this process may work on the job now; for as long as it lives, nobody else may."""
         with disk_errors(self.root):
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with alone(self.root / "lock") as mine:
+        with try_lock(self.root / "lock") as mine:
             yield mine
 
-    def recorded(self) -> tuple[Path, ...]:
+    def recorded_files(self) -> tuple[Path, ...]:
         """The files of the artefacts directory that hold anything, by name."""
         try:
-            found = sorted(path for path in self.artefacts.iterdir() if path.is_file() and not path.is_symlink())
+            found = sorted(path for path in self.artifacts.iterdir() if path.is_file() and not path.is_symlink())
         except FileNotFoundError:
             return ()
         return tuple(path for path in found if path.stat().st_size)
 
-    def brought(self) -> tuple[Path, ...]:
+    def collected_files(self) -> tuple[Path, ...]:
         """The same for a planned job: what was brought of each rank of each run."""
-        found = sorted(path for path in self.artefacts.glob("run*/*/*") if path.is_file() and not path.is_symlink())
+        found = sorted(path for path in self.artifacts.glob("run*/*/*") if path.is_file() and not path.is_symlink())
         return tuple(path for path in found if path.stat().st_size)
 
     def tail(self, most: int = 4000) -> str:
@@ -109,7 +110,7 @@ def working_directory(spec: JobSpec, files: JobFiles) -> Path:
     return Path(spec.cwd) if spec.cwd else files.work
 
 
-def keep_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
+def save_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
     """Leave the environment of who asked for the job where only the job's steps find it, until the program runs.
 
     It may hold secrets, so it goes neither into the catalogue nor to the broker.
@@ -119,17 +120,17 @@ def keep_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
         write_json(files.run / ENVIRONMENT, dict(environment))
 
 
-def environment_of(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[str, str]) -> dict[str, str]:
+def job_environment(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[str, str]) -> dict[str, str]:
     """The environment that the program gets: that of who asked, else the worker's own, and the job's variables.
 
     Nothing of Perfloom's settings, among which are secrets, is in it.
     """
     base = read_json(files.run / ENVIRONMENT)
     kept = own if base is None else {str(name): str(value) for name, value in base.items()}
-    return environment(kept) | dict(spec.environment) | {MARK: job_id}
+    return clean_environment(kept) | dict(spec.environment) | {JOB_VARIABLE: job_id}
 
 
-def forget_environment(files: JobFiles) -> None:
+def delete_environment(files: JobFiles) -> None:
     """The program has it now."""
     with contextlib.suppress(OSError):
         (files.run / ENVIRONMENT).unlink()
@@ -200,7 +201,7 @@ def _copy(source: Path, target: Path, progress: Callable[[float], None]) -> None
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             with disk_errors(target):
                 raise
-        why = reason(error) if isinstance(error, OSError) and error.errno else str(error)[:300]
+        why = os_error_text(error) if isinstance(error, OSError) and error.errno else str(error)[:300]
         raise InvalidRequest(f"The input file {source} cannot be copied to {target}: {why}.", "inputs") from None
 
 

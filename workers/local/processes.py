@@ -25,7 +25,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
-class Identity:
+class ProcessIdentity:
     """One process, for ever. started: clock ticks after boot (field 22 of /proc/PID/stat)."""
 
     pid: int
@@ -36,13 +36,13 @@ class Identity:
         return {"pid": self.pid, "started": self.started, "boot": self.boot}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Identity":
+    def from_json(cls, data: dict[str, Any]) -> "ProcessIdentity":
         """Raises KeyError, TypeError or ValueError where `data` is none."""
         return cls(int(data["pid"]), int(data["started"]), str(data["boot"]))
 
 
 @dataclass(frozen=True)
-class Status:
+class ProcessStat:
     """What /proc/PID/stat says. state: its letter, Z for a process that has ended and was not waited for."""
 
     pid: int
@@ -58,49 +58,49 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def status(pid: int) -> Status | None:
+def read_stat(pid: int) -> ProcessStat | None:
     """The present state of process `pid`; None where there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             text = stat.read()
         # The name stands in parentheses and may hold anything, parentheses and spaces too.
         words = text[text.rindex(b")") + 2 :].split()
-        return Status(pid, words[0].decode(), int(words[1]), int(words[2]), int(words[3]), int(words[19]))
+        return ProcessStat(pid, words[0].decode(), int(words[1]), int(words[2]), int(words[3]), int(words[19]))
     except (OSError, ValueError, IndexError):
         return None
 
 
-def identity(pid: int | None = None) -> Identity | None:
+def identity(pid: int | None = None) -> ProcessIdentity | None:
     """Who `pid` (default: this process) is; None where there is no such process."""
-    found = status(os.getpid() if pid is None else pid)
-    return None if found is None else Identity(found.pid, found.started, boot_id())
+    found = read_stat(os.getpid() if pid is None else pid)
+    return None if found is None else ProcessIdentity(found.pid, found.started, boot_id())
 
 
-def alive(who: Identity) -> bool:
+def is_alive(who: ProcessIdentity) -> bool:
     """Whether that very process still runs. One that has ended and only waits to be reaped does not."""
-    found = status(who.pid)
+    found = read_stat(who.pid)
     return found is not None and found.started == who.started and found.state not in "ZX" and who.boot == boot_id()
 
 
-def everyone() -> dict[int, Status]:
+def list_processes() -> dict[int, ProcessStat]:
     """Every process that can be seen, by pid."""
     found = {}
     for name in os.listdir("/proc"):
-        if name.isdigit() and (one := status(int(name))):
+        if name.isdigit() and (one := read_stat(int(name))):
             found[one.pid] = one
     return found
 
 
-def descendants(root: int) -> list[Status]:
+def descendants(root: int) -> list[ProcessStat]:
     """Every process below `root`, however it was forked, sessions and groups of their own included; not the dead.
 
     Complete where `root` is a subreaper (prctl(2)): who loses its parent there becomes a child of `root`.
     """
-    seen = everyone()
-    children: dict[int, list[Status]] = {}
+    seen = list_processes()
+    children: dict[int, list[ProcessStat]] = {}
     for one in seen.values():
         children.setdefault(one.parent, []).append(one)
-    found: list[Status] = []
+    found: list[ProcessStat] = []
     waiting = [root]
     while waiting:
         for child in children.get(waiting.pop(), ()):
@@ -110,14 +110,14 @@ def descendants(root: int) -> list[Status]:
     return found
 
 
-def marked(name: str, value: str) -> list[Status]:
+def find_by_variable(name: str, value: str) -> list[ProcessStat]:
     """Every living process that was started with the environment variable `name` set to `value`.
 
     Finds what lost its ancestors. A process that cleared its environment, or of another user, is not seen.
     """
     wanted = f"{name}={value}".encode()
     found = []
-    for pid, one in everyone().items():
+    for pid, one in list_processes().items():
         if one.state in "ZX" or pid == os.getpid():
             continue
         try:
@@ -129,19 +129,19 @@ def marked(name: str, value: str) -> list[Status]:
     return found
 
 
-def send(one: Status | Identity, number: int) -> bool:
+def send_signal(one: ProcessStat | ProcessIdentity, number: int) -> bool:
     """Signal that very process; False where it is gone or may not be signalled.
 
     The process is held by a descriptor before its start time is compared, so that no other one can take its place.
     """
-    if isinstance(one, Identity) and one.boot != boot_id():
+    if isinstance(one, ProcessIdentity) and one.boot != boot_id():
         return False
     try:
         handle = os.pidfd_open(one.pid)
     except (OSError, AttributeError):
         return _send_by_number(one, number)
     try:
-        found = status(one.pid)
+        found = read_stat(one.pid)
         if found is None or found.started != one.started:
             return False
         signal.pidfd_send_signal(handle, number)
@@ -152,9 +152,9 @@ def send(one: Status | Identity, number: int) -> bool:
         os.close(handle)
 
 
-def _send_by_number(one: Status | Identity, number: int) -> bool:
+def _send_by_number(one: ProcessStat | ProcessIdentity, number: int) -> bool:
     """For kernels before 5.3."""
-    found = status(one.pid)
+    found = read_stat(one.pid)
     if found is None or found.started != one.started:
         return False
     try:
@@ -164,34 +164,34 @@ def _send_by_number(one: Status | Identity, number: int) -> bool:
         return False
 
 
-def send_all(those: Iterable[Status], number: int) -> int:
+def send_all(those: Iterable[ProcessStat], number: int) -> int:
     """Signal them all, waking what is stopped so that it can act; returns how many were reached."""
     reached = 0
     for one in those:
-        reached += send(one, number)
+        reached += send_signal(one, number)
         if number != signal.SIGKILL:
-            send(one, signal.SIGCONT)
+            send_signal(one, signal.SIGCONT)
     return reached
 
 
-def end_marked(name: str, value: str, *, grace_s: float = 1.0, limit_s: float = 5.0) -> int:
+def terminate_by_variable(name: str, value: str, *, grace_s: float = 1.0, limit_s: float = 5.0) -> int:
     """End every process marked so: TERM, then KILL, until none is left or `limit_s` has passed.
 
     Returns how many there were. For trees whose supervisor is gone; they are nobody's children here.
     """
-    first = marked(name, value)
+    first = find_by_variable(name, value)
     send_all(first, signal.SIGTERM)
     start = time.monotonic()
     left = first
     while left and time.monotonic() - start < limit_s:
         time.sleep(0.02)
-        left = marked(name, value)
+        left = find_by_variable(name, value)
         if time.monotonic() - start >= grace_s:
             send_all(left, signal.SIGKILL)
     return len(first)
 
 
-def environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
+def clean_environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
     """An environment for programs: ours, or another, without the settings of Perfloom, some of which are secret."""
     return {name: value for name, value in own.items() if not name.startswith("PERFLOOM_")}
 
@@ -204,14 +204,14 @@ def _prctl(option: int, value: int | bytes) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def hold_little_memory() -> None:
+def limit_malloc_arenas() -> None:
     """Have few arenas for the threads of this process: what one of them frees serves the others. Not by a variable of
     the environment, which programs that are recorded would inherit. Nothing where the C library has no such choice."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
-def give_memory_back() -> None:
+def trim_malloc() -> None:
     """Give the kernel what was freed and lies in pieces. Takes some milliseconds."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -222,7 +222,7 @@ def become_subreaper() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def hide() -> None:
+def disable_dumping() -> None:
     """Let no other process of this user look into this one: /proc/PID/environ, mem, fd and others belong to root from
     now on, and ptrace(2) is refused. Holds for what is forked, and ends with exec: see PR_SET_DUMPABLE in prctl(2)."""
     _prctl(PR_SET_DUMPABLE, 0)
@@ -243,7 +243,7 @@ def die_with_parent(number: int, parent: int) -> None:
         os.kill(os.getpid(), number)
 
 
-def python(module: str, *arguments: str, isolated: bool = False) -> list[str]:
+def python_argv(module: str, *arguments: str, isolated: bool = False) -> list[str]:
     """argv that calls `main()` of a module of this package in a new interpreter, the one that runs this.
 
     Neither the current directory nor PYTHON… variables can put another module in its place. isolated: with the

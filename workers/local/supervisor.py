@@ -26,19 +26,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perfloom.workers.local import processes
-from perfloom.workers.local.capture import Capture
-from perfloom.workers.local.lineage import Lineage, signal_told
+from . import processes
+from .capture import OutputLog
+from .recorded_process import RecordedProcess, parse_signal
 
 TICK_S = 0.25
 # So often, and at first, it is looked whom perf has started.
 BEGIN_S, BEGIN_TICK_S = 2.0, 0.01
-LEFT_OVER_GRACE_S = 2.0
-LEFT_OVER_LIMIT_S = 10.0
+REMAINING_GRACE_S = 2.0
+REMAINING_LIMIT_S = 10.0
 
 # After asking the program (perf) to finish: when its descendants are asked, when they are killed, so that a perf
 # that waits for them can complete its file.
-ASK_TREE_S = 1.0
+TERM_TREE_S = 1.0
 KILL_TREE_S = 3.0
 
 TIME_LIMIT = "time_limit"
@@ -112,7 +112,7 @@ class Supervisor:
         self.run_directory = run
         self.task = task
         self.environment = environment
-        self.capture = Capture(Path(task["output"]), int(task["head_bytes"]), int(task["tail_bytes"]))
+        self.capture = OutputLog(Path(task["output"]), int(task["head_bytes"]), int(task["tail_bytes"]))
         self.selector = selectors.DefaultSelector()
         self.pid: int | None = None
         self.wait_status: int | None = None
@@ -125,7 +125,7 @@ class Supervisor:
         self.term_received = False
         self.survivors: list[int] = []
         self.inside = bool(task.get("inside"))
-        self.lineage: Lineage | None = None
+        self.lineage: RecordedProcess | None = None
         self.recorder_signal: int | None = None
 
     def main(self) -> None:
@@ -141,7 +141,7 @@ class Supervisor:
             self.follow(began)
             while self.recorder_died():
                 self.follow(began)
-            self.end_left_over()
+            self.end_remaining()
         self.finish(started, error)
 
     def start(self) -> str | None:
@@ -176,7 +176,7 @@ class Supervisor:
             os.close(writing)
         child.returncode = 0  # Reaped here, with everything else.
         self.pid = child.pid
-        self.lineage = Lineage(child.pid, inside=self.inside)
+        self.lineage = RecordedProcess(child.pid, inside=self.inside)
         self.pipe = reading
         self.selector.register(reading, selectors.EVENT_READ, "output")
         who = processes.identity(child.pid)
@@ -209,21 +209,21 @@ class Supervisor:
                 self.stop(TIME_LIMIT)
             if now >= next_look:
                 next_look = now + TICK_S
-                self.look_around()
+                self.check_limits()
             if self.stop_reason:
-                self.press()
+                self.escalate()
             wait = TICK_S if limit is None else max(0.0, min(TICK_S, began + limit - now))
             if self.lineage is not None and not self.lineage.complete and now - began < BEGIN_S:
-                self.lineage.look()
+                self.lineage.update()
                 wait = min(wait, BEGIN_TICK_S)
-            self.receive(wait if not self.stop_reason else 0.02)
+            self.wait_for_input(wait if not self.stop_reason else 0.02)
             self.reap()
 
     def recorder_died(self) -> bool:
         """Whether perf was killed and the program that it started is left: then that is followed from here on."""
         if self.lineage is None or self.stop_reason or self.wait_status is None or not os.WIFSIGNALED(self.wait_status):
             return False
-        left = self.lineage.left()
+        left = self.lineage.remaining()
         if left is None or left[0] == self.pid:
             return False
         if self.recorder_signal is None:
@@ -231,7 +231,7 @@ class Supervisor:
         self.pid, self.wait_status = left
         return self.wait_status is None or self.recorder_died()
 
-    def look_around(self) -> None:
+    def check_limits(self) -> None:
         """What no signal tells: a cancel file, a disk that fills up."""
         if self.term_received or (self.run_directory / CANCEL).exists():
             self.stop(CANCELLED)
@@ -248,7 +248,7 @@ class Supervisor:
                 self.stop(DISK)
         self.capture.flush()
         if self.lineage is not None:
-            self.lineage.look()
+            self.lineage.update()
 
     def stop(self, reason: str) -> None:
         """Ask the program to end: SIGINT, on which perf completes its file and ends its command."""
@@ -258,13 +258,13 @@ class Supervisor:
         self.stop_at = time.monotonic()
         if self.recorder_signal is not None:
             self._send_program(signal.SIGTERM)
-        elif self.lineage is None or not self.lineage.ask():
+        elif self.lineage is None or not self.lineage.request_end():
             self._send_program(signal.SIGINT)
 
-    def press(self) -> None:
+    def escalate(self) -> None:
         """Be firmer with whoever does not end: first the tree below the program, then the program too."""
         since = time.monotonic() - self.stop_at
-        if since < ASK_TREE_S:
+        if since < TERM_TREE_S:
             return
         counter = self.lineage.counter if self.lineage else None
         spared = {self.pid, counter.pid if counter else None}
@@ -275,7 +275,7 @@ class Supervisor:
             self.asked_tree = True
             processes.send_all(below, signal.SIGTERM)
         finish = KILL_TREE_S + float(self.task.get("finish_s", 30.0))
-        if since >= KILL_TREE_S + ASK_TREE_S and counter is not None and not self.asked_counter:
+        if since >= KILL_TREE_S + TERM_TREE_S and counter is not None and not self.asked_counter:
             # It has nobody to wait for any more, and does not end.
             self.asked_counter = True
             self._send_program(signal.SIGINT)
@@ -291,7 +291,7 @@ class Supervisor:
                 os.kill(self.pid, number)
                 os.kill(self.pid, signal.SIGCONT)
 
-    def receive(self, wait_s: float) -> None:
+    def wait_for_input(self, wait_s: float) -> None:
         """Wait for output or a signal, at most `wait_s`, and take what has come."""
         for key, _ in self.selector.select(wait_s):
             if key.data == "signal":
@@ -325,27 +325,27 @@ class Supervisor:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                 if ended is None:
                     return
-                about = processes.status(ended.si_pid)
+                about = processes.read_stat(ended.si_pid)
                 pid, wait_status = os.waitpid(ended.si_pid, 0)
             except ChildProcessError:
                 return
             if pid == self.pid:
                 self.wait_status = wait_status
             elif self.lineage is not None:
-                self.lineage.reaped(pid, wait_status, about.started if about else 0)
+                self.lineage.record_exit(pid, wait_status, about.started if about else 0)
 
-    def end_left_over(self) -> None:
+    def end_remaining(self) -> None:
         """The program has ended: so does everything it started. TERM, then KILL until nobody is left."""
         began = time.monotonic()
         mine = os.getpid()
         left = processes.descendants(mine)
         self.ended_processes = len(left)
         processes.send_all(left, signal.SIGTERM)
-        while left and time.monotonic() - began < LEFT_OVER_LIMIT_S:
-            self.receive(0.02)
+        while left and time.monotonic() - began < REMAINING_LIMIT_S:
+            self.wait_for_input(0.02)
             self.reap()
             left = processes.descendants(mine)
-            if time.monotonic() - began >= (0.0 if self.stop_reason else LEFT_OVER_GRACE_S):
+            if time.monotonic() - began >= (0.0 if self.stop_reason else REMAINING_GRACE_S):
                 processes.send_all(left, signal.SIGKILL)
         self.reap()
         for _ in range(64):
@@ -375,14 +375,14 @@ class Supervisor:
             else:
                 result["exit_status"] = os.WEXITSTATUS(self.wait_status)
         if self.inside and result["exit_status"] == 0 and not self.stop_reason:
-            result |= self.end_below()
+            result |= self.find_nested_end()
         write_exit(self.run_directory, result)
 
-    def end_below(self) -> dict[str, int | None]:
+    def find_nested_end(self) -> dict[str, int | None]:
         """How the program below perf stat ended, where that says 0."""
-        missed = self.lineage.not_waited_for() if self.lineage else None
+        missed = self.lineage.unreported_exit() if self.lineage else None
         if missed is None:
-            told = signal_told(self.task["argv"], Path(self.task["output"]), self.environment)
+            told = parse_signal(self.task["argv"], Path(self.task["output"]), self.environment)
             return {"exit_status": None, "signal": told} if told else {}
         if os.WIFSIGNALED(missed):
             return {"exit_status": None, "signal": os.WTERMSIG(missed)}
@@ -443,7 +443,7 @@ def main() -> None:
     """`supervisor RUN_DIRECTORY`, with the environment as JSON on standard input."""
     run = Path(sys.argv[1])
     processes.name_process("perfloom-superv")
-    processes.hide()
+    processes.disable_dumping()
     # A terminal's Ctrl-C or a worker's end is not ours; what is meant for us comes later, or by file.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

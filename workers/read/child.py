@@ -25,23 +25,24 @@ from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
 from perfloom.store.files.disk import unavailable
-from perfloom.workers.local import processes
-from perfloom.workers.read.request import Answers, Limits, Request
-from perfloom.workers.read.spare import END
-from perfloom.workers.read.watch import Watch
+
+from ..local import processes
+from .prefork import END
+from .request import AnswerWriter, Limits, Request
+from .watchdog import DeadlockWatchdog
 
 CPU_GRACE_S = 5
 """Between the signal that says that the CPU time is over and the one that ends a process that heeds no signal."""
-EXHAUSTED = 3
+EXIT_OUT_OF_MEMORY = 3
 """Exit status where the limit on memory was met."""
-SAID_WITHOUT_MEMORY = re.compile(
+OUT_OF_MEMORY_MESSAGES = re.compile(
     r"can't start new thread|out of memory|Cannot allocate memory|Resource temporarily unavailable|bad_alloc"
     r"|MemoryError|cannot map|failed to map segment|could not find/load|mmap failed|Unable to allocate",
     re.IGNORECASE,
 )
 """What Python, the loader of libraries, LLVM and C++ say where something does not fit into what is left of the address
 space: not all of it comes as a MemoryError."""
-LEAST_BYTES = 1_000_000_000
+MIN_MEMORY_BYTES = 1_000_000_000
 """So much is enough for any small file; most of it is libraries and what is compiled."""
 
 
@@ -64,25 +65,25 @@ def main() -> None:
     os.umask(0o077)
     sys.meta_path.insert(0, _WithoutPandas())
     path = sys.argv[1] if len(sys.argv) == 2 else _waited_for(int(sys.argv[1]), int(sys.argv[2]))
-    _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), Answers(told))
+    _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(told))
 
 
 def _waited_for(descriptor: int, parent: int) -> str:
     """Load what files may need until there is the path of a request. Ends the process where none will come."""
     processes.die_with_parent(signal.SIGKILL, parent)
-    from perfloom.workers.read import columns  # noqa: F401
+    from . import columns  # noqa: F401
 
     def asked() -> bool:
         return bool(select.select([descriptor], [], [], 0)[0])
 
     # Whoever asks already waits: what he does not need would only keep him.
     if not asked():
-        from perfloom.ingest.loops import cache as compiled_cache
-        from perfloom.ingest.loops import compiled
-        from perfloom.readers import ready as compiling
+        from perfloom.ingest.jit import cache as compiled_cache
+        from perfloom.ingest.jit import decorators
+        from perfloom.readers import warmup as compiling
 
         # Where nothing can be kept for this user, it would be compiled here each time, whether needed or not.
-        if compiled.KEPT and compiled_cache.is_ready():
+        if decorators.IS_CACHED and compiled_cache.is_ready():
             compiling.load_all(asked)
     path = b""
     while not path.endswith(END):
@@ -94,18 +95,18 @@ def _waited_for(descriptor: int, parent: int) -> str:
     return os.fsdecode(path.removesuffix(END))
 
 
-def _answer(request: Request, answers: Answers) -> None:
+def _answer(request: Request, answers: AnswerWriter) -> None:
     processes.die_with_parent(signal.SIGKILL, request.parent)
     os.chdir(request.scratch)
     os.environ |= {"HOME": request.scratch, "TMPDIR": request.scratch}
     tempfile.tempdir = None
     # Imported before there is a limit. Text alone needs no libraries of tables, which take longer to begin than perf.
     if request.out is None:
-        from perfloom.workers.read.files import read_texts as read
+        from .files import read_texts as read
     else:
-        from perfloom.workers.read.columns import read_columns as read
+        from .columns import read_columns as read
     _limit(request.limits)
-    Watch(lambda: os._exit(EXHAUSTED))
+    DeadlockWatchdog(lambda: os._exit(EXIT_OUT_OF_MEMORY))
     try:
         answers.done(read(request, answers))
         # All is written and told; taking apart what lies in memory would only keep the caller waiting.
@@ -115,32 +116,32 @@ def _answer(request: Request, answers: Answers) -> None:
         answers.error(error)
         sys.exit(1)
     except Exception as error:
-        if is_memory(error):
-            os._exit(EXHAUSTED)
+        if is_memory_error(error):
+            os._exit(EXIT_OUT_OF_MEMORY)
         if not isinstance(error, OSError):
             raise
         answers.error(unavailable(Path(request.out or request.text), error))
         sys.exit(1)
 
 
-def is_memory(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
     """Whether an error comes of too little memory."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    return isinstance(error, RuntimeError | ImportError | OSError) and bool(SAID_WITHOUT_MEMORY.search(str(error)))
+    return isinstance(error, RuntimeError | ImportError | OSError) and bool(OUT_OF_MEMORY_MESSAGES.search(str(error)))
 
 
-def without_memory(printed: str, limits: Limits, *, crashed: bool) -> bool:
+def ran_out_of_memory(printed: str, limits: Limits, *, crashed: bool) -> bool:
     """Whether a process that ended without an answer had too little memory. printed: the end of what it said."""
     last = "\n".join(printed.rstrip().splitlines()[-3:])
-    return bool(SAID_WITHOUT_MEMORY.search(last)) or (crashed and limits.memory_bytes < LEAST_BYTES)
+    return bool(OUT_OF_MEMORY_MESSAGES.search(last)) or (crashed and limits.memory_bytes < MIN_MEMORY_BYTES)
 
 
-def too_much_memory(limits: Limits) -> str:
+def memory_error_message(limits: Limits) -> str:
     """The message for a recording that needs more memory than it may have."""
-    more = max(LEAST_BYTES, 2 * limits.memory_bytes)
+    more = max(MIN_MEMORY_BYTES, 2 * limits.memory_bytes)
     # What the smallest file cannot be read with is no matter of how much was recorded.
-    smaller = "" if limits.memory_bytes < LEAST_BYTES else ", or record a shorter time or at a lower frequency"
+    smaller = "" if limits.memory_bytes < MIN_MEMORY_BYTES else ", or record a shorter time or at a lower frequency"
     return (
         f"Reading it needs more than {limits.memory_bytes / 1e9:.3g} GB of memory, which is the limit. Set "
         f"PERFLOOM_READ_MEMORY_BYTES={-(-more // 10**9)}GB{smaller}."

@@ -6,44 +6,45 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from perfloom.analysis.distributed.clocks import Alignment
+from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Meta, Profile
-from perfloom.domain.tables import column
-from perfloom.domain.validity import too_heavy
-from perfloom.ingest.counted import with_counts, without_counts
-from perfloom.ingest.merge import FEW, Merged, Merging, Origin
-from perfloom.ingest.pieces import Spill
+from perfloom.domain.tables import get_column
+from perfloom.domain.validation import sum_overflows
+from perfloom.ingest.chunked_tables import SpillFile
+from perfloom.ingest.merge import MAX_WITH_ADDRESSES, MergedProfile, Origin, ProfileMerger
+from perfloom.ingest.stat_counts import add_counts, add_counts_loss
 from perfloom.store.files import columns
-from perfloom.workers.read.ahead import read_all
-from perfloom.workers.read.ranks import read_planned
-from perfloom.workers.read.request import Answers, Input, Request
+
+from .parallel import read_all
+from .ranks import read_planned
+from .request import AnswerWriter, Input, Request
 
 COUNTS = "perf-stat.txt"
 RECORDINGS = ("perf.data", "perf.script")
 
 
-def read_columns(request: Request, answers: Answers) -> tuple[Path, ...]:
+def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
     """Read all that the request names. Returns the texts that were written. Raises PerfloomError, OSError."""
     assert request.out is not None
     with tempfile.TemporaryFile(dir=request.scratch, buffering=0) as file:
-        spill = Spill(cast(BinaryIO, file))
+        spill = SpillFile(cast(BinaryIO, file))
         if request.planned is not None:
             written, merged = read_planned(request, answers, spill)
         else:
             written, merged = _read_files(request, answers, spill)
         answers.progress(None, "Stores", now=True)
-        profile = replace(merged.profile, meta=told(merged.profile.meta, request.meta or {}))
-        columns.write(profile, Path(request.out), merged.pieces)
+        profile = replace(merged.profile, meta=update_meta(merged.profile.meta, request.meta or {}))
+        columns.write(profile, Path(request.out), merged.chunked_tables)
     return tuple(written)
 
 
-def _read_files(request: Request, answers: Answers, spill: Spill) -> tuple[list[Path], Merged]:
+def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:
     """(texts that were written, what is in the files), which are ranks where there are several."""
     count = len(request.inputs)
-    if counts_beside(request.inputs):
+    if has_counts_file(request.inputs):
         return _read_both(request, answers)
-    merging = Merging(spill, addresses=count <= FEW, aligner=Alignment() if count > 1 else None)
+    merging = ProfileMerger(spill, addresses=count <= MAX_WITH_ADDRESSES, aligner=ClockAligner() if count > 1 else None)
     written: list[Path] = []
     for number, found in enumerate(read_all(request, answers, request.inputs)):
         if found.error is not None:
@@ -55,19 +56,19 @@ def _read_files(request: Request, answers: Answers, spill: Spill) -> tuple[list[
             raise UnreadableInput(f"{request.inputs[number].name} holds all ranks of a job; read it alone.")
         _check_weights(found.profile)
         if count == 1:
-            return written, Merged(found.profile, {})
-        merging.add(found.profile, Origin(f"rank {merging.processes}", merging.processes))
+            return written, MergedProfile(found.profile, {})
+        merging.add(found.profile, Origin(f"rank {merging.process_count}", merging.process_count))
     answers.progress(None, "Brings the ranks together", now=True)
     return written, merging.finish()
 
 
-def counts_beside(inputs: Sequence[Input]) -> bool:
+def has_counts_file(inputs: Sequence[Input]) -> bool:
     """Whether these are a recording and what perf stat counted at the same time."""
     names = [one.name for one in inputs]
     return len(names) == 2 and COUNTS in names and any(name.startswith(RECORDINGS) for name in names)
 
 
-def _read_both(request: Request, answers: Answers) -> tuple[list[Path], Merged]:
+def _read_both(request: Request, answers: AnswerWriter) -> tuple[list[Path], MergedProfile]:
     """The same of a recording with counts beside it. Without the counts the rest is still good."""
     recording = counts = None
     for one, found in zip(request.inputs, read_all(request, answers, request.inputs), strict=True):
@@ -80,22 +81,22 @@ def _read_both(request: Request, answers: Answers) -> tuple[list[Path], Merged]:
     assert recording is not None and recording.profile is not None and counts is not None
     _check_weights(recording.profile)
     if counts.profile is not None:
-        profile = with_counts(recording.profile, counts.profile)
+        profile = add_counts(recording.profile, counts.profile)
     else:
-        profile = without_counts(recording.profile, counts.error.message if counts.error else "It is no text.")
-    return list(recording.written), Merged(profile, {})
+        profile = add_counts_loss(recording.profile, counts.error.message if counts.error else "It is no text.")
+    return list(recording.written), MergedProfile(profile, {})
 
 
 def _check_weights(profile: Profile) -> None:
     """Refuse a profile whose weights no sum can hold. Those that are read here never are so."""
-    if too_heavy(column(profile.samples, "weight")):
+    if sum_overflows(get_column(profile.samples, "weight")):
         raise UnreadableInput(
             "The weights of the samples add up to more than 2^63, which cannot be right: the file is damaged. "
             "Export it again."
         )
 
 
-def told(meta: Meta, changes: dict[str, Any]) -> Meta:
+def update_meta(meta: Meta, changes: dict[str, Any]) -> Meta:
     """`meta` with what the caller knows better; reasons are added to those there are."""
     known = {field.name for field in fields(Meta)}
     changes = {name: value for name, value in changes.items() if name in known}

@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
-from perfloom.ingest.compression import PlainStream, open_plain
-from perfloom.ingest.loops import cache as compiled_cache
-from perfloom.ingest.perf_text import heading
+from perfloom.ingest.compression import DecompressedStream, open_decompressed
+from perfloom.ingest.jit import cache as compiled_cache
+from perfloom.ingest.perf_text import script_header
 from perfloom.ingest.perf_text.fields import SCHEDULER
 from perfloom.readers import perf_data
 from perfloom.store.files.disk import disk_errors
-from perfloom.workers.read import ncu_tool, perf_tool
-from perfloom.workers.read.request import Answers, Input, Request
+
+from . import ncu_tool, perf_tool
+from .request import AnswerWriter, Input, Request
 
 if TYPE_CHECKING:
     from perfloom.domain.profile import Profile
     from perfloom.readers import Reader
 
-Read = Callable[[BinaryIO, str], "Profile"]
+ReaderFunction = Callable[[BinaryIO, str], "Profile"]
 LINES_BYTES = 1 << 16
 
 
-class Watched:
+class ProgressStream:
     """A stream that tells when it was read, and writes what was read to a second file where one is wanted."""
 
     def __init__(self, stream: Any, tell: Callable[[int], None], copy: IO[bytes] | None = None) -> None:
@@ -38,7 +39,7 @@ class Watched:
 
     @property
     def defect(self) -> str | None:
-        """See `PlainStream`."""
+        """See `DecompressedStream`."""
         return getattr(self._stream, "defect", None)
 
     def read(self, size: int) -> bytes:
@@ -67,20 +68,20 @@ class Watched:
         return line
 
 
-def read_texts(request: Request, answers: Answers) -> tuple[Path, ...]:
+def read_texts(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
     """Write the texts of the recordings of perf that the request names. Returns them. Raises PerfloomError, OSError."""
     written: list[Path] = []
     for number, wanted in enumerate(request.inputs):
-        reading = Reading(request, answers, wanted, number, len(request.inputs))
+        reading = FileReading(request, answers, wanted, number, len(request.inputs))
         reading.read_text()
         written += reading.written
     return tuple(written)
 
 
-class Reading:
+class FileReading:
     """Reads one file."""
 
-    def __init__(self, request: Request, answers: Answers, wanted: Input, number: int = 0, count: int = 1) -> None:
+    def __init__(self, request: Request, answers: AnswerWriter, wanted: Input, number: int = 0, count: int = 1) -> None:
         """number, count: which file it is of how many, for telling how far reading got."""
         self.request = request
         self.answers = answers
@@ -93,7 +94,7 @@ class Reading:
 
     def read_text(self) -> None:
         """Have perf print the recording; nothing where it is none of perf."""
-        with open_plain(Path(self.wanted.path), self.request.limits.unpacked_bytes) as stream:
+        with open_decompressed(Path(self.wanted.path), self.request.limits.unpacked_bytes) as stream:
             if perf_data.sniff(stream.peek(len(perf_data.MAGIC))):
                 with self._plain_file(stream) as path:
                     self._by_perf(None, path)
@@ -101,15 +102,18 @@ class Reading:
     def read(self) -> "Profile | None":
         """The profile in the file; None where it is an archive of ranks (`unpacked`)."""
         # Here, as they need the libraries of tables, and text alone does not.
-        from perfloom.readers import HEAD_BYTES, recognise
-        from perfloom.workers.read import rank_archive
+        from perfloom.readers import HEAD_BYTES, detect_format
+
+        from . import rank_archive
 
         limit = self.request.limits.unpacked_bytes
         if self.wanted.script is not None:
-            with open_plain(Path(self.wanted.script), limit) as text:
-                self._prepare(heading.told_by(text.peek(heading.HEAD_BYTES)) == SCHEDULER)
+            with open_decompressed(Path(self.wanted.script), limit) as text:
+                self._prepare(script_header.detect_tracepoint_group(text.peek(script_header.HEAD_BYTES)) == SCHEDULER)
                 return self._profile(perf_data.read, text)
-        with open_plain(sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit) as stream:
+        with open_decompressed(
+            sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit
+        ) as stream:
             head = stream.peek(HEAD_BYTES)
             if not head and stream.defect:
                 raise UnreadableInput(f"{self.wanted.name} cannot be unpacked. {stream.defect} Copy it again.")
@@ -117,22 +121,22 @@ class Reading:
                 self.unpacked = Path(self.request.scratch, "ranks")
                 rank_archive.unpack(stream, self.unpacked, self._room(), self.wanted.name)
                 return None
-            reader = recognise(head, self.wanted.name)
+            reader = detect_format(head, self.wanted.name)
             if reader.needs_perf:
                 with self._plain_file(stream) as path:
                     return self._by_perf(reader.read, path)
-            if reader.by_ncu and (ncu := ncu_tool.find_ncu()) is not None:
+            if reader.accepts_ncu_output and (ncu := ncu_tool.find_ncu()) is not None:
                 with self._plain_file(stream) as path:
                     return self._by_ncu(reader.read, ncu, path)
-            self._prepare(reader.compiled)
+            self._prepare(reader.uses_jit)
             return self._profile(self._clocked(reader), stream)
 
-    def _clocked(self, reader: "Reader") -> Read:
+    def _clocked(self, reader: "Reader") -> ReaderFunction:
         """How to read by the clock that is asked for. Raises UnreadableInput where the format tells its own."""
         clock = self.request.clock
         if not clock:
             return reader.read
-        by_clock = reader.by_clock
+        by_clock = reader.read_with_time_unit
         if by_clock is None:
             raise UnreadableInput(
                 f"{self.wanted.name} is {reader.label}, which tells the unit of its times. Leave the clock out."
@@ -144,14 +148,14 @@ class Reading:
         whether its reader is."""
         if not compiled or compiled_cache.is_ready():
             return
-        from perfloom.ingest.loops.compiled import KEPT
-        from perfloom.readers.ready import compile_all
+        from perfloom.ingest.jit.decorators import IS_CACHED
+        from perfloom.readers.warmup import compile_all
 
-        self.answers.progress(None, "Compiles the reader, once" if KEPT else "Compiles the reader", now=True)
-        if KEPT:
+        self.answers.progress(None, "Compiles the reader, once" if IS_CACHED else "Compiles the reader", now=True)
+        if IS_CACHED:
             compile_all()
 
-    def _profile(self, read: Read, stream: PlainStream) -> "Profile":
+    def _profile(self, read: ReaderFunction, stream: DecompressedStream) -> "Profile":
         size = _size(self.wanted.script or self.wanted.path)
 
         def tell(taken: int) -> None:
@@ -159,10 +163,10 @@ class Reading:
             whole = None if part is None else (self.number + part) / self.count
             self.answers.progress(whole, f"Reads{self.of}; {taken / 1e6:,.0f} MB so far")
 
-        return read(cast(BinaryIO, Watched(stream, tell)), self.wanted.name)
+        return read(cast(BinaryIO, ProgressStream(stream, tell)), self.wanted.name)
 
     @contextmanager
-    def _plain_file(self, stream: PlainStream) -> Iterator[Path]:
+    def _plain_file(self, stream: DecompressedStream) -> Iterator[Path]:
         """A file that holds what the stream does: perf must be able to seek in it."""
         if stream.packed is None and self.wanted.path != "-":
             yield Path(self.wanted.path)
@@ -186,7 +190,7 @@ class Reading:
         disk = os.statvfs(self.request.scratch)
         return disk.f_bavail * disk.f_frsize - self.request.limits.free_bytes
 
-    def _by_perf(self, read: Read | None, path: Path) -> "Profile | None":
+    def _by_perf(self, read: ReaderFunction | None, path: Path) -> "Profile | None":
         """Have perf print the recording; keep the text, and read it by `read`."""
         perf = perf_tool.find_perf(self.request.perf)
         # Of two files of one name each has a text of its own.
@@ -197,20 +201,20 @@ class Reading:
         self._looks_up(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
             if read is None:
-                perf_tool.script(perf, path, out, Path(scratch), self._looks_up, symbols)
+                perf_tool.write_script(perf, path, out, Path(scratch), self._looks_up, symbols)
                 profile = None
             else:
                 with (
-                    perf_tool.opened(perf, path, Path(scratch), symbols) as stream,
+                    perf_tool.open_script(perf, path, Path(scratch), symbols) as stream,
                     disk_errors(out),
-                    perf_tool.packed(out) as copy,
+                    perf_tool.compressed_file(out) as copy,
                 ):
-                    self._prepare(heading.told_by(stream.begun) == SCHEDULER)
-                    profile = read(cast(BinaryIO, Watched(stream, self._looks_up, copy)), self.wanted.name)
+                    self._prepare(script_header.detect_tracepoint_group(stream.begun) == SCHEDULER)
+                    profile = read(cast(BinaryIO, ProgressStream(stream, self._looks_up, copy)), self.wanted.name)
         self.written.append(out)
         return profile
 
-    def _by_ncu(self, read: Read, ncu: str, path: Path) -> "Profile":
+    def _by_ncu(self, read: ReaderFunction, ncu: str, path: Path) -> "Profile":
         """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
 
         def tell(taken: int) -> None:
@@ -220,9 +224,9 @@ class Reading:
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
             printed = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
             try:
-                return read(cast(BinaryIO, Watched(printed, tell)), self.wanted.name)
+                return read(cast(BinaryIO, ProgressStream(printed, tell)), self.wanted.name)
             except (UnreadableInput, Unavailable):
-                with open_plain(path, self.request.limits.unpacked_bytes) as stream:
+                with open_decompressed(path, self.request.limits.unpacked_bytes) as stream:
                     return self._profile(read, stream)
 
     def _looks_up(self, taken: int) -> None:

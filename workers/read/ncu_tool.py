@@ -14,9 +14,10 @@ from typing import IO
 
 from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.readers.nsight_compute import PAGES
-from perfloom.workers.read.perf_tool import complaint
 
-PLACES = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute", "/opt/cuda/bin")
+from .perf_tool import error_message
+
+INSTALL_PATTERNS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute", "/opt/cuda/bin")
 """Where installations put ncu without putting it on PATH."""
 STDERR_NAME = "ncu.stderr"
 PIECE_BYTES = 1 << 20
@@ -29,7 +30,7 @@ def find_ncu() -> str | None:
 
 
 def _installed() -> Iterator[str]:
-    for place in PLACES:
+    for place in INSTALL_PATTERNS:
         for path in (Path(place, "ncu"), *sorted(Path(place).glob("*/ncu"), reverse=True)):
             if os.access(path, os.X_OK) and path.is_file():
                 yield str(path)
@@ -83,7 +84,7 @@ class ReportStream:
                 if not status:
                     yield b"\n"
                     return ""
-                said = complaint(errors, status)
+                said = error_message(errors, status)
             fewer = _without(words, said)
             if begun or fewer is None:
                 return said

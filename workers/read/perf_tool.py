@@ -22,13 +22,13 @@ from typing import IO
 import zstandard
 
 from perfloom.domain.errors import Unavailable, UnreadableInput
-from perfloom.domain.rank_notes import INCOMPLETE, THROTTLED
-from perfloom.ingest.perf_text import heading
-from perfloom.ingest.perf_text.fields import FIELDS, OPTIONS, with_told
-from perfloom.readers.perf_header import repair, throttled, versions_told, written_by
+from perfloom.domain.rank_state import INCOMPLETE, THROTTLED
+from perfloom.ingest.perf_text import script_header
+from perfloom.ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
+from perfloom.readers.perf_header import count_throttle_events, explain_version_mismatch, get_perf_version, plan_repair
 from perfloom.store.files.disk import disk_errors
 
-NEEDED = frozenset({"comm", "event"})
+REQUIRED_FIELDS = frozenset({"comm", "event"})
 """Without these fields there is no sense in trying on."""
 HEADING_BYTES = 16 << 20
 HEADING_EDGE = b"# ========\n"
@@ -56,16 +56,16 @@ class Attempt:
         cache = ("--buildid-dir", self.symbols) if self.symbols else ()
         return [perf, *cache, "script", "-i", str(perf_data), *self.options, "-F", ",".join(self.fields)]
 
-    def for_what(self, begun: bytes) -> "Attempt":
+    def adapt(self, begun: bytes) -> "Attempt":
         """What to ask for, knowing what perf printed first."""
-        if not heading.told_by(begun) and not heading.tells_switches(begun):
+        if not script_header.detect_tracepoint_group(begun) and not script_header.header_has_switches(begun):
             return self
-        return replace(self, fields=with_told(self.fields, stacks=b"|CALLCHAIN" in begun))
+        return replace(self, fields=add_tracepoint_field(self.fields, stacks=b"|CALLCHAIN" in begun))
 
-    def less(self, complaint: str) -> "Attempt | None":
+    def without(self, complaint: str) -> "Attempt | None":
         """The attempt without what perf complains of; None where nothing can be left out."""
         field = _NO_FIELD.search(complaint)
-        if field and field[1] in self.fields and field[1] not in NEEDED:
+        if field and field[1] in self.fields and field[1] not in REQUIRED_FIELDS:
             return replace(self, fields=tuple(f for f in self.fields if f != field[1]))
         option = _NO_OPTION.search(complaint)
         if option and (named := f"--{option[1].removeprefix('-')}") in self.options:
@@ -104,7 +104,7 @@ class ScriptStream:
         self._ended = True
         status = self._process.wait()
         if status and self._defect is None:
-            said = complaint(self._errors, status)
+            said = error_message(self._errors, status)
             self._defect = f"perf script did not come to the end of the recording: {said}"
         remarks = {THROTTLED: self._throttled, INCOMPLETE: self._defect}
         return "".join(f"\n# {name} : {value}\n" for name, value in remarks.items() if value).encode()
@@ -124,7 +124,7 @@ def find_perf(perf: str | None = None) -> str:
     return found
 
 
-def script(
+def write_script(
     perf: str,
     perf_data: Path,
     out: Path,
@@ -139,7 +139,7 @@ def script(
     UnreadableInput where perf can print nothing, Unavailable where there is no perf or the disk is full.
     """
     taken = 0
-    with opened(perf, perf_data, scratch, symbols) as stream, disk_errors(out), packed(out) as target:
+    with open_script(perf, perf_data, scratch, symbols) as stream, disk_errors(out), compressed_file(out) as target:
         while data := stream.read(PIECE_BYTES):
             target.write(data)
             taken += len(data)
@@ -147,7 +147,7 @@ def script(
 
 
 @contextmanager
-def packed(out: Path) -> Iterator[IO[bytes]]:
+def compressed_file(out: Path) -> Iterator[IO[bytes]]:
     """A file to write into that is compressed, flushed to disk, and there whole or not at all. Raises OSError."""
     temporary = out.with_name(f".{out.name}.part")
     try:
@@ -162,11 +162,12 @@ def packed(out: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def opened(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None) -> Iterator[ScriptStream]:
-    """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see `script`)."""
-    cut = mended(perf_data, scratch)
+def open_script(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None) -> Iterator[ScriptStream]:
+    """The text of `perf script` as a stream, while perf runs. Raises UnreadableInput, Unavailable (see
+    `write_script`)."""
+    cut = repair_recording(perf_data, scratch)
     with _bytes_of(cut.path if cut else perf_data) as data:
-        stops = throttled(data)
+        stops = count_throttle_events(data)
     attempt: Attempt | None = Attempt(symbols=symbols if symbols and os.path.isdir(symbols) else None)
     known = False
     said = ""
@@ -175,21 +176,21 @@ def opened(perf: str, perf_data: Path, scratch: Path, symbols: str | None = None
             process = _start(attempt.argv(perf, cut.path if cut else perf_data.absolute()), scratch, errors)
             try:
                 begun = _heading(process)
-                if begun is not None and not known and (better := attempt.for_what(begun)) != attempt:
+                if begun is not None and not known and (better := attempt.adapt(begun)) != attempt:
                     attempt, known = better, True
                     continue
                 if begun is not None:
                     yield ScriptStream(process, begun, errors, cut.defect if cut else None, stops)
                     return
                 status = process.wait()
-                said = complaint(errors, status)
-                attempt = attempt.less(said)
+                said = error_message(errors, status)
+                attempt = attempt.without(said)
             finally:
                 process.kill()
                 process.wait()
                 if process.stdout:
                     process.stdout.close()
-    told = versions(perf, perf_data) or "Record it again, or read it where it was recorded."
+    told = explain_versions(perf, perf_data) or "Record it again, or read it where it was recorded."
     raise UnreadableInput(f"perf cannot read this recording: {said} {told}")
 
 
@@ -230,7 +231,7 @@ def _below_heading(begun: bytes) -> bytes:
     return begun.partition(b"\n" + HEADING_EDGE)[2]
 
 
-def complaint(errors: IO[bytes], status: int) -> str:
+def error_message(errors: IO[bytes], status: int) -> str:
     """What perf said before it ended with `status`, as a sentence."""
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - STDERR_BYTES))
     lines = [line.strip() for line in errors.read().decode(errors="replace").splitlines()]
@@ -242,20 +243,20 @@ def complaint(errors: IO[bytes], status: int) -> str:
 
 
 @dataclass(frozen=True)
-class Mended:
+class RepairedRecording:
     """A copy of a recording that was cut short, with a header that says so. defect: what is missing, a sentence."""
 
     path: Path
     defect: str
 
 
-def mended(perf_data: Path, scratch: Path) -> Mended | None:
+def repair_recording(perf_data: Path, scratch: Path) -> RepairedRecording | None:
     """A readable copy of a perf.data file whose end is missing; None where nothing is missing, or to be done.
 
     perf refuses a file that is shorter than its header says, and one whose header was never finished.
     """
     with _bytes_of(perf_data) as data:
-        plan = repair(data)
+        plan = plan_repair(data)
     if plan is None:
         return None
     copy = scratch / "cut.perf.data"
@@ -266,7 +267,7 @@ def mended(perf_data: Path, scratch: Path) -> Mended | None:
             file.truncate(plan.end)
             file.seek(plan.end)
             file.write(plan.features)
-    return Mended(copy, plan.defect)
+    return RepairedRecording(copy, plan.defect)
 
 
 @contextmanager
@@ -282,12 +283,12 @@ def _bytes_of(perf_data: Path) -> Iterator[memoryview]:
             yield view
 
 
-def versions(perf: str, perf_data: Path) -> str:
+def explain_versions(perf: str, perf_data: Path) -> str:
     """What the versions of perf here and of the one that wrote a recording have to do with its being unreadable: a
     sentence, or nothing."""
     with _bytes_of(perf_data) as data:
-        written = written_by(data)
+        written = get_perf_version(data)
     with suppress(OSError, subprocess.SubprocessError):
         here = subprocess.run([perf, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
-        return versions_told(written, here.stdout.strip())
+        return explain_version_mismatch(written, here.stdout.strip())
     return ""

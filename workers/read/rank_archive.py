@@ -10,22 +10,25 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from perfloom.domain.errors import TooLarge, UnreadableInput
-from perfloom.domain.rank_notes import TRACE
+from perfloom.domain.rank_state import TRACE_FILE_PATTERN
 from perfloom.ingest import archive
-from perfloom.ingest.compression import PlainStream
+from perfloom.ingest.compression import DecompressedStream
 from perfloom.store.files.disk import disk_errors
-from perfloom.workers.read.rank_folders import KEPT, PLAN, folders
+
+from .rank_folders import ARCHIVED_FILES, PLAN, rank_folders
 
 NAME = "ranks.tar"
 FOLDER = "perfloom-ranks/"
-MOST_FILES = 1 << 20
+MAX_FILES = 1 << 20
 PIECE_BYTES = 1 << 20
-_PATH = re.compile(rf"run[0-9]{{1,6}}/[\w.-]{{1,220}}/(?:{'|'.join((*map(re.escape, KEPT), TRACE))})", re.ASCII)
+_PATH = re.compile(
+    rf"run[0-9]{{1,6}}/[\w.-]{{1,220}}/(?:{'|'.join((*map(re.escape, ARCHIVED_FILES), TRACE_FILE_PATTERN))})", re.ASCII
+)
 
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is such an archive."""
-    return archive.looks_like(head, FOLDER + PLAN)
+    return archive.is_archive(head, FOLDER + PLAN)
 
 
 def pack(root: Path, out: Path) -> None:
@@ -34,48 +37,48 @@ def pack(root: Path, out: Path) -> None:
         for path in (root / PLAN, *_files(root)):
             with open(path, "rb") as file:
                 _add(target, FOLDER + path.relative_to(root).as_posix(), file)
-        target.write(archive.end())
+        target.write(archive.make_end())
         target.flush()
         os.fsync(target.fileno())
 
 
-def unpack(stream: PlainStream, root: Path, room: int, source: str) -> None:
+def unpack(stream: DecompressedStream, root: Path, room: int, source: str) -> None:
     """Unpack an archive into a new directory. room: how many bytes there are. `source` names it in messages.
 
     Raises UnreadableInput where it is damaged or holds something else, TooLarge, and Unavailable for a full disk.
     """
     with disk_errors(root):
         root.mkdir(mode=0o700)
-        for count, member in enumerate(archive.members(cast(BinaryIO, stream), source)):
+        for count, member in enumerate(archive.iterate_members(cast(BinaryIO, stream), source)):
             path = member.name.removeprefix(FOLDER)
-            if not (path == PLAN or _PATH.fullmatch(path)) or ".." in path.split("/") or count > MOST_FILES:
+            if not (path == PLAN or _PATH.fullmatch(path)) or ".." in path.split("/") or count > MAX_FILES:
                 raise UnreadableInput(
                     f"{source} holds a file {member.name[:60]!r} that has no place there. Copy it again."
                 )
-            room -= member.size + archive.BLOCK
+            room -= member.size + archive.BLOCK_BYTES
             if room < 0:
                 raise TooLarge(f"There is not enough disk space to unpack {source}. Delete results or other files.")
             (root / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(root / path, "xb") as file:
                 left = member.size
                 while left:
-                    data = archive.exactly(cast(BinaryIO, stream), min(left, PIECE_BYTES), source)
+                    data = archive.read_exactly(cast(BinaryIO, stream), min(left, PIECE_BYTES), source)
                     file.write(data)
                     left -= len(data)
 
 
 def _files(root: Path) -> Iterator[Path]:
-    for folder in folders(root):
+    for folder in rank_folders(root):
         yield from folder.files.values()
 
 
 def _add(target: IO[bytes], name: str, file: IO[bytes]) -> None:
     size = left = os.fstat(file.fileno()).st_size
-    target.write(archive.header(name, size))
+    target.write(archive.make_header(name, size))
     while left:
         data = file.read(min(left, PIECE_BYTES))
         if not data:
             raise OSError(f"{name} became shorter while it was read")
         target.write(data)
         left -= len(data)
-    target.write(archive.padding(size))
+    target.write(archive.make_padding(size))

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.rank_notes import Rank, is_place, is_trace, parse_state, run_of
+from perfloom.domain.rank_state import Rank, is_rank_folder, is_trace_file, parse_run_folder, parse_state
 
 PLAN = "plan.json"
 STATE = "state"
 RECORDING = "perf.data"
 TEXTS = tuple(f"perf.script{packed}" for packed in (".zst", ".gz", ""))
 COUNTS = tuple(f"perf-stat.txt{packed}" for packed in ("", ".zst", ".gz"))
-KEPT = (STATE, RECORDING, *TEXTS, *COUNTS)
+ARCHIVED_FILES = (STATE, RECORDING, *TEXTS, *COUNTS)
 PLAN_BYTES = 4 << 20
 STATE_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Folder:
+class RankFolder:
     """What lies of a rank. files: those of KEPT that there are, by name, and traces."""
 
     rank: Rank
@@ -30,25 +30,25 @@ class Folder:
     @property
     def traces(self) -> list[Path]:
         """Of each process that PyTorch's profiler recorded, in the order of their names."""
-        return [path for name, path in self.files.items() if is_trace(name)]
+        return [path for name, path in self.files.items() if is_trace_file(name)]
 
     def one_of(self, names: tuple[str, ...]) -> Path | None:
         """The first of these files that is there."""
         return next((self.files[name] for name in names if name in self.files), None)
 
 
-def folders(root: Path) -> Iterator[Folder]:
+def rank_folders(root: Path) -> Iterator[RankFolder]:
     """What lies of each rank, in order: plain files in plain folders alone, no links."""
-    runs = {number: path for path in _below(root) if (number := run_of(path.name)) is not None}
+    runs = {number: path for path in _below(root) if (number := parse_run_folder(path.name)) is not None}
     for run in sorted(runs):
         found = []
         for path in _below(runs[run]):
-            if is_place(path.name):
-                names = (*KEPT, *sorted(name for name in _names(path) if is_trace(name)))
+            if is_rank_folder(path.name):
+                names = (*ARCHIVED_FILES, *sorted(name for name in _names(path) if is_trace_file(name)))
                 files = {name: path / name for name in names if _plain(path / name)}
-                state = parse_state(small_file(files[STATE], STATE_BYTES)) if STATE in files else None
-                found.append(Folder(Rank(run, path.name, state), files))
-        yield from sorted(found, key=lambda folder: folder.rank.order)
+                state = parse_state(read_small_file(files[STATE], STATE_BYTES)) if STATE in files else None
+                found.append(RankFolder(Rank(run, path.name, state), files))
+        yield from sorted(found, key=lambda folder: folder.rank.sort_key)
 
 
 def _below(folder: Path) -> list[Path]:
@@ -72,7 +72,7 @@ def _plain(path: Path) -> bool:
     return stat.S_ISREG(found.st_mode)
 
 
-def small_file(path: Path, most: int) -> bytes:
+def read_small_file(path: Path, most: int) -> bytes:
     """The first `most` bytes of a file that is no link. Raises UnreadableInput."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

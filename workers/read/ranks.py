@@ -7,29 +7,39 @@ the result then says so.
 from collections.abc import Iterator
 from pathlib import Path
 
-from perfloom.analysis.distributed.clocks import Alignment
+from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.errors import Unavailable, UnreadableInput
-from perfloom.domain.rank_notes import parse_plan
-from perfloom.ingest.counted import with_counts, without_counts
-from perfloom.ingest.merge import FEW, Merged, Merging
-from perfloom.ingest.pieces import Spill
-from perfloom.ingest.ranks import Ranks
-from perfloom.workers.read.ahead import Found, read_all, read_one
-from perfloom.workers.read.rank_folders import COUNTS, PLAN, PLAN_BYTES, RECORDING, TEXTS, Folder, folders, small_file
-from perfloom.workers.read.request import Answers, Input, Request
+from perfloom.domain.rank_state import parse_plan
+from perfloom.ingest.chunked_tables import SpillFile
+from perfloom.ingest.merge import MAX_WITH_ADDRESSES, MergedProfile, ProfileMerger
+from perfloom.ingest.rank_merge import RankMerger
+from perfloom.ingest.stat_counts import add_counts, add_counts_loss
+
+from .parallel import FileResult, read_all, read_one
+from .rank_folders import (
+    COUNTS,
+    PLAN,
+    PLAN_BYTES,
+    RECORDING,
+    TEXTS,
+    RankFolder,
+    rank_folders,
+    read_small_file,
+)
+from .request import AnswerWriter, Input, Request
 
 
-def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list[Path], Merged]:
+def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> tuple[list[Path], MergedProfile]:
     """(texts that had to be made, the ranks as one) of the directory that the request names.
 
     Raises UnreadableInput where there is nothing to be shown, and what stops all reading.
     """
     assert request.planned is not None
     root = Path(request.planned)
-    plan = parse_plan(small_file(root / PLAN, PLAN_BYTES))
-    found = list(folders(root))
-    ranks = Ranks(plan, Merging(spill, addresses=len(found) <= FEW, aligner=Alignment()))
-    found = [one for one in found if ranks.known(one.rank)]
+    plan = parse_plan(read_small_file(root / PLAN, PLAN_BYTES))
+    found = list(rank_folders(root))
+    ranks = RankMerger(plan, ProfileMerger(spill, addresses=len(found) <= MAX_WITH_ADDRESSES, aligner=ClockAligner()))
+    found = [one for one in found if ranks.is_planned(one.rank)]
     tasks = [(folder, wanted) for folder in found for wanted in _inputs(folder, ranks)]
     read = zip(tasks, read_all(request, answers, [wanted for _, wanted in tasks]), strict=True)
     written: list[Path] = []
@@ -45,56 +55,56 @@ def read_planned(request: Request, answers: Answers, spill: Spill) -> tuple[list
             ready = next(read, None)
         if not good:
             written += _read_here(folder, ranks, request, answers, number, len(found), counts)
-        ranks.seen(folder.rank)
-    reasons = ranks.reasons()
+        ranks.add_state(folder.rank)
+    reasons = ranks.get_reasons()
     if ranks.empty and (reasons or not found):
         raise UnreadableInput(" ".join(("Nothing was recorded.", *reasons[:5], "Look at the job's output.")))
     answers.progress(None, "Brings the ranks together", now=True)
     return written, ranks.finish()
 
 
-def _inputs(folder: Folder, ranks: Ranks) -> Iterator[Input]:
+def _inputs(folder: RankFolder, ranks: RankMerger) -> Iterator[Input]:
     """The counts, texts and traces of a rank."""
     text, counts = folder.one_of(TEXTS), folder.one_of(COUNTS)
     if counts is not None:
-        yield Input(str(counts), ranks.name(folder.rank, counts.name))
+        yield Input(str(counts), ranks.format_file_name(folder.rank, counts.name))
     if text is not None:
-        yield Input(str(text), ranks.name(folder.rank, text.name), script=str(text))
+        yield Input(str(text), ranks.format_file_name(folder.rank, text.name), script=str(text))
     for trace in folder.traces:
-        yield Input(str(trace), ranks.name(folder.rank, trace.name))
+        yield Input(str(trace), ranks.format_file_name(folder.rank, trace.name))
 
 
-def _counts_beside(folder: Folder) -> Path | None:
+def _counts_beside(folder: RankFolder) -> Path | None:
     """What perf stat counted while a rank was sampled. None for counts that are all that was to be recorded."""
     sampled = RECORDING in folder.files or folder.one_of(TEXTS) is not None
     return folder.one_of(COUNTS) if sampled else None
 
 
-def _take(found: Found, folder: Folder, ranks: Ranks, counts: Found | None = None) -> bool:
+def _take(found: FileResult, folder: RankFolder, ranks: RankMerger, counts: FileResult | None = None) -> bool:
     """Take in what a file of a rank holds, with what was counted at the same time; False where it could not be read,
     which is told."""
     if found.error is not None:
-        ranks.failed(folder.rank, found.error.message)
+        ranks.add_failure(folder.rank, found.error.message)
         return False
     profile = found.profile
     if profile is not None and counts is not None:
         if counts.profile is not None:
-            profile = with_counts(profile, counts.profile)
+            profile = add_counts(profile, counts.profile)
         else:
-            profile = without_counts(profile, counts.error.message if counts.error else "It is no text.")
+            profile = add_counts_loss(profile, counts.error.message if counts.error else "It is no text.")
     if profile is not None:
         ranks.add(folder.rank, profile)
     return True
 
 
 def _read_here(
-    folder: Folder,
-    ranks: Ranks,
+    folder: RankFolder,
+    ranks: RankMerger,
     request: Request,
-    answers: Answers,
+    answers: AnswerWriter,
     number: int,
     count: int,
-    counts: Found | None,
+    counts: FileResult | None,
 ) -> tuple[Path, ...]:
     """Have perf read a recording of which there is no text that could be. Returns the texts that were made. counts: see
     `_take`; without a recording to be read they are kept alone."""
@@ -103,7 +113,7 @@ def _read_here(
         if counts is not None:
             _take(counts, folder, ranks)
         return ()
-    wanted = Input(str(recording), ranks.name(folder.rank, recording.name))
+    wanted = Input(str(recording), ranks.format_file_name(folder.rank, recording.name))
     found = read_one(request, answers, wanted, number, count)
     if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
         # A full disk is not this rank's fault.
@@ -112,7 +122,7 @@ def _read_here(
         if counts is not None:
             _take(counts, folder, ranks)
         return ()
-    ranks.note(
+    ranks.add_note(
         folder.rank, "The names of its functions were looked up here, not where it ran: some may be missing or wrong."
     )
     return found.written

@@ -23,13 +23,14 @@ from perfloom.domain.errors import Unavailable, UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.store.files import columns
 from perfloom.store.files.disk import disk_errors, remove_tree
-from perfloom.workers.local import processes
-from perfloom.workers.read import rank_archive
-from perfloom.workers.read import spare as read_spare
-from perfloom.workers.read.child import EXHAUSTED, too_much_memory, without_memory
-from perfloom.workers.read.perf_tool import script_name
-from perfloom.workers.read.rank_folders import PLAN, STATE, folders
-from perfloom.workers.read.request import Input, Limits, Request, error_of
+
+from ..local import processes
+from . import prefork as read_spare
+from . import rank_archive
+from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
+from .perf_tool import script_name
+from .rank_folders import PLAN, STATE, rank_folders
+from .request import Input, Limits, Request, error_from_json
 
 if TYPE_CHECKING:
     # Not imported: who reads a file without storing it does not need the catalogue.
@@ -58,7 +59,7 @@ def read_to_result(
 ) -> "Result":
     """Read the files of one run into the result `job_id`, which keeps them; the result there is where it exists.
 
-    A perf.data file beside which its text lies (see `symbolise`) is read from that. In place of files there may be one
+    A perf.data file beside which its text lies (see `symbolize`) is read from that. In place of files there may be one
     directory: what the ranks of a planned job left, with their plan.json. meta_changes: fields of Meta that the caller
     knows better; `reasons` are added. clock: see Request. progress: told how far it got, also as a sign of life; what
     it raises ends the reading. Raises UnreadableInput, Unavailable (disk full, killed), or what `progress` raised.
@@ -77,7 +78,7 @@ def read_to_result(
         remove_tree(staged)
 
 
-def symbolise(settings: Settings, perf: str | None, perf_data: Path, directory: Path, progress: Progress) -> Path:
+def symbolize(settings: Settings, perf: str | None, perf_data: Path, directory: Path, progress: Progress) -> Path:
     """The file in `directory` with what `perf script` prints of a recording, made where it is missing.
 
     To be done where it was recorded: only there perf finds the binaries whose functions it names. perf: the program,
@@ -172,7 +173,7 @@ def _planned(files: Sequence[Path | str]) -> Path | None:
 
 def _kept(planned: Path, scratch: Path) -> list[Path]:
     """What is kept of a planned job: the files of its only rank, or one archive with those of all."""
-    found = list(folders(planned))
+    found = list(rank_folders(planned))
     if len(found) == 1 and found[0].rank.number is None:
         return [path for name, path in found[0].files.items() if name != STATE]
     with disk_errors(scratch):
@@ -224,16 +225,16 @@ class _Child:
     def _begun(self) -> "subprocess.Popen[bytes]":
         """A process that does what is asked: the one that waits, where there is one and it can."""
         from_input = any(one.path == "-" for one in self.request.inputs)
-        spare = None if from_input or self.request.out is None else read_spare.take()
-        if spare is not None and spare.ask(self.asked):
-            self.said = spare.said
+        spare = None if from_input or self.request.out is None else read_spare.take_reader()
+        if spare is not None and spare.send_request(self.asked):
+            self.said = spare.stderr
             return spare.process
         return subprocess.Popen(
-            processes.python("perfloom.workers.read.child", str(self.asked)),
+            processes.python_argv("perfloom.workers.read.child", str(self.asked)),
             stdin=None if from_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.said,
-            env=read_spare.environment(),
+            env=read_spare.reader_environment(),
             cwd=self.request.scratch,
             start_new_session=True,
         )
@@ -268,11 +269,11 @@ class _Child:
     def _outcome(self, status: int) -> list[Path]:
         final = self.final or {}
         if "error" in final:
-            raise error_of(final["error"])
+            raise error_from_json(final["error"])
         if "done" in final and status == 0:
             return [Path(path) for path in final["done"]["written"]]
-        if status == EXHAUSTED:
-            raise UnreadableInput(too_much_memory(self.request.limits))
+        if status == EXIT_OUT_OF_MEMORY:
+            raise UnreadableInput(memory_error_message(self.request.limits))
         if status == -signal.SIGXCPU:
             raise UnreadableInput(_too_much_cpu(self.request.limits))
         if status == -signal.SIGKILL:
@@ -281,8 +282,8 @@ class _Child:
                 "time or at a lower frequency, then read it again."
             )
         trace = self._printed()
-        if (status < 0 or status == 1) and without_memory(trace, self.request.limits, crashed=status < 0):
-            raise UnreadableInput(too_much_memory(self.request.limits))
+        if (status < 0 or status == 1) and ran_out_of_memory(trace, self.request.limits, crashed=status < 0):
+            raise UnreadableInput(memory_error_message(self.request.limits))
         if status < 0:
             name = signal.Signals(-status).name
             raise UnreadableInput(

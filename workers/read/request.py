@@ -70,12 +70,12 @@ class Request:
         return cls(**data)
 
 
-def error_told(error: PerfloomError) -> dict[str, str]:
+def error_to_json(error: PerfloomError) -> dict[str, str]:
     """An error as it goes to another process."""
     return {"kind": type(error).__name__, "message": error.message}
 
 
-def error_of(told: Mapping[str, str]) -> PerfloomError:
+def error_from_json(told: Mapping[str, str]) -> PerfloomError:
     """The error that another process told of."""
     kind = getattr(errors, told["kind"], UnreadableInput)
     if not (isinstance(kind, type) and issubclass(kind, PerfloomError)):
@@ -83,7 +83,7 @@ def error_of(told: Mapping[str, str]) -> PerfloomError:
     return kind(told["message"])
 
 
-class Answers:
+class AnswerWriter:
     """The lines of JSON that go to the caller."""
 
     def __init__(self, descriptor: int) -> None:
@@ -101,7 +101,7 @@ class Answers:
             self.give({"progress": part, "text": text})
 
     def error(self, error: PerfloomError) -> None:
-        self.give({"error": error_told(error)})
+        self.give({"error": error_to_json(error)})
 
     def done(self, written: Sequence[Path]) -> None:
         self.give({"done": {"written": [str(path) for path in written]}})

@@ -11,29 +11,30 @@ from perfloom.domain.errors import Refused, SecretNeeded, Unreachable
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Ssh, Target
 from perfloom.store.jobs import Job
-from perfloom.workers.local import job_user
-from perfloom.workers.road import Road
-from perfloom.workers.serve.secrets import secrets_for
-from perfloom.workers.transports import Transport, close_of, no_secrets, open_transport, owners
 
-KNOWN_BAD_S = 10.0
+from ..context import JobContext
+from ..local import job_user
+from ..serve.secrets import secrets_for
+from ..transports import Transport, close_owned, no_secrets, open_transport, owners
+
+FAILURE_CACHE_S = 10.0
 """A host that could not be reached, or let us not in, is not tried again for so long, whichever job is next."""
 JOB = "job:"
 SLOTS = 4
 """How many jobs this process prepares at a time, and how many it brings back; looking at jobs always finds a thread."""
 
-_bad: dict[str, tuple[float, Unreachable | Refused]] = {}
+_failures: dict[str, tuple[float, Unreachable | Refused]] = {}
 _staging = threading.BoundedSemaphore(SLOTS)
 _collecting = threading.BoundedSemaphore(SLOTS)
 
 
-class Busy(Exception):
+class NoFreeSlot(Exception):
     """This process prepares, or brings back, as many jobs as it may."""
 
 
 @contextmanager
-def reach(
-    road: Road, target: Target, jobs: Sequence[Job], server: Mapping[str, Any] | None = None
+def open_target(
+    context: JobContext, target: Target, jobs: Sequence[Job], server: Mapping[str, Any] | None = None
 ) -> Iterator[Transport]:
     """The way to a target, for the sake of these jobs. server: which server a job came from that is not there any more.
 
@@ -43,31 +44,31 @@ def reach(
     """
     if target.ssh is None:
         for one in (server, *(job.details.get("server") for job in jobs)):
-            job_user.refuse(road.settings, one)
+            job_user.require_allowed(context.settings, one)
     key = json.dumps(target.to_json(), sort_keys=True)
-    at, error = _bad.get(key, (0.0, None))
-    if error is not None and time.monotonic() - at < KNOWN_BAD_S:
+    at, error = _failures.get(key, (0.0, None))
+    if error is not None and time.monotonic() - at < FAILURE_CACHE_S:
         # Without the places that raised it before.
         raise error.with_traceback(None)
     try:
-        secrets = road.ask or secrets_for(road.store, target.name, [job.id for job in jobs])
+        secrets = context.secret_provider or secrets_for(context.store, target.name, [job.id for job in jobs])
         if len(jobs) > 1 and target.ssh is not None and not target.ssh.keep:
             # The secret of one of them is of no use to the others.
             secrets = no_secrets
         owner = _owner(jobs[0].id) if len(jobs) == 1 else ""
-        with open_transport(target, secrets, road.settings.run_as, owner) as there:
-            yield there
+        with open_transport(target, secrets, context.settings.run_as, owner) as transport:
+            yield transport
     except SecretNeeded:
         raise
     except (Unreachable, Refused) as failed:
         # Where the way is open it went wrong behind it, for these jobs alone.
         if target.ssh is not None and not _is_open(target.ssh):
-            _bad[key] = (time.monotonic(), failed)
+            _failures[key] = (time.monotonic(), failed)
         raise
-    _bad.pop(key, None)
+    _failures.pop(key, None)
 
 
-def together(target: Target, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+def group_by_connection(target: Target, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
     """The jobs in groups that may share a connection: each by itself as long as none is open that serves all."""
     rest = list(jobs)
     while rest and target.ssh is not None and not target.ssh.keep and not _is_shared(target.ssh):
@@ -76,12 +77,12 @@ def together(target: Target, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
         yield rest
 
 
-def close_ended(road: Road) -> None:
+def close_finished(context: JobContext) -> None:
     """Close the connections that serve jobs alone which need none any more."""
     for owner in owners():
-        job = road.store.jobs.find(owner.removeprefix(JOB)) if owner.startswith(JOB) else None
+        job = context.store.jobs.find(owner.removeprefix(JOB)) if owner.startswith(JOB) else None
         if owner.startswith(JOB) and (job is None or job.state.final or job.state is JobState.READING):
-            close_of(owner)
+            close_owned(owner)
 
 
 def _owner(job_id: str) -> str:
@@ -90,14 +91,14 @@ def _owner(job_id: str) -> str:
 
 def _is_shared(ssh: Ssh) -> bool:
     # Not needed where nobody uses SSH, and slow to import.
-    from perfloom.workers.transports import connections
+    from ..transports import connections
 
     return connections.is_shared(ssh)
 
 
 def _is_open(ssh: Ssh) -> bool:
     # Not needed where nobody uses SSH, and slow to import.
-    from perfloom.workers.transports import connections
+    from ..transports import connections
 
     return connections.is_open(ssh)
 
@@ -115,7 +116,7 @@ def collecting_slot() -> AbstractContextManager[None]:
 @contextmanager
 def _slot(slots: threading.BoundedSemaphore) -> Iterator[None]:
     if not slots.acquire(blocking=False):
-        raise Busy
+        raise NoFreeSlot
     try:
         yield
     finally:

@@ -5,18 +5,19 @@ from collections.abc import Mapping, Sequence
 
 from perfloom.domain.errors import PerfloomError, Unreachable
 from perfloom.domain.targets import BatchState, BatchStatus, Target
-from perfloom.recording.plan.around import surrounded
-from perfloom.recording.plan.plan import end_script
+from perfloom.recording.plan.plan import cancel_script
+from perfloom.recording.plan.target_environment import in_target_environment
 from perfloom.recording.schedulers import scheduler_of
-from perfloom.workers.transports import Transport
 
-MOST_LOOKED_BACK = 20
+from ..transports import Transport
+
+MAX_HISTORY = 20
 """Of how many vanished jobs the history is asked in one go; the others follow with the next."""
 
 log = logging.getLogger(__name__)
 
 
-def states(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
+def query_states(transport: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
     """The state of each of these jobs of the batch system: one question for all. Empty where there is no such system.
 
     Raises Unreachable, Unavailable or InvalidRequest where it does not say.
@@ -24,23 +25,23 @@ def states(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[str,
     scheduler = scheduler_of(target.scheduler)
     if scheduler is None or not ids:
         return {}
-    done = there.run(surrounded(target, scheduler.look(ids)))
+    done = transport.run(in_target_environment(target, scheduler.status_command(ids)))
     try:
-        return scheduler.seen(ids, *done.answer)
+        return scheduler.parse_status_output(ids, *done.output)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         log.warning("%s of %s is not understood: %r", scheduler.title, target.name, error)
         raise Unreachable(f"{scheduler.title} at {target.name} does not answer as expected.") from None
 
 
-def look_back(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
+def query_history(transport: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
     """What the history says of jobs that the batch system knows nothing of any more, where it says something."""
     scheduler = scheduler_of(target.scheduler)
     found = {}
-    for id in ids[:MOST_LOOKED_BACK] if scheduler is not None else ():
+    for id in ids[:MAX_HISTORY] if scheduler is not None else ():
         assert scheduler is not None
-        done = there.run(surrounded(target, scheduler.look_back(id)))
+        done = transport.run(in_target_environment(target, scheduler.history_command(id)))
         try:
-            status = scheduler.seen_back(id, *done.answer)
+            status = scheduler.parse_history_output(id, *done.output)
         except PerfloomError as error:
             log.info("the history of %s says nothing: %s", target.name, error)
             continue
@@ -49,21 +50,23 @@ def look_back(there: Transport, target: Target, ids: Sequence[str]) -> Mapping[s
     return found
 
 
-def end(there: Transport, target: Target, ids: Sequence[str], directories: Sequence[str], *, gently: bool) -> None:
+def cancel_jobs(
+    transport: Transport, target: Target, ids: Sequence[str], directories: Sequence[str], *, gently: bool
+) -> None:
     """End jobs: ids those of the batch system, directories of the jobs there."""
     scheduler = scheduler_of(target.scheduler)
     if scheduler is None:
         for directory in directories:
-            there.run(end_script(directory, gently=gently))
+            transport.run(cancel_script(directory, gently=gently))
     elif ids:
-        done = there.run(surrounded(target, scheduler.cancel(ids, gently=gently)))
-        scheduler.cancelled(*done.answer)
+        done = transport.run(in_target_environment(target, scheduler.cancel_command(ids, gently=gently)))
+        scheduler.parse_cancel_output(*done.output)
 
 
-def named(there: Transport, target: Target, job_name: str) -> str | None:
+def find_by_name(transport: Transport, target: Target, job_name: str) -> str | None:
     """The batch system's id of the job of that name, None where it knows none. Raises Unreachable, Unavailable."""
     scheduler = scheduler_of(target.scheduler)
     if scheduler is None:
         return None
-    done = there.run(surrounded(target, scheduler.named(job_name)))
-    return scheduler.found(*done.answer)
+    done = transport.run(in_target_environment(target, scheduler.find_command(job_name)))
+    return scheduler.parse_find_output(*done.output)

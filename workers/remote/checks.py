@@ -17,29 +17,30 @@ from perfloom.domain.errors import (
 )
 from perfloom.domain.jobs import Batch, JobSpec
 from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Target, TargetFacts
-from perfloom.recording.plan.around import surrounded
 from perfloom.recording.plan.quoting import quote
-from perfloom.recording.probe.lines import check_lines, failure_lines
+from perfloom.recording.plan.target_environment import in_target_environment
+from perfloom.recording.probe.check_messages import KIND, CheckRequest, CheckResult, ProbeJob
+from perfloom.recording.probe.check_report import check_lines, failure_lines
 from perfloom.recording.probe.probe import (
     CLOCK_SCRIPT,
-    Clock,
+    ClockReading,
     parse_probe,
     probe_script,
     read_clock,
-    with_compute,
-    with_earlier,
+    with_compute_node,
+    with_previous_probe,
 )
-from perfloom.recording.probe.questions import KIND, Answer, ProbeJob, Question
 from perfloom.recording.schedulers import Scheduler, scheduler_of
 from perfloom.store import Store
 from perfloom.store.ids import new_id
-from perfloom.workers.local import job_user
-from perfloom.workers.serve.secrets import secrets_for
-from perfloom.workers.transports import Secrets, Transport, close_kept, close_of, open_transport
 
-PROBE_S = 180.0
+from ..local import job_user
+from ..serve.secrets import secrets_for
+from ..transports import SecretProvider, Transport, close_owned, close_target, open_transport
+
+PROBE_TIMEOUT_S = 180.0
 """How long a probe may take: modules of a slow network, a perf that is started for the first time."""
-CLOCK_LOOKS = 4
+CLOCK_READINGS = 4
 WALL_TIME_S = 600
 ANSWER_LATE_S = 60.0
 """How long after its end a probe job's answer may take to be seen here: network file systems remember what is not
@@ -57,7 +58,7 @@ mv -f answer.part answer"""
 log = logging.getLogger(__name__)
 
 
-def answer(store: Store, check_id: str) -> None:
+def answer_check(store: Store, check_id: str) -> None:
     """Answer a question of the catalogue, once. Does nothing where it was answered or forgotten."""
     try:
         asked = store.checks.get(check_id)
@@ -65,80 +66,82 @@ def answer(store: Store, check_id: str) -> None:
         return
     if asked.answer is not None:
         return
-    question = Question.from_json(asked.question)
+    question = CheckRequest.from_json(asked.question)
     try:
-        found = carry_out(store, question, secrets_for(store, question.target), asked.question.get("server"))
+        found = run_check(store, question, secrets_for(store, question.target), asked.question.get("server"))
     except PerfloomError as error:
         # A probe job goes on while somebody types.
-        found = replace(Answer.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
+        found = replace(CheckResult.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
     except Exception:
         # Somebody waits for an answer, whatever went wrong here.
         log.exception("the check of the target %r failed", question.target)
-        found = Answer("The check failed by a fault in Perfloom itself. The worker's log tells more.")
+        found = CheckResult("The check failed by a fault in Perfloom itself. The worker's log tells more.")
     store.checks.answer(check_id, found.to_json())
     if found.done and not found.prompts:
         # What was typed was for this check alone.
         store.credentials.delete(_owner(question.target))
-        close_of(_owner(question.target))
+        close_owned(_owner(question.target))
 
 
 def _owner(target: str) -> str:
     return f"target:{target}"
 
 
-def carry_out(store: Store, question: Question, secrets: Secrets, server: Mapping[str, Any] | None = None) -> Answer:
+def run_check(
+    store: Store, question: CheckRequest, secrets: SecretProvider, server: Mapping[str, Any] | None = None
+) -> CheckResult:
     """Do what is asked, keep what is found, and tell what is left to do. server: who asks, see `job_user.refuse`.
     Raises PerfloomError."""
     stored = store.targets.get(question.target)
     target = stored.target
     if question.close:
-        close_kept(target)
-        return Answer()
+        close_target(target)
+        return CheckResult()
     if target.ssh is None:
-        job_user.refuse(store.settings, server)
+        job_user.require_allowed(store.settings, server)
     if question.job is not None:
         with open_transport(target, secrets, store.settings.run_as, _owner(target.name)) as transport:
             if question.cancel:
                 return _cancel(store, transport, target, question.job)
-            return _look_at(store, transport, target, question.job)
+            return _poll_probe(store, transport, target, question.job)
     try:
         with open_transport(target, secrets, store.settings.run_as, _owner(target.name)) as transport:
-            facts = with_earlier(probe(transport, target), stored.facts)
+            facts = with_previous_probe(probe(transport, target), stored.facts)
             if question.batch is None or target.scheduler is SchedulerName.NONE:
                 _note(store, target, facts)
-                return Answer()
+                return CheckResult()
             return _begin(store, transport, target, facts, question.batch)
     except SecretNeeded:
         raise
     except PerfloomError as error:
-        store.targets.note_check(target.name, None, failure_lines(target, error))
+        store.targets.save_check(target.name, None, failure_lines(target, error))
         raise
 
 
-def note_unknown_key(store: Store, name: str, error: HostKeyUnknown) -> None:
+def save_unknown_key(store: Store, name: str, error: HostKeyUnknown) -> None:
     """Keep a key that nobody has accepted yet as a check does that the page asked for: there it can be accepted."""
-    stored, answer = store.targets.find(name), Answer.failed(error)
+    stored, answer = store.targets.find(name), CheckResult.failed(error)
     if stored is None:
         return
     latest = store.checks.latest(KIND, name)
-    if latest is None or Answer.from_json(latest.answer or {}) != answer:
-        store.checks.answer(store.checks.ask(Question(name).to_json()).id, answer.to_json())
-        store.targets.note_check(name, None, failure_lines(stored.target, error))
+    if latest is None or CheckResult.from_json(latest.answer or {}) != answer:
+        store.checks.answer(store.checks.ask(CheckRequest(name).to_json()).id, answer.to_json())
+        store.targets.save_check(name, None, failure_lines(stored.target, error))
 
 
 def probe(transport: Transport, target: Target) -> TargetFacts:
     """What there is at a target. Raises Unreachable, Refused and its kinds, or Unavailable."""
-    clocks = clock(transport)
-    done = transport.run(probe_script(target), timeout_s=PROBE_S)
+    clocks = read_clocks(transport)
+    done = transport.run(probe_script(target), timeout_s=PROBE_TIMEOUT_S)
     if not done.stdout.strip() and done.stderr.strip():
-        raise Unavailable(f"The probe did not run at {transport.where}: {' '.join(done.errors.split())[:400]}")
+        raise Unavailable(f"The probe did not run at {transport.title}: {' '.join(done.errors.split())[:400]}")
     return parse_probe(done.text, target, time.time(), clocks)
 
 
-def clock(transport: Transport) -> tuple[Clock, ...]:
+def read_clocks(transport: Transport) -> tuple[ClockReading, ...]:
     """Looks at the clock of a target. The first one may include the way there."""
     looks = []
-    for _ in range(CLOCK_LOOKS):
+    for _ in range(CLOCK_READINGS):
         before = time.time_ns()
         done = transport.run(CLOCK_SCRIPT)
         look = read_clock(before, done.text, time.time_ns())
@@ -149,7 +152,7 @@ def clock(transport: Transport) -> tuple[Clock, ...]:
 
 
 def _note(store: Store, target: Target, facts: TargetFacts) -> None:
-    store.targets.note_check(target.name, facts, check_lines(target, facts))
+    store.targets.save_check(target.name, facts, check_lines(target, facts))
 
 
 def _adapter(target: Target) -> Scheduler:
@@ -159,7 +162,7 @@ def _adapter(target: Target) -> Scheduler:
     return found
 
 
-def _begin(store: Store, transport: Transport, target: Target, facts: TargetFacts, batch: Batch) -> Answer:
+def _begin(store: Store, transport: Transport, target: Target, facts: TargetFacts, batch: Batch) -> CheckResult:
     """Submit a probe job. Where that fails, the check has still found what it found."""
     adapter = _adapter(target)
     try:
@@ -167,7 +170,7 @@ def _begin(store: Store, transport: Transport, target: Target, facts: TargetFact
             raise Unavailable("A probe job needs the directory of jobs, which cannot be used.")
         id = new_id()
         directory = f"{facts.directory}/{PREFIX}{id}"
-        _run(transport, _lay_down(facts.directory, directory), probe_script(target, compute=True).encode())
+        _run(transport, _create_script(facts.directory, directory), probe_script(target, compute=True).encode())
         spec = JobSpec(
             name="probe",
             target=target.name,
@@ -176,17 +179,17 @@ def _begin(store: Store, transport: Transport, target: Target, facts: TargetFact
         )
         script = ("/bin/sh", "-c", PROBE_JOB, "sh", directory)
         try:
-            argv = adapter.submit(spec, f"perfloom-{PREFIX}{id}", script, f"{directory}/log")
-            done = transport.run(f"cd {quote(directory)} || exit 1\n{surrounded(target, argv)}")
-            native = adapter.submitted(*done.answer)
+            argv = adapter.submit_command(spec, f"perfloom-{PREFIX}{id}", script, f"{directory}/log")
+            done = transport.run(f"cd {quote(directory)} || exit 1\n{in_target_environment(target, argv)}")
+            native = adapter.parse_submit_output(*done.output)
         except PerfloomError:
             _remove(transport, directory)
             raise
     except (InvalidRequest, Unavailable) as error:
         _note(store, target, with_problem(facts, error.message))
-        return Answer(f"The probe job could not be submitted. {error.message}")
+        return CheckResult(f"The probe job could not be submitted. {error.message}")
     _note(store, target, facts)
-    return Answer(job=ProbeJob(native, directory, time.time()))
+    return CheckResult(job=ProbeJob(native, directory, time.time()))
 
 
 def with_problem(facts: TargetFacts, text: str) -> TargetFacts:
@@ -194,7 +197,7 @@ def with_problem(facts: TargetFacts, text: str) -> TargetFacts:
     return replace(facts, problems=facts.problems | {"compute": text})
 
 
-def _lay_down(parent: str, directory: str) -> str:
+def _create_script(parent: str, directory: str) -> str:
     """sh: what a day-old check left is removed, and the probe laid down for a new one, from standard input."""
     return f"""umask 077
 find {quote(parent)} -maxdepth 1 -name '{PREFIX}????????????' -type d -mtime +1 -user "$(id -u)" \\
@@ -205,11 +208,11 @@ mkdir {quote(directory)} && cat >{quote(directory)}/probe.sh"""
 def _run(transport: Transport, script: str, input: bytes = b"") -> str:
     done = transport.run(script, input=input)
     if done.status != 0:
-        raise Unavailable(f"It failed at {transport.where}: {' '.join(done.errors.split())[:400] or 'without a word'}")
+        raise Unavailable(f"It failed at {transport.title}: {' '.join(done.errors.split())[:400] or 'without a word'}")
     return done.text
 
 
-def _look_at(store: Store, transport: Transport, target: Target, job: ProbeJob) -> Answer:
+def _poll_probe(store: Store, transport: Transport, target: Target, job: ProbeJob) -> CheckResult:
     """Whether a probe job has answered, or where it is."""
     try:
         done = transport.run(f"cd {quote(_own(job))} || exit {GONE}; ls >/dev/null; cat answer")
@@ -221,31 +224,31 @@ def _look_at(store: Store, transport: Transport, target: Target, job: ProbeJob) 
         status = _status(transport, target, job)
     except Unreachable as error:
         # It goes on without us.
-        return Answer(job=replace(job, reason=error.message))
+        return CheckResult(job=replace(job, reason=error.message))
     if not (status.state.final or status.state is BatchState.GONE):
-        return Answer(job=_with(job, status))
+        return CheckResult(job=_with(job, status))
     job = replace(_with(job, status), ended=job.ended or time.time())
     assert job.ended is not None
     if status.exit_status == NOT_SHARED:
         return _ended(store, transport, target, job, None)
     if time.time() - job.ended < ANSWER_LATE_S and status.state in (BatchState.DONE, BatchState.GONE):
-        return Answer(job=job)
+        return CheckResult(job=job)
     why = status.reason or status.native or str(status.state)
     code = f" with exit status {status.exit_status}" if status.exit_status else ""
     text = f"The probe job {job.id} ended{code} and left no answer: {why}."
     _give_up(store, transport, target, job, text)
-    return Answer(text)
+    return CheckResult(text)
 
 
 def _status(transport: Transport, target: Target, job: ProbeJob) -> BatchStatus:
     adapter = _adapter(target)
-    done = transport.run(surrounded(target, adapter.look((job.id,))))
-    status = adapter.seen((job.id,), *done.answer)[job.id]
+    done = transport.run(in_target_environment(target, adapter.status_command((job.id,))))
+    status = adapter.parse_status_output((job.id,), *done.output)[job.id]
     told = status.exit_status is not None or status.state is BatchState.DONE
     if told or not (status.state.final or status.state is BatchState.GONE):
         return status
-    done = transport.run(surrounded(target, adapter.look_back(job.id)))
-    back = adapter.seen_back(job.id, *done.answer)
+    done = transport.run(in_target_environment(target, adapter.history_command(job.id)))
+    back = adapter.parse_history_output(job.id, *done.output)
     return back if back.state.final else status
 
 
@@ -255,19 +258,19 @@ def _with(job: ProbeJob, status: BatchStatus) -> ProbeJob:
     )
 
 
-def _ended(store: Store, transport: Transport, target: Target, job: ProbeJob, seen: TargetFacts | None) -> Answer:
+def _ended(store: Store, transport: Transport, target: Target, job: ProbeJob, seen: TargetFacts | None) -> CheckResult:
     facts = store.targets.get(target.name).facts
     if facts is not None:
-        _note(store, target, with_compute(facts, seen, shared=seen is not None))
+        _note(store, target, with_compute_node(facts, seen, shared=seen is not None))
     _remove(transport, _own(job))
-    return Answer()
+    return CheckResult()
 
 
-def _seen_by_another(store: Store, target: Target, job: ProbeJob) -> Answer:
+def _seen_by_another(store: Store, target: Target, job: ProbeJob) -> CheckResult:
     """Its directory is not there (any more): who else looks at the same page has had the answer."""
     facts = store.targets.get(target.name).facts
     answered = facts is not None and (facts.shared is False or facts.compute is not None or "compute" in facts.problems)
-    return Answer() if answered else Answer(f"The directory of the probe job {job.id} is gone. Check again.")
+    return CheckResult() if answered else CheckResult(f"The directory of the probe job {job.id} is gone. Check again.")
 
 
 def _give_up(store: Store, transport: Transport, target: Target, job: ProbeJob, text: str) -> None:
@@ -277,10 +280,10 @@ def _give_up(store: Store, transport: Transport, target: Target, job: ProbeJob, 
     _remove(transport, _own(job))
 
 
-def _cancel(store: Store, transport: Transport, target: Target, job: ProbeJob) -> Answer:
-    transport.run(surrounded(target, _adapter(target).cancel((job.id,), gently=False)))
+def _cancel(store: Store, transport: Transport, target: Target, job: ProbeJob) -> CheckResult:
+    transport.run(in_target_environment(target, _adapter(target).cancel_command((job.id,), gently=False)))
     _give_up(store, transport, target, job, "The probe job was cancelled.")
-    return Answer("The probe job was cancelled.")
+    return CheckResult("The probe job was cancelled.")
 
 
 def _own(job: ProbeJob) -> str:
@@ -295,4 +298,4 @@ def _remove(transport: Transport, directory: str) -> None:
     try:
         transport.run(f"rm -rf -- {quote(directory)}")
     except PerfloomError as error:
-        log.warning("a probe left %s at %s: %s", directory, transport.where, error.message)
+        log.warning("a probe left %s at %s: %s", directory, transport.title, error.message)

@@ -13,15 +13,16 @@ from typing import TypeVar
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec
 from perfloom.recording.plan.quoting import join, quote
-from perfloom.recording.plan.runs import RUN, numbered
+from perfloom.recording.plan.runs import RUN_PLACEHOLDER, with_run_number
 from perfloom.store.files.disk import disk_errors, remove_tree
-from perfloom.workers.local.jobfiles import JobFiles, input_names
-from perfloom.workers.local.supervisor import read_json, write_json
-from perfloom.workers.transports import Copy, Progress, Transport
-from perfloom.workers.transports.as_user import UserTransport
 
-NOTE = "inputs.json"
-READ = "inputs"
+from ..local.jobfiles import JobFiles, input_names
+from ..local.supervisor import read_json, write_json
+from ..transports import FileCopy, Progress, Transport
+from ..transports.as_user import UserTransport
+
+INPUTS_FILE = "inputs.json"
+READ_FOLDER = "inputs"
 """In the job's directory here: input files as another user read them, until they are copied."""
 ENTRY = "%y\\0%m\\0%s\\0%P\\0%l\\0"
 """For find(1): type, permissions, bytes, path below what is listed, and what a link says."""
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Freight:
+class InputFiles:
     """What is to be made at the target: directories, links (name and what it says), and files.
 
     read: where another user reads the files, what each is to be read from, and whether it may be executed.
@@ -39,12 +40,12 @@ class Freight:
 
     folders: list[str] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
-    files: list[Copy] = field(default_factory=list)
+    files: list[FileCopy] = field(default_factory=list)
     read: list[tuple[str, bool]] = field(default_factory=list)
 
 
-def send(
-    there: Transport,
+def send_inputs(
+    transport: Transport,
     spec: JobSpec,
     files: JobFiles,
     given: Sequence[str],
@@ -60,47 +61,47 @@ def send(
     replaced but what an earlier attempt copied. May be interrupted and done again. Raises InvalidRequest, Unavailable
     (a full disk), NotFound and Refused where the reader cannot read one, or what `progress` raised.
     """
-    freight = Freight()
+    input_set = InputFiles()
     for source in given:
         name = str(PurePosixPath(to) / Path(source).name)
         if reader is None:
-            _load(freight, Path(source), name)
+            _load(input_set, Path(source), name)
         else:
-            _load_as(reader, freight, source, name, files.root / READ)
+            _load_as(reader, input_set, source, name, files.root / READ_FOLDER)
     if not own:
-        _refuse_to_replace(there, files, [str(PurePosixPath(to) / Path(source).name) for source in given])
-    for part in _parts(freight.folders):
-        _make(there, f"mkdir -p -- {join(part)}")
-    for links in _parts(freight.links):
-        _make(there, "\n".join(f"ln -sfn -- {quote(says)} {quote(name)} || exit" for name, says in links))
+        _refuse_to_replace(transport, files, [str(PurePosixPath(to) / Path(source).name) for source in given])
+    for part in _parts(input_set.folders):
+        _make(transport, f"mkdir -p -- {join(part)}")
+    for links in _parts(input_set.links):
+        _make(transport, "\n".join(f"ln -sfn -- {quote(says)} {quote(name)} || exit" for name, says in links))
     try:
         if reader is not None:
-            _read_as(reader, freight, progress)
-        there.put(freight.files, progress)
+            _read_as(reader, input_set, progress)
+        transport.put(input_set.files, progress)
     finally:
         if reader is not None:
-            remove_tree(files.root / READ)
+            remove_tree(files.root / READ_FOLDER)
 
 
-def names(inputs: Sequence[str], runs: int) -> tuple[str, ...]:
+def input_files(inputs: Sequence[str], runs: int) -> tuple[str, ...]:
     """The input files of all runs, with the run's number in them where there are several.
 
     Raises InvalidRequest where one cannot be copied, or two have one name.
     """
     given = list(inputs)
     if runs > 1:
-        given = [numbered(one, run) for one in inputs for run in range(runs if RUN in one else 1)]
+        given = [with_run_number(one, run) for one in inputs for run in range(runs if RUN_PLACEHOLDER in one else 1)]
     input_names(given)
     return tuple(given)
 
 
-def _load(freight: Freight, source: Path, to: str) -> None:
+def _load(input_set: InputFiles, source: Path, to: str) -> None:
     try:
         if source.is_dir():
-            freight.folders.append(to)
-            _load_folder(freight, source, to)
+            input_set.folders.append(to)
+            _load_folder(input_set, source, to)
         elif source.is_file():
-            freight.files.append(Copy(to, source, source.stat().st_size))
+            input_set.files.append(FileCopy(to, source, source.stat().st_size))
         else:
             text = f"The input file {source} does not exist or is no plain file on the worker's machine."
             raise InvalidRequest(text, "inputs")
@@ -108,20 +109,20 @@ def _load(freight: Freight, source: Path, to: str) -> None:
         raise InvalidRequest(f"The input file {source} cannot be read: {error.strerror}.", "inputs") from None
 
 
-def _load_folder(freight: Freight, source: Path, to: str) -> None:
+def _load_folder(input_set: InputFiles, source: Path, to: str) -> None:
     with os.scandir(source) as entries:
         for entry in sorted(entries, key=lambda one: one.name):
             name = f"{to}/{entry.name}"
             if entry.is_symlink():
-                freight.links.append((name, os.readlink(entry.path)))
+                input_set.links.append((name, os.readlink(entry.path)))
             elif entry.is_dir():
-                freight.folders.append(name)
-                _load_folder(freight, Path(entry.path), name)
+                input_set.folders.append(name)
+                _load_folder(input_set, Path(entry.path), name)
             elif entry.is_file():
-                freight.files.append(Copy(name, Path(entry.path), entry.stat().st_size))
+                input_set.files.append(FileCopy(name, Path(entry.path), entry.stat().st_size))
 
 
-def _load_as(reader: UserTransport, freight: Freight, source: str, to: str, folder: Path) -> None:
+def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str, folder: Path) -> None:
     """The same, as a user lists it. Files are to be read into `folder`. What it prints is that user's, so nothing of it
     names a file here."""
     done = reader.run(f"LC_ALL=C exec find -H {quote(source)} -printf {quote(ENTRY)}")
@@ -132,39 +133,40 @@ def _load_as(reader: UserTransport, freight: Freight, source: str, to: str, fold
     for kind, mode, size, below, says in zip(*[iter(words)] * 5, strict=True):
         name = f"{to}/{below}" if below else to
         if kind == "d":
-            freight.folders.append(name)
+            input_set.folders.append(name)
         elif kind == "l" and below:
-            freight.links.append((name, says))
+            input_set.links.append((name, says))
         elif kind == "f":
-            number = len(freight.files)
-            freight.files.append(Copy(name, folder / str(number), int(size)))
-            freight.read.append((f"{source}/{below}" if below else source, int(mode, 8) & 0o111 != 0))
+            number = len(input_set.files)
+            input_set.files.append(FileCopy(name, folder / str(number), int(size)))
+            input_set.read.append((f"{source}/{below}" if below else source, int(mode, 8) & 0o111 != 0))
         elif not below:
             raise InvalidRequest(f"The input file {source} is no plain file on the worker's machine.", "inputs")
 
 
-def _read_as(reader: UserTransport, freight: Freight, progress: Progress) -> None:
+def _read_as(reader: UserTransport, input_set: InputFiles, progress: Progress) -> None:
     reading = [
-        Copy(source, file.here, file.bytes) for file, (source, _) in zip(freight.files, freight.read, strict=True)
+        FileCopy(source, file.local, file.bytes)
+        for file, (source, _) in zip(input_set.files, input_set.read, strict=True)
     ]
     for file in reading[:1]:
-        remove_tree(file.here.parent)
-        with disk_errors(file.here):
-            file.here.parent.mkdir(mode=0o700)
+        remove_tree(file.local.parent)
+        with disk_errors(file.local):
+            file.local.parent.mkdir(mode=0o700)
     reader.get(reading, progress)
-    for file, (_, executable) in zip(freight.files, freight.read, strict=True):
-        file.here.chmod(0o700 if executable else 0o600)
+    for file, (_, executable) in zip(input_set.files, input_set.read, strict=True):
+        file.local.chmod(0o700 if executable else 0o600)
 
 
-def _refuse_to_replace(there: Transport, files: JobFiles, wanted: Sequence[str]) -> None:
-    note = files.run / NOTE
+def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[str]) -> None:
+    note = files.run / INPUTS_FILE
     ours = set((read_json(note) or {}).get("copied", ()))
     foreign = [name for name in wanted if name not in ours]
     for part in _parts(foreign):
         tests = "\n".join(
             f"if [ -e {quote(n)} ] || [ -L {quote(n)} ]; then printf '%s\\n' {quote(n)}; fi" for n in part
         )
-        if found := there.run(tests).text.strip():
+        if found := transport.run(tests).text.strip():
             raise InvalidRequest(
                 f"{found.splitlines()[0]} is there already and is not replaced. Remove it, leave the input file out, "
                 "or leave the working directory empty.",
@@ -173,11 +175,11 @@ def _refuse_to_replace(there: Transport, files: JobFiles, wanted: Sequence[str])
     write_json(note, {"copied": sorted(ours | set(wanted))})
 
 
-def _make(there: Transport, script: str) -> None:
-    done = there.run(script)
+def _make(transport: Transport, script: str) -> None:
+    done = transport.run(script)
     if done.status != 0:
         said = done.errors.strip().splitlines() or ["it was not said why"]
-        raise InvalidRequest(f"Input files cannot be put on {there.where}: {said[-1][:300]}.", "inputs")
+        raise InvalidRequest(f"Input files cannot be put on {transport.title}: {said[-1][:300]}.", "inputs")
 
 
 def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -4,35 +4,36 @@ import os
 from pathlib import Path
 
 from perfloom.store.files.disk import disk_errors
-from perfloom.workers.local import supervised
-from perfloom.workers.local.capture import GAP_ENDS, gap
-from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.local.supervisor import read_json, write_json
 
-STATE = "output.json"
+from ..local import supervisor_client
+from ..local.capture import GAP_ENDS, gap_line
+from ..local.jobfiles import JobFiles
+from ..local.supervisor import read_json, write_json
+
+STATE_FILE = "output.json"
 """In the run directory, once something was left out: the size of the log, and how much of the output it stands for."""
 
 
-class FarOutput:
+class RemoteOutput:
     """The log of a job. As long as all of it fits it only grows, so its size says how much is here; after that its
     beginning stays, and the rest is written anew. A piece that comes twice is written once."""
 
     def __init__(self, files: JobFiles) -> None:
         self._path = files.output
-        self._state = files.run / STATE
+        self._state = files.run / STATE_FILE
         self._size = _size(files.output)
         state = read_json(self._state) or {}
         # Where a crash came between the two files, a piece of the end stands there twice.
         self.here = int(state.get("output", self._size))
         self._full = bool(state)
 
-    def wanted(self, far: int, most: int) -> int:
+    def next_offset(self, far: int, most: int) -> int:
         """Where to go on, of `far` bytes that there are at least: what would be left out again is not fetched."""
-        if self.here < supervised.HEAD_BYTES:
+        if self.here < supervisor_client.HEAD_BYTES:
             return self.here
-        return max(self.here, far - max(most, supervised.TAIL_BYTES))
+        return max(self.here, far - max(most, supervisor_client.TAIL_BYTES))
 
-    def take(self, data: bytes, start: int) -> None:
+    def append(self, data: bytes, start: int) -> None:
         """Take a piece that begins at byte `start` of the output."""
         data, start = data[max(0, self.here - start) :], max(start, self.here)
         if not data:
@@ -48,7 +49,7 @@ class FarOutput:
 
     def _rewrite(self, data: bytes, start: int) -> None:
         """Keep the beginning, say how much is missing, and end with the newest."""
-        head, end = supervised.HEAD_BYTES, supervised.TAIL_BYTES
+        head, end = supervisor_client.HEAD_BYTES, supervisor_client.TAIL_BYTES
         old = self._path.read_bytes() if self._size else b""
         if start > self.here:
             old = old[:head]
@@ -56,7 +57,7 @@ class FarOutput:
             old = old[:head] + (old[head:].partition(GAP_ENDS)[2] or old[head:])
         kept, tail = (old + data)[:head], (old + data)[head:][-end:]
         total = start + len(data)
-        tail = gap(total - len(kept) - len(tail)) + tail
+        tail = gap_line(total - len(kept) - len(tail)) + tail
         temporary = self._path.with_name(f".{self._path.name}.new")
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as log:
             log.write(kept + tail)
@@ -66,7 +67,7 @@ class FarOutput:
 
 
 def _room() -> int:
-    return supervised.HEAD_BYTES + supervised.TAIL_BYTES
+    return supervisor_client.HEAD_BYTES + supervisor_client.TAIL_BYTES
 
 
 def _size(path: Path) -> int:

@@ -19,131 +19,134 @@ from sqlalchemy.exc import SQLAlchemyError
 from perfloom.domain.errors import InvalidRequest, PerfloomError, Unavailable, Unreachable
 from perfloom.domain.jobs import JobState, Outcome
 from perfloom.domain.targets import BatchState, BatchStatus, Target
-from perfloom.recording.evidence import with_signs
-from perfloom.recording.plan.plan import Followed, Found, end_script, look_script, looked
-from perfloom.recording.plan.plan import with_batch as with_states
-from perfloom.recording.progress import Sight, SubmissionSight
-from perfloom.store.jobs import POLLED, Job
-from perfloom.workers import states
-from perfloom.workers.local import launching
-from perfloom.workers.local.jobfiles import JobFiles, alone
-from perfloom.workers.remote import batch, judging, leaving, patience, wishes
-from perfloom.workers.remote.access import reach, together
-from perfloom.workers.remote.output import FarOutput
-from perfloom.workers.road import Road
-from perfloom.workers.transports import Transport
+from perfloom.recording.job_status import JobStatus, SubmissionStatus
+from perfloom.recording.liveness import with_heartbeats
+from perfloom.recording.plan.plan import PollRequest, PollResult, cancel_script, parse_poll_output, poll_script
+from perfloom.recording.plan.plan import with_batch_status as with_states
+from perfloom.store.jobs import POLLED_STATES, Job
 
-SIGHT = "sight.json"
+from .. import transitions
+from ..context import JobContext
+from ..local import launch
+from ..local.jobfiles import JobFiles, try_lock
+from ..transports import Transport
+from . import batch, cancellation, cleanup, outcome, retries
+from .access import group_by_connection, open_target
+from .output import RemoteOutput
+
+STATUS_FILE = "sight.json"
 OUTPUT_BYTES = 256 << 10
-ALL_OUTPUT_BYTES = 16 << 20
+TOTAL_OUTPUT_BYTES = 16 << 20
 """New output that is brought with one look: of one job, and of all together."""
-LOOK_BYTES = 256 << 20
-LOOK_S = 120.0
-SOON_S = 0.25
-SOON_BATCH_S = 1.0
-ENDING_S = 0.5
-CALM_S = 30.0
+POLL_BYTES = 256 << 20
+POLL_TIMEOUT_S = 120.0
+MIN_POLL_S = 0.25
+MIN_BATCH_POLL_S = 1.0
+ENDING_POLL_S = 0.5
+MAX_POLL_S = 30.0
 """How soon is looked again: at first, where the end was asked for, and where nothing has changed for long."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a look found of one job. at: which byte of its output `output` begins with. there: whether its directory
-    exists."""
+class Observation:
+    """What a look found of one job. output_offset: which byte of its output `output` begins with. directory_exists:
+    whether its directory exists."""
 
-    sight: Sight
+    status: JobStatus
     output: bytes = b""
-    at: int = 0
-    there: bool = True
+    output_offset: int = 0
+    directory_exists: bool = True
 
 
-def poll(road: Road, name: str) -> None:
+def poll(context: JobContext, name: str) -> None:
     """Look at all jobs of a target that this worker can follow. Does nothing where another one is at it."""
-    with alone(_lock_of(road, name)) as mine:
+    with try_lock(_lock_of(context, name)) as mine:
         if not mine:
             return
-        known = road.store.targets.find(name)
-        jobs = [job for job in road.store.jobs.together(name) if not states.elsewhere(road, job)]
-        for some in together(known.target, jobs) if known is not None else [jobs] if jobs else []:
-            _look(road, some, locked=False)
+        known = context.store.targets.find(name)
+        jobs = [job for job in context.store.jobs.list_polled(name) if not transitions.runs_on_other_host(context, job)]
+        for some in group_by_connection(known.target, jobs) if known is not None else [jobs] if jobs else []:
+            _poll(context, some, locked=False)
         if known is not None:
-            leaving.clear(road, known.target)
-    if road.queue is None:
+            cleanup.clean_up_target(context, known.target)
+    if context.queue is None:
         return
-    still = {job.id for job in road.store.jobs.together(name)}
-    gone_on = [present for job in jobs if job.id not in still and (present := road.store.jobs.find(job.id))]
+    still = {job.id for job in context.store.jobs.list_polled(name)}
+    gone_on = [present for job in jobs if job.id not in still and (present := context.store.jobs.find(job.id))]
     for present in gone_on:
         if not present.state.final:
-            road.queue.ring(present)
-    if gone_on and known is not None and known.target.here:
-        launching.call_next(road)
+            context.queue.enqueue(present)
+    if gone_on and known is not None and known.target.is_local:
+        launch.enqueue_next(context)
 
 
-def look_at_one(road: Road, job: Job, files: JobFiles) -> None:
+def poll_job(context: JobContext, job: Job, files: JobFiles) -> None:
     """The same for one job, whose lock is held."""
-    _look(road, [job], locked=True)
+    _poll(context, [job], locked=True)
 
 
-def _lock_of(road: Road, name: str) -> Path:
+def _lock_of(context: JobContext, name: str) -> Path:
     """The lock of who looks at a target."""
-    return road.settings.data / "jobs" / f".poll-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
+    return context.settings.data / "jobs" / f".poll-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
-def _look(road: Road, jobs: Sequence[Job], *, locked: bool) -> None:
-    jobs = [wishes.noted(road, job) for job in jobs]
+def _poll(context: JobContext, jobs: Sequence[Job], *, locked: bool) -> None:
+    jobs = [cancellation.count_request(context, job) for job in jobs]
     try:
-        target = road.store.targets.get(jobs[0].target).target
-        with reach(road, target, jobs) as there:
-            seen = _see(road, there, target, jobs)
-            jobs = _see_to_wishes(road, there, target, jobs, seen)
+        target = context.store.targets.get(jobs[0].target).target
+        with open_target(context, target, jobs) as transport:
+            seen = _observe(context, transport, target, jobs)
+            jobs = _apply_cancellations(context, transport, target, jobs, seen)
     except PerfloomError as error:
-        patience.unreached(road, jobs, error)
+        retries.note_unreachable(context, jobs, error)
         return
-    jobs = _without_unseen(road, target, jobs, seen)
+    jobs = _without_unseen(context, target, jobs, seen)
     # Most wait as they did; what is new of them is a word at most.
-    waiting = {job.id: text for job in jobs if (text := _still_waits(road, job, seen[job.id]))}
+    waiting = {job.id: text for job in jobs if (text := _still_waits(context, job, seen[job.id]))}
     said = {job.id: job.progress_text for job in jobs}
     news = {id: {"progress_text": text} for id, text in waiting.items() if text != said[id]}
-    road.store.jobs.update_all(news, POLLED)
+    context.store.jobs.update_all(news, POLLED_STATES)
     for job in jobs:
         if job.id in waiting:
             continue
         try:
-            _apply(road, job, seen[job.id], locked=locked)
+            _apply(context, job, seen[job.id], locked=locked)
         except Unavailable as error:
             if isinstance(error.__cause__, SQLAlchemyError):
                 raise  # The catalogue does not answer for any of them.
-            road.store.jobs.update(job.id, expected=job.state, progress_text=error.message)
+            context.store.jobs.update(job.id, expected=job.state, progress_text=error.message)
     now = time.time()
-    pause = min((_pause(road, job, target, now) for job in jobs), default=0.0)
-    road.store.jobs.postpone([job.id for job in jobs], now + pause)
+    pause = min((_pause(context, job, target, now) for job in jobs), default=0.0)
+    context.store.jobs.postpone([job.id for job in jobs], now + pause)
 
 
-def _pause(road: Road, job: Job, target: Target, now: float) -> float:
+def _pause(context: JobContext, job: Job, target: Target, now: float) -> float:
     """How long nobody needs to look at a job."""
-    soon = SOON_S if target.here else SOON_BATCH_S
+    soon = MIN_POLL_S if target.is_local else MIN_BATCH_POLL_S
     if job.details.get("ending"):
-        return min(target.poll_s, ENDING_S)
-    files = JobFiles(road.store.jobs.directory(job.id))
+        return min(target.poll_s, ENDING_POLL_S)
+    files = JobFiles(context.store.jobs.directory(job.id))
     try:
         quiet = now - max(job.changed, files.output.stat().st_mtime)
     except OSError:
         quiet = now - job.changed
-    return max(min(target.poll_s, max(soon, quiet / 4)), min(CALM_S, quiet / 20))
+    return max(min(target.poll_s, max(soon, quiet / 4)), min(MAX_POLL_S, quiet / 20))
 
 
 # ---- seeing ------------------------------------------------------------------------------------------------
 
 
-def _see(road: Road, there: Transport, target: Target, jobs: Sequence[Job]) -> Mapping[str, Seen]:
+def _observe(
+    context: JobContext, transport: Transport, target: Target, jobs: Sequence[Job]
+) -> Mapping[str, Observation]:
     """What can be seen of these jobs now, by their ids. A job that nothing was heard of is not in it."""
     now = time.time()
     ids = [id for job in jobs for id in _natives(job)]
     silent = False
     try:
-        statuses = dict(batch.states(there, target, ids))
+        statuses = dict(batch.query_states(transport, target, ids))
     except (Unreachable, Unavailable) as error:
         # Whether a job that ran still runs, or has ended, can be seen in its directory all the same.
         silent = True
@@ -151,17 +154,17 @@ def _see(road: Road, there: Transport, target: Target, jobs: Sequence[Job]) -> M
     seen = {}
     closer = []
     for job in jobs:
-        bare = tuple(SubmissionSight(number, native) for number, native in enumerate(_natives(job)))
-        sight = with_states(Sight(bare, seen_at=now), statuses)
-        waits = all(judging.phase(one) is judging.Phase.WAITS for one in sight.submissions)
+        bare = tuple(SubmissionStatus(number, native) for number, native in enumerate(_natives(job)))
+        job_status = with_states(JobStatus(bare, seen_at=now), statuses)
+        waits = all(outcome.phase(one) is outcome.Phase.WAITS for one in job_status.submissions)
         if bare and (waits or silent) and job.state is not JobState.RUNNING:
-            seen[job.id] = Seen(sight)
+            seen[job.id] = Observation(job_status)
         else:
             closer.append(job)
-    seen |= _see_closer(road, there, closer, statuses, now)
-    seen |= {job.id: _with_signs(road, job, seen[job.id], now) for job in closer if job.id in seen}
-    gone = [one.native for job in closer if job.id in seen for one in _forgotten(seen[job.id].sight)]
-    if found := batch.look_back(there, target, gone):
+    seen |= _observe_directories(context, transport, closer, statuses, now)
+    seen |= {job.id: _with_signs(context, job, seen[job.id], now) for job in closer if job.id in seen}
+    gone = [one.native for job in closer if job.id in seen for one in _forgotten(seen[job.id].status)]
+    if found := batch.query_history(transport, target, gone):
         statuses |= found
         seen |= {job.id: _with(seen[job.id], statuses) for job in closer if job.id in seen}
     return seen
@@ -173,26 +176,29 @@ def _natives(job: Job) -> tuple[str, ...]:
     return tuple(str(ids[key]) for key in sorted(ids, key=int))
 
 
-def _see_closer(
-    road: Road, there: Transport, jobs: Sequence[Job], statuses: Mapping[str, BatchStatus], now: float
-) -> dict[str, Seen]:
+def _observe_directories(
+    context: JobContext, transport: Transport, jobs: Sequence[Job], statuses: Mapping[str, BatchStatus], now: float
+) -> dict[str, Observation]:
     """What lies in the directories of these jobs."""
     if not jobs:
         return {}
-    most = max(4096, min(OUTPUT_BYTES, ALL_OUTPUT_BYTES // len(jobs)))
+    most = max(4096, min(OUTPUT_BYTES, TOTAL_OUTPUT_BYTES // len(jobs)))
     followed = []
     # What cannot be understood of one hides those after it: next time they are others.
     for job in random.sample(jobs, len(jobs)):
-        files = JobFiles(road.store.jobs.directory(job.id))
-        known = last_sight(files)
-        offset = FarOutput(files).wanted(known.output_bytes if known else 0, most)
-        followed.append(Followed(job.id, job.details["directory"], offset, _natives(job)))
-    done = there.run(look_script(followed, most), timeout_s=LOOK_S, limit_bytes=LOOK_BYTES)
-    found: Mapping[str, Found] = looked(followed, done.stdout)
+        files = JobFiles(context.store.jobs.directory(job.id))
+        known = read_last_status(files)
+        offset = RemoteOutput(files).next_offset(known.output_bytes if known else 0, most)
+        followed.append(PollRequest(job.id, job.details["directory"], offset, _natives(job)))
+    done = transport.run(poll_script(followed, most), timeout_s=POLL_TIMEOUT_S, limit_bytes=POLL_BYTES)
+    found: Mapping[str, PollResult] = parse_poll_output(followed, done.stdout)
     return {
         one.id: _with(
-            Seen(
-                replace(found[one.id].sight, seen_at=now), found[one.id].output, one.output_offset, found[one.id].there
+            Observation(
+                replace(found[one.id].status, seen_at=now),
+                found[one.id].output,
+                one.output_offset,
+                found[one.id].directory_exists,
             ),
             statuses,
         )
@@ -201,17 +207,17 @@ def _see_closer(
     }
 
 
-def _with(seen: Seen, statuses: Mapping[str, BatchStatus]) -> Seen:
-    return replace(seen, sight=with_states(seen.sight, statuses))
+def _with(seen: Observation, statuses: Mapping[str, BatchStatus]) -> Observation:
+    return replace(seen, status=with_states(seen.status, statuses))
 
 
-def _with_signs(road: Road, job: Job, seen: Seen, now: float) -> Seen:
-    last = last_sight(JobFiles(road.store.jobs.directory(job.id)))
-    return replace(seen, sight=with_signs(seen.sight, last, now))
+def _with_signs(context: JobContext, job: Job, seen: Observation, now: float) -> Observation:
+    last = read_last_status(JobFiles(context.store.jobs.directory(job.id)))
+    return replace(seen, status=with_heartbeats(seen.status, last, now))
 
 
-def _forgotten(sight: Sight) -> Iterator[SubmissionSight]:
-    for one in sight.submissions:
+def _forgotten(job_status: JobStatus) -> Iterator[SubmissionStatus]:
+    for one in job_status.submissions:
         if one.batch is not None and one.batch.state is BatchState.GONE and one.exit_status is None:
             yield one
 
@@ -221,10 +227,10 @@ def directory_gone(job: Job) -> str:
     return f"Its directory {job.details['directory']} is not there any more, and what it held is lost."
 
 
-def last_sight(files: JobFiles) -> Sight | None:
+def read_last_status(files: JobFiles) -> JobStatus | None:
     """What was last seen of a job; None where nothing was."""
     try:
-        return Sight.from_json(json.loads((files.run / SIGHT).read_text(encoding="utf-8")))
+        return JobStatus.from_json(json.loads((files.run / STATUS_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -232,36 +238,41 @@ def last_sight(files: JobFiles) -> Sight | None:
 # ---- acting on it ------------------------------------------------------------------------------------------
 
 
-def _see_to_wishes(
-    road: Road, there: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Seen]
+def _apply_cancellations(
+    context: JobContext, transport: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation]
 ) -> list[Job]:
     """End at the target what was asked for: all that is to be ended gently with one request, and the same for hard."""
     now = time.time()
     gently, hard = [], []
     for job in jobs:
-        ending = wishes.of(job)
-        if not ending.times or job.id not in seen or judging.quiet(seen[job.id].sight):
+        ending = cancellation.get_cancellation(job)
+        if not ending.times or job.id not in seen or outcome.is_quiet(seen[job.id].status):
             continue
-        if ending.wants_hard(now, job.job_spec):
+        if ending.is_kill_due(now, job.job_spec):
             # Said again each time, until it has ended.
             hard.append(job)
         elif not ending.gentle:
             gently.append(job)
     for some, softly in ((gently, True), (hard, False)):
         if some:
-            _end(there, target, some, seen, gently=softly)
-    changed = {job.id: wishes.write(road, job, replace(wishes.of(job), gentle=True)) for job in gently}
+            _end(transport, target, some, seen, gently=softly)
+    changed = {
+        job.id: cancellation.save(context, job, replace(cancellation.get_cancellation(job), gentle=True))
+        for job in gently
+    }
     return [changed.get(job.id, job) for job in jobs]
 
 
-def _end(there: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Seen], *, gently: bool) -> None:
+def _end(
+    transport: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation], *, gently: bool
+) -> None:
     """End jobs by their batch system, and those that it denies by their processes, where these are on this host."""
-    denied = [job for job in jobs if any(judging.doubted(one) for one in seen[job.id].sight.submissions)]
+    denied = [job for job in jobs if any(outcome.is_doubtful(one) for one in seen[job.id].status.submissions)]
     for job in denied:
-        there.run(end_script(job.details["directory"], gently=gently))
+        transport.run(cancel_script(job.details["directory"], gently=gently))
     ids = [id for job in jobs for id in _natives(job)]
     try:
-        batch.end(there, target, ids, [job.details["directory"] for job in jobs], gently=gently)
+        batch.cancel_jobs(transport, target, ids, [job.details["directory"] for job in jobs], gently=gently)
     except InvalidRequest as error:
         # Some are not ours to end, say. The others are looked at all the same.
         log.warning("%s does not end jobs: %s", target.name, error.message)
@@ -271,78 +282,84 @@ def _end(there: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[st
         log.warning("%s does not end jobs at present: %s", target.name, error.message)
 
 
-def _without_unseen(road: Road, target: Target, jobs: Sequence[Job], seen: Mapping[str, Seen]) -> list[Job]:
+def _without_unseen(
+    context: JobContext, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation]
+) -> list[Job]:
     """The jobs of which it can be said whether they run. The others (hidden directories, lost hosts, what cannot be
     understood) wait as if the target could not be reached."""
     unsure: dict[str, list[Job]] = {}
     for job in jobs:
-        sight = seen[job.id].sight if job.id in seen else Sight()
+        job_status = seen[job.id].status if job.id in seen else JobStatus()
         if job.id not in seen:
             why = f"What {target.name} says of it cannot be understood."
-        elif seen[job.id].there and {judging.phase(one) for one in sight.submissions} == {judging.Phase.UNKNOWN}:
-            said = [one.batch.reason for one in sight.submissions if one.batch is not None and one.batch.reason]
-            why = next(iter((*sight.notes, *said)), f"Nobody at {target.name} can say at present whether it runs.")
-            _keep(JobFiles(road.store.jobs.directory(job.id)), sight)
+        elif seen[job.id].directory_exists and {outcome.phase(one) for one in job_status.submissions} == {
+            outcome.Phase.UNKNOWN
+        }:
+            said = [one.batch.reason for one in job_status.submissions if one.batch is not None and one.batch.reason]
+            why = next(iter((*job_status.notes, *said)), f"Nobody at {target.name} can say at present whether it runs.")
+            _write_status(JobFiles(context.store.jobs.directory(job.id)), job_status)
         else:
             continue
         unsure.setdefault(why, []).append(job)
     for why, those in unsure.items():
-        patience.unreached(road, those, Unreachable(why))
+        retries.note_unreachable(context, those, Unreachable(why))
     gone = {job.id for those in unsure.values() for job in those}
     return [job for job in jobs if job.id not in gone]
 
 
-def _still_waits(road: Road, job: Job, seen: Seen) -> str:
+def _still_waits(context: JobContext, job: Job, seen: Observation) -> str:
     """What is to be said of a job that waits in the queue as it did when it was last seen; nothing of any other."""
     if job.state is not JobState.PENDING or {"unreached", "needs", "quiet", "ending"} & job.details.keys():
         return ""
-    if {judging.phase(one) for one in seen.sight.submissions} != {judging.Phase.WAITS}:
+    if {outcome.phase(one) for one in seen.status.submissions} != {outcome.Phase.WAITS}:
         return ""
-    _keep(JobFiles(road.store.jobs.directory(job.id)), seen.sight)
-    return judging.judge(job.job_spec, seen.sight, 0.0).text
+    _write_status(JobFiles(context.store.jobs.directory(job.id)), seen.status)
+    return outcome.assess(job.job_spec, seen.status, 0.0).text
 
 
-def _apply(road: Road, job: Job, seen: Seen, *, locked: bool) -> None:
+def _apply(context: JobContext, job: Job, seen: Observation, *, locked: bool) -> None:
     """Keep what was seen of a job, and move it on where that says so."""
-    files = JobFiles(road.store.jobs.directory(job.id))
+    files = JobFiles(context.store.jobs.directory(job.id))
     if locked:
-        _apply_alone(road, job, files, seen)
+        _apply_alone(context, job, files, seen)
         return
     with files.lock() as mine:
-        present = road.store.jobs.find(job.id)
+        present = context.store.jobs.find(job.id)
         if mine and present is not None and present.state is job.state and present.details == job.details:
-            _apply_alone(road, job, files, seen)
+            _apply_alone(context, job, files, seen)
 
 
-def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
+def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observation) -> None:
     now = time.time()
-    ending = wishes.of(job)
-    details = patience.cleared(job.details)
+    ending = cancellation.get_cancellation(job)
+    details = retries.reachable_details(job.details)
     details.pop("quiet", None)
-    if not seen.there:
+    if not seen.directory_exists:
         reason = directory_gone(job)
-        outcome = Outcome(cancelled=bool(ending.times), reasons=(reason,))
-        states.end(road, job, files, JobState.CANCELLED if ending.times else JobState.LOST, reason, outcome=outcome)
+        program_outcome = Outcome(cancelled=bool(ending.times), reasons=(reason,))
+        transitions.finish(
+            context, job, files, JobState.CANCELLED if ending.times else JobState.LOST, reason, outcome=program_outcome
+        )
         return
-    FarOutput(files).take(seen.output, seen.at)
-    _keep(files, seen.sight)
-    quiet = judging.quiet(seen.sight)
+    RemoteOutput(files).append(seen.output, seen.output_offset)
+    _write_status(files, seen.status)
+    quiet = outcome.is_quiet(seen.status)
     since = float(job.details.get("quiet") or now)
-    verdict = judging.judge(job.job_spec, seen.sight, now - since if quiet else 0.0, asked=bool(ending.times))
+    verdict = outcome.assess(job.job_spec, seen.status, now - since if quiet else 0.0, asked=bool(ending.times))
     if quiet:
         details["quiet"] = since
-    if ending.dropped and (verdict.over or now - ending.last > wishes.DROP_S):
+    if ending.is_discarded and (verdict.has_ended or now - ending.last > cancellation.DISCARD_TIMEOUT_S):
         reason = "It was cancelled, and what was recorded was dropped."
-        reason += "" if verdict.over else f" {patience.CANNOT_END}"
-        outcome = Outcome(cancelled=True, reasons=(reason,))
-        states.end(road, job, files, JobState.CANCELLED, reason, outcome=outcome)
+        reason += "" if verdict.has_ended else f" {retries.NOT_ENDED_NOTE}"
+        program_outcome = Outcome(cancelled=True, reasons=(reason,))
+        transitions.finish(context, job, files, JobState.CANCELLED, reason, outcome=program_outcome)
         return
-    if verdict.over:
-        found = judging.ending(job.job_spec, seen.sight, asked=bool(ending.times))
-        details |= {"short": list(found.short), "vanished": judging.vanished(seen.sight), "failures": 0}
-        road.store.jobs.move(
+    if verdict.has_ended:
+        found = outcome.recording_outcome(job.job_spec, seen.status, asked=bool(ending.times))
+        details |= {"short": list(found.incomplete_reasons), "vanished": outcome.is_lost(seen.status), "failures": 0}
+        context.store.jobs.transition(
             job.id,
-            POLLED,
+            POLLED_STATES,
             JobState.COLLECTING,
             outcome=found.outcome,
             started=job.started or now,
@@ -352,21 +369,23 @@ def _apply_alone(road: Road, job: Job, files: JobFiles, seen: Seen) -> None:
             due_at=now,
         )
         return
-    text = wishes.TEXT if ending.times else verdict.text
-    state = JobState.PENDING if verdict.waits else JobState.RUNNING
+    text = cancellation.PROGRESS_TEXT if ending.times else verdict.text
+    state = JobState.PENDING if verdict.is_pending else JobState.RUNNING
     if state is not job.state:
-        road.store.jobs.move(job.id, POLLED, state, details=details, progress_text=text, due_at=now + SOON_S)
+        context.store.jobs.transition(
+            job.id, POLLED_STATES, state, details=details, progress_text=text, due_at=now + MIN_POLL_S
+        )
     elif (text, details) != (job.progress_text, job.details):
-        road.store.jobs.update(job.id, expected=state, details=details, progress_text=text)
+        context.store.jobs.update(job.id, expected=state, details=details, progress_text=text)
 
 
-def _keep(files: JobFiles, sight: Sight) -> None:
+def _write_status(files: JobFiles, job_status: JobStatus) -> None:
     """Write it down whole or not at all. It needs not outlast a power cut, and a full disk is no reason to stop."""
-    path = files.run / SIGHT
-    temporary = path.with_name(f".{SIGHT}.new")
+    path = files.run / STATUS_FILE
+    temporary = path.with_name(f".{STATUS_FILE}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(sight.to_json()), encoding="utf-8")
+        temporary.write_text(json.dumps(job_status.to_json()), encoding="utf-8")
         os.replace(temporary, path)
     except OSError as error:
         log.warning("%s is not written: %s", path, error)

@@ -18,115 +18,118 @@ from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.domain.targets import Target, TargetFacts
 from perfloom.recording.plan import plan as plans
 from perfloom.recording.plan.quoting import quote
-from perfloom.recording.plan.starting import DIRECTORY, job_name, place_script
+from perfloom.recording.plan.submission import DEFAULT_DIRECTORY, job_name, resolve_directory_script
 from perfloom.recording.schedulers import scheduler_of
 from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job
 from perfloom.store.targets import StoredTarget
-from perfloom.workers.local import job_user
-from perfloom.workers.local.jobfiles import JobFiles, environment_of, forget_environment
-from perfloom.workers.local.supervisor import write_json
-from perfloom.workers.read.rank_folders import PLAN
-from perfloom.workers.remote import batch, inputs, patience, wishes
-from perfloom.workers.remote.access import reach, staging_slot
-from perfloom.workers.remote.finding import facts_of
-from perfloom.workers.road import Road, Stopped, reporter
-from perfloom.workers.transports import Copy, Transport
-from perfloom.workers.transports.as_user import UserTransport
 
-FOLDER = "plan"
+from ..context import JobContext, StepInterrupted, make_reporter
+from ..local import job_user
+from ..local.jobfiles import JobFiles, delete_environment, job_environment
+from ..local.supervisor import write_json
+from ..read.rank_folders import PLAN
+from ..transports import FileCopy, Transport
+from ..transports.as_user import UserTransport
+from . import batch, cancellation, inputs, retries
+from .access import open_target, staging_slot
+from .target_facts import get_target_facts
+
+PLAN_FOLDER = "plan"
 """In the job's directory here: what is laid down at the target."""
-START_S = 120.0
+START_TIMEOUT_S = 120.0
 """How long starting may take: a busy batch system answers slowly."""
-HALF_S = 60.0
+UNANSWERED_TIMEOUT_S = 60.0
 """How long a submission without an answer is looked for before it is handed over anew."""
-FIRST_LOOK_S = 0.2
-FIRST_LOOK_BATCH_S = 1.0
+FIRST_POLL_S = 0.2
+FIRST_BATCH_POLL_S = 1.0
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-def stage(road: Road, job: Job, files: JobFiles) -> None:
+def stage(context: JobContext, job: Job, files: JobFiles) -> None:
     """Lay a claimed job down at its target and start it, or go on where an earlier attempt was broken off."""
-    known = road.store.targets.get(job.target)
+    known = context.store.targets.get(job.target)
     if job.details.get("begun"):
-        job = wishes.noted(road, job)
+        job = cancellation.count_request(context, job)
     elif job.cancel_requested:
-        raise Stopped
-    with staging_slot(), reach(road, known.target, [job]) as there:
+        raise StepInterrupted
+    with staging_slot(), open_target(context, known.target, [job]) as transport:
         if not job.details.get("begun"):
-            job = _lay_down(road, job, files, known, there)
-        _start_all(road, job, files, known.target, there)
+            job = _create_directory(context, job, files, known, transport)
+        _start_all(context, job, files, known.target, transport)
 
 
-def _lay_down(road: Road, job: Job, files: JobFiles, known: StoredTarget, there: Transport) -> Job:
+def _create_directory(context: JobContext, job: Job, files: JobFiles, known: StoredTarget, transport: Transport) -> Job:
     """The job's directory at the target, with everything in it that it needs."""
-    report = reporter(road, job)
+    report = make_reporter(context, job)
     files.prepare()
-    directory = job.details.get("directory") or _place(there, known.target, job.id)
+    directory = job.details.get("directory") or _place(transport, known.target, job.id)
     spec = job.job_spec
-    facts = facts_of(road, known, there)
-    plan = plans.plan(spec, known.target, facts, job.id, directory)
-    given = inputs.names(spec.inputs, len(plan.groups))
-    if given and (why := job_user.refusal(road.settings, job.details.get("server"))):
+    facts = get_target_facts(context, known, transport)
+    plan = plans.make_plan(spec, known.target, facts, job.id, directory)
+    given = inputs.input_files(spec.inputs, len(plan.groups))
+    if given and (why := job_user.refusal(context.settings, job.details.get("server"))):
         raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")
-    report(None, f"Prepares a directory on {there.where}")
+    report(None, f"Prepares a directory on {transport.title}")
     # Before anything is made there, so that it is found again.
-    job = replace(job, details=patience.cleared(job.details))
-    job = _commit(road, job, directory=directory, runs=[list(part) for part in plan.submissions])
-    _run(there, plans.make_script(directory), "The job's directory cannot be made")
+    job = replace(job, details=retries.reachable_details(job.details))
+    job = _commit(context, job, directory=directory, runs=[list(part) for part in plan.submissions])
+    _run(transport, plans.create_directory_script(directory), "The job's directory cannot be made")
     to = spec.cwd or f"{directory}/work"
     if spec.cwd:
-        _check_cwd(there, spec.cwd)
-    there.put(_written(files, plan.files, directory))
+        _check_cwd(transport, spec.cwd)
+    transport.put(_written(files, plan.files, directory))
     given = tuple(one for one in given if not _same(known.target, one, to))
-    reader = UserTransport(road.settings.run_as) if road.settings.run_as else None
-    inputs.send(there, spec, files, given, to, own=not spec.cwd, reader=reader, progress=report)
+    reader = UserTransport(context.settings.run_as) if context.settings.run_as else None
+    inputs.send_inputs(transport, spec, files, given, to, own=not spec.cwd, reader=reader, progress=report)
     _note_plan(files, known.target, facts, spec, plan)
     return job
 
 
-def _place(there: Transport, target: Target, job_id: str) -> str:
+def _place(transport: Transport, target: Target, job_id: str) -> str:
     """The job's directory there, in full."""
-    done = there.run(place_script(target, job_id))
+    done = transport.run(resolve_directory_script(target, job_id))
     place = done.text.strip()
     if done.status != 0 or not place.startswith("/"):
         said = (done.errors.strip().splitlines() or ["it was not said why"])[-1]
         raise InvalidRequest(
-            f"Jobs on {there.where} cannot have their directories in {target.directory or DIRECTORY}: {said[:300]}. "
+            f"Jobs on {transport.title} cannot have their directories in "
+            f"{target.directory or DEFAULT_DIRECTORY}: {said[:300]}. "
             "Give the target another directory."
         )
     return place
 
 
-def _check_cwd(there: Transport, cwd: str) -> None:
+def _check_cwd(transport: Transport, cwd: str) -> None:
     if not PurePosixPath(cwd).is_absolute():
         raise InvalidRequest(f"The working directory {cwd} is no full path. Begin it with /.", "cwd")
-    done = there.run(f"cd -- {quote(cwd)} && exec test -r . -a -x .")
+    done = transport.run(f"cd -- {quote(cwd)} && exec test -r . -a -x .")
     if done.status != 0:
         raise InvalidRequest(
-            f"The directory {cwd} does not exist on {there.where}, or may not be entered. Give one that is there, or "
+            f"The directory {cwd} does not exist on {transport.title}, or may not be entered. Give "
+            "one that is there, or "
             "leave it empty for one of the job's own.",
             "cwd",
         )
 
 
-def _run(there: Transport, script: str, what: str) -> None:
-    done = there.run(script)
+def _run(transport: Transport, script: str, what: str) -> None:
+    done = transport.run(script)
     if done.status != 0:
         said = " ".join(done.errors.split())[:400] or "it was not said why"
-        raise InvalidRequest(f"{what} on {there.where}: {said}")
+        raise InvalidRequest(f"{what} on {transport.title}: {said}")
 
 
-def _written(files: JobFiles, texts: Mapping[str, str], directory: str) -> list[Copy]:
-    folder = files.root / FOLDER
+def _written(files: JobFiles, texts: Mapping[str, str], directory: str) -> list[FileCopy]:
+    folder = files.root / PLAN_FOLDER
     copies = []
     with disk_errors(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
         for name, text in texts.items():
             data = text.encode("utf-8", "surrogateescape")
             (folder / name).write_bytes(data)
-            copies.append(Copy(f"{directory}/{name}", folder / name, len(data)))
+            copies.append(FileCopy(f"{directory}/{name}", folder / name, len(data)))
     return copies
 
 
@@ -153,81 +156,81 @@ def _note_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec:
         "clock_ns": facts.clock_ns if facts else None,
     }
     shown = {"runs": runs, "preview": plans.preview(spec, target, facts)}
-    with disk_errors(files.artefacts):
-        write_json(files.artefacts / PLAN, known)
+    with disk_errors(files.artifacts):
+        write_json(files.artifacts / PLAN, known)
         write_json(files.run / PLAN, shown)
 
 
-def _start_all(road: Road, job: Job, files: JobFiles, target: Target, there: Transport) -> None:
+def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport) -> None:
     """Start what was not started yet, unless the end was asked for meanwhile."""
     ids: dict[str, str] = dict(job.details.get("submissions", {}))
     for number in range(len(job.details["runs"])):
         if str(number) in ids:
             continue
-        present = road.store.jobs.get(job.id)
+        present = context.store.jobs.get(job.id)
         begun = int(job.details.get("begun", 0)) > number
-        if present.cancel_requested or wishes.of(job).times:
-            found = batch.named(there, target, job_name(job.id, number)) if begun else None
+        if present.cancel_requested or cancellation.get_cancellation(job).times:
+            found = batch.find_by_name(transport, target, job_name(job.id, number)) if begun else None
             ids |= {str(number): found} if found else {}
             if not ids:
                 # What may run there all the same is ended with the job.
-                raise Stopped
+                raise StepInterrupted
             break
-        job = job if begun else _commit(road, job, begun=number + 1)
-        ids[str(number)] = _start(road, job, files, target, there, number)
-        job = _commit(road, job, submissions=ids, half=None)
-    forget_environment(files)
+        job = job if begun else _commit(context, job, begun=number + 1)
+        ids[str(number)] = _start(context, job, files, target, transport, number)
+        job = _commit(context, job, submissions=ids, half=None)
+    delete_environment(files)
     in_batch = scheduler_of(target.scheduler) is not None
-    first = min(target.poll_s, FIRST_LOOK_BATCH_S if in_batch else FIRST_LOOK_S)
-    road.store.jobs.move(
+    first = min(target.poll_s, FIRST_BATCH_POLL_S if in_batch else FIRST_POLL_S)
+    context.store.jobs.transition(
         job.id,
         JobState.STAGING,
         JobState.PENDING if in_batch else JobState.RUNNING,
         outcome=Outcome(),
-        details=patience.cleared(job.details) | {"submissions": ids, "failures": 0},
+        details=retries.reachable_details(job.details) | {"submissions": ids, "failures": 0},
         due_at=time.time() + first,
     )
 
 
-def _start(road: Road, job: Job, files: JobFiles, target: Target, there: Transport, number: int) -> str:
+def _start(context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport, number: int) -> str:
     """Start a submission, or find out what one that was begun is called. Raises InvalidRequest where it is refused,
     Unreachable where nobody knows yet what came of it."""
     spec, directory = job.job_spec, job.details["directory"]
-    script = _environment(job, files, target, road.settings.run_as) + plans.start_script(
+    script = _environment(job, files, target, context.settings.run_as) + plans.submit_script(
         target, spec, job.id, directory, number
     )
-    done = there.run(script, timeout_s=START_S)
+    done = transport.run(script, timeout_s=START_TIMEOUT_S)
     try:
-        id = plans.started(target, done.text, done.errors, done.status)
+        id = plans.parse_submit_output(target, done.text, done.errors, done.status)
     except Unreachable as error:
         id, why = "", error.message
     else:
-        why = f"{there.where} began to start it and does not say what came of it."
+        why = f"{transport.title} began to start it and does not say what came of it."
     if id:
         return id
     # Its answer was lost. It goes by its name, too; and whatever is started twice runs once.
-    if found := batch.named(there, target, job_name(job.id, number)):
+    if found := batch.find_by_name(transport, target, job_name(job.id, number)):
         return found
     since = float(job.details.get("half") or time.time())
-    _commit(road, job, half=since)
-    if time.time() - since >= HALF_S:
+    _commit(context, job, half=since)
+    if time.time() - since >= UNANSWERED_TIMEOUT_S:
         if scheduler_of(target.scheduler) is None:
             raise InvalidRequest(
-                f"It was begun on {there.where} and ended before it could say so. Is the disk of {directory} full "
+                f"It was begun on {transport.title} and ended before it could say so. Is the disk of {directory} full "
                 "there? Make room, then submit the job again."
             )
-        there.run(plans.forget_script(directory, number))
-        _commit(road, job, half=None)
+        transport.run(plans.reset_submission_script(directory, number))
+        _commit(context, job, half=None)
     raise Unreachable(why)
 
 
-def _commit(road: Road, job: Job, **more: Any) -> Job:
+def _commit(context: JobContext, job: Job, **more: Any) -> Job:
     """Have it stand in the catalogue. Raises Stopped where the job is not ours any more."""
     details = job.details | more
-    if not road.store.jobs.update(
-        job.id, expected=JobState.STAGING, expected_attempt=job.attempt, claimed_by=road.worker, details=details
+    if not context.store.jobs.update(
+        job.id, expected=JobState.STAGING, expected_attempt=job.attempt, claimed_by=context.worker, details=details
     ):
-        raise Stopped
+        raise StepInterrupted
     return replace(job, details=details)
 
 
@@ -237,6 +240,6 @@ def _environment(job: Job, files: JobFiles, target: Target, run_as: str) -> str:
         return ""
     if run_as:
         return ""  # Another user has nothing of ours, and nothing of who asked.
-    given = environment_of(job.id, job.job_spec, files, os.environ)
+    given = job_environment(job.id, job.job_spec, files, os.environ)
     pairs = [f"{name}={quote(value)}" for name, value in given.items() if _NAME.fullmatch(name)]
     return "".join(f"export {pair}\n" for pair in pairs)

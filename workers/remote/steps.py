@@ -1,14 +1,15 @@
 """The steps of a planned job, which `workers.steps` takes in place of its own."""
 
 from perfloom.domain.jobs import JobState
-from perfloom.workers.remote.collecting import collect
-from perfloom.workers.remote.patience import patient
-from perfloom.workers.remote.polling import look_at_one
-from perfloom.workers.remote.staging import stage
+
+from .collection import collect
+from .polling import poll_job
+from .retries import with_retries
+from .staging import stage
 
 STEPS = {
-    JobState.STAGING: patient(stage),
-    JobState.PENDING: patient(look_at_one),
-    JobState.RUNNING: patient(look_at_one),
-    JobState.COLLECTING: patient(collect),
+    JobState.STAGING: with_retries(stage),
+    JobState.PENDING: with_retries(poll_job),
+    JobState.RUNNING: with_retries(poll_job),
+    JobState.COLLECTING: with_retries(collect),
 }

@@ -17,41 +17,42 @@ import time
 from collections.abc import Sequence
 
 from perfloom.domain.errors import PerfloomError, Prompt
-from perfloom.sealing import CannotOpen, KeyPair, seal
+from perfloom.sealing import KeyPair, SealedBoxError, seal
 from perfloom.store import Store
-from perfloom.workers.local.facts_probe import host_name
-from perfloom.workers.transports.base import Secrets, no_secrets
+
+from ..local.facts_probe import host_name
+from ..transports.base import SecretProvider, no_secrets
 
 KEY_BYTES = 32
 
 log = logging.getLogger(__name__)
-_mine: KeyPair | None = None
+_key_pair: KeyPair | None = None
 
 
 def make_key(store: Store) -> int:
     """For the parent of a household: make its key pair and publish it. Returns a descriptor to hand to children, which
     may be read as often as children are started."""
     pair = KeyPair.generate()
-    handle = os.memfd_create("perfloom-key", os.MFD_CLOEXEC)
-    os.write(handle, pair.to_bytes())
+    descriptor = os.memfd_create("perfloom-key", os.MFD_CLOEXEC)
+    os.write(descriptor, pair.to_bytes())
     store.hosts.publish_key(host_name(), pair.key_id, pair.public)
-    return handle
+    return descriptor
 
 
-def take_key(handle: int) -> None:
+def take_key(descriptor: int) -> None:
     """For a child: take the key pair from an inherited descriptor, and close it, so that no program started from here
     inherits it."""
-    global _mine
+    global _key_pair
     try:
-        _mine = KeyPair.from_bytes(os.pread(handle, KEY_BYTES, 0))
+        _key_pair = KeyPair.from_bytes(os.pread(descriptor, KEY_BYTES, 0))
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 def use_key(pair: KeyPair | None) -> None:
     """The key pair of this process, or none."""
-    global _mine
-    _mine = pair
+    global _key_pair
+    _key_pair = pair
 
 
 class SealedSecrets:
@@ -69,7 +70,7 @@ class SealedSecrets:
                 return secrets[prompt.name]
         return None
 
-    def spent(self, prompt: Prompt) -> None:
+    def invalidate(self, prompt: Prompt) -> None:
         """Forget a secret that is wrong or was of use once; the others that came with it stay."""
         for subject in self._subjects:
             secrets, expires = self._opened(subject)
@@ -84,16 +85,16 @@ class SealedSecrets:
             if box.key_id == self._pair.key_id:
                 try:
                     return self._pair.open(box.sealed, subject, time.time()), box.expires
-                except CannotOpen as error:
+                except SealedBoxError as error:
                     log.warning("secrets for %s are not used: %s", subject, error)
         return {}, 0.0
 
 
-def secrets_for(store: Store, target: str, jobs: Sequence[str] = ()) -> Secrets:
+def secrets_for(store: Store, target: str, jobs: Sequence[str] = ()) -> SecretProvider:
     """The provider of secrets for a target: of what was typed for one of these jobs, or for a check of the target."""
-    if _mine is None:
+    if _key_pair is None:
         return no_secrets
-    return SealedSecrets(store, (*(f"job:{id}" for id in jobs), f"target:{target}"), _mine)
+    return SealedSecrets(store, (*(f"job:{id}" for id in jobs), f"target:{target}"), _key_pair)
 
 
 def ask_on_terminal(prompt: Prompt) -> str | None:

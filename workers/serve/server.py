@@ -14,60 +14,61 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, PerfloomError, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import Target
-from perfloom.queue import Queue
-from perfloom.recording.plan.plan import end_script
+from perfloom.queue import TaskQueue
+from perfloom.recording.plan.plan import cancel_script
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers.local import supervised
-from perfloom.workers.local.facts_probe import host_name
-from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.serve import secrets, web_server
-from perfloom.workers.serve.services import (
+
+from ..local import supervisor_client
+from ..local.facts_probe import host_name
+from ..local.jobfiles import JobFiles
+from ..sweep import Sweeper
+from ..transports import open_transport
+from ..transports.as_user import require_usable
+from . import secrets, web_server
+from .services import (
     REDIS,
-    Household,
-    only_server,
-    secrets_handle,
+    ProcessManager,
+    lock_server,
+    settings_descriptor,
     start_redis,
     web_child,
     worker_children,
 )
-from perfloom.workers.sweep import Sweeper
-from perfloom.workers.transports import open_transport
-from perfloom.workers.transports.as_user import try_out
 
-UP_S = 30.0
+START_TIMEOUT_S = 30.0
 END_RECORDINGS_S = 8.0
-EVERYWHERE = ("0.0.0.0", "::")
+ANY_ADDRESS = ("0.0.0.0", "::")
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Server:
+class RunningServer:
     """What runs. settings: with the port that is really listened on."""
 
     settings: Settings
-    household: Household
+    processes: ProcessManager
     store: Store
 
     def link(self, path: str) -> str:
         """The address of a page, with the token that opens it; without one that somebody chose, who knows it: what a
         server prints may stand in a log that others read."""
         here = self.settings
-        if here.host in EVERYWHERE:
+        if here.host in ANY_ADDRESS:
             here = replace(here, host=socket.gethostname())
         token = "" if here.configured_token else f"?token={here.token}"
         return f"http://{web_server.address(here)}{path}{token}"
 
     def wait(self) -> None:
         """Until told to end."""
-        self.household.run()
+        self.processes.run()
 
     def record(self, spec: JobSpec, watch: Callable[[Job], None]) -> Job | None:
         """Record as anybody's job, and wait for its end. watch: told of every new state. None where told to end."""
         job = self.store.jobs.create("record", spec.to_json(), spec.name)
-        queue = Queue(self.settings, self.store)
-        queue.ring_job(job.id)
+        queue = TaskQueue(self.settings, self.store)
+        queue.enqueue_job(job.id)
         queue.close()
         said: set[JobState] = set()
 
@@ -78,96 +79,96 @@ class Server:
                 watch(now)
             return now.state.final
 
-        self.household.run(ended)
-        return None if self.household.told_to_stop else self.store.jobs.get(job.id)
+        self.processes.run(ended)
+        return None if self.processes.stop_signals else self.store.jobs.get(job.id)
 
 
 @contextlib.contextmanager
-def running(settings: Settings) -> Iterator[Server]:
+def run_server(settings: Settings) -> Iterator[RunningServer]:
     """Start everything; all of it has ended when the block has, recordings too. Raises PerfloomError.
 
     Everything ends also when this process is killed, but for recordings: those are followed by the next one.
     """
-    refuse_open_door(settings)
+    require_token(settings)
     if settings.run_as:
-        try_out(settings.run_as)
+        require_usable(settings.run_as)
     store = open_store(settings)
-    household = Household()
-    with only_server(settings, store.database) as held, web_server.listen(settings) as listening:
-        settings = under_own_name(replace(settings, port=listening.getsockname()[1]))
+    process_manager = ProcessManager()
+    with lock_server(settings, store.database) as held, web_server.listen(settings) as listening:
+        settings = trust_own_name(replace(settings, port=listening.getsockname()[1]))
         assert settings.token  # Made here, before several processes ask for it.
-        household.listen()
-        key, handle = secrets.make_key(store), secrets_handle(settings)
-        workers = worker_children(settings, key=key, handle=handle)
+        process_manager.handle_signals()
+        key, descriptor = secrets.make_key(store), settings_descriptor(settings)
+        workers = worker_children(settings, key=key, descriptor=descriptor)
 
         def working() -> bool:
             try:
-                held.keep()
+                held.check()
             except Conflict as error:
-                household.fail(error)
+                process_manager.fail(error)
                 return False
             return all(child.alive for child in workers)
 
         sweeper = Sweeper(settings, working)
         try:
-            if settings.private_broker:
-                start_redis(household, settings)
-            for child in [*workers, web_child(settings, listening.fileno(), handle)]:
-                household.add(child)
+            if settings.uses_private_broker:
+                start_redis(process_manager, settings)
+            for child in [*workers, web_child(settings, listening.fileno(), descriptor)]:
+                process_manager.add(child)
             sweeper.start()
-            _wait_for_pages(household, settings)
-            held.note(f"http://{web_server.address(settings)}/")
-            yield Server(settings, household, store)
+            _wait_for_pages(process_manager, settings)
+            held.write_url(f"http://{web_server.address(settings)}/")
+            yield RunningServer(settings, process_manager, store)
         finally:
-            household.stop([child.name for child in household.children if child.name != REDIS])
+            process_manager.stop([child.name for child in process_manager.children if child.name != REDIS])
             sweeper.stop()
             # Another server that took over the catalogue has recordings of its own in it.
-            if household.failure is None:
+            if process_manager.failure is None:
                 end_recordings(store)
-            household.stop()
+            process_manager.stop()
             os.close(key)
-            os.close(handle)
+            os.close(descriptor)
             store.close()
 
 
 def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None]) -> None:
     """Work on these queues until told to end. Raises Unavailable where there is no broker to wait for."""
     if settings.run_as:
-        try_out(settings.run_as)
+        require_usable(settings.run_as)
     open_store(settings).close()
-    queue = Queue(settings)
-    if not queue.answers():
-        if settings.private_broker:
+    queue = TaskQueue(settings)
+    if not queue.is_reachable():
+        if settings.uses_private_broker:
             raise Unavailable(
                 "The message broker does not answer. Start “perfloom serve”, which brings its own, or set "
                 "PERFLOOM_BROKER_URL to a Redis server."
             )
         said("The message broker does not answer yet; the worker waits for it.")
     queue.close()
-    household = Household()
-    household.listen()
+    process_manager = ProcessManager()
+    process_manager.handle_signals()
     key = None
     if "target" in queues:
         with contextlib.closing(open_store(settings, migrate=False)) as store:
             key = secrets.make_key(store)
-    handle = secrets_handle(settings)
-    children = worker_children(settings, queues, key, handle)
+    descriptor = settings_descriptor(settings)
+    children = worker_children(settings, queues, key, descriptor)
     sweeper = Sweeper(settings, lambda: all(child.alive for child in children), announce="launch" in queues)
     try:
         for child in children:
-            household.add(child)
+            process_manager.add(child)
         sweeper.start()
         said(f"Working on {' and '.join(queues)} for {settings.data}")
-        household.run()
+        process_manager.run()
     finally:
         sweeper.stop()
-        household.stop()
-        os.close(handle)
+        process_manager.stop()
+        os.close(descriptor)
         if key is not None:
             os.close(key)
 
 
-def refuse_open_door(settings: Settings) -> None:
+def require_token(settings: Settings) -> None:
     """Other machines are let in only where somebody has chosen a token. Raises InvalidRequest."""
     if _loopback(settings.host) or settings.configured_token:
         return
@@ -178,10 +179,10 @@ def refuse_open_door(settings: Settings) -> None:
     )
 
 
-def under_own_name(settings: Settings) -> Settings:
+def trust_own_name(settings: Settings) -> Settings:
     """The settings, with this machine's name trusted where the server listens on every address: the link that is
     printed has that name, and so has what other people type."""
-    if settings.host not in EVERYWHERE:
+    if settings.host not in ANY_ADDRESS:
         return settings
     return replace(settings, trusted_hosts=tuple(dict.fromkeys((*settings.trusted_hosts, socket.gethostname()))))
 
@@ -195,10 +196,10 @@ def _loopback(host: str) -> bool:
         return False
 
 
-def _wait_for_pages(household: Household, settings: Settings) -> None:
-    end = time.monotonic() + UP_S
+def _wait_for_pages(process_manager: ProcessManager, settings: Settings) -> None:
+    end = time.monotonic() + START_TIMEOUT_S
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
-    while not household.told_to_stop:
+    while not process_manager.stop_signals:
         connection = http.client.HTTPConnection(host.strip("[]"), settings.port, timeout=2)
         try:
             connection.request("GET", "/healthz")
@@ -210,17 +211,17 @@ def _wait_for_pages(household: Household, settings: Settings) -> None:
             connection.close()
         if time.monotonic() > end:
             raise Unavailable("The web server does not answer. Its messages above may say why.")
-        household.look()
+        process_manager.restart_ended()
         time.sleep(0.05)
 
 
 def end_planned(store: Store, jobs: Sequence[Job]) -> None:
     """The same for planned jobs of this machine itself. What waits or runs in a batch system is not ours to end."""
     for job in jobs:
-        if store.targets.get(job.target).target.here and "directory" in job.details:
+        if store.targets.get(job.target).target.is_local and "directory" in job.details:
             with contextlib.suppress(PerfloomError):
                 with open_transport(Target(job.target), run_as=store.settings.run_as) as there:
-                    there.run(end_script(job.details["directory"], gently=True))
+                    there.run(cancel_script(job.details["directory"], gently=True))
 
 
 def end_recordings(store: Store) -> None:
@@ -234,11 +235,11 @@ def end_recordings(store: Store) -> None:
     end_planned(store, [job for job in here if job.planned])
     left = [JobFiles(store.jobs.directory(job.id)) for job in here if not job.planned]
     for files in left:
-        supervised.ask_to_end(files)
+        supervisor_client.request_stop(files)
     end = time.monotonic() + END_RECORDINGS_S
-    while any(supervised.look(files).alive for files in left):
+    while any(supervisor_client.read_status(files).alive for files in left):
         if time.monotonic() > end:
             end += END_RECORDINGS_S
             for files in left:
-                supervised.ask_to_end(files, at_once=True)
+                supervisor_client.request_stop(files, at_once=True)
         time.sleep(0.05)

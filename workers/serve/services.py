@@ -24,20 +24,21 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfloom.config import SECRETS, SETTINGS, Settings
 from perfloom.domain.errors import Conflict, PerfloomError, Unavailable
-from perfloom.handed_secrets import HANDLE, PATHS, hand_over, secret_paths
-from perfloom.places import reason
+from perfloom.paths import os_error_text
+from perfloom.secret_settings import DESCRIPTOR_VARIABLE, PATHS_VARIABLE, secret_paths, secrets_descriptor
 from perfloom.store.database import Database, database_errors
 from perfloom.store.files.disk import disk_errors
-from perfloom.workers.local import processes
 
-UP_S = 15.0
+from ..local import processes
+
+START_TIMEOUT_S = 15.0
 RESTART_S = (0.2, 1.0, 5.0, 15.0, 60.0)
 """How long is waited before a process that ended by itself is started again: longer each time."""
-STEADY_S = 60.0
+STABLE_S = 60.0
 
 REDIS = "the private Redis"
 LOCK_FILE = "serve.lock"
-CATALOGUE_LOCK = 0x7065_7266_6C6F_7376
+CATALOG_LOCK = 0x7065_7266_6C6F_7376
 """Any fixed number: the name of PostgreSQL's advisory lock."""
 LOCK_CHECK_S = 2.0
 """How often the connection that holds it is looked at."""
@@ -49,19 +50,19 @@ log = logging.getLogger(__name__)
 class Child:
     """A process of a household. essential: when it ends by itself, so does the household; others start again.
 
-    handles: file descriptors that it inherits.
+    descriptors: file descriptors that it inherits.
     """
 
     name: str
     argv: Sequence[str]
     environment: Mapping[str, str]
     essential: bool = False
-    handles: tuple[int, ...] = ()
+    descriptors: tuple[int, ...] = ()
     output: Any = None
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
-    deaths: int = 0
-    again_at: float = 0.0
+    failures: int = 0
+    restart_at: float = 0.0
 
     @property
     def alive(self) -> bool:
@@ -79,7 +80,7 @@ class Child:
         It is killed when the thread that calls this ends, however that happens.
         """
         words = (str(os.getpid()), str(int(signal.SIGKILL)))
-        guard = processes.python("perfloom.workers.local.guard", *words, isolated=True)
+        guard = processes.python_argv("perfloom.workers.local.guard", *words, isolated=True)
         self.process = subprocess.Popen(
             [*guard, *self.argv],
             env=dict(self.environment),
@@ -87,13 +88,13 @@ class Child:
             stdout=self.output if self.output is not None else sys.stderr,
             stderr=self.output if self.output is not None else sys.stderr,
             start_new_session=True,
-            pass_fds=self.handles,
+            pass_fds=self.descriptors,
         )
         self.started = time.monotonic()
 
 
 @dataclass
-class Household:
+class ProcessManager:
     """Processes that one parent keeps running: each is started again when it ends, and all end with the parent.
 
     They are ended by SIGKILL and nothing gentler: each of them must stand that at any moment, so it is the one way
@@ -101,7 +102,7 @@ class Household:
     """
 
     children: list[Child] = field(default_factory=list)
-    told_to_stop: int = 0
+    stop_signals: int = 0
     failure: PerfloomError | None = None
 
     def add(self, child: Child) -> Child:
@@ -110,13 +111,13 @@ class Household:
         self.children.append(child)
         return child
 
-    def listen(self) -> None:
+    def handle_signals(self) -> None:
         """From now on SIGTERM, SIGINT and SIGHUP end `run`."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._told)
 
     def _told(self, number: int, _frame: object) -> None:
-        self.told_to_stop = self.told_to_stop or number
+        self.stop_signals = self.stop_signals or number
 
     def fail(self, error: PerfloomError) -> None:
         """Have `run` raise this. The only method for another thread than the main one."""
@@ -125,12 +126,12 @@ class Household:
     def run(self, until: Callable[[], bool] = lambda: False, *, tick_s: float = 0.2) -> None:
         """Keep everybody running until told to stop or `until()`. Raises Unavailable when an essential one ends, and
         what `fail` was given."""
-        while not self.told_to_stop and not until():
-            self.look()
+        while not self.stop_signals and not until():
+            self.restart_ended()
             with contextlib.suppress(InterruptedError):
                 time.sleep(tick_s)
 
-    def look(self) -> None:
+    def restart_ended(self) -> None:
         """Start again who has ended."""
         if self.failure is not None:
             raise self.failure
@@ -141,12 +142,12 @@ class Household:
             status = child.process.returncode
             if child.essential:
                 raise Unavailable(f"{child.name} ended by itself (status {status}). Its messages above may say why.")
-            if child.again_at <= child.started:
-                child.deaths = 1 if now - child.started > STEADY_S else child.deaths + 1
-                pause = RESTART_S[min(child.deaths, len(RESTART_S)) - 1]
-                child.again_at = now + pause
+            if child.restart_at <= child.started:
+                child.failures = 1 if now - child.started > STABLE_S else child.failures + 1
+                pause = RESTART_S[min(child.failures, len(RESTART_S)) - 1]
+                child.restart_at = now + pause
                 log.warning("%s ended (status %s); it is started again in %s s", child.name, status, pause)
-            elif now >= child.again_at:
+            elif now >= child.restart_at:
                 child.start()
 
     def stop(self, names: Sequence[str] | None = None) -> None:
@@ -170,24 +171,24 @@ class Household:
             self.children.remove(child)
 
 
-def secrets_handle(settings: Settings) -> int:
+def settings_descriptor(settings: Settings) -> int:
     """A descriptor from which children take the secrets among the settings. To be closed by the caller."""
     values = _as_variables(settings)
-    return hand_over({name: values[name] for name in SECRETS if name in values})
+    return secrets_descriptor({name: values[name] for name in SECRETS if name in values})
 
 
-def environment_for(settings: Settings, handle: int | None = None) -> dict[str, str]:
+def environment_for(settings: Settings, descriptor: int | None = None) -> dict[str, str]:
     """The environment in which a child finds the same settings. Nothing of them stands on a command line.
 
-    handle: the descriptor of `secrets_handle`, which the child inherits; without it the secrets stand in there.
+    handle: the descriptor of `settings_descriptor`, which the child inherits; without it the secrets stand in there.
     """
-    found = processes.environment()
+    found = processes.clean_environment()
     if verbose := os.environ.get("PERFLOOM_VERBOSE"):
         found["PERFLOOM_VERBOSE"] = verbose
     values = _as_variables(settings)
-    if handle is not None:
+    if descriptor is not None:
         values = {name: value for name, value in values.items() if name not in SECRETS}
-        values |= {HANDLE: str(handle), PATHS: json.dumps(secret_paths(SECRETS))}
+        values |= {DESCRIPTOR_VARIABLE: str(descriptor), PATHS_VARIABLE: json.dumps(secret_paths(SECRETS))}
     return found | values
 
 
@@ -209,27 +210,27 @@ QUEUES = ("launch", "target", "read")
 
 
 def worker_children(
-    settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None, handle: int | None = None
+    settings: Settings, queues: Sequence[str] = QUEUES, key: int | None = None, descriptor: int | None = None
 ) -> list[Child]:
     """The processes that work on the queues. key: a descriptor of the household's key pair (`secrets.make_key`), which
     is inherited by those that go to other machines; nobody else needs it. handle: see `environment_for`."""
     counts = {"launch": 2, "target": 12, "read": settings.reads_at_once}
-    environment = environment_for(settings, handle)
-    shared = () if handle is None else (handle,)
+    environment = environment_for(settings, descriptor)
+    shared = () if descriptor is None else (descriptor,)
     children = []
     for queue in queues:
         keys = (key,) if key is not None and queue == "target" else ()
         words = (queue, str(counts[queue]), *map(str, keys))
-        argv = processes.python("perfloom.workers.celery_app", *words)
-        children.append(Child(f"the {queue} worker", argv, environment, handles=(*keys, *shared)))
+        argv = processes.python_argv("perfloom.workers.celery_app", *words)
+        children.append(Child(f"the {queue} worker", argv, environment, descriptors=(*keys, *shared)))
     return children
 
 
-def web_child(settings: Settings, listening: int, handle: int | None = None) -> Child:
+def web_child(settings: Settings, listening: int, descriptor: int | None = None) -> Child:
     """The web server, on a socket that is open already. handle: see `environment_for`."""
-    argv = processes.python("perfloom.workers.serve.web_server", "1", str(listening))
-    shared = () if handle is None else (handle,)
-    return Child("the web server", argv, environment_for(settings, handle), handles=(listening, *shared))
+    argv = processes.python_argv("perfloom.workers.serve.web_server", "1", str(listening))
+    shared = () if descriptor is None else (descriptor,)
+    return Child("the web server", argv, environment_for(settings, descriptor), descriptors=(listening, *shared))
 
 
 def redis_program() -> str:
@@ -256,15 +257,15 @@ def redis_child(settings: Settings) -> Child:
     argv = [redis_program(), "--port", "0", "--unixsocket", str(settings.redis_socket), "--unixsocketperm", "700"]
     argv += ["--save", "", "--appendonly", "no", "--dir", str(directory), "--daemonize", "no"]
     argv += ["--logfile", str(directory / "redis.log"), "--loglevel", "warning"]
-    return Child(REDIS, argv, processes.environment())
+    return Child(REDIS, argv, processes.clean_environment())
 
 
-def start_redis(household: Household, settings: Settings) -> Child:
+def start_redis(process_manager: ProcessManager, settings: Settings) -> Child:
     """Start the private Redis and wait until it answers. Raises Unavailable."""
     _await_old_redis(settings)
     child = redis_child(settings)
-    household.add(child)
-    end = time.monotonic() + UP_S
+    process_manager.add(child)
+    end = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < end and child.alive:
         if ping(settings.redis_socket):
             return child
@@ -307,27 +308,27 @@ def _end_of(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Held:
+class ServerLocks:
     """The locks of the one server. files: those that tell where it listens."""
 
     files: tuple[int, ...]
-    catalogue: "CatalogueLock | None" = None
+    catalogue: "CatalogLock | None" = None
 
-    def note(self, url: str) -> None:
+    def write_url(self, url: str) -> None:
         """Say where it listens."""
-        for handle in self.files:
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
+        for descriptor in self.files:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "url": url}).encode(), 0)
 
-    def keep(self) -> None:
+    def check(self) -> None:
         """To be called often: a lock may be lost. Raises Conflict where another server has it, Unavailable while the
         database is away."""
         if self.catalogue is not None:
-            self.catalogue.keep()
+            self.catalogue.check()
 
 
 @contextlib.contextmanager
-def only_server(settings: Settings, database: Database | None = None) -> Iterator[Held]:
+def lock_server(settings: Settings, database: Database | None = None) -> Iterator[ServerLocks]:
     """Be the one who serves a data directory and a catalogue. Raises Conflict.
 
     The lock lies with what it protects: two servers may have different runtime directories, and yet the same data. The
@@ -340,45 +341,47 @@ def only_server(settings: Settings, database: Database | None = None) -> Iterato
         files = [stack.enter_context(_locked(settings.data / LOCK_FILE, settings.data))]
         stack.enter_context(_locked(settings.prepare_runtime() / LOCK_FILE, settings.runtime))
         catalogue = None
-        if settings.sqlite:
+        if settings.uses_sqlite:
             path = Path(make_url(settings.database_url).database or "").resolve()
             lock = path.with_name(f"{path.name}.{LOCK_FILE}")
             files.append(stack.enter_context(_locked(lock, path, "database with PERFLOOM_DATABASE_URL")))
         elif database is not None:
-            catalogue = CatalogueLock(database)
+            catalogue = CatalogLock(database)
             stack.callback(catalogue.release)
             catalogue.acquire()
-        held = Held(tuple(files), catalogue)
+        held = ServerLocks(tuple(files), catalogue)
         with contextlib.suppress(OSError):  # A full disk; the lock holds without a note.
-            held.note("")
+            held.write_url("")
         yield held
 
 
 @contextlib.contextmanager
 def _locked(path: Path, what: Path, other: str = "directory with --data") -> Iterator[int]:
     with disk_errors(path.parent):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         # One that was just killed may take a moment to let go.
         end = time.monotonic() + 2.0
         while True:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise Conflict(_served_already(path, what, other)) from None
                 time.sleep(0.05)
             except OSError as error:
-                raise Unavailable(f"{path} cannot be locked: {reason(error)}. Keep the data on a local disk.") from None
-        yield handle
+                raise Unavailable(
+                    f"{path} cannot be locked: {os_error_text(error)}. Keep the data on a local disk."
+                ) from None
+        yield descriptor
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
-class CatalogueLock:
+class CatalogLock:
     """An advisory lock, which PostgreSQL gives back when the connection ends, however that happens: also when the
-    database restarts, or somebody ends the connection there. `keep` notices that and takes it again."""
+    database restarts, or somebody ends the connection there. `check` notices that and takes it again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -398,7 +401,7 @@ class CatalogueLock:
                     )
                 time.sleep(0.05)
 
-    def keep(self) -> None:
+    def check(self) -> None:
         """See that it is held; not more often than every LOCK_CHECK_S. Raises Conflict, or Unavailable."""
         if time.monotonic() < self._check_at:
             return
@@ -438,7 +441,7 @@ class CatalogueLock:
     def _try(self) -> bool:
         connection = self._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         try:
-            if not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": CATALOGUE_LOCK}):
+            if not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": CATALOG_LOCK}):
                 connection.close()
                 return False
             mine = text("SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")

@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from perfloom.domain.errors import TooSlow
+from perfloom.domain.errors import RequestTimeout
 
 _Answer = TypeVar("_Answer")
-MIN_RATE = 8_000
+MIN_BYTES_PER_S = 8_000
 """Bytes a second that a client must send or take while somebody waits for it."""
 GRACE_S = 15.0
 """How far a client may fall behind that rate. What it is ahead is forgotten, so that it cannot be saved up."""
-SEND_SLOT_S = 2.0
+SEND_SLOT_TIMEOUT_S = 2.0
 """How long a response waits until fewer others wait for their clients."""
 CHUNK = 65536
 SEND_BUFFER = 212_992
@@ -42,7 +42,7 @@ class Slots:
         self._free.release()
 
 
-class Patience:
+class TransferBudget:
     """Time that one transfer may still be waited for, in seconds."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Patience:
 
     def spend(self, waited_s: float, moved: int) -> None:
         """After a wait: what it took, and the bytes that came or went."""
-        self.left_s = min(GRACE_S, self.left_s - waited_s + moved / MIN_RATE)
+        self.left_s = min(GRACE_S, self.left_s - waited_s + moved / MIN_BYTES_PER_S)
 
 
 class Connection(socket.socket):
@@ -68,7 +68,7 @@ class Connection(socket.socket):
         self._receiving, self._sending, self._linger = receiving, sending, linger
         self.buffer = bytearray()
         self.has_slot = False
-        self._patience = Patience()
+        self._patience = TransferBudget()
         # A page fits in there, so that its thread is free again however slowly it is taken.
         super().setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         super().settimeout(0.0)
@@ -76,7 +76,7 @@ class Connection(socket.socket):
     def begin_request(self) -> None:
         """A new request is handed to a thread."""
         self._answered = False
-        self._patience = Patience()
+        self._patience = TransferBudget()
 
     def end_request(self) -> None:
         """The thread has ended: its slot is free again."""
@@ -116,8 +116,8 @@ class Connection(socket.socket):
     # What gunicorn calls.
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """At most `size` bytes: of the buffer, else of the network. Raises TooSlow; TimeoutError where what remains of
-        a body that nobody wants has not arrived."""
+        """At most `size` bytes: of the buffer, else of the network. Raises RequestTimeout; TimeoutError where what
+        remains of a body that nobody wants has not arrived."""
         while not self.buffer:
             count = self.fill()
             if count == 0:
@@ -134,14 +134,16 @@ class Connection(socket.socket):
         if self._answered or self._half_closed:
             raise TimeoutError("the rest of this request is not waited for")
         if not self.has_slot and not self._receiving.take():
-            raise TooSlow("Too many slow uploads at once. Send it again in a while.")
+            raise RequestTimeout("Too many slow uploads at once. Send it again in a while.")
         self.has_slot = True
         limit = self._patience.left_s
         begin = time.monotonic()
         ready = _ready(self, select.POLLIN, limit)
         self._patience.spend(time.monotonic() - begin, 0)
         if not ready or self._patience.left_s <= 0:
-            raise TooSlow(f"The upload came more slowly than {MIN_RATE // 1000} kB/s, and was given up. Send it again.")
+            raise RequestTimeout(
+                f"The upload came more slowly than {MIN_BYTES_PER_S // 1000} kB/s, and was given up. Send it again."
+            )
 
     def send(self, data: Any, flags: int = 0) -> int:
         """Send some of `data`; its length. Raises ConnectionResetError where the client takes nothing for too long."""
@@ -150,14 +152,14 @@ class Connection(socket.socket):
             self._answered = True
         if not view:
             return 0
-        patience: Patience | None = None
+        patience: TransferBudget | None = None
         try:
             while True:
                 sent = self._send_some(view)
                 if sent is not None:
                     return sent
                 if patience is None:
-                    if not self._sending.take(SEND_SLOT_S):
+                    if not self._sending.take(SEND_SLOT_TIMEOUT_S):
                         raise _gone("too many clients are slow to take their responses")
                     patience = self._patience
                 begin = time.monotonic()

@@ -26,22 +26,22 @@ from gunicorn import http
 from gunicorn import sock as gunicorn_sock
 from gunicorn.workers.gthread import ThreadWorker
 
-from perfloom.workers.local import processes
-from perfloom.workers.serve.web_connection import Connection, Slots, TLSConnection
+from ..local import processes
+from .web_connection import Connection, Slots, TLSConnection
 
 HEAD_BYTES, HEAD_S = 32 * 1024, 10.0
 BODY_BYTES, BODY_S = 64 * 1024, 20.0
-SLOT_S = 240.0
+SLOT_TIMEOUT_S = 240.0
 """How long a large upload waits for others to end."""
 LINGER_S, LINGERING = 2.0, 256
 MIN_THREADS = 4
-FILES = 8192
+MAX_OPEN_FILES = 8192
 TICK_S = 0.25
 TRIM_S = 15.0
 """How often memory goes back to the kernel, if there were requests."""
 
 
-class Step(enum.Enum):
+class ConnectionPhase(enum.Enum):
     """What a connection waits for."""
 
     HANDSHAKE = enum.auto()
@@ -89,11 +89,11 @@ def framing(head: bytes) -> Framing:
 
 
 @dataclass(eq=False)
-class Waiting:
+class PendingConnection:
     """A connection without a complete request. scanned: bytes in which its header does not end."""
 
     conn: Any
-    step: Step
+    step: ConnectionPhase
     until: float
     watched: int = 0
     scanned: int = 0
@@ -115,8 +115,8 @@ class Gate:
     def __init__(self, slots: Slots, limit: int, ready: Callable[[Any], None], gone: Callable[[Any], None]) -> None:
         self.poller: selectors.BaseSelector | None = None
         self._slots, self._limit, self._ready, self._gone = slots, limit, ready, gone
-        self._waiting: dict[Waiting, None] = {}
-        self._uploads: deque[Waiting] = deque()
+        self._waiting: dict[PendingConnection, None] = {}
+        self._uploads: deque[PendingConnection] = deque()
         self._closing: deque[socket.socket] = deque()
         self._lingering: dict[socket.socket, float] = {}
         self._next_tick = 0.0
@@ -126,12 +126,12 @@ class Gate:
 
     def admit(self, conn: Any, handshake: bool) -> None:
         """A connection that has just been accepted, or whose next request begins."""
-        step = Step.HANDSHAKE if handshake else Step.HEAD
-        one = Waiting(conn, step, time.monotonic() + HEAD_S)
+        step = ConnectionPhase.HANDSHAKE if handshake else ConnectionPhase.HEAD
+        one = PendingConnection(conn, step, time.monotonic() + HEAD_S)
         self._waiting[one] = None
         self._go_on(one)
         while len(self._waiting) > self._limit:
-            self._close(self._crowd())
+            self._close(self._oldest_of_busiest_address())
 
     def linger(self, sock: socket.socket) -> None:
         """Close a half-closed connection as soon as its client has, or has had time to read. From any thread."""
@@ -159,8 +159,8 @@ class Gate:
 
     # One connection.
 
-    def _go_on(self, one: Waiting) -> None:
-        if one.step is Step.HANDSHAKE and not self._shake_hands(one):
+    def _go_on(self, one: PendingConnection) -> None:
+        if one.step is ConnectionPhase.HANDSHAKE and not self._shake_hands(one):
             return
         while True:
             if self._complete(one):
@@ -171,7 +171,7 @@ class Gate:
             if count is None:
                 return self._watch(one, selectors.EVENT_READ)
 
-    def _shake_hands(self, one: Waiting) -> bool:
+    def _shake_hands(self, one: PendingConnection) -> bool:
         assert isinstance(one.sock, TLSConnection)
         try:
             one.sock.do_handshake()
@@ -184,13 +184,13 @@ class Gate:
         except (OSError, ValueError):
             self._close(one)
             return False
-        one.step = Step.HEAD
+        one.step = ConnectionPhase.HEAD
         return True
 
-    def _complete(self, one: Waiting) -> bool:
+    def _complete(self, one: PendingConnection) -> bool:
         """Whether the gate is done reading: the request is handed over, refused, or waits for a slot."""
         data = one.sock.buffer
-        if one.step is Step.HEAD:
+        if one.step is ConnectionPhase.HEAD:
             end = head_end(data, max(0, one.scanned - 3))
             if end is None or end > HEAD_BYTES:
                 one.scanned = len(data)
@@ -203,12 +203,12 @@ class Gate:
                 self._hand_over(one)
                 return True
             if body.end is None or body.expects or body.end - end > BODY_BYTES:
-                one.step, one.until = Step.SLOT, time.monotonic() + SLOT_S
+                one.step, one.until = ConnectionPhase.SLOT, time.monotonic() + SLOT_TIMEOUT_S
                 self._unwatch(one)
                 self._uploads.append(one)
                 self._start_uploads()
                 return True
-            one.step, one.until, one.end = Step.BODY, time.monotonic() + BODY_S, body.end
+            one.step, one.until, one.end = ConnectionPhase.BODY, time.monotonic() + BODY_S, body.end
         if len(data) >= one.end:
             self._hand_over(one)
             return True
@@ -220,13 +220,13 @@ class Gate:
             one.sock.has_slot = True
             self._hand_over(one)
 
-    def _hand_over(self, one: Waiting) -> None:
+    def _hand_over(self, one: PendingConnection) -> None:
         self._forget(one)
         one.sock.begin_request()
         self._ready(one.conn)
 
-    def _expire(self, one: Waiting) -> None:
-        if one.step is Step.SLOT:
+    def _expire(self, one: PendingConnection) -> None:
+        if one.step is ConnectionPhase.SLOT:
             self._refuse(one, 503, "Service Unavailable", "Too many large uploads at once. Send it again later.")
         elif one.sock.buffer:
             self._refuse(one, 408, "Request Timeout", "The request did not arrive in time. Send it again.")
@@ -234,7 +234,7 @@ class Gate:
             # A browser opens connections that it may need; it must not find an answer there.
             self._close(one)
 
-    def _refuse(self, one: Waiting, status: int, phrase: str, message: str) -> None:
+    def _refuse(self, one: PendingConnection, status: int, phrase: str, message: str) -> None:
         text = (
             f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
             f"X-Content-Type-Options: nosniff\r\nContent-Length: {len(message) + 1}\r\n\r\n{message}\n"
@@ -246,19 +246,19 @@ class Gate:
             pass
         self._close(one)
 
-    def _close(self, one: Waiting) -> None:
+    def _close(self, one: PendingConnection) -> None:
         self._forget(one)
         one.sock.end_request()
         one.sock.close()
         self._gone(one.conn)
 
-    def _forget(self, one: Waiting) -> None:
+    def _forget(self, one: PendingConnection) -> None:
         self._unwatch(one)
         self._waiting.pop(one, None)
-        if one.step is Step.SLOT and one in self._uploads:
+        if one.step is ConnectionPhase.SLOT and one in self._uploads:
             self._uploads.remove(one)
 
-    def _crowd(self) -> Waiting:
+    def _oldest_of_busiest_address(self) -> PendingConnection:
         """The one that has waited longest at the address with most connections."""
         addresses = Counter(_address(one) for one in self._waiting)
         busiest = addresses.most_common(1)[0][0]
@@ -266,7 +266,7 @@ class Gate:
 
     # The main loop.
 
-    def _watch(self, one: Waiting, events: int) -> None:
+    def _watch(self, one: PendingConnection, events: int) -> None:
         if one.watched == events:
             return
         self._unwatch(one)
@@ -274,7 +274,7 @@ class Gate:
         self.poller.register(one.sock, events, lambda _: self._go_on(one))
         one.watched = events
 
-    def _unwatch(self, one: Waiting) -> None:
+    def _unwatch(self, one: PendingConnection) -> None:
         if one.watched:
             assert self.poller is not None
             self.poller.unregister(one.sock)
@@ -328,7 +328,7 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
     def init_process(self) -> None:
         """Open many files, and get ready for TLS."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+        wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         if self.cfg.is_ssl:
@@ -349,7 +349,7 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         now = time.monotonic()
         if self.nr != self._trimmed_nr and now >= self._trim_at:
             self._trim_at, self._trimmed_nr = now + TRIM_S, self.nr
-            processes.give_memory_back()
+            processes.trim_malloc()
 
     def set_accept_enabled(self, enabled: bool) -> None:
         """Closing time: what has not asked completely is not waited for."""
@@ -406,6 +406,6 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         self.nr_conns -= 1
 
 
-def _address(one: Waiting) -> str:
+def _address(one: PendingConnection) -> str:
     client = one.conn.client
     return str(client[0]) if isinstance(client, tuple) and client else ""

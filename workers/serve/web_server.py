@@ -10,14 +10,15 @@ from gunicorn.app.base import BaseApplication
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
-from perfloom.places import reason
-from perfloom.workers.local import processes
-from perfloom.workers.serve.logs import set_up_logging
+from perfloom.paths import os_error_text
+
+from ..local import processes
+from .logs import set_up_logging
 
 THREADS = 12
 """A quarter of them each may wait for slow uploads and for slow readers of responses; the others never wait."""
 WORKER = "perfloom.workers.serve.web_gate.GatedWorker"
-LONGEST_S = 120
+REQUEST_TIMEOUT_S = 120
 
 
 class _Application(BaseApplication):  # type: ignore[misc]
@@ -47,10 +48,10 @@ class _Application(BaseApplication):  # type: ignore[misc]
         return app
 
 
-def serve(settings: Settings, *, handle: int | None = None, processes: int = 1, shared: bool = False) -> None:
+def serve(settings: Settings, *, descriptor: int | None = None, processes: int = 1, shared: bool = False) -> None:
     """Serve pages until told to end. handle: a listening socket; without it one is opened by the settings. shared: see
     `web.create_app`."""
-    bind = [f"fd://{handle}" if handle is not None else address(settings)]
+    bind = [f"fd://{descriptor}" if descriptor is not None else address(settings)]
     options = OPTIONS | {"bind": bind, "workers": processes}
     known = _Application(settings, {}, shared).cfg.settings
     _Application(settings, {name: value for name, value in options.items() if name in known}, shared).run()
@@ -61,7 +62,7 @@ def _options() -> dict[str, Any]:
     return {
         "worker_class": WORKER,
         "threads": THREADS,
-        "timeout": LONGEST_S,
+        "timeout": REQUEST_TIMEOUT_S,
         "graceful_timeout": 3,
         "keepalive": 5,
         "limit_request_line": 8190,
@@ -100,15 +101,15 @@ def listen(settings: Settings) -> socket.socket:
     except OSError as error:
         listening.close()
         advice = "Choose another with --port (0 takes a free one), or --host."
-        raise Unavailable(f"Nobody can listen on {address(settings)}: {reason(error)}. {advice}") from None
+        raise Unavailable(f"Nobody can listen on {address(settings)}: {os_error_text(error)}. {advice}") from None
     listening.set_inheritable(True)
     return listening
 
 
 def main() -> None:
     """`web_server PROCESSES [HANDLE]`; settings come from the environment and the descriptor named there."""
-    processes.hide()
-    processes.hold_little_memory()
+    processes.disable_dumping()
+    processes.limit_malloc_arenas()
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
-    handle = int(sys.argv[2]) if len(sys.argv) > 2 else None
-    serve(Settings.load(), handle=handle, processes=int(sys.argv[1]))
+    descriptor = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    serve(Settings.load(), descriptor=descriptor, processes=int(sys.argv[1]))

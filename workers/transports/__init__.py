@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from perfloom.domain.targets import Target
-from perfloom.workers.transports.as_user import UserTransport
-from perfloom.workers.transports.base import Copy, Done, Progress, Secrets, Transport, no_secrets
-from perfloom.workers.transports.local import LocalTransport
+
+from .as_user import UserTransport
+from .base import FileCopy, Progress, ScriptResult, SecretProvider, Transport, no_secrets
+from .local import LocalTransport
 
 __all__ = [
-    "Copy",
-    "Done",
+    "FileCopy",
     "Progress",
-    "Secrets",
+    "ScriptResult",
+    "SecretProvider",
     "Transport",
     "close_all",
     "no_secrets",
@@ -27,7 +28,7 @@ __all__ = [
 
 @contextlib.contextmanager
 def open_transport(
-    target: Target, secrets: Secrets = no_secrets, run_as: str = "", owner: str = ""
+    target: Target, secrets: SecretProvider = no_secrets, run_as: str = "", owner: str = ""
 ) -> Iterator[Transport]:
     """The way to a target, for the time of the block. Connects at its first use.
 
@@ -41,7 +42,7 @@ def open_transport(
         transport: Transport = UserTransport(run_as) if run_as else LocalTransport()
     else:
         # Not needed where nobody uses SSH, and slow to import.
-        from perfloom.workers.transports.ssh import SshTransport
+        from .ssh import SshTransport
 
         transport = SshTransport(target.ssh, secrets, owner)
     with contextlib.closing(transport):
@@ -54,13 +55,13 @@ def owners() -> set[str]:
     return module.owners() if module else set()
 
 
-def close_of(owner: str) -> None:
+def close_owned(owner: str) -> None:
     """Close the connections that serve this owner alone."""
     if module := _connections():
         module.close(lambda link: link.owner == owner)
 
 
-def close_kept(target: Target) -> None:
+def close_target(target: Target) -> None:
     """Close all connections to a target that this process has."""
     if module := _connections():
         module.close(lambda link: link.ssh == target.ssh)

@@ -15,18 +15,27 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unavailable
-from perfloom.places import reason
+from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors
-from perfloom.workers.transports.base import Copy, Progress, checked
-from perfloom.workers.transports.local import SHELL, LocalTransport, copy_to, mode_of, tell, to_read, whole
+
+from .base import FileCopy, Progress, require_script
+from .local import (
+    SHELL,
+    LocalTransport,
+    copy_to,
+    is_complete,
+    mode_of,
+    open_for_reading,
+    report_progress,
+)
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-KEPT = ("LANG", "LC_ALL", "TZ")
-PUT = 'umask 077; cat >"$1" && chmod "$2" "$1" && mv -f "$1" "$3" || { rm -f "$1"; exit 1; }'
-GET = '[ ! -e "$1" ] || [ -f "$1" ] || { echo "It is no plain file" >&2; exit 1; }; exec head -c "$2" -- "$1"'
+INHERITED_VARIABLES = ("LANG", "LC_ALL", "TZ")
+PUT_SCRIPT = 'umask 077; cat >"$1" && chmod "$2" "$1" && mv -f "$1" "$3" || { rm -f "$1"; exit 1; }'
+GET_SCRIPT = '[ ! -e "$1" ] || [ -f "$1" ] || { echo "It is no plain file" >&2; exit 1; }; exec head -c "$2" -- "$1"'
 """No more than was listed, and not for ever: whoever owns a file may put a device or pipe in its place meanwhile."""
-LEAST_S = 60.0
-SLOWEST_BYTES_PER_S = 1_000_000
+MIN_TIMEOUT_S = 60.0
+MIN_BYTES_PER_S = 1_000_000
 TIMED_OUT = 124
 MISSING = "No such file or directory"
 
@@ -36,7 +45,7 @@ class UserTransport(LocalTransport):
 
     def __init__(self, user: str) -> None:
         """Raises InvalidRequest for a user that does not exist."""
-        self._user = entry_of(user)
+        self._user = passwd_entry(user)
 
     @property
     def user(self) -> str:
@@ -51,7 +60,7 @@ class UserTransport(LocalTransport):
     def _options(self) -> dict[str, Any]:
         """For Popen: who it is, where it begins, and nothing of our environment."""
         user = self._user
-        found = {name: os.environ[name] for name in KEPT if name in os.environ}
+        found = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         found |= {"PATH": PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": SHELL}
         options: dict[str, Any] = {"env": found, "cwd": "/", "start_new_session": True}
         if os.geteuid() == 0:
@@ -62,7 +71,7 @@ class UserTransport(LocalTransport):
     @contextlib.contextmanager
     def _begun(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
         """The script comes before the input: sudo hands no variables on, and files would be for everybody to read."""
-        text = os.fsencode(checked(script))
+        text = os.fsencode(require_script(script))
         take = f'cd 2>/dev/null; pl_text=$(dd bs=1 count={len(text)} 2>/dev/null); eval "$pl_text"'
         pipe = subprocess.PIPE
         process = subprocess.Popen(
@@ -77,31 +86,31 @@ class UserTransport(LocalTransport):
             argv = self._argv(["kill", "-s", "KILL", "--", f"-{process.pid}"])
             subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, **self._options())
 
-    def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+    def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            tell(progress, number, len(files), f"Copies {file.here.name}")
-            folder, _, name = file.there.rpartition("/")
+            report_progress(progress, number, len(files), f"Copies {file.local.name}")
+            folder, _, name = file.remote.rpartition("/")
             partial = f"{folder}/.{name[:100]}.{secrets.token_hex(6)}.part"
-            with to_read(file.here) as source:
-                argv = [SHELL, "-c", PUT, "sh", partial, f"{mode_of(file.here):o}", file.there]
-                self._copied(argv, file.there, stdin=source, stdout=subprocess.DEVNULL)
+            with open_for_reading(file.local) as source:
+                argv = [SHELL, "-c", PUT_SCRIPT, "sh", partial, f"{mode_of(file.local):o}", file.remote]
+                self._copied(argv, file.remote, stdin=source, stdout=subprocess.DEVNULL)
 
-    def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+    def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            if whole(file):
+            if is_complete(file):
                 continue
-            tell(progress, number, len(files), f"Copies {file.there.rpartition('/')[2]}")
-            with disk_errors(file.here):
-                file.here.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=file.here.parent) as found:
+            report_progress(progress, number, len(files), f"Copies {file.remote.rpartition('/')[2]}")
+            with disk_errors(file.local):
+                file.local.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=file.local.parent) as found:
                 most = file.bytes if file.bytes is not None else sys.maxsize
-                limit_s = LEAST_S + (file.bytes or 0) / SLOWEST_BYTES_PER_S
-                argv = ["timeout", f"{limit_s:.0f}", SHELL, "-c", GET, "sh", file.there, str(most)]
-                self._copied(argv, file.there, stdin=subprocess.DEVNULL, stdout=found)
+                limit_s = MIN_TIMEOUT_S + (file.bytes or 0) / MIN_BYTES_PER_S
+                argv = ["timeout", f"{limit_s:.0f}", SHELL, "-c", GET_SCRIPT, "sh", file.remote, str(most)]
+                self._copied(argv, file.remote, stdin=subprocess.DEVNULL, stdout=found)
                 found.seek(0)
-                copy_to(found, file.here, 0o600)
+                copy_to(found, file.local, 0o600)
 
     def _copied(self, argv: Sequence[str], there: str, *, stdin: IO[bytes] | int, stdout: IO[bytes] | int) -> None:
         """Raises NotFound, Refused, Unavailable."""
@@ -120,7 +129,7 @@ class UserTransport(LocalTransport):
         raise Refused(f"{there} cannot be copied as {self._user.pw_name}: {said[-200:]}. Check its permissions.")
 
 
-def entry_of(user: str) -> pwd.struct_passwd:
+def passwd_entry(user: str) -> pwd.struct_passwd:
     """The user. Raises InvalidRequest where there is none, and for root, whom nothing is kept from."""
     try:
         entry = pwd.getpwnam(user)
@@ -133,14 +142,14 @@ def entry_of(user: str) -> pwd.struct_passwd:
     return entry
 
 
-def try_out(user: str) -> None:
+def require_usable(user: str) -> None:
     """Raises InvalidRequest or Unavailable, with what to do, where nothing can be started as that user."""
     try:
         done = UserTransport(user).run("id -u")
     except (Unavailable, OSError) as error:
-        why = error.message if isinstance(error, Unavailable) else reason(error)
+        why = error.message if isinstance(error, Unavailable) else os_error_text(error)
         raise Unavailable(f"Nothing can be started as {user}: {why}") from None
-    if done.text.strip() != str(entry_of(user).pw_uid):
+    if done.text.strip() != str(passwd_entry(user).pw_uid):
         said = done.errors.strip()[-200:].rstrip(".") or "sudo does not say why"
         rule = f"{pwd.getpwuid(os.geteuid()).pw_name} ALL=({user}) NOPASSWD: ALL"
         raise Unavailable(

@@ -7,14 +7,14 @@ from typing import Protocol, runtime_checkable
 
 from perfloom.domain.errors import Prompt, Unavailable, Unreachable
 
-Secrets = Callable[[Prompt], str | None]
+SecretProvider = Callable[[Prompt], str | None]
 """Gives a secret that is asked for; None where it has none. May be asked from another thread."""
 Progress = Callable[[float | None, str], None]
 """Told how far it is (0–1, or null) and what it does; may raise to stop."""
 
 
 @dataclass(frozen=True)
-class Done:
+class ScriptResult:
     """How a script ended there. status: its exit status, null where a signal ended it."""
 
     status: int | None
@@ -32,34 +32,34 @@ class Done:
         return self.stderr.decode(errors="replace")
 
     @property
-    def answer(self) -> tuple[str, str, int]:
+    def output(self) -> tuple[str, str, int]:
         """Both texts and the exit status, as a batch system's adapter reads them; -1 where a signal ended the script,
         which is no answer."""
         return self.text, self.errors, -1 if self.status is None else self.status
 
 
 @dataclass(frozen=True)
-class Copy:
-    """A file to be copied: `there` is a full path at the target, `here` one on this machine."""
+class FileCopy:
+    """A file to be copied: `remote` is a full path at the target, `local` one on this machine."""
 
-    there: str
-    here: Path
+    remote: str
+    local: Path
     bytes: int | None = None
 
 
-def checked(script: str) -> str:
+def require_script(script: str) -> str:
     """The script. Raises Unavailable for one that no shell takes."""
     if "\0" in script:
         raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
     return script
 
 
-def too_long(where: str, timeout_s: float, more: str = "") -> Unreachable:
+def timeout_error(where: str, timeout_s: float, more: str = "") -> Unreachable:
     """The error of a script that took longer than it may. more: what else there is to say."""
     return Unreachable(f"A script on {where} did not end within {timeout_s:g} s; it was ended.{more}")
 
 
-def too_much(where: str, limit_bytes: int) -> Unavailable:
+def output_limit_error(where: str, limit_bytes: int) -> Unavailable:
     """The error of a script that printed more than it may."""
     return Unavailable(
         f"A script on {where} printed more than {limit_bytes} bytes; it was ended. Its output is longer than anything "
@@ -73,10 +73,10 @@ def no_secrets(prompt: Prompt) -> str | None:
 
 
 @runtime_checkable
-class TellsOfSecrets(Protocol):
+class SecretInvalidator(Protocol):
     """What a provider of secrets may do beside giving them."""
 
-    def spent(self, prompt: Prompt) -> None:
+    def invalidate(self, prompt: Prompt) -> None:
         """The secret was of use and will not be again (a one-time code), or it was wrong: forget it."""
 
 
@@ -88,19 +88,21 @@ class Transport(Protocol):
     """
 
     @property
-    def where(self) -> str:
+    def title(self) -> str:
         """The host, as a person knows it."""
 
-    def run(self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20) -> Done:
+    def run(
+        self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20
+    ) -> ScriptResult:
         """Run a POSIX sh script to its end. The script is never seen by a shell of another kind, however the user's
         login shell is set there. input: its standard input. Raises Unreachable after `timeout_s`, Unavailable where it
         prints more than `limit_bytes`."""
 
-    def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+    def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """Copy files there; permissions 0600, or 0700 where the file here is executable. A copy is there whole or not
         at all, and replaces what was there. Folders must exist. Raises Unavailable where the disk there is full."""
 
-    def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+    def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """Copy files here, many of them at a time; folders here are made. Goes on where it was broken off: what is here
         whole already (its size is that of `bytes`) is not fetched again. Raises Unavailable for a full disk here,
         NotFound where a file is not there."""

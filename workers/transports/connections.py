@@ -1,7 +1,7 @@
 """Open SSH connections of this process: made when first needed, kept for a while, thrown away when broken.
 
 asyncssh runs in one thread with one event loop, made at the first use in each process, so after a fork each process has
-its own. Everybody else calls `call`, which waits.
+its own. Everybody else calls `run_in_loop`, which waits.
 """
 
 import asyncio
@@ -19,27 +19,28 @@ import asyncssh
 
 from perfloom.domain.errors import Prompt, Unreachable
 from perfloom.domain.targets import KEEP_HOURS, Ssh
-from perfloom.workers.transports import explain, hostkeys
-from perfloom.workers.transports.base import Secrets
-from perfloom.workers.transports.hops import Hop, way
-from perfloom.workers.transports.login import Asking, Login
-from perfloom.workers.transports.proxies import Proxy
+
+from . import hostkeys, ssh_errors
+from .base import SecretProvider
+from .hops import Hop, resolve_hops
+from .login import HostSecrets, Login
+from .proxies import ProxyCommand
 
 IDLE_S = 300.0
 """A connection that nobody uses is closed after so long."""
-IDLE_TYPED_S = KEEP_HOURS * 3600.0
+IDLE_WITH_SECRET_S = KEEP_HOURS * 3600.0
 """The same for one that needed a secret and is kept for all: opening it again would need a person."""
-IDLE_OWN_S = 900.0
+IDLE_OWNED_S = 900.0
 """The same for one that serves only its owner, should nobody have said that the owner has ended."""
-ALIVE_S = 6.0
-ALIVE_TIMES = 3
+KEEPALIVE_S = 6.0
+KEEPALIVE_COUNT = 3
 """A host is asked so often whether it is there, where nothing else comes from it; with none of so many answers and one
 interval more, the connection counts as broken: after 24 s."""
 SESSIONS = 8
 """sshd allows 10 sessions in one connection (MaxSessions); more wait here."""
-OPEN_AGAIN_S = (0.1, 0.3, 1.0, 3.0)
+SESSION_RETRY_S = (0.1, 0.3, 1.0, 3.0)
 """A session that is refused is asked for again after so long: an earlier one may be about to end."""
-LOOK_S = 0.25
+CALLBACK_S = 0.25
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ log = logging.getLogger(__name__)
 logging.getLogger("asyncssh").setLevel(logging.ERROR)
 
 
-class NotBegun(Unreachable):
+class LinkBroken(Unreachable):
     """A connection was broken before anything was done with it. fresh: whether it was new."""
 
     def __init__(self, message: str, fresh: bool) -> None:
@@ -56,15 +57,15 @@ class NotBegun(Unreachable):
 
 
 @dataclass(eq=False)
-class Link:
-    """An open way to a target: a connection to each host on it, the target's last. typed: secrets that it took. owner:
-    whom alone it serves, empty for everybody."""
+class SshLink:
+    """An open way to a target: a connection to each host on it, the target's last. used_secrets: secrets that it took.
+    owner: whom alone it serves, empty for everybody."""
 
     ssh: Ssh
     hops: tuple[Hop, ...]
     owner: str = ""
     connections: list[asyncssh.SSHClientConnection] = field(default_factory=list)
-    typed: list[Prompt] = field(default_factory=list)
+    used_secrets: list[Prompt] = field(default_factory=list)
     users: int = 0
     used: bool = False
     sessions: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SESSIONS))
@@ -74,7 +75,7 @@ class Link:
     copying: int = 0
     sftp_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     closing: asyncio.TimerHandle | None = None
-    proxies: list[Proxy] = field(default_factory=list)
+    proxies: list[ProxyCommand] = field(default_factory=list)
 
     @property
     def target(self) -> asyncssh.SSHClientConnection:
@@ -101,12 +102,12 @@ class Link:
             proxy.end()
 
 
-class _Here:
+class _EventLoop:
     """The event loop of this process and its connections."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.links: dict[tuple[Ssh, str], Link] = {}
+        self.links: dict[tuple[Ssh, str], SshLink] = {}
         self.locks: dict[Ssh, asyncio.Lock] = {}
         self.thread = threading.Thread(target=self._run, name="ssh", daemon=True)
         self.thread.start()
@@ -141,7 +142,7 @@ class _Here:
             self.loop.close()
 
 
-_here: _Here | None = None
+_here: _EventLoop | None = None
 _making = threading.Lock()
 
 
@@ -155,11 +156,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def _place() -> _Here:
+def _place() -> _EventLoop:
     global _here
     with _making:
         if _here is None:
-            _here = _Here()
+            _here = _EventLoop()
         return _here
 
 
@@ -175,12 +176,12 @@ def close_all() -> None:
 atexit.register(close_all)
 
 
-def call(coroutine: Coroutine[Any, Any, T], look: Callable[[], None] | None = None) -> T:
+def run_in_loop(coroutine: Coroutine[Any, Any, T], look: Callable[[], None] | None = None) -> T:
     """Run it in the event loop and wait. look: called every now and then in this thread; what it raises ends it."""
     future = asyncio.run_coroutine_threadsafe(coroutine, _place().loop)
     try:
         while look is not None:
-            done, _ = concurrent.futures.wait([future], LOOK_S)
+            done, _ = concurrent.futures.wait([future], CALLBACK_S)
             if done:
                 break
             look()
@@ -191,7 +192,7 @@ def call(coroutine: Coroutine[Any, Any, T], look: Callable[[], None] | None = No
 
 
 @contextlib.asynccontextmanager
-async def using(ssh: Ssh, secrets: Secrets, owner: str = "") -> AsyncIterator[Link]:
+async def open_link(ssh: Ssh, secrets: SecretProvider, owner: str = "") -> AsyncIterator[SshLink]:
     """The link to a target, for the time of the block; an open one where there is one. Raises what `_connect` does.
 
     owner: who gives the secrets. A link that took some serves this owner alone, unless the target is to keep it.
@@ -202,12 +203,12 @@ async def using(ssh: Ssh, secrets: Secrets, owner: str = "") -> AsyncIterator[Li
         for key in dict.fromkeys(((ssh, ""), (ssh, owner))):
             found = here.links.get(key)
             if found is not None and not found.alive:
-                drop(found)
+                discard_link(found)
             elif found is not None:
                 link = link or found
         if link is None:
             link = await _connect(ssh, secrets)
-            link.owner = owner if link.typed and not ssh.keep else ""
+            link.owner = owner if link.used_secrets and not ssh.keep else ""
             here.links[ssh, link.owner] = link
         if link.closing is not None:
             link.closing.cancel()
@@ -219,8 +220,8 @@ async def using(ssh: Ssh, secrets: Secrets, owner: str = "") -> AsyncIterator[Li
         link.users -= 1
         link.used = True
         if not link.users and here.links.get((ssh, link.owner)) is link:
-            idle = IDLE_OWN_S if link.owner else IDLE_TYPED_S if link.typed else IDLE_S
-            link.closing = asyncio.get_running_loop().call_later(idle, drop, link)
+            idle = IDLE_OWNED_S if link.owner else IDLE_WITH_SECRET_S if link.used_secrets else IDLE_S
+            link.closing = asyncio.get_running_loop().call_later(idle, discard_link, link)
 
 
 def is_open(ssh: Ssh) -> bool:
@@ -240,7 +241,7 @@ def owners() -> set[str]:
     return set() if _here is None else {owner for _, owner in list(_here.links) if owner}
 
 
-def close(wanted: Callable[[Link], bool]) -> None:
+def close(wanted: Callable[[SshLink], bool]) -> None:
     """Close links of this process now."""
     here = _here
     if here is None:
@@ -249,12 +250,12 @@ def close(wanted: Callable[[Link], bool]) -> None:
     async def end() -> None:
         for link in list(here.links.values()):
             if wanted(link):
-                drop(link)
+                discard_link(link)
 
-    call(end())
+    run_in_loop(end())
 
 
-def drop(link: Link | None) -> None:
+def discard_link(link: SshLink | None) -> None:
     """Throw a link away: it is broken, or idle."""
     if link is None:
         return
@@ -264,10 +265,10 @@ def drop(link: Link | None) -> None:
     link.abort()
 
 
-async def _connect(ssh: Ssh, secrets: Secrets) -> Link:
+async def _connect(ssh: Ssh, secrets: SecretProvider) -> SshLink:
     """Connect to each host on the way. Raises Unreachable or Refused, which name the host that it is about."""
-    hops = await asyncio.get_running_loop().run_in_executor(None, way, ssh)
-    link = Link(ssh, hops)
+    hops = await asyncio.get_running_loop().run_in_executor(None, resolve_hops, ssh)
+    link = SshLink(ssh, hops)
     try:
         for number, hop in enumerate(hops):
             last = number == len(hops) - 1
@@ -280,9 +281,9 @@ async def _connect(ssh: Ssh, secrets: Secrets) -> Link:
         raise
 
 
-async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, before: Hop | None) -> None:
-    known = await asyncio.get_running_loop().run_in_executor(None, hostkeys.known_of, hop, link.ssh.host_keys)
-    asking = Asking(secrets, hop, own=hop is link.hops[-1])
+async def _connect_one(link: SshLink, hop: Hop, secrets: SecretProvider, on_the_way: str, before: Hop | None) -> None:
+    known = await asyncio.get_running_loop().run_in_executor(None, hostkeys.find_known_keys, hop, link.ssh.host_keys)
+    asking = HostSecrets(secrets, hop, own=hop is link.hops[-1])
     login = Login(hop, asking, passwords=link.ssh.password)
     more: dict[str, Any] = {}
     proxy = None
@@ -290,10 +291,10 @@ async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, 
         more["server_host_key_algs"] = known.algorithms
     try:
         if hop.proxy_command:
-            proxy = Proxy(hop.proxy_command)
+            proxy = ProxyCommand(hop.proxy_command)
             link.proxies.append(proxy)
             more["sock"] = proxy.sock
-        async with asking.within(hop.timeout_s):
+        async with asking.time_limit(hop.timeout_s):
             connection = await asyncssh.connect(
                 hop.name,
                 hop.port,
@@ -308,68 +309,70 @@ async def _connect_one(link: Link, hop: Hop, secrets: Secrets, on_the_way: str, 
                 x509_trusted_certs=None,
                 connect_timeout=None,
                 login_timeout=0,
-                keepalive_interval=ALIVE_S,
-                keepalive_count_max=ALIVE_TIMES,
+                keepalive_interval=KEEPALIVE_S,
+                keepalive_count_max=KEEPALIVE_COUNT,
                 **more,
             )
     except asyncssh.HostKeyNotVerifiable as error:
         if "revoked" in str(error):
-            raise hostkeys.revoked(hop, on_the_way) from None
-        raise hostkeys.not_trusted(hop, known, login.shown, on_the_way) from None
+            raise hostkeys.revoked_key_error(hop, on_the_way) from None
+        raise hostkeys.untrusted_key_error(hop, known, login.shown, on_the_way) from None
     except asyncssh.PermissionDenied:
-        raise login.refused(on_the_way, link.typed) from None
+        raise login.refused(on_the_way, link.used_secrets) from None
     except (OSError, ValueError, asyncssh.Error) as error:
-        if explain.too_many_tries(error):
-            raise login.refused(on_the_way, link.typed, hung_up=True) from None
-        raise explain.connecting(error, hop, on_the_way, before, proxy.said() if proxy else "") from None
+        if ssh_errors.is_too_many_tries(error):
+            raise login.refused(on_the_way, link.used_secrets, hung_up=True) from None
+        raise ssh_errors.connect_error(error, hop, on_the_way, before, proxy.stderr_text() if proxy else "") from None
     finally:
         await login.done()
     link.connections.append(connection)
-    link.typed += [*asking.sent.values(), *asking.once.values()]
+    link.used_secrets += [*asking.sent.values(), *asking.once.values()]
 
 
-def not_begun(link: Link, error: BaseException) -> Unreachable:
+def link_broken(link: SshLink, error: BaseException) -> Unreachable:
     """The error where a link turned out to be broken when it was to be used; it is thrown away."""
-    drop(link)
-    return NotBegun(explain.broken(error, link.host, "before anything was done").message, fresh=not link.used)
+    discard_link(link)
+    return LinkBroken(
+        ssh_errors.connection_lost_error(error, link.host, "before anything was done").message, fresh=not link.used
+    )
 
 
-async def opened(link: Link, open_it: Callable[[], Awaitable[T]]) -> T:
+async def open_session_on(link: SshLink, open_it: Callable[[], Awaitable[T]]) -> T:
     """What opens a session on a link, tried again where the host allows no more of them now. Raises Unreachable where
     it failed for good; then nothing was started."""
-    pauses = list(OPEN_AGAIN_S)
+    pauses = list(SESSION_RETRY_S)
     while True:
         link.ended.clear()
         try:
             return await open_it()
         except asyncssh.ChannelOpenError as error:
             if not link.alive:
-                raise not_begun(link, error) from None
+                raise link_broken(link, error) from None
             if not link.running and not pauses:
                 raise Unreachable(
                     f"{link.host} opens no session ({error.reason}): its sshd_config may allow none (MaxSessions), or "
                     "it has no room for more processes. It is tried again."
                 ) from None
-        except explain.LOST as error:
+        except ssh_errors.CONNECTION_LOST as error:
             if isinstance(error, asyncssh.SFTPError) and link.alive:
                 raise  # The program behind it ended, and nothing else.
-            raise not_begun(link, error) from None
+            raise link_broken(link, error) from None
         if link.running:
             # Fewer are allowed than usual: wait for one of ours to end.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(link.ended.wait(), OPEN_AGAIN_S[-1])
+                await asyncio.wait_for(link.ended.wait(), SESSION_RETRY_S[-1])
         elif link.sftp and not link.copying:
             # It is one of them, and of no use at present.
             link.sftp.exit()
             link.sftp = None
-            await asyncio.sleep(OPEN_AGAIN_S[0])
+            await asyncio.sleep(SESSION_RETRY_S[0])
         else:
             await asyncio.sleep(pauses.pop(0))
 
 
-async def session(link: Link, factory: Callable[[], Any], command: str) -> tuple[Any, Any]:
-    """Start a command there. Raises what `opened` does."""
-    return await opened(
+async def start_command(link: SshLink, factory: Callable[[], Any], command: str) -> tuple[Any, Any]:
+    """Start a command there. Raises what `open_session_on` does."""
+    return await open_session_on(
         link,
         lambda: link.target.create_session(
             factory, command, encoding=None, request_pty=False, send_env=None, x11_forwarding=False

@@ -13,8 +13,8 @@ import asyncssh
 from perfloom.domain.errors import InvalidRequest, Refused
 from perfloom.domain.targets import Ssh
 
-USUAL_PORT = 22
-MOST_HOPS = 8
+DEFAULT_PORT = 22
+MAX_HOPS = 8
 """A way with more hosts goes in a circle."""
 DEFAULT_KEYS = ("id_ed25519_sk", "id_ecdsa_sk", "id_ed25519", "id_ecdsa", "id_rsa")
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
@@ -24,8 +24,8 @@ SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 @dataclass(frozen=True)
 class Hop:
     """One host on the way. name: as a person wrote it. key_files: private keys, in the order in which they are tried.
-    certificates: files with certificates for them. only: whether keys of the agent that are not among them stay
-    untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which its key is
+    certificates: files with certificates for them. identities_only: whether keys of the agent that are not among them
+    stay untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which its key is
     known. config: files in which asyncssh looks up the rest. algorithms: whether those name kinds of host keys.
     proxy_command: argv that leads there instead of a plain connection."""
 
@@ -35,7 +35,7 @@ class Hop:
     user: str
     key_files: tuple[str, ...]
     certificates: tuple[str, ...]
-    only: bool
+    identities_only: bool
     agent: str
     known_hosts: tuple[str, ...]
     alias: str
@@ -52,17 +52,17 @@ class Hop:
     @property
     def title(self) -> str:
         """The host for a person."""
-        where = self.name if self.port == USUAL_PORT else f"{self.name}, port {self.port}"
+        where = self.name if self.port == DEFAULT_PORT else f"{self.name}, port {self.port}"
         return where if self.name.lower() == self.host.lower() else f"{where} ({self.host})"
 
     @property
-    def known_as(self) -> str:
+    def known_hosts_name(self) -> str:
         """Its name as it stands in a known_hosts file."""
         name = (self.alias or self.host).lower()
-        return name if self.port == USUAL_PORT or self.alias else f"[{name}]:{self.port}"
+        return name if self.port == DEFAULT_PORT or self.alias else f"[{name}]:{self.port}"
 
 
-def way(ssh: Ssh) -> tuple[Hop, ...]:
+def resolve_hops(ssh: Ssh) -> tuple[Hop, ...]:
     """The hosts from here to the target, which is the last. Reads files, and runs what `Match exec` in them says.
 
     Raises InvalidRequest or Refused.
@@ -82,9 +82,9 @@ class _Wanted:
 
 def _way(ssh: Ssh, wanted: _Wanted, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
     """own: whether it is the target itself, to which the target's key file belongs first of all."""
-    if depth > MOST_HOPS:
+    if depth > MAX_HOPS:
         raise Refused(
-            f"The way to {ssh.host} leads over more than {MOST_HOPS} hosts. See whether ProxyJump in ~/.ssh/config "
+            f"The way to {ssh.host} leads over more than {MAX_HOPS} hosts. See whether ProxyJump in ~/.ssh/config "
             "goes in a circle."
         )
     hop, proxy_jump = _look_up(ssh, wanted, own)
@@ -134,7 +134,7 @@ def _look_up(ssh: Ssh, wanted: _Wanted, own: bool) -> tuple[Hop, tuple[str, ...]
         user=options.username,
         key_files=tuple(os.path.expanduser(name) for name in keys),
         certificates=tuple(name for name in _certificates(config) if os.access(name, os.R_OK)),
-        only=bool((own and mine) or config.get("IdentitiesOnly")),
+        identities_only=bool((own and mine) or config.get("IdentitiesOnly")),
         agent=_agent(config.get("IdentityAgent")) if ssh.agent else "",
         known_hosts=(*(known or (str(home / "known_hosts"), str(home / "known_hosts2"))), *system),
         alias=str(config.get("HostKeyAlias") or ""),

@@ -13,11 +13,12 @@ import asyncssh
 from asyncssh.public_key import get_default_certificate_algs, get_default_public_key_algs
 
 from perfloom.domain.errors import HostKeyUnknown, Refused
-from perfloom.workers.transports.hops import USUAL_PORT, Hop
+
+from .hops import DEFAULT_PORT, Hop
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownKeys:
     """What is known of one host. keys: its keys. elsewhere: those known of the same name on the usual port, which
     count where they match and prove nothing where they do not."""
 
@@ -41,7 +42,7 @@ class Known:
         return [name.decode() for name in dict.fromkeys([*certificates, *mine, *get_default_public_key_algs()])]
 
 
-def known_of(hop: Hop, accepted: Iterable[str]) -> Known:
+def find_known_keys(hop: Hop, accepted: Iterable[str]) -> KnownKeys:
     """All that is known of a host. accepted: lines beside those of its files. What cannot be read is passed over, as
     ssh does it."""
     keys: list[asyncssh.SSHKey] = []
@@ -49,8 +50,8 @@ def known_of(hop: Hop, accepted: Iterable[str]) -> Known:
     authorities: list[asyncssh.SSHKey] = []
     revoked: list[asyncssh.SSHKey] = []
     sources: dict[str, str] = {}
-    names = [hop.known_as]
-    if hop.port != USUAL_PORT and not hop.alias:
+    names = [hop.known_hosts_name]
+    if hop.port != DEFAULT_PORT and not hop.alias:
         names.append(hop.host.lower())
     for where, line in _lines(hop, accepted):
         known = asyncssh.import_known_hosts("")
@@ -65,7 +66,7 @@ def known_of(hop: Hop, accepted: Iterable[str]) -> Known:
             revoked.extend(bad)
             for key in (*hosts, *signers):
                 sources.setdefault(key.get_fingerprint(), where)
-    return Known(tuple(keys), tuple(elsewhere), tuple(authorities), tuple(revoked), sources)
+    return KnownKeys(tuple(keys), tuple(elsewhere), tuple(authorities), tuple(revoked), sources)
 
 
 def _lines(hop: Hop, accepted: Iterable[str]) -> Iterable[tuple[str, str]]:
@@ -81,7 +82,7 @@ def _lines(hop: Hop, accepted: Iterable[str]) -> Iterable[tuple[str, str]]:
                 yield f"{name}, line {number}", line
 
 
-def not_trusted(hop: Hop, known: Known, shown: asyncssh.SSHKey | None, on_the_way: str) -> Refused:
+def untrusted_key_error(hop: Hop, known: KnownKeys, shown: asyncssh.SSHKey | None, on_the_way: str) -> Refused:
     """The error where a host showed a key that is not known to be its own. shown: None where it showed a certificate
     that does not hold. on_the_way: words on what host it is, where it is not the target itself."""
     host = f"{hop.title}{on_the_way}"
@@ -96,7 +97,7 @@ def not_trusted(hop: Hop, known: Known, shown: asyncssh.SSHKey | None, on_the_wa
             f"The key of {host} is not known yet. Its fingerprint is {mark} ({_kind(shown)}). Compare it with what the "
             "host's administrator says, and accept it if they are the same."
         )
-        line = f"{hop.known_as} {shown.export_public_key().decode().strip()}"
+        line = f"{hop.known_hosts_name} {shown.export_public_key().decode().strip()}"
         return HostKeyUnknown(text, hop.title, _without_comment(line), mark)
     expected = "; ".join(
         f"{key.get_fingerprint()} ({_kind(key)}, {known.sources.get(key.get_fingerprint(), 'a known_hosts file')})"
@@ -105,12 +106,13 @@ def not_trusted(hop: Hop, known: Known, shown: asyncssh.SSHKey | None, on_the_wa
     return Refused(
         f"The key of {host} is another than before. Expected: {expected}. Shown: {mark} ({_kind(shown)}). Either the "
         "host was installed anew, or somebody stands between. Ask its administrator. If the new key is right, remove "
-        f"the old one from where it stands (ssh-keygen -R '{hop.known_as}' for ~/.ssh/known_hosts), then check the "
+        f"the old one from where it stands (ssh-keygen -R '{hop.known_hosts_name}' for "
+        "~/.ssh/known_hosts), then check the "
         "target again."
     )
 
 
-def revoked(hop: Hop, on_the_way: str) -> Refused:
+def revoked_key_error(hop: Hop, on_the_way: str) -> Refused:
     """The error where a host showed a key that its owner has withdrawn."""
     return Refused(
         f"{hop.title}{on_the_way} showed a key that is revoked in the known_hosts files: it may be in wrong hands. "

@@ -15,31 +15,41 @@ from pathlib import Path
 from typing import IO
 
 from perfloom.domain.errors import NotFound, Refused, Unavailable
-from perfloom.places import reason
+from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, unavailable
-from perfloom.workers.local.processes import environment
-from perfloom.workers.transports.base import Copy, Done, Progress, checked, too_long, too_much
+
+from ..local.processes import clean_environment
+from .base import (
+    FileCopy,
+    Progress,
+    ScriptResult,
+    output_limit_error,
+    require_script,
+    timeout_error,
+)
 
 SHELL = "/bin/sh"
 VARIABLE_BYTES = 100_000
 """Linux refuses a single variable from 128 KiB on; a longer script goes through a file."""
 VARIABLE = "pl_given"
-EVALUATE = f'pl_text=${VARIABLE}; unset {VARIABLE}; eval "$pl_text"'
+EVAL_SCRIPT = f'pl_text=${VARIABLE}; unset {VARIABLE}; eval "$pl_text"'
 """A command line is seen by everybody on the machine, and a script may hold the values of a job's variables."""
 GRACE_S = 1.0
 """How long a script has to end after TERM, and its output to end after it: what it left running may hold that open."""
-BLOCK = 1 << 16
+BLOCK_BYTES = 1 << 16
 
 
 class LocalTransport:
     """A Transport to the machine that this runs on."""
 
     @property
-    def where(self) -> str:
+    def title(self) -> str:
         """Its name."""
         return socket.gethostname()
 
-    def run(self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20) -> Done:
+    def run(
+        self, script: str, *, input: bytes = b"", timeout_s: float = 60.0, limit_bytes: int = 64 << 20
+    ) -> ScriptResult:
         """See Transport."""
         try:
             with self._begun(script, input) as (process, given), process:
@@ -49,7 +59,7 @@ class LocalTransport:
                     self._end(process)
                     _close(process.stdin)
         except OSError as error:
-            raise Unavailable(f"A script could not be run on {self.where}: {reason(error)}.") from error
+            raise Unavailable(f"A script could not be run on {self.title}: {os_error_text(error)}.") from error
 
     @contextlib.contextmanager
     def _begun(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
@@ -62,7 +72,7 @@ class LocalTransport:
                     stdin=pipe,
                     stdout=pipe,
                     stderr=pipe,
-                    env=environment() | variables,
+                    env=clean_environment() | variables,
                     cwd=_home(),
                     start_new_session=True,
                 ),
@@ -85,7 +95,9 @@ class LocalTransport:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    def _follow(self, process: subprocess.Popen[bytes], input: bytes, end: float, timeout_s: float, limit: int) -> Done:
+    def _follow(
+        self, process: subprocess.Popen[bytes], input: bytes, end: float, timeout_s: float, limit: int
+    ) -> ScriptResult:
         """Feed it and read it, until it has ended and its output too, or has left that to others."""
         assert process.stdin and process.stdout and process.stderr
         found = {process.stdout: bytearray(), process.stderr: bytearray()}
@@ -104,7 +116,7 @@ class LocalTransport:
                     if now > closing:
                         break
                 elif now > end:
-                    raise too_long(self.where, timeout_s)
+                    raise timeout_error(self.title, timeout_s)
                 for key, _ in waiting.select(0.05 if closing is None else 0.01):
                     if key.fileobj is process.stdin:
                         rest = _write(process.stdin, rest)
@@ -113,49 +125,49 @@ class LocalTransport:
                             _close(process.stdin)
                         continue
                     stream = process.stdout if key.fileobj is process.stdout else process.stderr
-                    data = stream.read(BLOCK)
+                    data = stream.read(BLOCK_BYTES)
                     if data == b"":
                         waiting.unregister(stream)
                     elif data:
                         found[stream] += data
                 if sum(map(len, found.values())) > limit:
-                    raise too_much(self.where, limit)
+                    raise output_limit_error(self.title, limit)
             while process.poll() is None:
                 if time.monotonic() > end:
-                    raise too_long(self.where, timeout_s)
+                    raise timeout_error(self.title, timeout_s)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.05)
         status = process.returncode
-        return Done(status if status >= 0 else None, bytes(found[process.stdout]), bytes(found[process.stderr]))
+        return ScriptResult(status if status >= 0 else None, bytes(found[process.stdout]), bytes(found[process.stderr]))
 
-    def put(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+    def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            tell(progress, number, len(files), f"Copies {file.here.name}")
-            with to_read(file.here) as source:
-                copy_to(source, Path(file.there), mode_of(file.here))
+            report_progress(progress, number, len(files), f"Copies {file.local.name}")
+            with open_for_reading(file.local) as source:
+                copy_to(source, Path(file.remote), mode_of(file.local))
 
-    def get(self, files: Sequence[Copy], progress: Progress | None = None) -> None:
+    def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            if whole(file):
+            if is_complete(file):
                 continue
-            tell(progress, number, len(files), f"Copies {Path(file.there).name}")
-            with to_read(Path(file.there)) as source:
-                with disk_errors(file.here):
-                    file.here.parent.mkdir(parents=True, exist_ok=True)
-                copy_to(source, file.here, 0o600)
+            report_progress(progress, number, len(files), f"Copies {Path(file.remote).name}")
+            with open_for_reading(Path(file.remote)) as source:
+                with disk_errors(file.local):
+                    file.local.parent.mkdir(parents=True, exist_ok=True)
+                copy_to(source, file.local, 0o600)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def whole(file: Copy) -> bool:
+def is_complete(file: FileCopy) -> bool:
     """Whether it was fetched before."""
     if file.bytes is None:
         return False
     try:
-        return file.here.stat().st_size == file.bytes
+        return file.local.stat().st_size == file.bytes
     except OSError:
         return False
 
@@ -168,9 +180,9 @@ def mode_of(path: Path) -> int:
 @contextlib.contextmanager
 def _given(script: str) -> Iterator[tuple[list[str], dict[str, str]]]:
     """argv that runs a script, and the variable that holds it."""
-    text = os.fsencode(checked(script))
+    text = os.fsencode(require_script(script))
     if len(text) < VARIABLE_BYTES:
-        yield [SHELL, "-c", EVALUATE], {VARIABLE: script}
+        yield [SHELL, "-c", EVAL_SCRIPT], {VARIABLE: script}
         return
     with tempfile.NamedTemporaryFile(prefix="perfloom-", suffix=".sh") as file:
         file.write(text)
@@ -186,7 +198,7 @@ def _home() -> str:
 def _write(stream: IO[bytes], data: memoryview) -> memoryview:
     """What of it is left to write; nothing where nobody reads it."""
     try:
-        return data[os.write(stream.fileno(), data[:BLOCK]) :] if data else data
+        return data[os.write(stream.fileno(), data[:BLOCK_BYTES]) :] if data else data
     except BlockingIOError:
         return data
     except BrokenPipeError:
@@ -219,16 +231,18 @@ def copy_to(source: IO[bytes], to: Path, mode: int) -> None:
         raise unavailable(to, error) from error
 
 
-def to_read(path: Path) -> IO[bytes]:
+def open_for_reading(path: Path) -> IO[bytes]:
     """A file of this machine, opened. Raises NotFound, Refused."""
     try:
         return path.open("rb")
     except FileNotFoundError:
         raise NotFound(f"{path} is not there (any more).") from None
     except OSError as error:
-        raise Refused(f"{path} cannot be read: {reason(error)}. Check its permissions, then try again.") from error
+        raise Refused(
+            f"{path} cannot be read: {os_error_text(error)}. Check its permissions, then try again."
+        ) from error
 
 
-def tell(progress: Progress | None, done: int, of: int, text: str) -> None:
+def report_progress(progress: Progress | None, done: int, of: int, text: str) -> None:
     if progress is not None:
         progress(done / of, text)

@@ -11,18 +11,19 @@ from typing import Any
 import asyncssh
 
 from perfloom.domain.errors import PASSWORD, Prompt, Refused, SecretNeeded
-from perfloom.domain.plain import one_line
-from perfloom.workers.transports.base import Secrets, TellsOfSecrets
-from perfloom.workers.transports.hops import Hop
+from perfloom.domain.text import sanitize_line
 
-MOST_PROMPT = 200
+from .base import SecretInvalidator, SecretProvider
+from .hops import Hop
+
+MAX_PROMPT = 200
 
 
-class Asking:
+class HostSecrets:
     """Asks for the secrets of one host, and notes what was missing and what was sent. The clock of whoever waits for
     the login stands still meanwhile: a person may have to type. own: whether it is the target itself."""
 
-    def __init__(self, secrets: Secrets, hop: Hop, *, own: bool) -> None:
+    def __init__(self, secrets: SecretProvider, hop: Hop, *, own: bool) -> None:
         self.secrets = secrets
         self.hop = hop
         self.own = own
@@ -32,7 +33,7 @@ class Asking:
         self._limit: asyncio.Timeout | None = None
 
     @contextlib.asynccontextmanager
-    async def within(self, seconds: float) -> Any:
+    async def time_limit(self, seconds: float) -> Any:
         """A time limit for the block, without the time that answers take. Raises TimeoutError."""
         async with asyncio.timeout(seconds) as self._limit:
             yield
@@ -46,7 +47,7 @@ class Asking:
 
     def answer(self, question: str) -> Prompt:
         """What a server asks for in its own words, such as a one-time code."""
-        asked = one_line(question).strip(" :")[:MOST_PROMPT] or "Answer"
+        asked = sanitize_line(question).strip(" :")[:MAX_PROMPT] or "Answer"
         return Prompt(f"answer {self.hop.login} {asked}", f"{asked} ({self.hop.user} on {self.hop.title})")
 
     async def ask(self, prompt: Prompt) -> str | None:
@@ -69,23 +70,23 @@ class Asking:
             self.sent[prompt.name] = prompt
         return found
 
-    def forget(self, prompt: Prompt) -> None:
+    def invalidate(self, prompt: Prompt) -> None:
         """The secret is of no use (any more)."""
         self.sent.pop(prompt.name, None)
-        if isinstance(self.secrets, TellsOfSecrets):
-            self.secrets.spent(prompt)
+        if isinstance(self.secrets, SecretInvalidator):
+            self.secrets.invalidate(prompt)
 
-    def forget_codes(self) -> None:
+    def invalidate_codes(self) -> None:
         """One-time codes are of use once, whatever came of it."""
         for prompt in self.once.values():
             if prompt.name in self.sent:
-                self.forget(prompt)
+                self.invalidate(prompt)
 
 
 class Login(asyncssh.SSHClient):
     """What asyncssh asks when it logs in to `hop`. shown: a key that the host showed and that is not trusted."""
 
-    def __init__(self, hop: Hop, asking: Asking, *, passwords: bool) -> None:
+    def __init__(self, hop: Hop, asking: HostSecrets, *, passwords: bool) -> None:
         self.hop = hop
         self.asking = asking
         self.passwords = passwords
@@ -122,11 +123,11 @@ class Login(asyncssh.SSHClient):
             return ()
         found = (_public_data(path) for path in self.hop.key_files)
         wanted = [data for data in found if data is not None]
-        if self.hop.only and not wanted:
+        if self.hop.identities_only and not wanted:
             return ()
         try:
             self._agent = await asyncssh.connect_agent(self.hop.agent)
-            keys = await self._agent.get_keys(wanted if self.hop.only else None)
+            keys = await self._agent.get_keys(wanted if self.hop.identities_only else None)
             # A host hangs up after some wrong ones, so those that somebody named come first.
             return sorted(keys, key=lambda one: one.public_data not in wanted)
         except (OSError, ValueError, asyncssh.Error):
@@ -178,7 +179,7 @@ class Login(asyncssh.SSHClient):
             await asyncio.get_running_loop().run_in_executor(None, asyncssh.read_private_key, path, found)
         except (OSError, ValueError, asyncssh.Error):
             self.wrong[prompt.name] = prompt
-            self.asking.forget(prompt)
+            self.asking.invalidate(prompt)
             return None
         return found
 
@@ -219,7 +220,7 @@ class Login(asyncssh.SSHClient):
 
     async def done(self) -> None:
         """Let go of the agent, and of who waits for an answer."""
-        self.asking.forget_codes()
+        self.asking.invalidate_codes()
         for asked in self._asked:
             asked.cancel()
         if self._agent is not None:
@@ -236,7 +237,7 @@ class Login(asyncssh.SSHClient):
             wrong |= {name: one for name, one in self.asking.sent.items() if not name.startswith("passphrase ")}
         for prompt in wrong.values():
             if prompt.name not in self.wrong:
-                self.asking.forget(prompt)
+                self.asking.invalidate(prompt)
         if needed := tuple({**wrong, **missing}.values()):
             texts = "; ".join(prompt.text for prompt in needed)
             text = "did not accept what was typed. Type it again" if wrong else "asks for a secret. Type it"
@@ -265,7 +266,7 @@ class Login(asyncssh.SSHClient):
         )
 
 
-async def _in_thread(secrets: Secrets, prompt: Prompt) -> str | None:
+async def _in_thread(secrets: SecretProvider, prompt: Prompt) -> str | None:
     """What a person answers. The thread is none of a pool: the end of this process must not wait for a person."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str | None] = loop.create_future()

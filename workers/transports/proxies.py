@@ -8,13 +8,14 @@ import subprocess
 from collections.abc import Sequence
 
 from perfloom.domain.errors import Refused
-from perfloom.places import reason
-from perfloom.workers.local.processes import environment
+from perfloom.paths import os_error_text
 
-MOST_SAID = 300
+from ..local.processes import clean_environment
+
+MAX_STDERR = 300
 
 
-class Proxy:
+class ProxyCommand:
     """Such a program, running. sock: the socket that leads to the host through it; whoever takes it closes it.
 
     It is started without a shell: its words are those of the file, with the name of the host filled in.
@@ -31,22 +32,24 @@ class Proxy:
                 stdin=other.fileno(),
                 stdout=other.fileno(),
                 stderr=self._errors,
-                env=environment(),
+                env=clean_environment(),
                 start_new_session=True,
             )
         except OSError as error:
             self.sock.close()
             os.close(self._errors)
-            raise Refused(f"The ProxyCommand {argv[0]} in ~/.ssh/config cannot be started: {reason(error)}.") from None
+            raise Refused(
+                f"The ProxyCommand {argv[0]} in ~/.ssh/config cannot be started: {os_error_text(error)}."
+            ) from None
         finally:
             other.close()
 
-    def said(self) -> str:
+    def stderr_text(self) -> str:
         """The end of what it printed to standard error."""
         if self._ended:
             return ""
         size = os.fstat(self._errors).st_size
-        return os.pread(self._errors, MOST_SAID, max(0, size - MOST_SAID)).decode(errors="replace")
+        return os.pread(self._errors, MAX_STDERR, max(0, size - MAX_STDERR)).decode(errors="replace")
 
     def end(self) -> None:
         """End it, with all that it started. Safe to call twice."""

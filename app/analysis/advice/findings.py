@@ -17,11 +17,11 @@ import pandas as pd
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ..core.affected import affected
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import has_clock
-from .model import Advice, Evidence, Finding, Rule
+from ..core.loss_impact import loss_impact_of
+from ..core.memo import memoize
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import has_clock
+from .model import Advice, AdviceFinding, Rule, RuleInput
 from .rules import RULES
 
 COLUMNS = (
@@ -37,26 +37,26 @@ COLUMNS = (
     Column("advice", "", "What to do."),
     Column("page", "", "The page of the result where to look."),
 )
-INSTEAD = "Copy the file again, or record again and let the program and its profiler end by themselves."
+WITHHELD_ADVICE = "Copy the file again, or record again and let the program and its profiler end by themselves."
 """What to do where advice is withheld."""
 
 
-def advices(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
+def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
     """What is advised, the most serious first; nothing where advice is withheld. thresholds: of rules by their keys, in
     place of their own."""
     found: list[Advice] = []
-    if withheld(profile):
+    if withheld_reason(profile):
         return found
     for rule, findings in _judged(profile, selection):
         threshold = (thresholds or {}).get(rule.key, rule.threshold)
-        found += _merged(rule, threshold, [one for one in findings if rule.speaks(one.measured, threshold)])
+        found += _merged(rule, threshold, [one for one in findings if rule.triggers(one.measured, threshold)])
     order = {"high": 0, "medium": 1, "low": 2}
     return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
 
 
-def withheld(profile: Profile) -> str:
+def withheld_reason(profile: Profile) -> str:
     """Why nothing is advised, empty where something may be: shares and idle times of a part are none of the whole."""
-    state = affected(profile)
+    state = loss_impact_of(profile)
     if state.complete or not has_clock(profile):
         return ""
     return (
@@ -65,12 +65,12 @@ def withheld(profile: Profile) -> str:
     )
 
 
-def _merged(rule: Rule, threshold: float, findings: list[Finding]) -> list[Advice]:
+def _merged(rule: Rule, threshold: float, findings: list[AdviceFinding]) -> list[Advice]:
     """One piece of advice for all ranks on which a rule found the same; for one rank, a piece for each finding."""
     ranked = [one for one in findings if one.rank is not None]
     if len({one.rank for one in ranked}) < 2:
         return [Advice(rule, one, threshold) for one in findings]
-    worst = max(ranked, key=lambda one: (one.share or 0.0, -one.measured if rule.below else one.measured))
+    worst = max(ranked, key=lambda one: (one.share or 0.0, -one.measured if rule.triggers_below else one.measured))
     others = tuple(one for one in ranked if one is not worst)
     return [
         Advice(rule, worst, threshold, others),
@@ -78,42 +78,42 @@ def _merged(rule: Rule, threshold: float, findings: list[Finding]) -> list[Advic
     ]
 
 
-def _judged(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[Finding, ...]]]:
+def _judged(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[AdviceFinding, ...]]]:
     """Each rule, and what it finds, whatever the threshold."""
     if has_clock(profile):
-        evidence = Evidence(profile, selection)
+        evidence = RuleInput(profile, selection)
         for rule in RULES:
-            yield rule, remembered(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
+            yield rule, memoize(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
 
 
 def _key(rule: str, selection: Selection) -> tuple[object, ...]:
     return "findings", rule, selection
 
 
-def _findings(rule: Rule, evidence: Evidence) -> tuple[Finding, ...]:
-    return tuple(rule.judge(evidence))
+def _findings(rule: Rule, evidence: RuleInput) -> tuple[AdviceFinding, ...]:
+    return tuple(rule.detect(evidence))
 
 
-def told_of_whole(profile: Profile) -> bytes:
+def dump_findings(profile: Profile) -> bytes:
     """What all rules find in the whole, to be kept: JSON."""
     found = {rule.key: [asdict(one) for one in findings] for rule, findings in _judged(profile, Selection())}
     return json.dumps(found, default=float).encode()
 
 
-def remember_whole(profile: Profile, told: bytes) -> None:
-    """Have a profile remember what `told_of_whole` gave. Raises KeyError, TypeError, ValueError for what is none of
+def restore_findings(profile: Profile, data: bytes) -> None:
+    """Have a profile remember what `dump_findings` gave. Raises KeyError, TypeError, ValueError for what is none of
     it."""
-    for rule, rows in json.loads(told).items():
+    for rule, rows in json.loads(data).items():
         pairs = [row | {"query": tuple((word, value) for word, value in row["query"])} for row in rows]
-        findings = tuple(Finding(**row) for row in pairs)
-        remembered(profile, _key(rule, Selection()), partial(tuple, findings), pin=True)
+        findings = tuple(AdviceFinding(**row) for row in pairs)
+        memoize(profile, _key(rule, Selection()), partial(tuple, findings), pin=True)
 
 
 def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> pd.DataFrame:
     """One row for each finding; the most serious first. Where advice is withheld, one row that says why."""
-    why = withheld(profile)
+    why = withheld_reason(profile)
     if not why:
-        return frame_of(advices(profile, selection, thresholds))
+        return advice_frame(find_advice(profile, selection, thresholds))
     values: dict[str, Any] = {
         "rule": "withheld",
         "title": "Advice is withheld",
@@ -124,15 +124,15 @@ def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, floa
         "threshold": math.nan,
         "unit": "",
         "evidence": why,
-        "advice": INSTEAD,
+        "advice": WITHHELD_ADVICE,
         "page": "losses",
     }
-    return frame(COLUMNS, {name: [value] for name, value in values.items()})
+    return build_frame(COLUMNS, {name: [value] for name, value in values.items()})
 
 
-def frame_of(found: list[Advice]) -> pd.DataFrame:
+def advice_frame(found: list[Advice]) -> pd.DataFrame:
     """Findings as a table."""
-    return frame(
+    return build_frame(
         COLUMNS,
         {
             "rule": [one.rule.key for one in found],
@@ -150,11 +150,11 @@ def frame_of(found: list[Advice]) -> pd.DataFrame:
     )
 
 
-def thresholds_of(given: Mapping[str, str]) -> dict[str, float]:
+def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
     """Thresholds by the keys of rules, from the words of a query. Raises InvalidRequest for what is no number."""
     found = {}
     for rule in RULES:
-        text = given.get(rule.key, "").strip()
+        text = params.get(rule.key, "").strip()
         if not text:
             continue
         try:

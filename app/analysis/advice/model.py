@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...domain.listing import ranges_of, ranges_text
+from ...domain.list_text import format_ranges, to_ranges
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.units import quantity
-from ..core.picking import threads_of
+from ...domain.units import format_quantity
+from ..core.sample_selection import threads_of
 from ..core.schema import records
 from ..distributed import communication
 from ..memory import allocations as memory
@@ -21,12 +21,12 @@ from ..ml import devices, graphs, idle, kernels, launches, operators, steps
 Row = dict[str, Any]
 
 
-HIGH, MEDIUM = 25.0, 10.0
+HIGH_PERCENT, MEDIUM_PERCENT = 25.0, 10.0
 """From how many percent of the time a finding is of high or of medium severity."""
 
 
 @dataclass(frozen=True)
-class Finding:
+class AdviceFinding:
     """What a rule found. measured: in the rule's unit. share: of the time that it is about, in percent; None where that
     is not what it is about. evidence: a sentence with numbers. advice: where the rule's own is not enough."""
 
@@ -40,29 +40,29 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule. key: as in addresses. meaning: what the threshold is compared with. below: it speaks below the threshold,
-    not from it on. page: where to look. judge: its findings, given what tables say; also those that the threshold
-    leaves out."""
+    """A rule. key: as in addresses. threshold_meaning: what the threshold is compared with. triggers_below: it speaks
+    below the threshold, not from it on. page: where to look. detect: its findings, given what tables say; also those
+    that the threshold leaves out."""
 
     key: str
     title: str
     threshold: float
     unit: str
-    meaning: str
+    threshold_meaning: str
     page: str
-    judge: Callable[["Evidence"], Iterator[Finding]]
+    detect: Callable[["RuleInput"], Iterator[AdviceFinding]]
     advice: str
-    below: bool = False
+    triggers_below: bool = False
 
-    def amount(self, value: float) -> str:
+    def format_amount(self, value: float) -> str:
         """Something measured, with its unit."""
         if self.unit == "bytes":
-            return quantity(value, "bytes").text
+            return format_quantity(value, "bytes").text
         return f"{value:,.3g}{f' {self.unit}' if self.unit else ''}"
 
-    def speaks(self, measured: float, threshold: float) -> bool:
+    def triggers(self, measured: float, threshold: float) -> bool:
         """Whether something measured passes the threshold."""
-        return measured < threshold if self.below else measured >= threshold
+        return measured < threshold if self.triggers_below else measured >= threshold
 
 
 @dataclass(frozen=True)
@@ -71,15 +71,15 @@ class Advice:
     severity: high, medium or low."""
 
     rule: Rule
-    finding: Finding
+    finding: AdviceFinding
     threshold: float
-    others: tuple[Finding, ...] = ()
+    others: tuple[AdviceFinding, ...] = ()
 
     @property
     def ranks(self) -> str:
         """All ranks it was found on, as "0–3, 7"; empty for none."""
         found = {one.rank for one in (self.finding, *self.others) if one.rank is not None}
-        return ranges_text(ranges_of(sorted(found)))
+        return format_ranges(to_ranges(sorted(found)))
 
     @property
     def evidence(self) -> str:
@@ -88,7 +88,7 @@ class Advice:
             return self.finding.evidence
         count = len({one.rank for one in self.others} - {self.finding.rank})
         measured = [one.measured for one in self.others]
-        low, high = (self.rule.amount(value) for value in (min(measured), max(measured)))
+        low, high = (self.rule.format_amount(value) for value in (min(measured), max(measured)))
         between = low if low == high else f"{low} to {high}"
         return (
             f"Rank {self.finding.rank}: {self.finding.evidence} "
@@ -100,15 +100,15 @@ class Advice:
         share = self.finding.share
         if share is None:
             return "medium"
-        return "high" if share >= HIGH else "medium" if share >= MEDIUM else "low"
+        return "high" if share >= HIGH_PERCENT else "medium" if share >= MEDIUM_PERCENT else "low"
 
 
-class Evidence:
+class RuleInput:
     """The tables of a profile under a selection, each worked out when a rule first asks for it."""
 
     def __init__(self, profile: Profile, selection: Selection) -> None:
         self.profile = profile
-        self.selection = selection.only(event=None)
+        self.selection = selection.replace(event=None)
 
     @cached_property
     def steps(self) -> list[Row]:
@@ -162,18 +162,18 @@ class Evidence:
     def _rows(self, table: Callable[[Profile, Selection], pd.DataFrame]) -> list[Row]:
         """A table; without ranks where there is one only, whether or not it has a number."""
         rows = records(table(self.profile, self.selection))
-        return rows if self.several else [{**row, "rank": None} for row in rows]
+        return rows if self.has_several_ranks else [{**row, "rank": None} for row in rows]
 
     @cached_property
-    def several(self) -> bool:
+    def has_several_ranks(self) -> bool:
         """Whether there are several ranks."""
         return len(np.unique(threads_of(self.profile).rank)) > 1
 
     def rank_of(self, rank: int) -> int | None:
         """A rank (-1: none) as rows have it."""
-        return rank if self.several and rank >= 0 else None
+        return rank if self.has_several_ranks and rank >= 0 else None
 
-    def of_ranks(self, rows: list[Row]) -> dict[int | None, list[Row]]:
+    def group_by_rank(self, rows: list[Row]) -> dict[int | None, list[Row]]:
         """Rows by rank, in order of the ranks."""
         found: dict[int | None, list[Row]] = {}
         for row in sorted(rows, key=lambda row: -1 if row["rank"] is None else row["rank"]):
@@ -183,4 +183,4 @@ class Evidence:
     @cached_property
     def time_us(self) -> dict[int | None, float]:
         """How long all steps of each rank took together."""
-        return {rank: sum(row["total_us"] for row in rows) for rank, rows in self.of_ranks(self.steps).items()}
+        return {rank: sum(row["total_us"] for row in rows) for rank, rows in self.group_by_rank(self.steps).items()}

@@ -1,6 +1,6 @@
 """The rules of advice, one row each: what is looked at, from where on it is told, and what to do about it."""
 
-from . import evidence as told
+from . import detectors as told
 from .model import Rule
 
 RULES = (
@@ -25,7 +25,7 @@ RULES = (
         told.utilization,
         "Look on the critical path at what devices wait for. Often a larger batch, fewer synchronizing calls or work "
         "prepared ahead by other threads helps.",
-        below=True,
+        triggers_below=True,
     ),
     Rule(
         "launch-bound",
@@ -57,7 +57,7 @@ RULES = (
         "%",
         "share of the steps that the host spends in calls that wait for a device",
         "critical-path",
-        told.synchronising,
+        told.synchronizing,
         "Look for .item(), .cpu(), print of tensors, nonzero and boolean masks in the loop, and for "
         "torch.cuda.synchronize; copy with non_blocking=True from pinned memory; read losses only every few steps.",
     ),
@@ -146,7 +146,7 @@ RULES = (
         "memory",
         told.memory_free,
         "Make the batch larger: the device has memory left, and is not filled.",
-        below=True,
+        triggers_below=True,
     ),
     Rule(
         "fragmentation",

@@ -12,13 +12,20 @@ import pandas as pd
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import texts
-from ..core.measured import Measured, best_total, counted, note_of, sampled, total_of
-from ..core.picking import event_names
-from ..core.schema import Column, frame
+from ...domain.tables import get_strings
+from ..core.measurements import (
+    Measurement,
+    best_total,
+    measure_counts,
+    measure_samples,
+    missing_total_note,
+    sum_known,
+)
+from ..core.sample_selection import event_names
+from ..core.schema import Column, build_frame
 
 NOT_COMPARED = "not compared"
-COUNTED, SAMPLED, ABSENT = "counted", "sampled", "absent"
+COUNTED, SAMPLED, MISSING = "counted", "sampled", "absent"
 _SPREAD = "The standard deviation of {0} as a mean over repeated runs, as a share of it; missing for a single run."
 COLUMNS = (
     Column("event", "", "What was measured."),
@@ -50,7 +57,7 @@ COLUMNS = (
 class _Value:
     """An event on one side. deviation: of the value (not a share), None where it is not known."""
 
-    source: str = ABSENT
+    source: str = MISSING
     unit: str = ""
     value: int | float | None = None
     deviation: float | None = None
@@ -63,14 +70,12 @@ def has_counts(profile: Profile) -> bool:
     return bool(profile.counts.num_rows)
 
 
-def only_counted(profile: Profile) -> bool:
+def is_counts_only(profile: Profile) -> bool:
     """Whether all it tells was counted: nothing was sampled or traced."""
     return has_counts(profile) and not profile.samples.num_rows and not profile.slices.num_rows
 
 
-def count_differences(
-    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
-) -> pd.DataFrame:
+def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> pd.DataFrame:
     """One row for each event that was counted in either, in the order of the other.
 
     An event that was counted on one side and sampled on the other has a row that says so, without a difference.
@@ -83,7 +88,7 @@ def count_differences(
     ]
     pairs = [(before.get(name, _Value()), after.get(name, _Value())) for name in names]
     deltas = [_delta(b, a) for b, a in pairs]
-    return frame(
+    return build_frame(
         COLUMNS,
         {
             "event": names,
@@ -112,26 +117,28 @@ def count_differences(
 
 def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
     """By the name of an event: what was counted, and only where nothing was, what was sampled."""
-    names, units = event_names(profile), texts(profile.events, "unit")
-    rows: dict[int, list[Measured]] = {}
-    for row in counted(profile, selection):
+    names, units = event_names(profile), get_strings(profile.events, "unit")
+    rows: dict[int, list[Measurement]] = {}
+    for row in measure_counts(profile, selection):
         rows.setdefault(row.event, []).append(row)
     found = {names[event]: _counted(mine, units[event]) for event, mine in rows.items()}
-    samples: dict[int, list[Measured]] = {}
+    samples: dict[int, list[Measurement]] = {}
     if profile.samples.num_rows:
-        for row in sampled(profile, selection):
+        for row in measure_samples(profile, selection):
             samples.setdefault(row.event, []).append(row)
     for event, mine in samples.items():
         # Samples of a rare event may tell no total.
-        found.setdefault(names[event], _Value(SAMPLED, units[event], best_total(mine), status=note_of(mine) or "ok"))
+        found.setdefault(
+            names[event], _Value(SAMPLED, units[event], best_total(mine), status=missing_total_note(mine) or "ok")
+        )
     return found
 
 
-def _counted(rows: list[Measured], unit: str) -> _Value:
-    by_run: dict[int | None, list[Measured]] = {}
+def _counted(rows: list[Measurement], unit: str) -> _Value:
+    by_run: dict[int | None, list[Measurement]] = {}
     for row in rows:
         by_run.setdefault(row.run, []).append(row)
-    known = [total for mine in by_run.values() if (total := total_of(row.value for row in mine)) is not None]
+    known = [total for mine in by_run.values() if (total := sum_known(row.value for row in mine)) is not None]
     missing = sum(row.missing if row.value is not None else max(1, row.missing) for row in rows)
     if not known:
         return _Value(COUNTED, unit, status=rows[0].status or "", missing=missing)
@@ -172,12 +179,12 @@ def _note(base: _Value, other: _Value) -> str:
             f"{base.source} in the base, {other.source} in the other: a sampled total is an estimate, so they are not "
             "compared; count both with perf stat"
         )
-    elif ABSENT not in (base.source, other.source) and base.unit != other.unit:
+    elif MISSING not in (base.source, other.source) and base.unit != other.unit:
         notes.append(f"{base.unit} in the base, {other.unit} in the other: they are not compared")
     for side, value in (("base", base), ("other", other)):
         if value.source == COUNTED and value.value is None:
             notes.append(f"{value.status or 'not counted'} in the {side}")
-        elif value.source == ABSENT:
+        elif value.source == MISSING:
             notes.append(f"not recorded in the {side}")
         elif value.missing:
             notes.append(f"{value.missing:,} intervals or CPUs of the {side} were not counted")

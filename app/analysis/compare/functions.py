@@ -7,27 +7,27 @@ import numpy as np
 import pandas as pd
 
 from ...domain.arrays import Array
-from ...domain.calltree import totals
+from ...domain.call_tree import sum_subtrees
 from ...domain.errors import InvalidRequest
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import ROOT, texts
+from ...domain.tables import ROOT, get_strings
 from ..core.functions import functions_of
-from ..core.measured import guessed_events
-from ..core.picking import event_names
-from ..core.piles import call_weights
-from ..core.sampled import FEW, call_samples
-from ..core.schema import Column, frame
-from ..stacks.hotspots import function_weights, percent
-from ..stacks.reshaping import call_tree
+from ..core.measurements import find_share_only_events
+from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples
+from ..core.sample_rollup import sum_call_weights
+from ..core.sample_selection import event_names
+from ..core.schema import Column, build_frame
+from ..stacks.call_tree import build_call_tree
+from ..stacks.hotspots import function_weights, to_percent
 from ..stacks.shapes import shape_of
-from .matching import NOWHERE, function_map, paired_events, places_of
+from .matching import NOT_FOUND, locate_frames, map_functions, pair_events
 
 BY = ("function", "stack")
 FEW_SAMPLES = "few"
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
-UNKNOWN = -1
+NOT_SAMPLED = -1
 """As a number of samples: the weights are not sampled."""
 _DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalized; "
 _DELTA += f"missing for an event that was {SAMPLED_ONLY}."
@@ -40,7 +40,7 @@ COLUMNS = (
         "status",
         "",
         "grew, shrank, appeared, vanished or same, by total and where that is the same by self; few where it differs, "
-        f"and both have fewer than {FEW} samples of it, which do not tell.",
+        f"and both have fewer than {MIN_COMPARED_SAMPLES} samples of it, which do not tell.",
     ),
     Column("base_self", "event", "Weight in the base of the function itself, as measured, where known.", "Int64"),
     Column("other_self", "event", "Weight in the other of the function itself, as measured, where known.", "Int64"),
@@ -87,13 +87,13 @@ class _Side:
     total_samples: Array
 
 
-def differences(
+def diff_functions(
     base: Profile,
     other: Profile,
     base_selection: Selection,
     other_selection: Selection,
     by: str = "function",
-    normalise: bool = True,
+    normalize: bool = True,
     status_of: str | None = None,
 ) -> pd.DataFrame:
     """One row for each event and function (or stack) that has any weight in either; the greatest change of self first.
@@ -112,11 +112,11 @@ def differences(
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
     compared = _functions if by == "function" else _stacks
-    names, units = event_names(other), texts(other.events, "unit")
+    names, units = event_names(other), get_strings(other.events, "unit")
     values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}
-    for before, after in paired_events(base, other, base_selection, other_selection):
-        unknown = unknown_values(base, other, before, after)
-        scaled = normalise or bool(unknown)
+    for before, after in pair_events(base, other, base_selection, other_selection):
+        unknown = unknown_columns(base, other, before, after)
+        scaled = normalize or bool(unknown)
         part = compared(base, other, base_selection, other_selection, before, after, scaled, status_of)
         for side in unknown:
             for name in (f"{side}_self", f"{side}_total"):
@@ -125,13 +125,13 @@ def differences(
         part["unit"] = [units[after]] * len(part["name"])
         for column, added in part.items():
             values[column] += added
-    return frame(COLUMNS, values)
+    return build_frame(COLUMNS, values)
 
 
-def unknown_values(base: Profile, other: Profile, before: int, after: int) -> tuple[str, ...]:
+def unknown_columns(base: Profile, other: Profile, before: int, after: int) -> tuple[str, ...]:
     """Which values of a pair of events nothing tells, as the columns begin: base, other, delta. Events with any are
     compared by share alone."""
-    sides = (("base", before in guessed_events(base)), ("other", after in guessed_events(other)))
+    sides = (("base", before in find_share_only_events(base)), ("other", after in find_share_only_events(other)))
     guessed = tuple(side for side, unknown in sides if unknown)
     return (*guessed, "delta") if guessed else ()
 
@@ -139,13 +139,13 @@ def unknown_values(base: Profile, other: Profile, before: int, after: int) -> tu
 def _functions(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
 ) -> dict[str, list[Any]]:
-    before, after, normalise, status_of = rest
+    before, after, normalize, status_of = rest
     rows, own, total, whole = function_weights(other, other_selection, after)
     base_rows, base_own, base_total, base_whole = function_weights(base, base_selection, before)
     own_samples, total_samples = _function_samples(other, other_selection, after, len(rows))
     base_samples = _function_samples(base, base_selection, before, len(base_rows))
-    place = function_map(other, base, rows)
-    known = place != NOWHERE
+    place = map_functions(other, base, rows)
+    known = place != NOT_FOUND
     # Where each function of the base is in `function_weights`' answer, by its canonical id.
     at = np.zeros(base.functions.num_rows, np.int64)
     at[functions_of(base).canonical[base_rows]] = np.arange(len(base_rows))
@@ -159,15 +159,15 @@ def _functions(
     names = functions.names_of(rows) + base_functions.names_of(base_rows[alone])
     modules = functions.modules_of(rows) + base_functions.modules_of(base_rows[alone])
     shown = np.flatnonzero((one.own != 0) | (one.total != 0) | (two.own != 0) | (two.total != 0))
-    columns, order = _measured(one, two, shown, normalise, status_of)
+    columns, order = _measured(one, two, shown, normalize, status_of)
     return {"name": [names[i] for i in order], "module": [modules[i] for i in order], **columns}
 
 
 def _function_samples(profile: Profile, selection: Selection, event: int, count: int) -> tuple[Array, Array]:
     """How many samples the self and total weights of functions are of; UNKNOWN where they are not sampled."""
-    calls = call_samples(profile, selection, event)
+    calls = count_call_samples(profile, selection, event)
     if calls is None:
-        return np.full(count, UNKNOWN), np.full(count, UNKNOWN)
+        return np.full(count, NOT_SAMPLED), np.full(count, NOT_SAMPLED)
     _, own, total, _ = function_weights(profile, selection, event, calls=calls)
     return own, total
 
@@ -175,23 +175,23 @@ def _function_samples(profile: Profile, selection: Selection, event: int, count:
 def _stacks(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection, *rest: Any
 ) -> dict[str, list[Any]]:
-    before, after, normalise, status_of = rest
+    before, after, normalize, status_of = rest
     sides = []
     for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
-        tree = call_tree(profile, selection.hide, selection.recursion, kinds=False)
-        shape = shape_of(profile, selection.only(invert=False), kinds=False)
-        own = shape.weights(call_weights(profile, selection, event))
-        total = totals(own, tree.end)
-        calls = call_samples(profile, selection, event)
-        own_samples = np.full(len(tree), UNKNOWN) if calls is None else shape.weights(calls)
-        total_samples = own_samples if calls is None else totals(own_samples, tree.end)
+        tree = build_call_tree(profile, selection.hide, selection.recursion, kinds=False)
+        shape = shape_of(profile, selection.replace(invert=False), kinds=False)
+        own = shape.weights(sum_call_weights(profile, selection, event))
+        total = sum_subtrees(own, tree.end)
+        calls = count_call_samples(profile, selection, event)
+        own_samples = np.full(len(tree), NOT_SAMPLED) if calls is None else shape.weights(calls)
+        total_samples = own_samples if calls is None else sum_subtrees(own_samples, tree.end)
         sides.append((tree, shape, (own, total, own_samples, total_samples)))
     (tree, _, measured), (base_tree, base_shape, base_measured) = sides
     own, total, own_samples, total_samples = measured
     distinct, which = np.unique(tree.function[1:], return_inverse=True)
-    function = np.r_[NOWHERE, function_map(other, base, distinct)[which]]
-    places = places_of(base_shape, tree.parent, tree.depth, function, np.ones(len(tree), bool))
-    known = places.row != NOWHERE
+    function = np.r_[NOT_FOUND, map_functions(other, base, distinct)[which]]
+    places = locate_frames(base_shape, tree.parent, tree.depth, function, np.ones(len(tree), bool))
+    known = places.row != NOT_FOUND
     match = places.row[known]
     alone = np.ones(len(base_tree), bool)
     alone[match] = False
@@ -202,7 +202,7 @@ def _stacks(
     )
     shown = np.flatnonzero((one.own != 0) | (two.own != 0))
     shown = shown[shown != ROOT]
-    columns, order = _measured(one, two, shown, normalise, status_of)
+    columns, order = _measured(one, two, shown, normalize, status_of)
     base_nodes = np.flatnonzero(alone)
     names, modules = [], []
     known_here, known_there = functions_of(other), functions_of(base)
@@ -232,24 +232,24 @@ def _beside(count: int, known: Array, match: Array, measured: tuple[Array, ...],
 
 
 def _measured(
-    base: _Side, other: _Side, shown: Array, normalise: bool, status_of: str | None
+    base: _Side, other: _Side, shown: Array, normalize: bool, status_of: str | None
 ) -> tuple[dict[str, list[Any]], list[int]]:
     """The columns of numbers for the items `shown`, and these in the order of the rows."""
-    factor = other.whole / base.whole if normalise and base.whole and other.whole else 1.0
+    factor = other.whole / base.whole if normalize and base.whole and other.whole else 1.0
     data: dict[str, Array] = {}
     for name in ("self", "total"):
         before, after = (side.own if name == "self" else side.total for side in (base, other))
         before, after = before[shown], after[shown]
         scaled = before if factor == 1.0 else np.rint(before * factor).astype(np.int64)
         data[f"base_{name}"], data[f"other_{name}"], data[f"delta_{name}"] = before, after, after - scaled
-        data[f"base_{name}_percent"] = percent(before, base.whole)
-        data[f"other_{name}_percent"] = percent(after, other.whole)
-        data[f"delta_{name}_percent"] = percent(after - before * factor, round(base.whole * factor))
+        data[f"base_{name}_percent"] = to_percent(before, base.whole)
+        data[f"other_{name}_percent"] = to_percent(after, other.whole)
+        data[f"delta_{name}_percent"] = to_percent(after - before * factor, round(base.whole * factor))
     data["status"] = _status(data, status_of)
-    sampled = not ((base.total_samples == UNKNOWN).any() or (other.total_samples == UNKNOWN).any())
+    sampled = not ((base.total_samples == NOT_SAMPLED).any() or (other.total_samples == NOT_SAMPLED).any())
     if sampled:
         of = "own_samples" if status_of == "self" else "total_samples"
-        few = np.maximum(getattr(base, of), getattr(other, of))[shown] < FEW
+        few = np.maximum(getattr(base, of), getattr(other, of))[shown] < MIN_COMPARED_SAMPLES
         data["status"][few & (data["status"] != "same")] = FEW_SAMPLES
     for name, side in (("base_samples", base), ("other_samples", other)):
         data[name] = side.total_samples[shown].astype(object) if sampled else np.full(len(shown), None)

@@ -13,17 +13,17 @@ from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, column
+from ...domain.tables import NO_ID, get_column
 from ..core.functions import functions_of
-from ..core.patterns import shortened
-from ..core.picking import event_id, event_names
-from ..core.remember import remembered
-from ..stacks.shapes import Shape
+from ..core.memo import memoize
+from ..core.patterns import shorten
+from ..core.sample_selection import event_id, event_names
+from ..stacks.shapes import TreeShape
 
-NOWHERE = -1
+NOT_FOUND = -1
 
 
-def paired_events(
+def pair_events(
     base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
 ) -> list[tuple[int, int]]:
     """The events to compare, as pairs of ids: those selected, else all that both have, in the order of `other`.
@@ -43,7 +43,7 @@ def paired_events(
     if both:
         b, a = both[0]
         raise InvalidRequest(
-            f"{shortened(after[a])} was {_how(base, b)} in the base and {_how(other, a)} in the other: a sampled total "
+            f"{shorten(after[a])} was {_how(base, b)} in the base and {_how(other, a)} in the other: a sampled total "
             "is an estimate, and a count has no functions, so they are not compared. Compare counts with counts "
             "(perf stat) and recordings with recordings (perf record).",
             "event",
@@ -60,54 +60,56 @@ def _how(profile: Profile, event: int) -> str | None:
 
     def build() -> tuple[set[int], set[int]]:
         size = profile.events.num_rows
-        sampled = np.flatnonzero(np.bincount(column(profile.samples, "event"), minlength=size))
-        return set(sampled.tolist()), set(column(profile.counts, "event").tolist())
+        sampled = np.flatnonzero(np.bincount(get_column(profile.samples, "event"), minlength=size))
+        return set(sampled.tolist()), set(get_column(profile.counts, "event").tolist())
 
-    sampled, counted = remembered(profile, "how events were measured", build)
+    sampled, counted = memoize(profile, "how events were measured", build)
     return "sampled" if event in sampled else "counted" if event in counted else None
 
 
-def main_pair(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> tuple[int, int]:
+def main_event_pair(
+    base: Profile, other: Profile, base_selection: Selection, other_selection: Selection
+) -> tuple[int, int]:
     """The one pair of events a graph shows: the one selected, else the main event of `other`, else one both have.
 
     (NO_ID, NO_ID) where one of them has no event at all. Raises InvalidRequest.
     """
-    pairs = paired_events(base, other, base_selection, other_selection)
+    pairs = pair_events(base, other, base_selection, other_selection)
     if not pairs:
         return NO_ID, NO_ID
     main = event_id(other, other_selection.event)
     return next((pair for pair in pairs if pair[1] == main), pairs[0])
 
 
-def function_map(profile: Profile, onto: Profile, wanted: Array) -> Array:
+def map_functions(profile: Profile, target: Profile, wanted: Array) -> Array:
     """For rows of `functions` of one profile, the same function's canonical id in another; NOWHERE for none."""
 
     def build() -> dict[tuple[str, str], int]:
-        known = functions_of(onto)
+        known = functions_of(target)
         ids = np.unique(known.canonical)
         return dict(zip(zip(known.names_of(ids), known.modules_of(ids), strict=True), ids.tolist(), strict=True))
 
-    index = remembered(onto, "function index", build)
+    index = memoize(target, "function index", build)
     functions = functions_of(profile)
     pairs = zip(functions.names_of(wanted), functions.modules_of(wanted), strict=True)
-    return np.array([index.get(pair, NOWHERE) for pair in pairs], np.int64)
+    return np.array([index.get(pair, NOT_FOUND) for pair in pairs], np.int64)
 
 
-def label_map(labels: Sequence[str], onto: Sequence[str]) -> Array:
+def map_labels(labels: Sequence[str], target: Sequence[str]) -> Array:
     """For each label, the first of the same text among `onto`; NOWHERE for none."""
-    index = {text: n for n, text in reversed(list(enumerate(onto)))}
-    return np.array([index.get(text, NOWHERE) for text in labels], np.int64)
+    index = {text: n for n, text in reversed(list(enumerate(target)))}
+    return np.array([index.get(text, NOT_FOUND) for text in labels], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class FramePositions:
     """Where frames are in a shape: row (NOWHERE: not there) and depth."""
 
     row: Array
     depth: Array
 
 
-def places_of(shape: Shape, parent: Array, depth: Array, function: Array, there: Array) -> Places:
+def locate_frames(shape: TreeShape, parent: Array, depth: Array, function: Array, positions: Array) -> FramePositions:
     """Where frames of another profile are in `shape`.
 
     parent, depth: of the frames, in preorder; depth as in the shape, so that those at 0 or above are at its root.
@@ -116,7 +118,7 @@ def places_of(shape: Shape, parent: Array, depth: Array, function: Array, there:
     """
     keys, rows = shape.children
     stride = shape.stride
-    row = np.where((depth <= 0) & there, 0, NOWHERE)
+    row = np.where((depth <= 0) & positions, 0, NOT_FOUND)
     by_depth = np.argsort(depth, kind="stable")
     sorted_depth = depth[by_depth]
     bounds = np.searchsorted(sorted_depth, np.arange(1, int(depth.max(initial=0)) + 2))
@@ -130,15 +132,15 @@ def places_of(shape: Shape, parent: Array, depth: Array, function: Array, there:
         goes_on = shape.last[above] >= level
         key = above * stride + wanted
         at = np.minimum(np.searchsorted(keys, key), max(len(keys) - 1, 0))
-        found = np.where(keys[at] == key, rows[at], NOWHERE) if len(keys) else np.full(len(frames), NOWHERE)
+        found = np.where(keys[at] == key, rows[at], NOT_FOUND) if len(keys) else np.full(len(frames), NOT_FOUND)
         if goes_on.any():
             inner = np.flatnonzero(goes_on)
             node = shape.nodes(above[inner], np.full(len(inner), level))
             same = shape.tree.function[node] == wanted[inner]
-            found[inner] = np.where(same, above[inner], NOWHERE)
+            found[inner] = np.where(same, above[inner], NOT_FOUND)
         row[frames] = found
-    return Places(row, depth)
+    return FramePositions(row, depth)
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(shortened(name) for name in names[:10]) + (" …" if len(names) > 10 else "")
+    return ", ".join(shorten(name) for name in names[:10]) + (" …" if len(names) > 10 else "")

@@ -13,11 +13,11 @@ import pandas as pd
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ..core.schema import Column, frame, records
+from ..core.schema import Column, build_frame, records
 from ..memory import allocations
 from ..ml import kernels, modules, operators, steps
-from ..ml.operator_parts import PARTS, parts_of
-from ..ml.tokens import kind_of
+from ..ml.operator_parts import OPERATOR_PARTS, operator_parts_of
+from ..ml.tokens import parse_step_kind
 
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
 COLUMNS = (
@@ -41,23 +41,23 @@ STEP_PARTS = {
     "total": "Whole step",
 }
 """The columns of the table `steps` that are compared, and what they are called."""
-ALIKE = {"prefill": "Evaluation of the prompt", "decode": "Evaluation of a token"}
+STEP_GROUPS = {"prefill": "Evaluation of the prompt", "decode": "Evaluation of a token"}
 """Steps of language models that are compared by themselves."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column that can be compared. kind: time (µs), bytes or count. sums: whether values of ranks and steps add up;
-    else the greatest counts."""
+    """A column that can be compared. kind: time (µs), bytes or count. additive: whether values of ranks and steps add
+    up; else the greatest counts."""
 
     column: str
     label: str
     kind: str = "time"
-    sums: bool = True
+    additive: bool = True
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedTable:
     """A table that can be compared. noun: what a row is. key: the column with its name."""
 
     name: str
@@ -67,10 +67,10 @@ class Compared:
     measures: tuple[Measure, ...]
 
 
-COMPARED = {
+COMPARED_TABLES = {
     one.name: one
     for one in (
-        Compared(
+        ComparedTable(
             "operators",
             "Operators",
             "operator",
@@ -83,14 +83,18 @@ COMPARED = {
                 Measure("calls", "Calls", "count"),
             ),
         ),
-        Compared(
+        ComparedTable(
             "kernels",
             "Kernels",
             "kernel",
             "name",
-            (Measure("total_us", "Time"), Measure("calls", "Calls", "count"), Measure("max_us", "Longest", sums=False)),
+            (
+                Measure("total_us", "Time"),
+                Measure("calls", "Calls", "count"),
+                Measure("max_us", "Longest", additive=False),
+            ),
         ),
-        Compared(
+        ComparedTable(
             "modules",
             "Modules",
             "module",
@@ -101,28 +105,28 @@ COMPARED = {
                 Measure("calls", "Calls", "count"),
             ),
         ),
-        Compared(
+        ComparedTable(
             "memory",
             "Memory",
             "device",
             "device",
             (
-                Measure("peak_bytes", "Peak", "bytes", sums=False),
-                Measure("peak_reserved_bytes", "Peak reserved", "bytes", sums=False),
-                Measure("unfreed_bytes", "Never freed", "bytes", sums=False),
+                Measure("peak_bytes", "Peak", "bytes", additive=False),
+                Measure("peak_reserved_bytes", "Peak reserved", "bytes", additive=False),
+                Measure("unfreed_bytes", "Never freed", "bytes", additive=False),
                 Measure("allocated_bytes", "Allocated in all", "bytes"),
                 Measure("allocations", "Blocks", "count"),
             ),
         ),
-        Compared(
+        ComparedTable(
             "steps",
             "Steps",
             "part of a step",
             "name",
             (
-                Measure("mean_us", "Mean", sums=False),
-                Measure("median_us", "Median", sums=False),
-                Measure("max_us", "Longest", sums=False),
+                Measure("mean_us", "Mean", additive=False),
+                Measure("median_us", "Median", additive=False),
+                Measure("max_us", "Longest", additive=False),
             ),
         ),
     )
@@ -130,7 +134,7 @@ COMPARED = {
 """What can be compared beside functions and stacks, by its name in addresses."""
 
 
-def has(profile: Profile, name: str) -> bool:
+def has_table(profile: Profile, name: str) -> bool:
     """Whether a profile has rows of a table that can be compared."""
     if name == "modules":
         return modules.has_modules(profile)
@@ -139,7 +143,7 @@ def has(profile: Profile, name: str) -> bool:
     return bool({"operators": profile.slices, "kernels": profile.device_work, "steps": profile.steps}[name].num_rows)
 
 
-def differing(
+def diff_table(
     base: Profile,
     other: Profile,
     selection: Selection,
@@ -151,15 +155,15 @@ def differing(
     """One row for each name that either has; the greatest change first.
 
     measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
-    their own profile. by: what rows of operators are, one of `bys`; their names where empty. A selection's step, ranks
-    and window hold for both. Raises InvalidRequest.
+    their own profile. by: what rows of operators are, one of `list_groupings`; their names where empty. A selection's
+    step, ranks and window hold for both. Raises InvalidRequest.
     """
-    compared = COMPARED[name]
-    chosen = measure_of(measures_of(compared, base, other) if not measure else compared.measures, measure)
+    compared = COMPARED_TABLES[name]
+    chosen = resolve_measure(list_measures(compared, base, other) if not measure else compared.measures, measure)
     sides = []
     for profile in (base, other):
         rows = _rows(profile, selection, compared, chosen, by)
-        steps_of_it = max(1, _steps(profile, selection)) if each_step and chosen.sums else 1
+        steps_of_it = max(1, _steps(profile, selection)) if each_step and chosen.additive else 1
         sides.append({key: value / steps_of_it for key, value in rows.items()})
     before, after = sides
     names = list(dict.fromkeys([*after, *before]))
@@ -168,7 +172,7 @@ def differing(
         names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
     deltas = [(b or 0.0, a or 0.0) for b, a in values]
-    found = frame(
+    found = build_frame(
         COLUMNS,
         {
             "name": names,
@@ -184,19 +188,19 @@ def differing(
     return found.iloc[order].reset_index(drop=True)
 
 
-def measures_of(compared: Compared, *profiles: Profile) -> tuple[Measure, ...]:
+def list_measures(compared: ComparedTable, *profiles: Profile) -> tuple[Measure, ...]:
     """What can be compared of these: times of devices only where one of them has any."""
     devices = any(profile.device_work.num_rows for profile in profiles)
     return tuple(one for one in compared.measures if devices or not one.column.startswith("device_"))
 
 
-def measure_of(measures: Sequence[Measure], asked: str) -> Measure:
+def resolve_measure(measures: Sequence[Measure], name: str) -> Measure:
     """The measure asked for, the first where none is. Raises InvalidRequest."""
     for one in measures:
-        if one.column == asked or not asked:
+        if one.column == name or not name:
             return one
     known = ", ".join(one.column for one in measures)
-    raise InvalidRequest(f"of is one of {known}, not {asked[:40]!r}.", "of")
+    raise InvalidRequest(f"of is one of {known}, not {name[:40]!r}.", "of")
 
 
 def _status(before: float | None, after: float | None) -> str:
@@ -209,27 +213,31 @@ def _status(before: float | None, after: float | None) -> str:
     return "grew" if after > before else "shrank" if after < before else "same"
 
 
-def bys(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
+def list_groupings(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
     """What rows of this table can be by, where there is a choice: what both profiles tell."""
     if name != "operators":
         return ()
-    both = [part for part in PARTS if all(part in parts_of(profile) for profile in (base, other))]
+    both = [part for part in OPERATOR_PARTS if all(part in operator_parts_of(profile) for profile in (base, other))]
     return ("name", *both) if both else ()
 
 
-def by_of(base: Profile, other: Profile, name: str, asked: str) -> str:
+def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) -> str:
     """What rows of this table are by as asked, empty for its names. Raises InvalidRequest."""
-    offered = bys(base, other, name)
-    if asked and asked not in offered:
+    offered = list_groupings(base, other, name)
+    if grouping and grouping not in offered:
         if name == "operators" and not offered:
-            raise InvalidRequest(f"Not both of these tell {' or '.join(PARTS)} of their operators; leave by out.", "by")
-        raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {asked[:40]!r}.", "by")
-    return "" if asked == "name" else asked
+            raise InvalidRequest(
+                f"Not both of these tell {' or '.join(OPERATOR_PARTS)} of their operators; leave by out.", "by"
+            )
+        raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {grouping[:40]!r}.", "by")
+    return "" if grouping == "name" else grouping
 
 
-def _rows(profile: Profile, selection: Selection, compared: Compared, measure: Measure, by: str) -> dict[str, float]:
+def _rows(
+    profile: Profile, selection: Selection, compared: ComparedTable, measure: Measure, by: str
+) -> dict[str, float]:
     """The value of each name, in order of the table."""
-    selection = selection.only(event=None)
+    selection = selection.replace(event=None)
     if compared.name == "steps":
         return _step_parts(profile, selection, measure)
     table: Callable[..., pd.DataFrame] = {
@@ -244,7 +252,7 @@ def _rows(profile: Profile, selection: Selection, compared: Compared, measure: M
         if value is None:
             continue
         name, known = row[compared.key] or "", found.get(row[compared.key] or "")
-        found[name] = float(value) if known is None else known + value if measure.sums else max(known, float(value))
+        found[name] = float(value) if known is None else known + value if measure.additive else max(known, float(value))
     return found
 
 
@@ -254,12 +262,12 @@ def _step_parts(profile: Profile, selection: Selection, measure: Measure) -> dic
     if not rows:
         return {}
     parts = {label: float(reduced([row[f"{part}_us"] for row in rows])) for part, label in STEP_PARTS.items()}
-    for kind, label in ALIKE.items():
-        if alike := [row["total_us"] for row in rows if kind_of(row["step"]) == kind]:
+    for kind, label in STEP_GROUPS.items():
+        if alike := [row["total_us"] for row in rows if parse_step_kind(row["step"]) == kind]:
             parts[label] = float(reduced(alike))
     return parts
 
 
 def _steps(profile: Profile, selection: Selection) -> int:
     """How many steps of all ranks are selected; 0 where the recording has none."""
-    return len(steps.steps_selected(profile, selection.only(event=None))) if profile.steps.num_rows else 0
+    return len(steps.select_steps(profile, selection.replace(event=None))) if profile.steps.num_rows else 0

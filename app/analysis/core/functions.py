@@ -13,17 +13,17 @@ from ...domain.arrays import Array
 from ...domain.errors import NotFound
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from .patterns import compiled, distinct, shortened
-from .remember import remembered
+from .memo import memoize
+from .patterns import compile_pattern, shorten, unique_texts
 
 NAMES = ("display",)
 NAMES_FILES_MODULES = ("display", "file", "module")
-KINDS = len(FrameKind)
-KIND_WORDS = tuple(kind.name.lower() for kind in FrameKind)
+KIND_COUNT = len(FrameKind)
+KIND_NAMES = tuple(kind.name.lower() for kind in FrameKind)
 
 
 @dataclass(frozen=True, eq=False)
-class Functions:
+class FunctionIndex:
     """canonical: for each row of `functions`, the first row with the same display name and module (int32).
 
     distinct: whether every row is its own. names, modules: the distinct texts; name, module: which one a row has
@@ -52,36 +52,34 @@ class Functions:
         return [_text(self.modules, code) for code in self.module[functions].tolist()]
 
 
-def functions_of(profile: Profile) -> Functions:
+def functions_of(profile: Profile) -> FunctionIndex:
     """The functions of a profile; built once."""
 
-    def build() -> Functions:
+    def build() -> FunctionIndex:
         table = profile.functions
-        names, name = distinct(table.column("display"))
-        modules, module = distinct(table.column("module"))
+        names, name = unique_texts(table.column("display"))
+        modules, module = unique_texts(table.column("module"))
         name, module = _null_is_no_text(names, name), _null_is_no_text(modules, module)
         key = name.astype(np.int64) * (len(modules) + 1) + module
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
         canonical = first[inverse].astype(np.int32)
-        return Functions(canonical, len(first) == table.num_rows, names, name, modules, module)
+        return FunctionIndex(canonical, len(first) == table.num_rows, names, name, modules, module)
 
-    return remembered(profile, "functions", build, pin=True)
+    return memoize(profile, "functions", build, pin=True)
 
 
-def functions_matching(
-    profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES
-) -> Array:
+def match_functions(profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES) -> Array:
     """Which rows of `functions` match, as bools; where one row of a function does, all of them do.
 
     Each distinct text is looked at once, and the answer remembered. word: what the user calls the pattern. Raises
     InvalidRequest for a pattern that is none.
     """
-    expression = compiled(pattern, word)
+    expression = compile_pattern(pattern, word)
 
     def build() -> Array:
         found = np.zeros(profile.functions.num_rows, bool)
         for name in columns:
-            texts, codes = distinct(profile.functions.column(name))
+            texts, codes = unique_texts(profile.functions.column(name))
             # As bytes: for text re2 counts characters, which takes longer than the search. The last entry answers for
             # null, whose code is -1.
             matches = [expression.search(text.encode()) is not None for text in texts] + [False]
@@ -91,7 +89,7 @@ def functions_matching(
         spoken_for[canonical[found]] = True
         return spoken_for[canonical]
 
-    return remembered(profile, ("matching", pattern, columns), build)
+    return memoize(profile, ("matching", pattern, columns), build)
 
 
 def function_id(profile: Profile, function: int | str) -> Array:
@@ -109,7 +107,7 @@ def function_id(profile: Profile, function: int | str) -> Array:
         rows = np.flatnonzero(functions.name == functions.names.index(function))
     if not len(rows):
         raise NotFound(
-            f"This result has no function {shortened(function)!r}; look its exact name up on the hotspots page."
+            f"This result has no function {shorten(function)!r}; look its exact name up on the hotspots page."
         )
     return np.unique(functions.canonical[rows])
 
@@ -125,6 +123,6 @@ def _null_is_no_text(texts: list[str], codes: Array) -> Array:
     return codes
 
 
-def last_part(module: str) -> str:
+def base_name(module: str) -> str:
     """The last part of a module's path; "[kernel.kallsyms]" and the like as they are."""
     return module if module.startswith("[") else module.rsplit("/", 1)[-1]

@@ -11,14 +11,14 @@ import numpy as np
 
 from ...domain.arrays import Array
 
-EDGE = 1 << 62
+TIME_LIMIT_NS = 1 << 62
 """No time of a profile is as far from its zero as this."""
-MOST_RUNS = 1_000
+MAX_JOINED_RUNS = 1_000
 """Of more ascending runs than that, none is joined by itself before all are sorted."""
 
 
 @dataclass(frozen=True, eq=False)
-class Cover:
+class IntervalSet:
     """A set of time: intervals that are ascending and do not touch, none of them empty."""
 
     start: Array
@@ -33,11 +33,11 @@ class Cover:
         return np.concatenate(([0], np.cumsum(self.end - self.start)))
 
     @property
-    def total(self) -> int:
+    def length(self) -> int:
         """How much is covered, in ns."""
         return int(self._before[-1])
 
-    def until(self, time: Array) -> Array:
+    def length_until(self, time: Array) -> Array:
         """How much is covered before each of these times, in ns."""
         after = np.searchsorted(self.start, time, "left")
         covered: Array = self._before[after]
@@ -46,49 +46,49 @@ class Cover:
             covered = covered - np.where(after > 0, np.maximum(self.end[after - 1] - time, 0), 0)
         return covered
 
-    def within(self, start: Array, end: Array) -> Array:
+    def length_within(self, start: Array, end: Array) -> Array:
         """How much is covered in each window [start, end), in ns."""
-        return self.until(np.maximum(end, start)) - self.until(start)
+        return self.length_until(np.maximum(end, start)) - self.length_until(start)
 
-    def gaps(self) -> "Cover":
+    def gaps(self) -> "IntervalSet":
         """What is not covered between the first interval and the last."""
-        return Cover(self.end[:-1], self.start[1:])
+        return IntervalSet(self.end[:-1], self.start[1:])
 
-    def clipped(self, start: int, end: int) -> "Cover":
+    def clip(self, start: int, end: int) -> "IntervalSet":
         """What of it lies in the window [start, end)."""
         first = int(np.searchsorted(self.end, start, "right"))
         last = max(first, int(np.searchsorted(self.start, end, "left")))
-        return Cover(np.maximum(self.start[first:last], start), np.minimum(self.end[first:last], end))
+        return IntervalSet(np.maximum(self.start[first:last], start), np.minimum(self.end[first:last], end))
 
 
-NOTHING = Cover(np.zeros(0, np.int64), np.zeros(0, np.int64))
+EMPTY = IntervalSet(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def cover(start: Array, end: Array) -> Cover:
+def merge_intervals(start: Array, end: Array) -> IntervalSet:
     """What these intervals, in any order, cover together. Fast where they come in long ascending runs, as the slices
     of threads do."""
     some = end > start
     if not some.all():
         start, end = start[some], end[some]
     if not len(start):
-        return NOTHING
+        return EMPTY
     bounds = np.flatnonzero(start[1:] < start[:-1]) + 1
     if len(bounds):
-        if len(bounds) <= MOST_RUNS:
+        if len(bounds) <= MAX_JOINED_RUNS:
             start, end = _without_runs(start, end, bounds)
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
-    return Cover(*_joined(start, end))
+    return IntervalSet(*_joined(start, end))
 
 
-def together(*covers: Cover) -> Cover:
+def union_intervals(*covers: IntervalSet) -> IntervalSet:
     """What these sets of time cover together."""
     some = [one for one in covers if len(one)]
     if len(some) < 2:
-        return some[0] if some else NOTHING
+        return some[0] if some else EMPTY
     start, end = (np.concatenate(times) for times in zip(*((one.start, one.end) for one in some), strict=True))
     order = np.argsort(start, kind="stable")
-    return Cover(*_joined(start[order], end[order]))
+    return IntervalSet(*_joined(start[order], end[order]))
 
 
 def _without_runs(start: Array, end: Array, bounds: Array) -> tuple[Array, Array]:

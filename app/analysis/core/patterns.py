@@ -13,7 +13,7 @@ from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 
 
-def compiled(pattern: str, word: str) -> Any:
+def compile_pattern(pattern: str, word: str) -> Any:
     """The compiled pattern. Raises InvalidRequest, saying what is wrong; `word` is what the user calls it."""
     options = re2.Options()
     options.log_errors = False
@@ -24,18 +24,18 @@ def compiled(pattern: str, word: str) -> Any:
     except UnicodeEncodeError:
         why = "it holds characters that are not Unicode"
     raise InvalidRequest(
-        f"{word}: {shortened(pattern)!r} is no regular expression as RE2 reads them ({why}). Put a backslash "
+        f"{word}: {shorten(pattern)!r} is no regular expression as RE2 reads them ({why}). Put a backslash "
         "before a sign that is meant literally; lookahead and backreferences are not offered.",
         word,
     )
 
 
-def shortened(text: str, limit: int = 80) -> str:
+def shorten(text: str, limit: int = 80) -> str:
     """`text`, cut for use in a message."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def distinct(column: pa.ChunkedArray) -> tuple[list[str], Array]:
+def unique_texts(column: pa.ChunkedArray) -> tuple[list[str], Array]:
     """The distinct texts of a string column and, for each row, which it is (-1: null)."""
     encoded = pc.dictionary_encode(column.combine_chunks())
     if isinstance(encoded, pa.ChunkedArray):

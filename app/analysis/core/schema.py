@@ -9,7 +9,7 @@ import pandas as pd
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from .picking import check
+from .sample_selection import check_selection
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class Column:
 @dataclass(frozen=True)
 class Table:
     """A table that can be asked of any profile. compute: takes one of `by` besides where there are some, the first of
-    which is what it does without. single: it always has one row, which JSON shows as one object.
-    selected: whether it obeys a selection.
+    which is what it does without. single_row: it always has one row, which JSON shows as one object.
+    uses_selection: whether it obeys a selection.
     """
 
     name: str
     title: str
     columns: tuple[Column, ...]
     compute: Callable[..., pd.DataFrame]
-    single: bool = False
+    single_row: bool = False
     by: tuple[str, ...] = ()
-    selected: bool = True
+    uses_selection: bool = True
 
     def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> pd.DataFrame:
         """Its rows, one for each of what `by` says. Raises InvalidRequest, also for a selection of what the profile
         does not have where the table would not look at it."""
-        if self.selected:
-            check(profile, selection)
+        if self.uses_selection:
+            check_selection(profile, selection)
         if not by:
             found: pd.DataFrame = self.compute(profile, selection)
             return found
@@ -55,7 +55,7 @@ class Table:
         return found
 
 
-def frame(columns: tuple[Column, ...], values: dict[str, Any]) -> pd.DataFrame:
+def build_frame(columns: tuple[Column, ...], values: dict[str, Any]) -> pd.DataFrame:
     """A DataFrame with exactly the declared columns, in their order and of their types, also when it is empty."""
     return pd.DataFrame({c.name: _series(values[c.name], c.dtype) for c in columns})
 

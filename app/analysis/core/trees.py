@@ -15,7 +15,7 @@ def path_sums(value: Array, end: Array) -> Array:
     return result
 
 
-def covered(end: Array, hit: Array) -> BoolArray:
+def mark_subtrees(end: Array, hit: Array) -> BoolArray:
     """Which nodes are hit or lie below one that is, as bools."""
     return path_sums(hit.astype(np.int32), end) > 0
 
@@ -42,20 +42,20 @@ def outermost(end: Array, label: Array) -> Int64Array:
     return result
 
 
-def nearest_above(parent: Array, end: Array, stays: Array) -> Array:
+def nearest_ancestor(parent: Array, end: Array, mask: Array) -> Array:
     """For each node, the nearest node on its path for which `stays` holds (itself included). stays[0] must hold."""
-    kept = np.flatnonzero(stays)
-    if len(kept) < len(stays) // 16:
+    kept = np.flatnonzero(mask)
+    if len(kept) < len(mask) // 16:
         jump = np.zeros(len(end), np.int64)
-        jump[kept] = kept - parents_among(kept, end[kept])
+        jump[kept] = kept - reduced_parents(kept, end[kept])
         return path_sums(jump, end)
-    nearest = np.where(stays, np.arange(len(stays)), parent)
-    while not stays[nearest].all():
+    nearest = np.where(mask, np.arange(len(mask)), parent)
+    while not mask[nearest].all():
         nearest = nearest[nearest]
     return nearest
 
 
-def parents_among(kept: Array, end: Array) -> Array:
+def reduced_parents(kept: Array, end: Array) -> Array:
     """Parents in the tree that is left when only the nodes `kept` are: node ids of the old tree, 0 for node 0.
 
     kept: ascending node ids of a tree in preorder, node 0 among them; end: where their subtrees end.

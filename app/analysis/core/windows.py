@@ -12,75 +12,77 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
-from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column, texts
-from .patterns import shortened
+from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, get_column, get_strings
+from .patterns import shorten
 
 BLOCK = 512
-FOREVER = np.iinfo(np.int64).max
+MAX_TIME_NS = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, eq=False)
-class Lasting:
+class DurationEvents:
     """Which events last (bools by id), and for every `BLOCK` rows of `samples` when the last of them is over (ns)."""
 
     event: Array
-    over: Array
+    block_end_ns: Array
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ClippedSamples:
     """Rows of `samples` that are in some windows, ascending, and what of their weight is inside."""
 
     row: Array
     weight: Array
 
 
-def lasting(profile: Profile) -> Lasting | None:
+def find_duration_events(profile: Profile) -> DurationEvents | None:
     """What lasts in a profile; None where nothing does."""
-    event = np.array([name in (HOST_TIME, DEVICE_TIME) for name in texts(profile.events, "name")], bool)
+    event = np.array([name in (HOST_TIME, DEVICE_TIME) for name in get_strings(profile.events, "name")], bool)
     if not event.any() or not profile.samples.num_rows:
         return None
     rows = np.arange(0, profile.samples.num_rows, BLOCK)
-    return Lasting(event, np.maximum.reduceat(ends(profile, event, slice(None)), rows))
+    return DurationEvents(event, np.maximum.reduceat(sample_ends(profile, event, slice(None)), rows))
 
 
-def ends(profile: Profile, lasts: Array, rows: Any) -> Array:
+def sample_ends(profile: Profile, lasts: Array, rows: Any) -> Array:
     """When these rows of `samples` are over (ns): those of one moment at that moment. lasts: bools by event."""
     table = profile.samples
-    time_ns = column(table, "time_ns")[rows]
+    time_ns = get_column(table, "time_ns")[rows]
     if lasts.all():
-        found: Array = time_ns + column(table, "weight")[rows]
+        found: Array = time_ns + get_column(table, "weight")[rows]
         return found
-    over: Array = time_ns + np.where(lasts[column(table, "event")[rows]], column(table, "weight")[rows], 0)
+    over: Array = time_ns + np.where(lasts[get_column(table, "event")[rows]], get_column(table, "weight")[rows], 0)
     return over
 
 
-def crossing(profile: Profile, last: Lasting, at: int) -> Array:
+def find_crossing_samples(profile: Profile, last: DurationEvents, at: int) -> Array:
     """The rows of `samples`, ascending, that begin before `at` and are over after it."""
-    stop = int(np.searchsorted(column(profile.samples, "time_ns"), at, "left"))
-    blocks = np.flatnonzero(last.over[: -(-stop // BLOCK)] > at)
+    stop = int(np.searchsorted(get_column(profile.samples, "time_ns"), at, "left"))
+    blocks = np.flatnonzero(last.block_end_ns[: -(-stop // BLOCK)] > at)
     rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
     rows = rows[: int(np.searchsorted(rows, stop))]
-    return rows[ends(profile, last.event, rows) > at]
+    return rows[sample_ends(profile, last.event, rows) > at]
 
 
-def inside(profile: Profile, last: Lasting, rows: Array, start_ns: Array | int, end_ns: Array | int) -> Array:
+def clip_to_window(
+    profile: Profile, last: DurationEvents, rows: Array, start_ns: Array | int, end_ns: Array | int
+) -> Array:
     """What of these rows' weights lies in a window, or in one for each row; 0 for those of no time in it."""
     table = profile.samples
-    time_ns, weight = column(table, "time_ns")[rows], column(table, "weight")[rows]
-    over = np.minimum(ends(profile, last.event, rows), end_ns)
+    time_ns, weight = get_column(table, "time_ns")[rows], get_column(table, "weight")[rows]
+    over = np.minimum(sample_ends(profile, last.event, rows), end_ns)
     part = np.maximum(over - np.maximum(time_ns, start_ns), 0)
     moment = (time_ns >= start_ns) & (time_ns < end_ns)
-    found: Array = np.where(last.event[column(table, "event")[rows]], part, np.where(moment, weight, 0))
+    found: Array = np.where(last.event[get_column(table, "event")[rows]], part, np.where(moment, weight, 0))
     return found
 
 
 def step_names(profile: Profile) -> list[str]:
     """The steps there are, each once, in order of time."""
-    return list(dict.fromkeys(texts(profile.steps, "name")))
+    return list(dict.fromkeys(get_strings(profile.steps, "name")))
 
 
-def checked_step(profile: Profile, asked: str) -> str:
+def resolve_step(profile: Profile, asked: str) -> str:
     """The name of the step asked for: by its name, or by its number (3: ProfilerStep#3). Raises InvalidRequest."""
     names = step_names(profile)
     found = [name for name in names if name == asked] or [n for n in names if n.rpartition("#")[2] == asked]
@@ -89,7 +91,7 @@ def checked_step(profile: Profile, asked: str) -> str:
     if not names:
         raise InvalidRequest("This result has no steps; leave step out.", "step")
     raise InvalidRequest(
-        f"This result has no step {shortened(asked)!r}; its steps are {shortened(names[0])} to {shortened(names[-1])}.",
+        f"This result has no step {shorten(asked)!r}; its steps are {shorten(names[0])} to {shorten(names[-1])}.",
         "step",
     )
 
@@ -100,7 +102,9 @@ def step_windows(profile: Profile, name: str) -> list[tuple[int | None, int, int
     return [(row["rank"], row["start_ns"], row["end_ns"]) for row in rows if row["name"] == name]
 
 
-def in_step(profile: Profile, last: Lasting | None, name: str, start_ns: int, end_ns: int) -> Parts:
+def select_step_samples(
+    profile: Profile, last: DurationEvents | None, name: str, start_ns: int, end_ns: int
+) -> ClippedSamples:
     """What of the samples belongs to a step, as far as it is in a window besides.
 
     What threads of the host did belongs to the step in whose window (of their own rank) they did it. What a device did
@@ -110,11 +114,11 @@ def in_step(profile: Profile, last: Lasting | None, name: str, start_ns: int, en
     table = profile.samples
     count = table.num_rows
     if not count:
-        return Parts(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    last = last or Lasting(np.zeros(profile.events.num_rows, bool), np.zeros(0, np.int64))
-    rank = profile.threads.column("rank").fill_null(NO_ID).to_numpy()[column(table, "thread")]
-    by_device = device_rows(profile)
-    launched = launches(profile, by_device)
+        return ClippedSamples(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    last = last or DurationEvents(np.zeros(profile.events.num_rows, bool), np.zeros(0, np.int64))
+    rank = profile.threads.column("rank").fill_null(NO_ID).to_numpy()[get_column(table, "thread")]
+    by_device = device_sample_rows(profile)
+    launched = launch_times(profile, by_device)
     weight, chosen = np.zeros(count, np.int64), np.zeros(count, bool)
     host = np.ones(count, bool)
     host[by_device] = False
@@ -122,42 +126,42 @@ def in_step(profile: Profile, last: Lasting | None, name: str, start_ns: int, en
         mine = host if of_rank is None else host & (rank == of_rank)
         rows = np.flatnonzero(mine)
         low, high = max(opens, start_ns), min(closes, end_ns)
-        part = inside(profile, last, rows, low, high)
-        time_ns = column(table, "time_ns")[rows]
+        part = clip_to_window(profile, last, rows, low, high)
+        time_ns = get_column(table, "time_ns")[rows]
         weight[rows] += part
         chosen[rows] |= (part > 0) | ((time_ns >= low) & (time_ns < high))
         of_step = (launched >= opens) & (launched < closes)
         if of_rank is not None:
             of_step &= rank[by_device] == of_rank
         rows = by_device[of_step]
-        weight[rows] = inside(profile, last, rows, start_ns, end_ns)
-        time_ns = column(table, "time_ns")[rows]
+        weight[rows] = clip_to_window(profile, last, rows, start_ns, end_ns)
+        time_ns = get_column(table, "time_ns")[rows]
         chosen[rows] |= (weight[rows] > 0) | ((time_ns >= start_ns) & (time_ns < end_ns))
     found = np.flatnonzero(chosen)
-    return Parts(found, weight[found])
+    return ClippedSamples(found, weight[found])
 
 
-def device_rows(profile: Profile) -> Array:
+def device_sample_rows(profile: Profile) -> Array:
     """The rows of `samples` that are work of devices, ascending."""
-    names = texts(profile.events, "name")
+    names = get_strings(profile.events, "name")
     if DEVICE_TIME not in names:
         return np.zeros(0, np.int64)
-    return np.flatnonzero(column(profile.samples, "event") == names.index(DEVICE_TIME))
+    return np.flatnonzero(get_column(profile.samples, "event") == names.index(DEVICE_TIME))
 
 
-def launches(profile: Profile, rows: Array) -> Array:
+def launch_times(profile: Profile, rows: Array) -> Array:
     """When the work that these rows of `samples` are was launched (ns): when the launch began, else the operator around
     it; where neither is known, when the work began."""
     samples, slices, work = profile.samples, profile.slices, profile.device_work
-    began: Array = column(samples, "time_ns")[rows]
+    began: Array = get_column(samples, "time_ns")[rows]
     if not len(rows) or not work.num_rows:
         return began
-    at, launch, operator = (column(work, name) for name in ("slice", "launch", "operator"))
+    at, launch, operator = (get_column(work, name) for name in ("slice", "launch", "operator"))
     launch = np.where(launch == NO_ID, operator, launch)
-    start_ns = column(slices, "start_ns")
+    start_ns = get_column(slices, "start_ns")
     # A sample has no reference to the work that it is of; where and when it ran for how long, and its stack, tell.
     keys = [
-        np.concatenate((column(slices, of_slice)[at].astype(np.int64), column(samples, of_sample)[rows]))
+        np.concatenate((get_column(slices, of_slice)[at].astype(np.int64), get_column(samples, of_sample)[rows]))
         for of_slice, of_sample in (
             ("stack", "stack"),
             ("duration_ns", "weight"),
@@ -169,9 +173,9 @@ def launches(profile: Profile, rows: Array) -> Array:
     new = np.any([np.diff(key[order], prepend=key[order[0]] - 1) != 0 for key in keys], axis=0)
     same = np.empty(len(order), np.int64)
     same[order] = np.cumsum(new) - 1
-    known = np.full(int(same.max()) + 1, FOREVER)
+    known = np.full(int(same.max()) + 1, MAX_TIME_NS)
     some = launch != NO_ID
     # Of works that cannot be told apart, the one launched first.
     np.minimum.at(known, same[: len(at)][some], start_ns[launch[some]])
     found = known[same[len(at) :]]
-    return np.where(found == FOREVER, began, found)
+    return np.where(found == MAX_TIME_NS, began, found)

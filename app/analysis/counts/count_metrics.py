@@ -7,9 +7,9 @@ import pyarrow as pa
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import NS_PER_MS, Selection
-from ...domain.tables import column
-from ..core.picking import event_id, event_names, in_ranks, threads_of, threads_selected
-from ..core.schema import Column, frame
+from ...domain.tables import get_column
+from ..core.sample_selection import event_id, event_names, match_ranks, select_threads, threads_of
+from ..core.schema import Column, build_frame
 
 COLUMNS = (
     Column("metric", "", "The name of the metric, as perf prints it."),
@@ -39,14 +39,14 @@ def count_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
     threads, events = threads_of(profile), event_names(profile)
     thread_names = np.array([*(name or None for name in threads.name), None], object)
     times = {name: table.column(f"{name}_ns").to_numpy() / NS_PER_MS for name in ("start", "end")}
-    return frame(
+    return build_frame(
         COLUMNS,
         {
             "metric": table.column("name").to_pylist(),
             **{name: table.column(name).to_pylist() for name in ("unit", "value", "host", "rank", "run")},
-            "event": np.array([*events, None], object)[column(table, "event")],
-            "thread": thread_names[column(table, "thread")],
-            "cpu": _or_none(column(table, "cpu")),
+            "event": np.array([*events, None], object)[get_column(table, "event")],
+            "thread": thread_names[get_column(table, "thread")],
+            "cpu": _or_none(get_column(table, "cpu")),
             "start_ms": pd.array(times["start"], "Float64"),
             "end_ms": pd.array(times["end"], "Float64"),
         },
@@ -64,12 +64,12 @@ def _selected(profile: Profile, selection: Selection) -> Array:
     if not table.num_rows:
         return inside
     if selection.event is not None:
-        inside &= column(table, "event") == event_id(profile, selection.event)
-    chosen = threads_selected(profile, selection)
+        inside &= get_column(table, "event") == event_id(profile, selection.event)
+    chosen = select_threads(profile, selection)
     if chosen is not None:
         rank = table.column("rank").fill_null(-1).to_numpy()
-        of_all = False if selection.threads else in_ranks(rank, selection)
-        thread = column(table, "thread")
+        of_all = False if selection.threads else match_ranks(rank, selection)
+        thread = get_column(table, "thread")
         inside &= np.where(thread >= 0, np.append(chosen, False)[thread], of_all)
     start = table.column("start_ns").fill_null(-1).to_numpy()
     if selection.start_ns is not None or selection.end_ns is not None:

@@ -9,11 +9,17 @@ import pyarrow as pa
 
 from ...domain.profile import Profile
 from ...domain.selection import NS_PER_MS, Selection
-from ...domain.tables import NO_ID, texts
-from ..core.measured import Measured, best_total, measured, note_of, running_percent
-from ..core.picking import event_names, in_ranks, threads_of
-from ..core.schema import Column, frame
-from .counting import numbered
+from ...domain.tables import NO_ID, get_strings
+from ..core.measurements import (
+    Measurement,
+    best_total,
+    list_measurements,
+    missing_total_note,
+    running_percent,
+)
+from ..core.sample_selection import event_names, match_ranks, threads_of
+from ..core.schema import Column, build_frame
+from .totals import format_numbers
 
 RANKS = (
     Column("rank", "", "The MPI rank; missing where there are none, and for the recording of a host.", "Int64"),
@@ -52,8 +58,8 @@ RUNS = (
     Column("samples", "", "How many samples were taken.", "int64"),
 )
 
-NOTED = ("exit_status", "signal", "pid", "recorded", "losses", "note")
-Key = tuple[int, int | None, str | None]
+RANK_FIELDS = ("exit_status", "signal", "pid", "recorded", "losses", "note")
+RankKey = tuple[int, int | None, str | None]
 """Run, rank, host."""
 
 
@@ -62,9 +68,9 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
 
     In the order of runs, events and ranks.
     """
-    told = _told(profile, selection)
-    found: dict[tuple[int, Key], list[Measured]] = defaultdict(list)
-    for m in measured(profile, selection):
+    told = _rank_facts(profile, selection)
+    found: dict[tuple[int, RankKey], list[Measurement]] = defaultdict(list)
+    for m in list_measurements(profile, selection):
         found[m.event, _key(m)].append(m)
     if not selection.threads:
         for key in told.keys() - {key for _, key in found}:
@@ -83,14 +89,14 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
         for (run, rank, _), row in told.items()
         if row["recorded"] and rank is not None and row["start_ns"] is not None
     )
-    names, units = [*event_names(profile), None], [*texts(profile.events, "unit"), None]
+    names, units = [*event_names(profile), None], [*get_strings(profile.events, "unit"), None]
 
-    def share(one: tuple[int, Key], scale: float) -> float | None:
+    def share(one: tuple[int, RankKey], scale: float) -> float | None:
         total = sum(whole[one[0], one[1][0], counted[one]])
         return None if value[one] is None or one[0] == NO_ID else scale * (value[one] or 0) / total if total else 0.0
 
     about = [told.get(key, {}) for _, key in order]
-    return frame(
+    return build_frame(
         RANKS,
         {
             "rank": [key[1] for _, key in order],
@@ -109,9 +115,9 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
                 for one in order
             ],
             "threads": [len({m.thread for m in found[one] if m.thread >= 0}) for one in order],
-            **{name: [row.get(name) for row in about] for name in NOTED},
+            **{name: [row.get(name) for row in about] for name in RANK_FIELDS},
             "note": [
-                " ".join(filter(None, (row.get("note"), note_of(found[one])))) or None
+                " ".join(filter(None, (row.get("note"), missing_total_note(found[one])))) or None
                 for row, one in zip(about, order, strict=True)
             ],
             "ran_ms": [_ran_ms(row) for row in about],
@@ -124,8 +130,8 @@ def runs(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each execution of the command."""
     names = event_names(profile)
     threads = threads_of(profile)
-    found: dict[int, list[Measured]] = defaultdict(list)
-    for m in measured(profile, selection):
+    found: dict[int, list[Measurement]] = defaultdict(list)
+    for m in list_measurements(profile, selection):
         found[_key(m)[0]].append(m)
     every = list(enumerate(profile.runs.to_pylist() or [{}]))
     of_run = profile.threads.column("run").to_pylist()
@@ -140,13 +146,13 @@ def runs(profile: Profile, selection: Selection) -> pd.DataFrame:
             hosts[run][host] = None
         if rank is not None and rank >= 0:
             numbers[run].add(rank)
-    return frame(
+    return build_frame(
         RUNS,
         {
             "run": [n for n, _ in every],
             "events": [", ".join(names[e] for e in sorted({m.event for m in found[n]})) or None for n, _ in every],
             "hosts": [", ".join(hosts[n]) or row.get("host") for n, row in every],
-            "ranks": [numbered(numbers[n]) or None for n, _ in every],
+            "ranks": [format_numbers(numbers[n]) or None for n, _ in every],
             "duration_ms": [_ms(row.get("duration_ns")) for _, row in every],
             "samples": [sum(m.samples for m in found[n]) for n, _ in every],
             **{name: [row.get(name) for _, row in every] for name in ("command", "start_ns", "exit_status")},
@@ -154,19 +160,19 @@ def runs(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def _key(m: Measured) -> Key:
+def _key(m: Measurement) -> RankKey:
     return m.run or 0, m.rank, m.host or None
 
 
-def _order(key: Key) -> tuple[int, str]:
+def _order(key: RankKey) -> tuple[int, str]:
     return -1 if key[1] is None else key[1], key[2] or ""
 
 
-def _told(profile: Profile, selection: Selection) -> dict[Key, dict[str, Any]]:
+def _rank_facts(profile: Profile, selection: Selection) -> dict[RankKey, dict[str, Any]]:
     """What is known of the ranks that are selected, beside what was measured. Threads tell nothing of other ranks."""
     table = profile.ranks
     if selection.ranks:
-        table = table.filter(pa.array(in_ranks(table.column("rank").fill_null(NO_ID).to_numpy(), selection)))
+        table = table.filter(pa.array(match_ranks(table.column("rank").fill_null(NO_ID).to_numpy(), selection)))
     return {(row["run"], row["rank"], row["host"]): row for row in table.to_pylist()}
 
 

@@ -20,16 +20,16 @@ import pyarrow.compute as pc
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind
+from ..core.facts import json_fact
 from ..core.functions import functions_of
-from ..core.picking import threads_of
-from ..core.slices import Slices, slices_of, work_of
-from ..core.told import told
+from ..core.sample_selection import threads_of
+from ..core.slice_selection import SliceColumns, device_work_of, slices_of
 
-CALLS = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|rccl):"
-RECORD = "record_param_comms"
-SEQUENCE = "Seq"
+CALL_PATTERN = r"^(?:nccl|gloo|mpi|ucc|xccl|hccl|rccl):"
+RECORD_EVENT = "record_param_comms"
+SEQUENCE_ARGUMENT = "Seq"
 """The argument with the number of a collective in its process group."""
-FARTHEST = 64
+MAX_SLICE_DISTANCE = 64
 """At most so many slices around a launch are looked at."""
 BYTES = {
     "double": 8,
@@ -74,17 +74,17 @@ _ONE_SIDED = frozenset({"send", "recv"})
 """Of these another rank has the other half."""
 
 
-TOGETHER = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
+SYNCHRONIZING_COLLECTIVES = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 """Collectives that no rank can leave before all have come. Of others a rank may be done earlier."""
-MOST_LACKING = 4
+MAX_MISSING = 4
 """At most so many of the first or last collectives a rank is taken to lack."""
-LEAST_FITTED = 10
+MIN_FIT_COLLECTIVES = 10
 """From so many collectives on their intervals tell which is which."""
-FITTED, CLEARLY = 0.75, 2
+FIT_SHARE, FIT_RATIO = 0.75, 2
 """Of the intervals this share fits so well; and so many times better than elsewhere."""
 
 
-class Basis(IntEnum):
+class MatchBasis(IntEnum):
     """By what a collective was found to be the same as those of other ranks; the surest first."""
 
     ALONE = -1
@@ -100,16 +100,16 @@ class Basis(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
+class CollectiveMatches:
     """Of each collective the number that it shares with those of other ranks that are the same, -1 for those found on
-    no other; and a `Basis`."""
+    no other; and a `MatchBasis`."""
 
     number: Array
     basis: Array
 
 
 @dataclass(frozen=True)
-class What:
+class CollectiveKind:
     """What a collective is. group: its process group, as the file names it. members: the ranks of that, ascending,
     as text; empty where not known. size: of how many ranks; 0 not known. bytes: the larger of what a rank gives and
     gets; -1 not known."""
@@ -123,46 +123,48 @@ class What:
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
+class CollectiveCalls:
     """Those that ran, in order of rank and start. slice: its row. launch: the slice of the host that launched it, or it
-    itself. what: a place in `kinds`. sequence: its number in its process group, -1 where none was recorded."""
+    itself. kind: a place in `kinds`. sequence: its number in its process group, -1 where none was recorded."""
 
     rank: Array
     slice: Array
     launch: Array
     start: Array
     end: Array
-    what: Array
+    kind: Array
     sequence: Array
-    kinds: tuple[What, ...]
+    kinds: tuple[CollectiveKind, ...]
 
     def __len__(self) -> int:
         return len(self.slice)
 
 
-def calls_of_collectives(profile: Profile) -> Calls:
+def collective_calls_of(profile: Profile) -> CollectiveCalls:
     """All collectives of a profile."""
-    slices, work = slices_of(profile), work_of(profile)
+    slices, work = slices_of(profile), device_work_of(profile)
     rank_of = threads_of(profile).rank
     kernels = work.kind == DeviceWorkKind.COMMUNICATION
     row, launch = work.slice[kernels], work.launch[kernels]
-    calls = named(profile, CALLS)
+    calls = match_function_names(profile, CALL_PATTERN)
     with_devices = np.unique(rank_of[work.thread])
-    host = np.flatnonzero(calls[slices.function] & slices.of_kind("operator", "annotation"))
+    host = np.flatnonzero(calls[slices.function] & slices.is_kind("operator", "annotation"))
     host = host[~np.isin(rank_of[slices.thread[host]], with_devices)]
     row, launch = np.concatenate((row, host)), np.concatenate((launch, host))
     rank, start = rank_of[slices.thread[row]], slices.start[row]
     order = np.lexsort((start, rank))
     row, launch, rank, start = row[order], launch[order], rank[order], start[order]
     what, sequence, kinds = _told(profile, slices, row, launch, calls)
-    return Calls(rank, row, launch, start, start + slices.duration[row], what, sequence, kinds)
+    return CollectiveCalls(rank, row, launch, start, start + slices.duration[row], what, sequence, kinds)
 
 
-def matched(rank: Array, what: Array, kinds: Sequence[What], sequence: Array, step: Array, end: Array) -> Matching:
+def match_collectives(
+    rank: Array, what: Array, kinds: Sequence[CollectiveKind], sequence: Array, step: Array, end: Array
+) -> CollectiveMatches:
     """Which collectives of several ranks are the same.
 
-    rank, what (a place in kinds), sequence, end: as in `Calls`, in order of time within a rank. step: equal numbers in
-    the same step of all ranks, -1 for none.
+    rank, what (a place in kinds), sequence, end: as in `CollectiveCalls`, in order of time within a rank. step: equal
+    numbers in the same step of all ranks, -1 for none.
 
     With sequence numbers the same one has the same number in its process group. Without, all ranks of a group run the
     same collectives in one order within a step, so the nth of a kind in a group is the same on each; where the ranks
@@ -171,7 +173,7 @@ def matched(rank: Array, what: Array, kinds: Sequence[What], sequence: Array, st
     the same on every clock.
     """
     if not len(rank):
-        return Matching(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return CollectiveMatches(np.zeros(0, np.int64), np.zeros(0, np.int64))
     names: dict[tuple[Any, ...], int] = {}
     one_sided = np.array([kind.name in _ONE_SIDED for kind in kinds] + [False])
     alike = np.array([names.setdefault(_identity(kind), len(names)) for kind in kinds] + [0])
@@ -194,7 +196,7 @@ def matched(rank: Array, what: Array, kinds: Sequence[What], sequence: Array, st
     sure, lacking = (least == most)[party], np.zeros(len(first), np.int64)
     stepless = len(np.unique(step[~numbered & (step >= 0)])) == 1
     if stepless:
-        together = np.array([kind.name in TOGETHER for kind in kinds] + [False])[what[order[first]]]
+        together = np.array([kind.name in SYNCHRONIZING_COLLECTIVES for kind in kinds] + [False])[what[order[first]]]
         apart = together & several[party] & (keys[first, 0] == 0) & (keys[first, 1] >= 0)
         ends = np.split(end[order].astype(np.int64), first[1:])
         for one in np.unique(party[apart]).tolist():
@@ -207,11 +209,11 @@ def matched(rank: Array, what: Array, kinds: Sequence[What], sequence: Array, st
     _, place, times = np.unique(number[usable], return_inverse=True, return_counts=True)
     shared = times > 1
     found[order[usable]] = np.where(shared, np.cumsum(shared) - 1, NO_ID)[place.ravel()]
-    basis = np.full(len(rank), Basis.ALONE)
+    basis = np.full(len(rank), MatchBasis.ALONE)
     unsure = np.bincount(party[~sure], minlength=len(least)) > 0
-    basis[order[comparable & unsure[party][block]]] = Basis.UNDECIDED
-    told = np.where(numbered, Basis.NUMBER, Basis.ORDER if stepless else Basis.STEP)
-    return Matching(found, np.where(found >= 0, told, basis))
+    basis[order[comparable & unsure[party][block]]] = MatchBasis.UNDECIDED
+    told = np.where(numbered, MatchBasis.NUMBER, MatchBasis.ORDER if stepless else MatchBasis.STEP)
+    return CollectiveMatches(found, np.where(found >= 0, told, basis))
 
 
 def _place(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lacking: Array) -> None:
@@ -230,27 +232,25 @@ def _lacking(base: Array, end: Array) -> int | None:
     Ranks that have as many lack none unless that is clear."""
     more = len(base) - len(end)
     fits = {}
-    for lack in (
-        range(min(0, more) - MOST_LACKING, max(0, more) + MOST_LACKING + 1) if abs(more) <= MOST_LACKING else ()
-    ):
+    for lack in range(min(0, more) - MAX_MISSING, max(0, more) + MAX_MISSING + 1) if abs(more) <= MAX_MISSING else ():
         low, high = max(0, -lack), min(len(end), len(base) - lack)
-        if high - low >= LEAST_FITTED:
+        if high - low >= MIN_FIT_COLLECTIVES:
             differ = np.abs(np.diff(end[low:high] - base[low + lack : high + lack]))
-            fits[lack] = int(np.sort(differ)[int(np.ceil(FITTED * len(differ))) - 1])
+            fits[lack] = int(np.sort(differ)[int(np.ceil(FIT_SHARE * len(differ))) - 1])
     best = min(fits, key=lambda lack: (fits[lack], abs(lack)), default=None)
     if more == 0:
-        return best if best is not None and CLEARLY * fits[best] < fits.get(0, 0) else 0
+        return best if best is not None and FIT_RATIO * fits[best] < fits.get(0, 0) else 0
     others = [fit for lack, fit in fits.items() if lack != best]
-    return best if best is not None and others and CLEARLY * fits[best] < min(others) else None
+    return best if best is not None and others and FIT_RATIO * fits[best] < min(others) else None
 
 
-def named(profile: Profile, pattern: str) -> Array:
+def match_function_names(profile: Profile, pattern: str) -> Array:
     """Which functions have a name like this, as bools."""
     found: Array = pc.match_substring_regex(profile.functions.column("name"), pattern).to_numpy()
     return found
 
 
-def plain_name(name: str) -> str:
+def canonical_name(name: str) -> str:
     """The name of a collective however a library writes it: ncclDevKernel_AllReduce_Sum_f32, nccl:_all_gather_base and
     allgather are one or the other of all_reduce and all_gather."""
     kernel = _KERNEL.search(name)
@@ -262,15 +262,15 @@ def plain_name(name: str) -> str:
 
 
 def _told(
-    profile: Profile, slices: Slices, row: Array, launch: Array, calls: Array
-) -> tuple[Array, Array, tuple[What, ...]]:
+    profile: Profile, slices: SliceColumns, row: Array, launch: Array, calls: Array
+) -> tuple[Array, Array, tuple[CollectiveKind, ...]]:
     """(place in the last of each collective, its sequence number or -1, what they are)."""
-    record = named(profile, f"^{RECORD}$")
+    record = match_function_names(profile, f"^{RECORD_EVENT}$")
     call, recorded = (_around(slices, launch, wanted) for wanted in (calls, record))
     keys = np.stack([slices.function[row], *(_arguments(slices, of) for of in (row, recorded, call))], 1)
     keys = np.column_stack((keys, np.where(call >= 0, slices.function[call], NO_ID)))
     distinct, of = np.unique(keys, axis=0, return_inverse=True)
-    known: dict[What, int] = {}
+    known: dict[CollectiveKind, int] = {}
     names, table, only = functions_of(profile), profile.argument_sets, _only_group(profile)
     places, numbers = [], []
     for function, *sets, caller in distinct.tolist():
@@ -284,16 +284,16 @@ def _told(
 
 def _only_group(profile: Profile) -> str:
     """What the arguments of a collective say of its group, where the file tells that there is one alone."""
-    groups = told(profile, "distributedInfo").get("pg_config")
+    groups = json_fact(profile, "distributedInfo").get("pg_config")
     if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
         return ""
     return json.dumps({"Process Group Name": groups[0].get("pg_name"), "Group size": groups[0].get("pg_size")})
 
 
-def _around(slices: Slices, row: Array, wanted: Array) -> Array:
+def _around(slices: SliceColumns, row: Array, wanted: Array) -> Array:
     """The innermost slice that each of these is or lies in and whose function is wanted, -1 for none."""
     at, found = row.astype(np.int64), np.full(len(row), NO_ID)
-    for _ in range(FARTHEST):
+    for _ in range(MAX_SLICE_DISTANCE):
         open_ = (at >= 0) & (found < 0)
         if not open_.any():
             break
@@ -303,12 +303,12 @@ def _around(slices: Slices, row: Array, wanted: Array) -> Array:
     return found
 
 
-def _arguments(slices: Slices, row: Array) -> Array:
+def _arguments(slices: SliceColumns, row: Array) -> Array:
     found: Array = np.where(row >= 0, slices.arguments[row], NO_ID)
     return found
 
 
-def _what(name: str, rows: list[dict[str, Any]]) -> tuple[What, int]:
+def _what(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveKind, int]:
     """What the arguments say, those of the kernel first; and the sequence number, -1 where there is none."""
     said: dict[str, Any] = {}
     for row in reversed(rows):
@@ -322,9 +322,9 @@ def _what(name: str, rows: list[dict[str, Any]]) -> tuple[What, int]:
         size, dtype = _of_shapes(rows, dtype)
     ranks = _members(said.get("Process Group Ranks"))
     group = said.get("Process Group Name", said.get("Process Group ID", ""))
-    sequence = _whole(said.get(SEQUENCE))
-    what = What(
-        name=plain_name(str(said.get("Collective name") or name)),
+    sequence = _whole(said.get(SEQUENCE_ARGUMENT))
+    what = CollectiveKind(
+        name=canonical_name(str(said.get("Collective name") or name)),
         group=str(group)[:200],
         members=_ranks(ranks),
         size=_whole(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
@@ -377,6 +377,6 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
 
 
-def _identity(kind: What) -> tuple[Any, ...]:
+def _identity(kind: CollectiveKind) -> tuple[Any, ...]:
     """What the same collective has in common on all ranks."""
     return kind.group, kind.members, kind.name, kind.dtype, NO_ID if kind.name in _UNEVEN else kind.bytes

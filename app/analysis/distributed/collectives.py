@@ -10,11 +10,11 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.slices import slices_of, work_of
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.slice_selection import device_work_of, slices_of
 from ..ml.steps import steps_of
-from .collective_calls import CALLS, What, calls_of_collectives, matched, named
+from .collective_calls import CALL_PATTERN, CollectiveKind, collective_calls_of, match_collectives, match_function_names
 
 _BUS = {
     "all_reduce": lambda n: 2 * (n - 1) / n,
@@ -26,7 +26,7 @@ _BUS = {
 
 @dataclass(frozen=True, eq=False)
 class Collectives:
-    """Those that ran, in order of rank and start. slice: its row. step: of `steps_of`, -1 none. what: a place in
+    """Those that ran, in order of rank and start. slice: its row. step: of `steps_of`, -1 none. kind: a place in
     `kinds`. match: those with one number are the same one on several ranks, -1 where it was found on no other. basis:
     by what, a `Basis`. of a match, transfer_ns is how long the last one to arrive took; -1 where there is no match."""
 
@@ -35,8 +35,8 @@ class Collectives:
     start: Array
     end: Array
     step: Array
-    what: Array
-    kinds: tuple[What, ...]
+    kind: Array
+    kinds: tuple[CollectiveKind, ...]
     match: Array
     basis: Array
     transfer_ns: Array
@@ -51,17 +51,17 @@ class Collectives:
         return waited
 
 
-def communicates(profile: Profile) -> bool:
+def has_communication(profile: Profile) -> bool:
     """Whether there is communication to speak of: kernels or calls of collectives, or slices of several ranks."""
 
     def build() -> bool:
         return (
-            bool((work_of(profile).kind == DeviceWorkKind.COMMUNICATION).any())
-            or bool(named(profile, CALLS).any())
+            bool((device_work_of(profile).kind == DeviceWorkKind.COMMUNICATION).any())
+            or bool(match_function_names(profile, CALL_PATTERN).any())
             or len(np.unique(threads_of(profile).rank)) > 1
         )
 
-    return bool(profile.slices.num_rows) and remembered(profile, "communicates", build)
+    return bool(profile.slices.num_rows) and memoize(profile, "communicates", build)
 
 
 def bus_factor(name: str, size: int) -> float | None:
@@ -73,22 +73,22 @@ def bus_factor(name: str, size: int) -> float | None:
 
 def collectives_of(profile: Profile) -> Collectives:
     """All collectives of a profile; built once."""
-    return remembered(profile, "collectives", lambda: _build(profile), pin=True)
+    return memoize(profile, "collectives", lambda: _build(profile), pin=True)
 
 
 def _build(profile: Profile) -> Collectives:
-    slices, found = slices_of(profile), calls_of_collectives(profile)
+    slices, found = slices_of(profile), collective_calls_of(profile)
     began = np.where(found.launch >= 0, slices.start[found.launch], found.start)
     step = _steps(profile, found.rank, began)
     words: dict[str, int] = {}
     named_step = np.array([words.setdefault(name, len(words)) for name in steps_of(profile).name] + [NO_ID])[step]
-    matching = matched(found.rank, found.what, found.kinds, found.sequence, named_step, found.end)
+    matching = match_collectives(found.rank, found.kind, found.kinds, found.sequence, named_step, found.end)
     match = matching.number
     length = found.end - found.start
     shortest = np.full(int(match.max(initial=NO_ID)) + 2, np.iinfo(np.int64).max)
     np.minimum.at(shortest, match, length)
     transfer = np.where(match >= 0, shortest[match], NO_ID)
-    told = found.rank, found.slice, found.start, found.end, step, found.what, found.kinds
+    told = found.rank, found.slice, found.start, found.end, step, found.kind, found.kinds
     return Collectives(*told, match, matching.basis, transfer)
 
 

@@ -17,13 +17,13 @@ from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
-from ..core.intervals import Cover, cover, together
-from ..core.picking import in_ranks, threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, work_of
+from ..core.intervals import IntervalSet, merge_intervals, union_intervals
+from ..core.memo import memoize
+from ..core.sample_selection import match_ranks, threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, slices_of
 from ..ml.roles import RankTime, Role, communication_calls, external_ids, rank_times
-from ..ml.steps import NS_PER_US, Steps, bounds, clipped, known_or_none, ranks_or_none, steps_of, steps_selected
+from ..ml.steps import NS_PER_US, Steps, clip_steps, nullable_column, rank_column, select_steps, steps_of, window_bounds
 from .collectives import Collectives, bus_factor, collectives_of
 from .skew import within_skew
 
@@ -114,8 +114,8 @@ STRAGGLERS = (
 def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each rank and step, clipped by the window. The first four times, and computing, both, communicating
     and neither, are disjoint and add up to total_us."""
-    known, rows = steps_of(profile), steps_selected(profile, selection)
-    start, end = clipped(known, rows, selection)
+    known, rows = steps_of(profile), select_steps(profile, selection)
+    start, end = clip_steps(known, rows, selection)
     total = end - start
     theirs, ours = (np.zeros((3, len(rows)), np.int64) for _ in range(2))
     for time in rank_times(profile):
@@ -129,10 +129,10 @@ def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
     communicated = ours[1] + ours[2]
     with np.errstate(invalid="ignore", divide="ignore"):
         hidden = np.where(communicated > 0, 100.0 * ours[1] / communicated, np.nan)
-    return frame(
+    return build_frame(
         COMMUNICATION,
         {
-            "rank": ranks_or_none(known.rank[rows]),
+            "rank": rank_column(known.rank[rows]),
             "step": [known.name[row] for row in rows.tolist()],
             **{
                 name: values / NS_PER_US
@@ -142,8 +142,8 @@ def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
                     strict=True,
                 )
             },
-            "transfer_us": known_or_none(transfer / NS_PER_US),
-            "wait_us": known_or_none(wait / NS_PER_US),
+            "transfer_us": nullable_column(transfer / NS_PER_US),
+            "wait_us": nullable_column(wait / NS_PER_US),
             "total_us": total / NS_PER_US,
             **{
                 name: values / NS_PER_US
@@ -153,9 +153,9 @@ def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
                     strict=True,
                 )
             },
-            "overlap_percent": known_or_none(hidden),
-            "waiting_us": known_or_none(waiting / NS_PER_US),
-            "transferring_us": known_or_none(transferring / NS_PER_US),
+            "overlap_percent": nullable_column(hidden),
+            "waiting_us": nullable_column(waiting / NS_PER_US),
+            "transferring_us": nullable_column(transferring / NS_PER_US),
             "matched": count,
             "uncertain": within_skew(profile, waiting, count),
             "wait_uncertain": within_skew(profile, wait, calls),
@@ -167,13 +167,13 @@ def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each name, group, type and size; those that took most time on all ranks first."""
     found, rows = _selected(profile, selection)
     match, length, waiting = found.match[rows], (found.end - found.start)[rows], found.waiting_ns[rows]
-    size = np.array([kind.bytes for kind in found.kinds] + [NO_ID])[found.what[rows]]
+    size = np.array([kind.bytes for kind in found.kinds] + [NO_ID])[found.kind[rows]]
     largest = np.full(int(match.max(initial=NO_ID)) + 2, NO_ID)
     np.maximum.at(largest, match, size)
     size = np.where(match >= 0, largest[match], size)
     alike: dict[tuple[Any, ...], int] = {}
     of_kind = [alike.setdefault((kind.name, kind.group, kind.size, kind.dtype), len(alike)) for kind in found.kinds]
-    keys = np.stack((np.array([*of_kind, 0])[found.what[rows]], size), 1)
+    keys = np.stack((np.array([*of_kind, 0])[found.kind[rows]], size), 1)
     distinct, group = np.unique(keys, axis=0, return_inverse=True)
     names = list(alike)
     table = []
@@ -210,7 +210,7 @@ def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
             }
         )
     table.sort(key=lambda row: (-row["total_us"], row["name"]))
-    return frame(COLLECTIVES, {c.name: [row[c.name] for row in table] for c in COLLECTIVES})
+    return build_frame(COLLECTIVES, {c.name: [row[c.name] for row in table] for c in COLLECTIVES})
 
 
 def stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
@@ -240,9 +240,9 @@ def stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
         "held_up_uncertain": within_skew(profile, held, waits),
     }
     by = np.lexsort((ranks, -held))
-    return frame(
+    return build_frame(
         STRAGGLERS,
-        {"rank": ranks_or_none(ranks[by])}
+        {"rank": rank_column(ranks[by])}
         | {name: values[by] for name, values in columns.items()}
         | {name: [values[place] for place in by.tolist()] for name, values in uncertain.items()},
     )
@@ -252,9 +252,9 @@ def stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
 class _Pair:
     """Computation and communication, and what they cover together."""
 
-    one: Cover
-    other: Cover
-    together: Cover
+    one: IntervalSet
+    other: IntervalSet
+    together: IntervalSet
 
 
 def _pairs(profile: Profile, time: RankTime) -> tuple[_Pair, _Pair]:
@@ -270,31 +270,31 @@ def _pairs(profile: Profile, time: RankTime) -> tuple[_Pair, _Pair]:
         else:
             found = collectives_of(profile)
             mine = found.rank == time.rank
-            ours = time.roles[Role.CPU_EXEC], cover(found.start[mine], found.end[mine])
-        return _Pair(*theirs, together(*theirs)), _Pair(*ours, together(*ours))
+            ours = time.roles[Role.CPU_EXEC], merge_intervals(found.start[mine], found.end[mine])
+        return _Pair(*theirs, union_intervals(*theirs)), _Pair(*ours, union_intervals(*ours))
 
-    return remembered(profile, ("computation and communication", time.rank), build)
+    return memoize(profile, ("computation and communication", time.rank), build)
 
 
 def _shared(pair: _Pair, start: Array, end: Array) -> Array:
     """(only the one, both, only the other) in each window, in ns."""
-    one, other, either = (times.within(start, end) for times in (pair.one, pair.other, pair.together))
+    one, other, either = (times.length_within(start, end) for times in (pair.one, pair.other, pair.together))
     return np.stack((either - other, one + other - either, either - one))
 
 
 def _selected(profile: Profile, selection: Selection) -> tuple[Collectives, Array]:
     """The collectives, and which of them are selected: they begin in the window and step, on the ranks."""
     known, found = steps_of(profile), collectives_of(profile)
-    return found, _chosen(found, known, steps_selected(profile, selection), selection)
+    return found, _chosen(found, known, select_steps(profile, selection), selection)
 
 
 def _chosen(found: Collectives, known: Steps, rows: Array, selection: Selection) -> Array:
-    low, high = bounds(selection)
+    low, high = window_bounds(selection)
     chosen = (found.start >= low) & (found.start < high)
     if selection.step is not None:
         chosen &= np.isin(found.step, rows)
     if selection.ranks:
-        chosen &= in_ranks(found.rank, selection)
+        chosen &= match_ranks(found.rank, selection)
     mine: IndexArray = np.flatnonzero(chosen)
     return mine
 
@@ -334,18 +334,18 @@ def _waits(profile: Profile, known: Steps) -> tuple[Array, Array, Array]:
             joined = [np.concatenate(call) for call in calls]
             shortest = np.min([ranges[:, 1] - ranges[:, 0] for ranges in joined], axis=0)
             for step, ranges in zip(by_step, joined, strict=True):
-                transfer[step] = cover(ranges[:, 1] - shortest, ranges[:, 1]).total
-                wait[step] = cover(ranges[:, 0], ranges[:, 1]).total - transfer[step]
+                transfer[step] = merge_intervals(ranges[:, 1] - shortest, ranges[:, 1]).length
+                wait[step] = merge_intervals(ranges[:, 0], ranges[:, 1]).length - transfer[step]
                 count[step] = len(by_step[step])
         return transfer, wait, count
 
-    return remembered(profile, "waits of communication", build)
+    return memoize(profile, "waits of communication", build)
 
 
 def _nodes(profile: Profile, known: Steps) -> dict[str, dict[int, list[Array]]]:
     """By the name of a step and its row, the times of its calls of collectives and of their kernels (by External id),
     in order of time; what it calls a communication node."""
-    slices, work, rank_of = slices_of(profile), work_of(profile), threads_of(profile).rank
+    slices, work, rank_of = slices_of(profile), device_work_of(profile), threads_of(profile).rank
     calls = communication_calls(profile)
     calls = calls[np.argsort(slices.start[calls], kind="stable")]
     by_id = np.sort(calls)

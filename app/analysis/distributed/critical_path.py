@@ -14,24 +14,24 @@ import pandas as pd
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, DeviceWorkKind, column
+from ...domain.tables import NO_ID, DeviceWorkKind, get_column
 from ..core.functions import functions_of
-from ..core.grouped import groups_by, picked
-from ..core.intervals import EDGE
-from ..core.picking import in_ranks, threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, work_of
-from ..ml.operators import NS_PER_US, micros
-from ..ml.steps import Steps, bounds, ranks_or_none, steps_of, steps_selected
-from .host_time import UNKNOWN, host_lines
-from .replay import saved_ns
+from ..core.group_by import group_by, select_groups
+from ..core.intervals import TIME_LIMIT_NS
+from ..core.memo import memoize
+from ..core.sample_selection import match_ranks, threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, slices_of
+from ..ml.operators import NS_PER_US, to_us
+from ..ml.steps import Steps, rank_column, select_steps, steps_of, window_bounds
+from .dependencies import dependencies_of
+from .host_timeline import UNKNOWN_TIMELINE, host_timelines
+from .replay import replay_saving_ns
 from .skew import within_skew
-from .waiting import waiting_of
 
-SAVING = 25
+MAX_SAVINGS = 25
 BY = ("name", "kind", "step")
-HOST, NOTHING, LAUNCH, GAP = 5, 6, 7, 8
+HOST_KIND, NOTHING_KIND, LAUNCH_KIND, GAP_KIND = 5, 6, 7, 8
 KINDS = (
     *(kind.name.lower() for kind in DeviceWorkKind),
     "host",
@@ -52,7 +52,7 @@ COLUMNS = (
         "saves_us",
         "µs",
         "How much sooner the recording would end if all of this name took no time in itself and nothing else changed; "
-        f"of the first {SAVING} on the path of a whole recording.",
+        f"of the first {MAX_SAVINGS} on the path of a whole recording.",
         "Float64",
     ),
     Column("rank", "", "The rank, where there are several and all parts are of one.", "Int64"),
@@ -67,7 +67,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class CriticalPath:
     """Parts in order of time, each beginning where the one before ends; ns. kind: a place in KINDS. function: -1 where
     nothing is known. slice: of device work, else -1. thread: -1 none."""
 
@@ -85,12 +85,12 @@ class Path:
 
 def critical_path(profile: Profile, selection: Selection, by: str = "name") -> pd.DataFrame:
     """One row for each name and kind on the path; the longest first. The window, step and ranks clip the path."""
-    path, step, whole_part = selected_path(profile, selection)
+    path, step, whole_part = select_path(profile, selection)
     length = (path.end - path.start).astype(np.int64)
     codes = {"name": (path.kind, path.function), "kind": (path.kind,), "step": (step, path.kind)}[by]
-    some = picked(groups_by(*codes), None)
-    firsts = some.least(np.arange(len(path)))
-    total = some.sums(length)
+    some = select_groups(group_by(*codes), None)
+    firsts = some.min(np.arange(len(path)))
+    total = some.sum(length)
     names, of_step = functions_of(profile).names_of(np.maximum(path.function[firsts], 0)), steps_of(profile).name
     known = path.function[firsts] >= 0
     kinds = [KINDS[kind] for kind in path.kind[firsts].tolist()]
@@ -100,36 +100,36 @@ def critical_path(profile: Profile, selection: Selection, by: str = "name") -> p
         "step": [of_step[row] if row >= 0 else "" for row in step[firsts].tolist()],
     }[by]
     # Where steps are not told apart, a part in two of them counts once.
-    parts = some.counts() if by == "step" else some.sums((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
-    least, most = some.least(path.rank), some.greatest(path.rank)
+    parts = some.count() if by == "step" else some.sum((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
+    least, most = some.min(path.rank), some.max(path.rank)
     beside = some.any(_between_ranks(path))
     short = within_skew(profile, total, parts)
-    whole = by == "name" and selection.only(event=None) == Selection()
+    whole = by == "name" and selection.replace(event=None) == Selection()
     several = len(np.unique(threads_of(profile).rank)) > 1
     values = {
         "name": labels,
         "kind": kinds,
         "parts": parts,
-        "total_us": micros(total),
+        "total_us": to_us(total),
         "percent": total * (100 / max(1, int(length.sum()))),
-        "mean_us": micros(total) / np.maximum(1, parts),
+        "mean_us": to_us(total) / np.maximum(1, parts),
         "saves_us": _saves(profile, path, firsts) if whole else [None] * len(firsts),
-        "rank": ranks_or_none(np.where((least == most) & several, least, NO_ID)),
+        "rank": rank_column(np.where((least == most) & several, least, NO_ID)),
         "uncertain": [None if of is None else of and here for of, here in zip(short, beside.tolist(), strict=True)],
     }
-    found = frame(COLUMNS, values)
+    found = build_frame(COLUMNS, values)
     if by == "step":
         return found
     return found.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def changes_of_rank(profile: Profile, selection: Selection) -> int:
+def count_rank_changes(profile: Profile, selection: Selection) -> int:
     """How often the path goes from one rank to another."""
-    path, _, _ = selected_path(profile, selection)
+    path, _, _ = select_path(profile, selection)
     return int((path.rank[1:] != path.rank[:-1]).sum())
 
 
-def _between_ranks(path: Path) -> Array:
+def _between_ranks(path: CriticalPath) -> Array:
     """Which parts come from another rank, or go to one."""
     found = np.zeros(len(path), bool)
     changes = np.flatnonzero(path.rank[1:] != path.rank[:-1])
@@ -152,41 +152,41 @@ def savings_of(profile: Profile) -> Savings:
     """Of the SAVING functions that take most of the whole path; built once."""
 
     def build() -> Savings:
-        path = selected_path(profile, Selection())[0]
-        some = picked(groups_by(path.kind, path.function), None)
-        firsts = some.least(np.arange(len(path)))
-        total = some.sums((path.end - path.start).astype(np.int64))
-        firsts = firsts[np.argsort(-total, kind="stable")[:SAVING]]
-        saved = [saved_ns(profile, of) if of >= 0 else None for of in path.function[firsts].tolist()]
+        path = select_path(profile, Selection())[0]
+        some = select_groups(group_by(path.kind, path.function), None)
+        firsts = some.min(np.arange(len(path)))
+        total = some.sum((path.end - path.start).astype(np.int64))
+        firsts = firsts[np.argsort(-total, kind="stable")[:MAX_SAVINGS]]
+        saved = [replay_saving_ns(profile, of) if of >= 0 else None for of in path.function[firsts].tolist()]
         return Savings(_code(path, firsts), np.array([NO_ID if ns is None else ns for ns in saved], np.int64))
 
-    return remembered(profile, "savings", build)
+    return memoize(profile, "savings", build)
 
 
-def _code(path: Path, parts: Array) -> Array:
+def _code(path: CriticalPath, parts: Array) -> Array:
     """A number for the kind and function of each of these parts."""
     found: Int64Array = path.function[parts].astype(np.int64) * len(KINDS) + path.kind[parts]
     return found
 
 
-def _saves(profile: Profile, path: Path, firsts: Array) -> list[float | None]:
+def _saves(profile: Profile, path: CriticalPath, firsts: Array) -> list[float | None]:
     """What leaving out the function of each of these parts would win, in µs, as far as it was worked out."""
     found = savings_of(profile)
     known = {code: ns / NS_PER_US for code, ns in zip(found.code.tolist(), found.ns.tolist(), strict=True) if ns >= 0}
     return [known.get(code) for code in _code(path, firsts).tolist()]
 
 
-def selected_path(profile: Profile, selection: Selection) -> tuple[Path, Array, Array]:
+def select_path(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array, Array]:
     """What of the path is selected, clipped; the row of `steps_of` that each part is in (-1 none), where a part that
     goes over the end of a step is two; and which part of the path it is of."""
-    return remembered(profile, ("critical path of", selection.only(event=None)), lambda: _selected(profile, selection))
+    return memoize(profile, ("critical path of", selection.replace(event=None)), lambda: _selected(profile, selection))
 
 
-def _selected(profile: Profile, selection: Selection) -> tuple[Path, Array, Array]:
+def _selected(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array, Array]:
     path = path_of(profile)
     known = steps_of(profile)
     cuts = np.unique(np.concatenate((known.host_start_ns, known.host_end_ns)))
-    low, high = bounds(selection)
+    low, high = window_bounds(selection)
     cuts = np.unique(np.append(cuts, [low, high]))
     first = np.searchsorted(cuts, path.start, "right")
     pieces = np.maximum(np.searchsorted(cuts, path.end, "left") - first, 0) + 1
@@ -197,12 +197,12 @@ def _selected(profile: Profile, selection: Selection) -> tuple[Path, Array, Arra
     end = np.where(nth == pieces[part] - 1, path.end[part], cuts[np.minimum(place, len(cuts) - 1)])
     keep = (start >= low) & (end <= high)
     if selection.ranks:
-        keep &= in_ranks(path.rank[part], selection)
+        keep &= match_ranks(path.rank[part], selection)
     step = _step_of(known, start, path.rank[part])
     if selection.step is not None:
-        keep &= np.isin(step, steps_selected(profile, selection))
+        keep &= np.isin(step, select_steps(profile, selection))
     part, step = part[keep], step[keep]
-    chosen = Path(start[keep], end[keep], *(getattr(path, name)[part] for name in _REST))
+    chosen = CriticalPath(start[keep], end[keep], *(getattr(path, name)[part] for name in _REST))
     return chosen, step, part
 
 
@@ -224,9 +224,9 @@ def _step_of(known: Steps, start: Array, rank: Array) -> Array:
 _REST = ("kind", "function", "slice", "thread", "rank")
 
 
-def path_of(profile: Profile) -> Path:
+def path_of(profile: Profile) -> CriticalPath:
     """The critical path of the whole recording; built once."""
-    return remembered(profile, "critical path", lambda: _Walk(profile).path())
+    return memoize(profile, "critical path", lambda: _Walk(profile).path())
 
 
 class _Walk:
@@ -234,20 +234,20 @@ class _Walk:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        self.waiting = waiting_of(profile)
-        self.lines = host_lines(profile)
-        head = ~self.waiting.after
+        self.waiting = dependencies_of(profile)
+        self.lines = host_timelines(profile)
+        head = ~self.waiting.after_previous
         self.head_of = np.maximum.accumulate(np.where(head, np.arange(len(head)), 0))
         self.host: list[tuple[int, int, int]] = []
         self.device: list[tuple[int, int, int]] = []
         self.gaps: list[tuple[int, int, int, int]] = []
 
-    def path(self) -> Path:
+    def path(self) -> CriticalPath:
         """The whole path."""
         span = self._span()
         if span is None:
             empty = np.zeros(0, np.int64)
-            return Path(*[empty] * 7)
+            return CriticalPath(*[empty] * 7)
         begin, at, rank, work = span
         if work >= 0:
             rank, at = self._on_device(work, at)
@@ -291,25 +291,25 @@ class _Walk:
         waiting = self.waiting
         while True:
             head = int(self.head_of[work])
-            on = int(waiting.on[head])
+            on = int(waiting.waited_for[head])
             begun = int(waiting.start[head])
-            if waiting.late[head] and begun < int(waiting.start[on]) < int(waiting.end[head]):
+            if waiting.is_straggler[head] and begun < int(waiting.start[on]) < int(waiting.end[head]):
                 # It waited from its own beginning until the last rank came.
                 begun = int(waiting.start[on])
             self.device.append((head, work, begun))
             at, work = begun, head
-            if waiting.late[head]:
+            if waiting.is_straggler[head]:
                 work = on
-                on = int(waiting.on[on]) if not waiting.late[on] else NO_ID
-                if waiting.after[work] and int(waiting.end[work - 1]) < at:
+                on = int(waiting.waited_for[on]) if not waiting.is_straggler[on] else NO_ID
+                if waiting.after_previous[work] and int(waiting.end[work - 1]) < at:
                     on = work - 1
             if on >= 0 and int(waiting.end[on]) <= at and on != work:
-                self._gap(int(waiting.end[on]), at, GAP, work)
+                self._gap(int(waiting.end[on]), at, GAP_KIND, work)
                 at, work = int(waiting.end[on]), on
                 continue
-            launched = int(waiting.launched[work])
-            if -EDGE < launched < at:
-                self._gap(launched, at, LAUNCH, work)
+            launched = int(waiting.launch_end[work])
+            if -TIME_LIMIT_NS < launched < at:
+                self._gap(launched, at, LAUNCH_KIND, work)
                 at = launched
             return int(waiting.rank[work]), at
 
@@ -317,7 +317,7 @@ class _Walk:
         if end > start:
             self.gaps.append((start, end, kind, work))
 
-    def _parts(self, begin: int) -> Path:
+    def _parts(self, begin: int) -> CriticalPath:
         columns = [*self._host_parts(), *self._device_parts(), self._gap_parts()]
         start, end, kind, function, row, thread, rank = (
             np.concatenate([part[i] for part in columns]) for i in range(7)
@@ -326,19 +326,19 @@ class _Walk:
         some = end > start
         order = np.argsort(start[some], kind="stable")
         found = [values[some][order] for values in (start, end, kind, function, row, thread, rank)]
-        return Path(*found)
+        return CriticalPath(*found)
 
     def _host_parts(self) -> list[tuple[Array, ...]]:
-        function = column(self.profile.calls, "function")
+        function = get_column(self.profile.calls, "function")
         windows = np.array(self.host, np.int64).reshape(-1, 3)
         parts: list[tuple[Array, ...]] = []
         for rank in np.unique(windows[:, 0]).tolist():
-            line = self.lines.get(rank, UNKNOWN)
+            line = self.lines.get(rank, UNKNOWN_TIMELINE)
             _, low, high = windows[windows[:, 0] == rank].T
-            _, start, end, row = line.within(low, high)
+            _, start, end, row = line.clip(low, high)
             call = line.call[row]
             known = call >= 0
-            kind = np.where(known, HOST, NOTHING)
+            kind = np.where(known, HOST_KIND, NOTHING_KIND)
             none = np.full(len(row), NO_ID)
             of = np.where(known, function[call], NO_ID)
             parts.append((start, end, kind, of, none, line.thread[row], np.full(len(row), rank)))
@@ -346,7 +346,7 @@ class _Walk:
 
     def _device_parts(self) -> list[tuple[Array, ...]]:
         """The work of the runs that were met, and the gaps in them."""
-        waiting, work = self.waiting, work_of(self.profile)
+        waiting, work = self.waiting, device_work_of(self.profile)
         runs = np.array(self.device, np.int64).reshape(-1, 3)
         head, last, begun = runs.T
         counts = last - head + 1
@@ -360,7 +360,7 @@ class _Walk:
         gap = (
             waiting.end[before],
             waiting.start[after],
-            np.full(len(before), GAP),
+            np.full(len(before), GAP_KIND),
             np.full(len(before), NO_ID),
             np.full(len(before), NO_ID),
             work.thread[before],
@@ -369,7 +369,7 @@ class _Walk:
         return [(start, waiting.end[row], work.kind[row].astype(np.int64), function, *rest), gap]
 
     def _gap_parts(self) -> tuple[Array, ...]:
-        work = work_of(self.profile)
+        work = device_work_of(self.profile)
         gaps = np.array(self.gaps, np.int64).reshape(-1, 4)
         row = gaps[:, 3]
         none = np.full(len(gaps), NO_ID)

@@ -11,14 +11,14 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.tables import NO_ID, column
-from ..core.intervals import EDGE, NOTHING, Cover, cover, together
-from ..core.remember import remembered
-from ..core.slices import slices_of, work_of
-from .host_time import UNKNOWN, host_lines
-from .waiting import waiting_of
+from ...domain.tables import NO_ID, get_column
+from ..core.intervals import EMPTY, TIME_LIMIT_NS, IntervalSet, merge_intervals, union_intervals
+from ..core.memo import memoize
+from ..core.slice_selection import device_work_of, slices_of
+from .dependencies import dependencies_of
+from .host_timeline import UNKNOWN_TIMELINE, host_timelines
 
-MOST_WORK = 100_000
+MAX_DEVICE_WORK = 100_000
 """With more device work a replay would take too long for a page."""
 
 
@@ -36,12 +36,12 @@ class _Plan:
     calls: list[tuple[int, int, int]]
     before: list[int]
     members: dict[int, list[int]]
-    waits: dict[int, Cover]
+    waits: dict[int, IntervalSet]
     ends: dict[int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _ReplayTimes:
     """Of each work when it began and was done, of each call how long its host has waited when it is over."""
 
     start: list[int]
@@ -49,32 +49,32 @@ class _Found:
     waited: list[int]
 
 
-def saved_ns(profile: Profile, function: int) -> int | None:
+def replay_saving_ns(profile: Profile, function: int) -> int | None:
     """How much sooner the last thing would end if `function`, on the host and on devices, took no time in itself.
 
     None where that is not known: too much device work.
     """
-    if len(work_of(profile)) > MOST_WORK:
+    if len(device_work_of(profile)) > MAX_DEVICE_WORK:
         return None
-    whole = remembered(profile, ("replay", NO_ID), lambda: length(profile, NO_ID))
-    return max(0, whole - remembered(profile, ("replay", function), lambda: length(profile, function)))
+    whole = memoize(profile, ("replay", NO_ID), lambda: replay_length_ns(profile, NO_ID))
+    return max(0, whole - memoize(profile, ("replay", function), lambda: replay_length_ns(profile, function)))
 
 
-def length(profile: Profile, function: int) -> int:
+def replay_length_ns(profile: Profile, function: int) -> int:
     """When the last thing ends with `function` left out (-1: with all there is), in ns from the profile's zero."""
-    plan = remembered(profile, "replay plan", lambda: _plan(profile))
-    delays = remembered(profile, "replay delays", lambda: _delays(profile, plan))
+    plan = memoize(profile, "replay plan", lambda: _plan(profile))
+    delays = memoize(profile, "replay delays", lambda: _delays(profile, plan))
     found, hosts = _played(profile, plan, function, delays)
     ends = [int(host.at_work(np.array([plan.ends[rank]]))[0]) + host.waited for rank, host in hosts.items()]
     return max([*ends, *found.done], default=0)
 
 
-def _delays(profile: Profile, plan: _Plan) -> _Found:
+def _delays(profile: Profile, plan: _Plan) -> _ReplayTimes:
     """By how much later, or earlier, than as soon as possible everything was: then a replay of all is the recording."""
-    waiting = waiting_of(profile)
-    nothing = _Found([0] * len(waiting.start), [0] * len(waiting.start), [0] * len(plan.calls))
-    waited = [int(plan.waits[rank].until(np.array([over]))[0]) for rank, over, _ in plan.calls]
-    recorded = _Found(waiting.start.tolist(), waiting.end.tolist(), waited)
+    waiting = dependencies_of(profile)
+    nothing = _ReplayTimes([0] * len(waiting.start), [0] * len(waiting.start), [0] * len(plan.calls))
+    waited = [int(plan.waits[rank].length_until(np.array([over]))[0]) for rank, over, _ in plan.calls]
+    recorded = _ReplayTimes(waiting.start.tolist(), waiting.end.tolist(), waited)
     _played(profile, plan, NO_ID, nothing, recorded)
     return nothing
 
@@ -82,14 +82,14 @@ def _delays(profile: Profile, plan: _Plan) -> _Found:
 class _Host:
     """The clock of a rank's host. shifts: how long it has waited after each of its calls, at first not at all."""
 
-    def __init__(self, profile: Profile, rank: int, waits: Cover, function: int) -> None:
-        line = host_lines(profile).get(rank, UNKNOWN)
-        skipped = NOTHING
+    def __init__(self, profile: Profile, rank: int, waits: IntervalSet, function: int) -> None:
+        line = host_timelines(profile).get(rank, UNKNOWN_TIMELINE)
+        skipped = EMPTY
         if function != NO_ID:
-            of = column(profile.calls, "function")[line.call]
+            of = get_column(profile.calls, "function")[line.call]
             some = (of == function) & (line.call >= 0)
-            skipped = cover(line.start[some], line.end[some])
-        self._skipped = together(waits, skipped)
+            skipped = merge_intervals(line.start[some], line.end[some])
+        self._skipped = union_intervals(waits, skipped)
         self.shifts = [0]
 
     @property
@@ -99,31 +99,33 @@ class _Host:
 
     def at_work(self, time: Array) -> Array:
         """When the host would be where it was at these times, had it never waited nor done what is left out."""
-        found: Array = time - self._skipped.until(time)
+        found: Array = time - self._skipped.length_until(time)
         return found
 
 
 def _played(
-    profile: Profile, plan: _Plan, function: int, delays: _Found, recorded: _Found | None = None
-) -> tuple[_Found, dict[int, _Host]]:
+    profile: Profile, plan: _Plan, function: int, delays: _ReplayTimes, recorded: _ReplayTimes | None = None
+) -> tuple[_ReplayTimes, dict[int, _Host]]:
     """Play the recording without `function`. recorded: the delays are made so that this comes out."""
-    waiting, work = waiting_of(profile), work_of(profile)
+    waiting, work = dependencies_of(profile), device_work_of(profile)
     lasts = waiting.end - waiting.start
     if function != NO_ID:
         lasts = np.where(slices_of(profile).function[work.slice] == function, 0, lasts)
     hosts = {rank: _Host(profile, rank, waits, function) for rank, waits in plan.waits.items()}
-    launched, resumes = waiting.launched, np.zeros(len(plan.calls), np.int64)
+    launched, resumes = waiting.launch_end, np.zeros(len(plan.calls), np.int64)
     of_call = np.array([rank for rank, _, _ in plan.calls], np.int64)
     over = np.array([at for _, at, _ in plan.calls], np.int64)
     for rank, host in hosts.items():
-        launched = np.where(waiting.rank == rank, host.at_work(waiting.launched), launched)
+        launched = np.where(waiting.rank == rank, host.at_work(waiting.launch_end), launched)
         resumes = np.where(of_call == rank, host.at_work(over), resumes)
-    known, began = waiting.launched > -EDGE, waiting.start
+    known, began = waiting.launch_end > -TIME_LIMIT_NS, waiting.start
     ready = np.where(known, launched, began).tolist()
-    before = np.where(waiting.after, np.arange(len(began)) - 1, np.where(waiting.late, NO_ID, waiting.on)).tolist()
+    before = np.where(
+        waiting.after_previous, np.arange(len(began)) - 1, np.where(waiting.is_straggler, NO_ID, waiting.waited_for)
+    ).tolist()
     group, ranks, length_of, resumed = waiting.group.tolist(), waiting.rank.tolist(), lasts.tolist(), resumes.tolist()
     last_of = {number: max(rows, key=lambda row: int(began[row])) for number, rows in plan.members.items()}
-    found = _Found([0] * len(began), [0] * len(began), [0] * len(plan.calls))
+    found = _ReplayTimes([0] * len(began), [0] * len(began), [0] * len(plan.calls))
 
     def settle(value: int, of: str, place: int) -> int:
         fixed: list[int] = getattr(delays, of)
@@ -155,7 +157,7 @@ def _played(
 
 
 def _plan(profile: Profile) -> _Plan:
-    waiting = waiting_of(profile)
+    waiting = dependencies_of(profile)
     calls = [
         (rank, min(int(waiting.end[work]), end), work)
         for rank, of in waiting.calls.items()
@@ -166,14 +168,14 @@ def _plan(profile: Profile) -> _Plan:
     events = np.concatenate((np.arange(len(waiting.start)), -1 - np.arange(len(calls))))
     before = np.zeros(len(waiting.start), np.int64)
     waits, ends = {}, {}
-    for rank in sorted({*np.unique(waiting.rank).tolist(), *host_lines(profile)}):
+    for rank in sorted({*np.unique(waiting.rank).tolist(), *host_timelines(profile)}):
         of = waiting.calls.get(rank)
         mine = waiting.rank == rank
-        waits[rank] = NOTHING
+        waits[rank] = EMPTY
         if of is not None:
-            before[mine] = np.searchsorted(of.end, waiting.launched[mine], "right")
-            waits[rank] = cover(of.start, np.minimum(waiting.end[of.work], of.end))
-        line = host_lines(profile).get(rank, UNKNOWN)
+            before[mine] = np.searchsorted(of.end, waiting.launch_end[mine], "right")
+            waits[rank] = merge_intervals(of.start, np.minimum(waiting.end[of.work], of.end))
+        line = host_timelines(profile).get(rank, UNKNOWN_TIMELINE)
         ends[rank] = int(line.end[line.call >= 0].max(initial=0))
     members: dict[int, list[int]] = {}
     for row in np.flatnonzero(waiting.group >= 0).tolist():

@@ -11,19 +11,19 @@ import numpy as np
 import pandas as pd
 
 from ...domain.arrays import Array
-from ...domain.listing import ranges_of, ranges_text
+from ...domain.list_text import format_ranges, to_ranges
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ..core.picking import in_ranks, threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
+from ..core.memo import memoize
+from ..core.sample_selection import match_ranks, threads_of
+from ..core.schema import Column, build_frame
 from ..ml.operators import NS_PER_US
-from .clocks import Clock, Ends, clocks_of
-from .collective_calls import TOGETHER, Basis
+from .clock_alignment import ClockEstimate, CollectiveEnds, estimate_clocks
+from .collective_calls import SYNCHRONIZING_COLLECTIVES, MatchBasis
 from .collectives import collectives_of
 
 
-class State(StrEnum):
+class ClockState(StrEnum):
     """What is known of the clock of a rank."""
 
     REFERENCE = "reference"
@@ -41,15 +41,15 @@ class State(StrEnum):
 
 
 MATCHED_BY = {
-    Basis.NUMBER: "sequence number",
-    Basis.STEP: "order in a step",
-    Basis.ORDER: "order",
-    Basis.UNDECIDED: "nothing",
+    MatchBasis.NUMBER: "sequence number",
+    MatchBasis.STEP: "order in a step",
+    MatchBasis.ORDER: "order",
+    MatchBasis.UNDECIDED: "nothing",
 }
 CLOCKS = (
     Column("rank", "", "The rank.", "Int64"),
     Column("host", "", "The host it ran on, where known."),
-    Column("state", "", f"{', '.join(State)}: see Clocks of ranks."),
+    Column("state", "", f"{', '.join(ClockState)}: see Clocks of ranks."),
     Column("group", "", "Ranks of one number are joined by collectives; missing where there are none.", "Int64"),
     Column("shift_us", "µs", "What was added to its times to fit the reference; missing where not aligned.", "Float64"),
     Column("skew_us", "µs", "How far it is ahead of the reference now, by the median of collectives' ends.", "Float64"),
@@ -77,14 +77,14 @@ class RankClock:
 
     rank: int
     host: str
-    state: State
+    state: ClockState
     shift_ns: int | None
-    clock: Clock | None
-    basis: Basis
+    clock: ClockEstimate | None
+    basis: MatchBasis
 
 
 @dataclass(frozen=True)
-class Skew:
+class ClockSkew:
     """Of a result with several ranks. residual_ns: the greatest of all ranks, None where none could be compared."""
 
     ranks: tuple[RankClock, ...]
@@ -96,14 +96,14 @@ class Skew:
         known = {one.clock.group for one in self.ranks if one.clock is not None}
         return len(known) + sum(one.clock is None for one in self.ranks)
 
-    def of(self, *states: State) -> str:
+    def in_state(self, *states: ClockState) -> str:
         """The ranks in these states, as "0–3, 7"; empty for none."""
-        return ranges_text(ranges_of(one.rank for one in self.ranks if one.state in states))
+        return format_ranges(to_ranges(one.rank for one in self.ranks if one.state in states))
 
 
-def skew_of(profile: Profile) -> Skew | None:
+def skew_of(profile: Profile) -> ClockSkew | None:
     """The clocks of the ranks; None where there are not several. Built once."""
-    return remembered(profile, "skew", lambda: _build(profile), pin=True)
+    return memoize(profile, "skew", lambda: _build(profile), pin=True)
 
 
 def clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
@@ -111,13 +111,13 @@ def clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
     found = skew_of(profile)
     rows = [] if found is None else list(found.ranks)
     if selection.ranks and rows:
-        kept = in_ranks(np.array([one.rank for one in rows]), selection)
+        kept = match_ranks(np.array([one.rank for one in rows]), selection)
         rows = [one for one, keep in zip(rows, kept.tolist(), strict=True) if keep]
 
     def told(name: str) -> list[float | None]:
         return [None if one.clock is None else getattr(one.clock, name) / NS_PER_US for one in rows]
 
-    return frame(
+    return build_frame(
         CLOCKS,
         {
             "rank": [one.rank for one in rows],
@@ -149,7 +149,7 @@ def within_skew(profile: Profile, total_ns: Array, count: Array) -> list[bool | 
     return [None if total != total or not times else bool(total < limit * times) for total, times in pairs]
 
 
-def _build(profile: Profile) -> Skew | None:
+def _build(profile: Profile) -> ClockSkew | None:
     threads = threads_of(profile)
     ranks = np.unique(threads.rank[threads.rank >= 0])
     if len(ranks) < 2:
@@ -168,36 +168,38 @@ def _build(profile: Profile) -> Skew | None:
         state = _state(clock, shifts.get(rank), same)
         rows.append(RankClock(rank, hosts[rank], state, shifts.get(rank), clock, basis))
     known = [one.clock.residual_ns for one in rows if one.clock is not None]
-    return Skew(tuple(rows), max(known, default=None))
+    return ClockSkew(tuple(rows), max(known, default=None))
 
 
-def _clocks(profile: Profile, ranks: Array) -> list[Clock | None]:
+def _clocks(profile: Profile, ranks: Array) -> list[ClockEstimate | None]:
     if not profile.slices.num_rows:
         return [None] * len(ranks)
     found = collectives_of(profile)
     known = np.flatnonzero(found.rank >= 0)
-    together = np.array([kind.name in TOGETHER for kind in found.kinds] + [False])
+    together = np.array([kind.name in SYNCHRONIZING_COLLECTIVES for kind in found.kinds] + [False])
     clock = np.searchsorted(ranks, found.rank[known])
-    return clocks_of(Ends(clock, found.end[known], found.match[known], together[found.what[known]]), len(ranks))
+    return estimate_clocks(
+        CollectiveEnds(clock, found.end[known], found.match[known], together[found.kind[known]]), len(ranks)
+    )
 
 
-def _bases(profile: Profile, ranks: Array) -> list[Basis]:
+def _bases(profile: Profile, ranks: Array) -> list[MatchBasis]:
     if not profile.slices.num_rows:
-        return [Basis.ALONE] * len(ranks)
+        return [MatchBasis.ALONE] * len(ranks)
     found = collectives_of(profile)
     bases = []
     for one in ranks.tolist():
         mine = found.basis[found.rank == one]
-        shared = mine[mine != Basis.UNDECIDED].max(initial=Basis.ALONE)
-        bases.append(Basis(int(mine.max(initial=Basis.ALONE) if shared == Basis.ALONE else shared)))
+        shared = mine[mine != MatchBasis.UNDECIDED].max(initial=MatchBasis.ALONE)
+        bases.append(MatchBasis(int(mine.max(initial=MatchBasis.ALONE) if shared == MatchBasis.ALONE else shared)))
     return bases
 
 
-def _state(clock: Clock | None, shift_ns: int | None, same_host: bool) -> State:
+def _state(clock: ClockEstimate | None, shift_ns: int | None, same_host: bool) -> ClockState:
     if clock is None:
-        return State.SAME_HOST if same_host else State.UNKNOWN
-    if clock.off:
-        return State.OFF
+        return ClockState.SAME_HOST if same_host else ClockState.UNKNOWN
+    if clock.is_off:
+        return ClockState.OFF
     if clock.reference and not shift_ns:
-        return State.REFERENCE
-    return State.SHIFTED if shift_ns else State.AGREES
+        return ClockState.REFERENCE
+    return ClockState.SHIFTED if shift_ns else ClockState.AGREES

@@ -12,18 +12,28 @@ import pandas as pd
 import pyarrow as pa
 
 from ...domain.arrays import Array, IndexArray, Int64Array
-from ...domain.memory import MISSING, live_at
+from ...domain.memory import MISSING, select_live
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, ROOT, FrameKind, column, texts
+from ...domain.tables import NO_ID, ROOT, FrameKind, get_column, get_strings
 from ..core.functions import functions_of
-from ..core.picking import calls_kept, threads_of, threads_selected
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of
-from ..core.trees import nearest_above
-from ..ml.operators import nearest
-from .curves import NS_PER_US, Place, Top, curve, inside, places, places_selected, top, windows
+from ..core.memo import memoize
+from ..core.sample_selection import filter_calls, select_threads, threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import slices_of
+from ..core.trees import nearest_ancestor
+from ..ml.operators import innermost_slices
+from .curves import (
+    NS_PER_US,
+    DeviceMemory,
+    MemoryPeak,
+    find_peak,
+    in_windows,
+    list_device_memories,
+    load_curve,
+    select_device_memories,
+    selected_windows,
+)
 
 ALLOCATIONS = (
     Column("start_us", "µs", "When it was allocated; missing for what was there before the recording.", "Float64"),
@@ -46,7 +56,7 @@ EMPTY = "aten::empty"
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class RowLabels:
     """A text for each of many rows: a place in `names`, which are distinct, NO_ID for none."""
 
     code: Array
@@ -60,19 +70,19 @@ class Labels:
         found: Int64Array = rank[self.code]
         return found
 
-    def matching(self, word: str) -> Array:
+    def match(self, word: str) -> Array:
         """Which rows have a word in their text, whatever its case, as bools."""
         hit = np.array([word in name.casefold() for name in self.names] + [False], bool)
         found: Array = hit[self.code]
         return found
 
-    def of(self, rows: Array) -> list[str | None]:
+    def take(self, rows: Array) -> list[str | None]:
         """The texts of some rows."""
         return [self.names[code] if code >= 0 else None for code in self.code[rows].tolist()]
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class MemoryBlocks:
     """The columns of `allocations` as arrays. Times in ns, MISSING for null; slice, end_slice, thread: -1 none."""
 
     start: Array
@@ -88,46 +98,46 @@ class Blocks:
         return len(self.bytes)
 
 
-def blocks_of(profile: Profile) -> Blocks:
+def blocks_of(profile: Profile) -> MemoryBlocks:
     """The blocks of a profile."""
 
-    def build() -> Blocks:
+    def build() -> MemoryBlocks:
         table = profile.allocations
         start, end = (table.column(name).fill_null(MISSING).to_numpy() for name in ("start_ns", "end_ns"))
         names = ("bytes", "device", "thread", "slice", "end_slice", "stack")
-        return Blocks(start, end, *(column(table, name) for name in names))
+        return MemoryBlocks(start, end, *(get_column(table, name) for name in names))
 
-    return remembered(profile, "blocks", build, pin=True)
+    return memoize(profile, "blocks", build, pin=True)
 
 
-def known_on(profile: Profile, place: Place) -> bool:
+def has_blocks(profile: Profile, device_memory: DeviceMemory) -> bool:
     """Whether the file tells of blocks of a memory, and not only how much there was."""
-    return bool((blocks_of(profile).device == place.row).any())
+    return bool((blocks_of(profile).device == device_memory.row).any())
 
 
-def paired_on(profile: Profile, place: Place) -> bool:
+def has_paired_frees(profile: Profile, device_memory: DeviceMemory) -> bool:
     """Whether the file tells which free belongs to which allocation: it has addresses."""
 
     def build() -> bool:
-        mine = blocks_of(profile).device == place.row
+        mine = blocks_of(profile).device == device_memory.row
         return bool((mine & profile.allocations.column("address").is_valid().to_numpy()).any())
 
-    return remembered(profile, ("paired", place.row), build)
+    return memoize(profile, ("paired", device_memory.row), build)
 
 
-def picked(profile: Profile, selection: Selection, place: Place | None = None) -> IndexArray:
+def select_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory | None = None) -> IndexArray:
     """The rows of `allocations` that are picked, ascending. place: of that memory only. Raises InvalidRequest."""
     blocks = blocks_of(profile)
     found = _kept(profile, selection)
-    if place is not None:
-        found &= blocks.device == place.row
+    if device_memory is not None:
+        found &= blocks.device == device_memory.row
     if selection.start_ns is None and selection.end_ns is None and selection.step is None:
         # What was freed and never allocated is no block of the file's where it has no addresses.
         return np.flatnonzero(found & ~_only_freed(profile))
     mask = np.zeros(len(blocks), bool)
-    for one in [place] if place is not None else places_selected(profile, selection):
+    for one in [device_memory] if device_memory is not None else select_device_memories(profile, selection):
         mine = blocks.device == one.row
-        mask |= mine & inside(blocks.start, windows(profile, selection, one.rank))
+        mask |= mine & in_windows(blocks.start, selected_windows(profile, selection, one.rank))
     return np.flatnonzero(found & mask & (blocks.start != MISSING))
 
 
@@ -146,57 +156,59 @@ def _kept(profile: Profile, selection: Selection) -> Array:
     blocks = blocks_of(profile)
     found = np.ones(len(blocks), bool)
     if selection.ranks:
-        mine = [one.row for one in places_selected(profile, selection)]
+        mine = [one.row for one in select_device_memories(profile, selection)]
         found &= np.isin(blocks.device, mine)
     if selection.threads:
-        chosen = threads_selected(profile, selection.only(ranks=()))
+        chosen = select_threads(profile, selection.replace(ranks=()))
         if chosen is not None:
             found &= np.append(chosen, False)[blocks.thread]
     else:
-        threads_selected(profile, selection)
-    kept = calls_kept(profile, selection)
+        select_threads(profile, selection)
+    kept = filter_calls(profile, selection)
     if kept is not None:
-        found &= kept[column(profile.stacks, "call")[blocks.stack]]
+        found &= kept[get_column(profile.stacks, "call")[blocks.stack]]
     return found
 
 
-def peak(profile: Profile, selection: Selection, place: Place) -> Top | None:
+def find_block_peak(profile: Profile, selection: Selection, device_memory: DeviceMemory) -> MemoryPeak | None:
     """When most was allocated in the window of a selection, and how much."""
-    return top(curve(profile, place, "allocated"), windows(profile, selection, place.rank))
+    return find_peak(
+        load_curve(profile, device_memory, "allocated"), selected_windows(profile, selection, device_memory.rank)
+    )
 
 
-def live(profile: Profile, selection: Selection, place: Place, time_ns: int) -> Array:
+def live_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory, time_ns: int) -> Array:
     """The rows of the blocks of a memory that live at a time; of a selection ranks, threads and stacks count, and not
     the window, which they may come from before."""
     blocks = blocks_of(profile)
-    if not paired_on(profile, place):
+    if not has_paired_frees(profile, device_memory):
         return np.zeros(0, np.int64)
-    mask: Array = (blocks.device == place.row) & live_at(blocks.start, blocks.end, time_ns)
+    mask: Array = (blocks.device == device_memory.row) & select_live(blocks.start, blocks.end, time_ns)
     return np.flatnonzero(mask & _kept(profile, selection))
 
 
-def never_freed(profile: Profile, selection: Selection, place: Place) -> Array:
+def unfreed_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory) -> Array:
     """The rows of the picked blocks of a memory that were not freed by the end of the window they were allocated in."""
-    blocks, rows = blocks_of(profile), picked(profile, selection, place)
-    if not paired_on(profile, place):
+    blocks, rows = blocks_of(profile), select_blocks(profile, selection, device_memory)
+    if not has_paired_frees(profile, device_memory):
         return rows[:0]
     rows = rows[blocks.start[rows] != MISSING]
     gone = np.zeros(len(rows), bool)
-    for start, end in windows(profile, selection, place.rank):
+    for start, end in selected_windows(profile, selection, device_memory.rank):
         of = (blocks.start[rows] >= start) & (blocks.start[rows] < end)
         gone |= of & (blocks.end[rows] != MISSING) & (blocks.end[rows] < end)
     left: Array = rows[~gone]
     return left
 
 
-def operators_of(profile: Profile) -> Labels:
+def block_operators(profile: Profile) -> RowLabels:
     """What made each block: its innermost operator, with the one around it for aten::empty, which others call."""
 
-    def build() -> Labels:
+    def build() -> RowLabels:
         blocks, slices, functions = blocks_of(profile), slices_of(profile), functions_of(profile)
         if not len(slices):
-            return Labels(np.full(len(blocks), NO_ID), [])
-        operator = slices.of_kind("operator")
+            return RowLabels(np.full(len(blocks), NO_ID), [])
+        operator = slices.is_kind("operator")
         empty = np.array([name.startswith(EMPTY) for name in functions.names] + [False], bool)[functions.name]
         inner = _around(slices.parent, operator, blocks.slice)
         known = np.maximum(inner, 0)
@@ -206,7 +218,7 @@ def operators_of(profile: Profile) -> Labels:
         maker = np.where(outer >= 0, slices.function[np.maximum(outer, 0)], NO_ID).astype(np.int64)
         key = np.where(inner >= 0, (maker + 1) << 32 | functions.canonical[function], NO_ID)
         distinct, code = np.unique(key, return_inverse=True)
-        place: dict[str, int] = {}
+        device_memory: dict[str, int] = {}
         codes = []
         for one in distinct.tolist():
             if one < 0:
@@ -215,67 +227,70 @@ def operators_of(profile: Profile) -> Labels:
             name = functions.name_of(one & 0xFFFFFFFF)
             made = (one >> 32) - 1
             text = f"{functions.name_of(made)} ({name})" if made >= 0 else name
-            codes.append(place.setdefault(text, len(place)))
-        return Labels(np.array(codes or [0], np.int64)[code], list(place))
+            codes.append(device_memory.setdefault(text, len(device_memory)))
+        return RowLabels(np.array(codes or [0], np.int64)[code], list(device_memory))
 
-    return remembered(profile, "operators of blocks", build)
+    return memoize(profile, "operators of blocks", build)
 
 
 def _around(parent: Array, wanted: Array, rows: Array) -> Array:
     """For each of some slices (-1: none) the innermost around it, itself included, that is wanted; -1 where none is."""
     known = rows >= 0
-    return np.where(known, nearest(parent, wanted, np.maximum(rows, 0)), NO_ID)
+    return np.where(known, innermost_slices(parent, wanted, np.maximum(rows, 0)), NO_ID)
 
 
-def sources_of(profile: Profile) -> Labels:
+def block_sources(profile: Profile) -> RowLabels:
     """The innermost function of Python on the call stack of each block."""
 
-    def build() -> Labels:
+    def build() -> RowLabels:
         blocks, stacks = blocks_of(profile), profile.stacks
-        frame_of = column(stacks, "frame")
-        kind = column(profile.frames, "kind")
+        frame_of = get_column(stacks, "frame")
+        kind = get_column(profile.frames, "kind")
         stays = np.append(kind == int(FrameKind.PYTHON), False)[frame_of]
         stays[ROOT : ROOT + 1] = True
-        near = nearest_above(column(stacks, "parent"), column(stacks, "end"), stays)
+        near = nearest_ancestor(get_column(stacks, "parent"), get_column(stacks, "end"), stays)
         frames = frame_of[near[blocks.stack]]
         distinct, code = np.unique(frames, return_inverse=True)
         known = distinct[distinct >= 0]
-        function = column(profile.frames, "function")[known]
-        files = texts(profile.functions.select(["file"]).take(pa.array(function)), "file")
+        function = get_column(profile.frames, "function")[known]
+        files = get_strings(profile.functions.select(["file"]).take(pa.array(function)), "file")
         lines = profile.frames.column("line").take(pa.array(known)).to_pylist()
-        place: dict[str, int] = {}
+        device_memory: dict[str, int] = {}
         codes = [NO_ID] * (len(distinct) - len(known))
         for name, file, line in zip(functions_of(profile).names_of(function), files, lines, strict=True):
             text = f"{name} ({file}:{line})" if file and line else f"{name} ({file})" if file else name
-            codes.append(place.setdefault(text, len(place)))
-        return Labels(np.array(codes or [0], np.int64)[code], list(place))
+            codes.append(device_memory.setdefault(text, len(device_memory)))
+        return RowLabels(np.array(codes or [0], np.int64)[code], list(device_memory))
 
-    return remembered(profile, "sources of blocks", build)
+    return memoize(profile, "sources of blocks", build)
 
 
-def categories(profile: Profile) -> Labels:
+def block_categories(profile: Profile) -> RowLabels:
     """What the file says of each block."""
 
-    def build() -> Labels:
+    def build() -> RowLabels:
         encoded = profile.allocations.column("category").combine_chunks().dictionary_encode()
-        return Labels(encoded.indices.fill_null(NO_ID).to_numpy(), texts_of(encoded.dictionary))
+        return RowLabels(encoded.indices.fill_null(NO_ID).to_numpy(), column_texts(encoded.dictionary))
 
-    return remembered(profile, "categories of blocks", build)
+    return memoize(profile, "categories of blocks", build)
 
 
-def texts_of(array: pa.Array) -> list[str]:
+def column_texts(array: pa.Array) -> list[str]:
     """A column of texts as such."""
     return [value or "" for value in array.to_pylist()]
 
 
 def allocations(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each block that is picked, in the order in which they were allocated."""
-    return allocation_rows(profile, selection, picked(profile, selection))
+    return allocation_rows(profile, selection, select_blocks(profile, selection))
 
 
 def allocation_rows(profile: Profile, selection: Selection, rows: Array) -> pd.DataFrame:
     """The table of these rows of `allocations`, in their order. selection: whose peaks are meant."""
-    blocks, known = blocks_of(profile), {place.row: place for place in places(profile)}
+    blocks, known = (
+        blocks_of(profile),
+        {device_memory.row: device_memory for device_memory in list_device_memories(profile)},
+    )
     start, end, device = blocks.start[rows], blocks.end[rows], blocks.device[rows]
     order = sorted(known)
     code = np.searchsorted(np.array(order or [0]), device)
@@ -286,24 +301,24 @@ def allocation_rows(profile: Profile, selection: Selection, rows: Array) -> pd.D
     at_peak = np.full(len(rows), -1, np.int8)
     for number, row in enumerate(order):
         mine = code == number
-        most = peak(profile, selection, known[row])
-        if most is not None and paired_on(profile, known[row]):
-            at_peak[mine] = live_at(start[mine], end[mine], most.time_ns)
+        most = find_block_peak(profile, selection, known[row])
+        if most is not None and has_paired_frees(profile, known[row]):
+            at_peak[mine] = select_live(start[mine], end[mine], most.time_ns)
     address = profile.allocations.column("address").take(pa.array(rows)).to_pylist()
-    return frame(
+    return build_frame(
         ALLOCATIONS,
         {
             "start_us": _micros(start),
             "end_us": _micros(end),
             "bytes": blocks.bytes[rows],
             "device": [labels[n] for n in code.tolist()],
-            "operator": operators_of(profile).of(rows),
+            "operator": block_operators(profile).take(rows),
             "rank": [ranks[n] for n in code.tolist()],
             "duration_us": _micros(np.where((start == MISSING) | (end == MISSING), MISSING, end - start)),
             "address": [None if value is None else f"0x{value & (1 << 64) - 1:x}" for value in address],
             "thread": [names[t] if t >= 0 else None for t in blocks.thread[rows].tolist()],
-            "category": categories(profile).of(rows),
-            "source": sources_of(profile).of(rows),
+            "category": block_categories(profile).take(rows),
+            "source": block_sources(profile).take(rows),
             "live_at_peak": [None if n < 0 else bool(n) for n in at_peak.tolist()],
         },
     )
@@ -314,18 +329,18 @@ def _micros(ns: Array) -> "pd.Series[Any]":
     return found.mask(ns == MISSING)
 
 
-def searched(profile: Profile, rows: Array, search: str) -> Array:
+def search_blocks(profile: Profile, rows: Array, search: str) -> Array:
     """Those of some blocks that have every word of a search in what made them or is said of them, whatever its case."""
-    labels = [of(profile) for of in (operators_of, sources_of, categories)]
+    labels = [of(profile) for of in (block_operators, block_sources, block_categories)]
     for word in dict.fromkeys(search.casefold().split()):
         hit = np.zeros(len(rows), bool)
         for label in labels:
-            hit |= label.matching(word)[rows]
+            hit |= label.match(word)[rows]
         rows = rows[hit]
     return rows
 
 
-def in_order(
+def sort_blocks(
     profile: Profile, selection: Selection, rows: Array, by: str, descending: bool, most: int | None = None
 ) -> Array:
     """Some blocks sorted by a column of `ALLOCATIONS`; what has no value comes last, what is alike keeps its order.
@@ -336,7 +351,7 @@ def in_order(
     start, end = blocks.start[rows], blocks.end[rows]
     missing = np.zeros(len(rows), bool)
     if by in ("operator", "source", "category"):
-        label = {"operator": operators_of, "source": sources_of, "category": categories}[by](profile)
+        label = {"operator": block_operators, "source": block_sources, "category": block_categories}[by](profile)
         key, missing = label.ranked()[rows], label.code[rows] < 0
     elif by in ("start_us", "end_us"):
         key = start if by == "start_us" else end
@@ -349,9 +364,9 @@ def in_order(
         key, missing = address.fill_null(0).to_numpy()[rows], address.is_null().to_numpy()[rows]
     elif by == "live_at_peak":
         key = np.zeros(len(rows), np.int64)
-        for place in places_selected(profile, selection):
-            if (reached := peak(profile, selection, place)) is not None:
-                key[live_at(start, end, reached.time_ns) & (blocks.device[rows] == place.row)] = 1
+        for device_memory in select_device_memories(profile, selection):
+            if (reached := find_block_peak(profile, selection, device_memory)) is not None:
+                key[select_live(start, end, reached.time_ns) & (blocks.device[rows] == device_memory.row)] = 1
     else:
         key = blocks.bytes[rows]
     key = np.where(missing, np.iinfo(np.int64).max, -key if descending else key)

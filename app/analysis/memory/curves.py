@@ -9,18 +9,18 @@ import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
-from ...domain.memory import ACTIVE, ALLOCATED, RESERVED, called
+from ...domain.memory import ACTIVE, ALLOCATED, RESERVED, get_device_name
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import column, texts
-from ..core.picking import in_ranks, threads_selected
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.windows import FOREVER, checked_step, step_windows
+from ...domain.tables import get_column, get_strings
+from ..core.memo import memoize
+from ..core.sample_selection import match_ranks, select_threads
+from ..core.schema import Column, build_frame
+from ..core.windows import MAX_TIME_NS, resolve_step, step_windows
 
 NS_PER_US = 1_000
-ALWAYS = -FOREVER
-KNOWN = (ALLOCATED, RESERVED, ACTIVE)
+MIN_TIME_NS = -MAX_TIME_NS
+CURVE_NAMES = (ALLOCATED, RESERVED, ACTIVE)
 CURVES = (
     Column("time_us", "µs", "When the value changed; in a window, first its start.", "float64"),
     Column("rank", "", "The rank; missing where there are none.", "Int64"),
@@ -31,9 +31,9 @@ CURVES = (
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceMemory:
     """A memory of which something is known. row: of `devices`, -1 where the file names none. capacity: how much it has,
-    None where that is not known. called: what the file calls it, where that is more than its kind and number."""
+    None where that is not known. display_name: what the file calls it, where that is more than its kind and number."""
 
     row: int
     rank: int | None
@@ -41,17 +41,23 @@ class Place:
     index: int
     name: str
     capacity: int | None
-    called: str = ""
+    display_name: str = ""
 
     @property
-    def word(self) -> str:
+    def kind_label(self) -> str:
         """By which events of it are named: see `domain.memory.peak_event`."""
-        return self.called or self.kind
+        return self.display_name or self.kind
 
     @property
     def label(self) -> str:
         """What it is called within its rank."""
-        return self.called or f"GPU {self.index}" if self.kind == "gpu" else "CPU" if self.kind == "cpu" else "memory"
+        return (
+            self.display_name or f"GPU {self.index}"
+            if self.kind == "gpu"
+            else "CPU"
+            if self.kind == "cpu"
+            else "memory"
+        )
 
     @property
     def key(self) -> str:
@@ -69,49 +75,51 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Top:
+class MemoryPeak:
     """The greatest value of a curve in some windows, and when it was first reached (ns)."""
 
     value: int
     time_ns: int
 
 
-def places(profile: Profile) -> list[Place]:
+def list_device_memories(profile: Profile) -> list[DeviceMemory]:
     """The memories of which a profile knows something: GPUs first, by rank and number."""
 
-    def build() -> list[Place]:
-        held = np.unique(column(profile.allocations, "device")).tolist()
-        names, units = texts(profile.series, "name"), texts(profile.series, "unit")
-        told = column(profile.series, "device").tolist()
-        held += [row for row, name, unit in zip(told, names, units, strict=True) if unit == "bytes" and name in KNOWN]
+    def build() -> list[DeviceMemory]:
+        held = np.unique(get_column(profile.allocations, "device")).tolist()
+        names, units = get_strings(profile.series, "name"), get_strings(profile.series, "unit")
+        told = get_column(profile.series, "device").tolist()
+        held += [
+            row for row, name, unit in zip(told, names, units, strict=True) if unit == "bytes" and name in CURVE_NAMES
+        ]
         devices = profile.devices.to_pylist()
         found = []
         for row in sorted(set(held)):
             one: dict[str, Any] = devices[row] if row >= 0 else {}
             name, capacity = one.get("name") or "", one.get("memory_bytes")
-            kind, index, label = one.get("kind", ""), one.get("device", 0), called(one.get("properties"))
-            found.append(Place(row, one.get("rank"), kind, index, name, capacity, label))
+            kind, index, label = one.get("kind", ""), one.get("device", 0), get_device_name(one.get("properties"))
+            found.append(DeviceMemory(row, one.get("rank"), kind, index, name, capacity, label))
         order = {"gpu": 0, "": 1, "cpu": 2}
         return sorted(
             found, key=lambda one: (-1 if one.rank is None else one.rank, order.get(one.kind, 3), one.index, one.row)
         )
 
-    return remembered(profile, "memory places", build, pin=True)
+    return memoize(profile, "memory places", build, pin=True)
 
 
-def places_selected(profile: Profile, selection: Selection) -> list[Place]:
+def select_device_memories(profile: Profile, selection: Selection) -> list[DeviceMemory]:
     """Those of the ranks that are selected. Raises InvalidRequest for a rank, thread or step that does not exist."""
-    threads_selected(profile, selection)
-    found = places(profile)
+    select_threads(profile, selection)
+    found = list_device_memories(profile)
     if not selection.ranks:
         return found
-    mine = in_ranks(np.array([-1 if one.rank is None else one.rank for one in found], np.int64), selection)
+    mine = match_ranks(np.array([-1 if one.rank is None else one.rank for one in found], np.int64), selection)
     return [one for one, inside in zip(found, mine.tolist(), strict=True) if inside]
 
 
-def place_of(profile: Profile, selection: Selection, key: str) -> Place | None:
+def find_device_memory(profile: Profile, selection: Selection, key: str) -> DeviceMemory | None:
     """The memory called that; for no word the first one of which most is known. Raises InvalidRequest."""
-    found = places_selected(profile, selection)
+    found = select_device_memories(profile, selection)
     if not key:
         return next((one for one in found if series_of(profile, one, ALLOCATED)), found[0] if found else None)
     for one in found:
@@ -124,18 +132,18 @@ def place_of(profile: Profile, selection: Selection, key: str) -> Place | None:
     )
 
 
-def windows(profile: Profile, selection: Selection, rank: int | None) -> list[tuple[int, int]]:
+def selected_windows(profile: Profile, selection: Selection, rank: int | None) -> list[tuple[int, int]]:
     """The stretches of time [from, to) that a selection leaves of a rank, in ns; without a window all time there is."""
-    low = ALWAYS if selection.start_ns is None else selection.start_ns
-    high = FOREVER if selection.end_ns is None else selection.end_ns
+    low = MIN_TIME_NS if selection.start_ns is None else selection.start_ns
+    high = MAX_TIME_NS if selection.end_ns is None else selection.end_ns
     if selection.step is None:
         return [(low, high)]
-    steps = step_windows(profile, checked_step(profile, selection.step))
+    steps = step_windows(profile, resolve_step(profile, selection.step))
     mine = [(max(low, start), min(high, end)) for of, start, end in steps if of is None or rank is None or of == rank]
     return [(start, end) for start, end in mine if start < end]
 
 
-def inside(time_ns: Array, stretches: Sequence[tuple[int, int]]) -> Array:
+def in_windows(time_ns: Array, stretches: Sequence[tuple[int, int]]) -> Array:
     """Which of these times lie in one of the stretches, as bools."""
     found = np.zeros(len(time_ns), bool)
     for start, end in stretches:
@@ -143,26 +151,26 @@ def inside(time_ns: Array, stretches: Sequence[tuple[int, int]]) -> Array:
     return found
 
 
-def series_of(profile: Profile, place: Place, name: str) -> list[int]:
+def series_of(profile: Profile, device_memory: DeviceMemory, name: str) -> list[int]:
     """The rows of `series` of that name: one, or several where several processes use the device."""
     table = profile.series
     return [
         row
         for row, (of, device, unit) in enumerate(
             zip(
-                texts(table, "name"),
+                get_strings(table, "name"),
                 table.column("device").to_pylist(),
-                texts(table, "unit"),
+                get_strings(table, "unit"),
                 strict=True,
             )
         )
-        if of == name and device == place.row and unit == "bytes"
+        if of == name and device == device_memory.row and unit == "bytes"
     ]
 
 
-def curve(profile: Profile, place: Place, name: str) -> Curve | None:
+def load_curve(profile: Profile, device_memory: DeviceMemory, name: str) -> Curve | None:
     """A series of a memory, that of all processes together; None where there is none."""
-    rows = series_of(profile, place, name)
+    rows = series_of(profile, device_memory, name)
     if not rows:
         return None
     parts = [_values(profile, row) for row in rows]
@@ -171,9 +179,9 @@ def curve(profile: Profile, place: Place, name: str) -> Curve | None:
 
     def build() -> Curve:
         times = _merged([part.time_ns for part in parts])
-        return Curve(times, np.sum([at(part, times) for part in parts], axis=0))
+        return Curve(times, np.sum([values_at(part, times) for part in parts], axis=0))
 
-    return remembered(profile, ("memory curve", place.row, name), build)
+    return memoize(profile, ("memory curve", device_memory.row, name), build)
 
 
 def _merged(times: Sequence[Array]) -> Array:
@@ -182,34 +190,36 @@ def _merged(times: Sequence[Array]) -> Array:
 
 
 def _values(profile: Profile, row: int) -> Curve:
-    bounds = remembered(
+    bounds = memoize(
         profile,
         "counter bounds",
-        lambda: np.searchsorted(column(profile.counters, "series"), np.arange(profile.series.num_rows + 1)),
+        lambda: np.searchsorted(get_column(profile.counters, "series"), np.arange(profile.series.num_rows + 1)),
         pin=True,
     )
     low, high = int(bounds[row]), int(bounds[row + 1])
-    return Curve(column(profile.counters, "time_ns")[low:high], column(profile.counters, "value")[low:high])
+    return Curve(get_column(profile.counters, "time_ns")[low:high], get_column(profile.counters, "value")[low:high])
 
 
-def at(of: Curve, time_ns: Array) -> Array:
+def values_at(of: Curve, time_ns: Array) -> Array:
     """The values of a curve at some times; before its first one, that."""
-    place = np.searchsorted(of.time_ns, time_ns, "right") - 1
-    found: Array = of.value[np.maximum(place, 0)]
+    device_memory = np.searchsorted(of.time_ns, time_ns, "right") - 1
+    found: Array = of.value[np.maximum(device_memory, 0)]
     return found
 
 
-def categories_of(profile: Profile, place: Place) -> list[str]:
+def categories_of(profile: Profile, device_memory: DeviceMemory) -> list[str]:
     """The series of a memory that are parts of what is allocated, as the file names them, in its order."""
     table = profile.series
-    known = zip(texts(table, "name"), table.column("device").to_pylist(), texts(table, "unit"), strict=True)
+    known = zip(get_strings(table, "name"), table.column("device").to_pylist(), get_strings(table, "unit"), strict=True)
     # The parts that memory timelines tell are named in capitals.
-    return list(dict.fromkeys(n for n, of, unit in known if of == place.row and unit == "bytes" and n.isupper()))
+    return list(
+        dict.fromkeys(n for n, of, unit in known if of == device_memory.row and unit == "bytes" and n.isupper())
+    )
 
 
-def top(of: Curve | None, stretches: Sequence[tuple[int, int]]) -> Top | None:
+def find_peak(of: Curve | None, stretches: Sequence[tuple[int, int]]) -> MemoryPeak | None:
     """The greatest value in some stretches of time, the one that held at their start included."""
-    best: Top | None = None
+    best: MemoryPeak | None = None
     if of is None or not len(of.time_ns):
         return None
     for start, end in stretches:
@@ -220,30 +230,33 @@ def top(of: Curve | None, stretches: Sequence[tuple[int, int]]) -> Top | None:
         where = low + int(np.argmax(of.value[low:high]))
         value = int(of.value[where])
         if best is None or value > best.value:
-            best = Top(value, max(int(of.time_ns[where]), start))
+            best = MemoryPeak(value, max(int(of.time_ns[where]), start))
     return best
 
 
-def unused(profile: Profile, place: Place) -> Curve | None:
+def unused_curve(profile: Profile, device_memory: DeviceMemory) -> Curve | None:
     """What was reserved and not allocated; None where either is not known."""
 
     def build() -> Curve | None:
-        allocated, reserved = curve(profile, place, ALLOCATED), curve(profile, place, RESERVED)
+        allocated, reserved = (
+            load_curve(profile, device_memory, ALLOCATED),
+            load_curve(profile, device_memory, RESERVED),
+        )
         if allocated is None or reserved is None or not len(allocated.time_ns) or not len(reserved.time_ns):
             return None
         times = _merged([allocated.time_ns, reserved.time_ns])
-        return Curve(times, np.maximum(at(reserved, times) - at(allocated, times), 0))
+        return Curve(times, np.maximum(values_at(reserved, times) - values_at(allocated, times), 0))
 
-    return remembered(profile, ("unused memory", place.row), build)
+    return memoize(profile, ("unused memory", device_memory.row), build)
 
 
-def last_value(profile: Profile, place: Place, name: str, unit: str = "bytes") -> int | None:
+def last_value(profile: Profile, device_memory: DeviceMemory, name: str, unit: str = "bytes") -> int | None:
     """The one value of a series that has one at the end (see `domain.memory`); None where there is none."""
     table = profile.series
     for row, (of, device, of_unit) in enumerate(
-        zip(texts(table, "name"), table.column("device").to_pylist(), texts(table, "unit"), strict=True)
+        zip(get_strings(table, "name"), table.column("device").to_pylist(), get_strings(table, "unit"), strict=True)
     ):
-        if (of, device, of_unit) == (name, place.row, unit):
+        if (of, device, of_unit) == (name, device_memory.row, unit):
             value = _values(profile, row).value
             return int(value[-1]) if len(value) else None
     return None
@@ -252,23 +265,23 @@ def last_value(profile: Profile, place: Place, name: str, unit: str = "bytes") -
 def memory_curves(profile: Profile, selection: Selection) -> pd.DataFrame:
     """Every change of what was allocated, reserved and active, by memory; in a window first what held at its start."""
     values: dict[str, list[Any]] = {c.name: [] for c in CURVES}
-    for place in places_selected(profile, selection):
-        for name in (*KNOWN, *categories_of(profile, place)):
-            found = curve(profile, place, name)
-            for start, end in windows(profile, selection, place.rank) if found else ():
+    for device_memory in select_device_memories(profile, selection):
+        for name in (*CURVE_NAMES, *categories_of(profile, device_memory)):
+            found = load_curve(profile, device_memory, name)
+            for start, end in selected_windows(profile, selection, device_memory.rank) if found else ():
                 assert found is not None
                 low = max(0, int(np.searchsorted(found.time_ns, start, "right")) - 1)
                 high = int(np.searchsorted(found.time_ns, end, "left"))
                 times = np.maximum(found.time_ns[low:high], start)
                 values["time_us"] += (times / NS_PER_US).tolist()
                 values["bytes"] += found.value[low:high].astype(np.int64).tolist()
-                for word, same in (("rank", place.rank), ("device", place.label), ("series", name)):
+                for word, same in (("rank", device_memory.rank), ("device", device_memory.label), ("series", name)):
                     values[word] += [same] * len(times)
-    return frame(CURVES, values)
+    return build_frame(CURVES, values)
 
 
 @dataclass(frozen=True, eq=False)
-class Stepped:
+class DownsampledCurve:
     """A curve as so many columns of equal width show it: in each the least and greatest value that held in it, and the
     one that held at its end. column: which ones have a change; between them the last value holds. first: the value at
     the start."""
@@ -280,7 +293,7 @@ class Stepped:
     first: float
 
 
-def stepped(of: Curve, start_ns: int, end_ns: int, columns: int) -> Stepped:
+def downsample_curve(of: Curve, start_ns: int, end_ns: int, columns: int) -> DownsampledCurve:
     """What [start, end) of a curve looks like in `columns` columns: no extreme is lost, however narrow."""
     low = int(np.searchsorted(of.time_ns, start_ns, "left"))
     high = int(np.searchsorted(of.time_ns, end_ns, "left"))
@@ -295,9 +308,9 @@ def stepped(of: Curve, start_ns: int, end_ns: int, columns: int) -> Stepped:
     some = np.flatnonzero(ends > begins)
     if not len(some):
         none = np.zeros(0)
-        return Stepped(some, none, none, none, first)
+        return DownsampledCurve(some, none, none, none, first)
     starts = begins[some]
     last = value[ends[some] - 1]
     before = np.concatenate([[first], last[:-1]])
     least, most = np.minimum.reduceat(value, starts), np.maximum.reduceat(value, starts)
-    return Stepped(some, np.minimum(least, before), np.maximum(most, before), last, first)
+    return DownsampledCurve(some, np.minimum(least, before), np.maximum(most, before), last, first)

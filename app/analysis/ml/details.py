@@ -9,15 +9,15 @@ import pandas as pd
 from ...domain.arrays import Array, Int32Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, column, texts
+from ...domain.tables import NO_ID, get_column, get_strings
 from ..core.functions import functions_of
-from ..core.grouped import groups_by, picked
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.slices import slices_of, work_of
-from .kernels import kernels_selected, operator_labels
-from .launches import waits_of
-from .operators import calls_of, calls_selected, micros, nearest, step_name
+from ..core.group_by import group_by, select_groups
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.slice_selection import device_work_of, slices_of
+from .kernels import operator_labels, select_kernels
+from .launches import launch_waits_of
+from .operators import innermost_slices, operator_calls_of, select_operator_calls, strip_step_number, to_us
 
 NOTHING = "(nothing)"
 """In place of the name of what is around a call that nothing is around."""
@@ -54,8 +54,8 @@ class KernelDetail:
 
 def operator_detail(profile: Profile, selection: Selection, name: str) -> OperatorDetail:
     """All that is known of the operator or annotation of that name, as far as it is selected."""
-    calls, slices, work = calls_of(profile), slices_of(profile), work_of(profile)
-    mask = calls_selected(profile, selection, name)
+    calls, slices, work = operator_calls_of(profile), slices_of(profile), device_work_of(profile)
+    mask = select_operator_calls(profile, selection, name)
     places = np.arange(len(calls)) if mask is None else np.flatnonzero(mask)
     chosen = np.zeros(len(calls) + 1, bool)
     chosen[places] = True
@@ -63,10 +63,10 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
     children = np.flatnonzero(chosen[parents])
     rows = calls.row[places]
     hung = _inside(rows, slices.end[rows], work.anchor)
-    itself = chosen[calls.of_work[hung]]
+    itself = chosen[calls.operator_of_work[hung]]
     if len(places) and calls.annotation[places[0]]:
         # An annotation launches what no operator inside of it did.
-        itself = calls.of_work[hung] < 0
+        itself = calls.operator_of_work[hung] < 0
     steps, step_names = _steps(profile, slices.start[rows], calls.rank[places])
     threads = slices.thread[rows]
 
@@ -97,13 +97,15 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
 
 def kernel_detail(profile: Profile, selection: Selection, name: str) -> KernelDetail:
     """All that is known of the kernel, copy or set of that name, as far as it is selected."""
-    work, waits, slices = work_of(profile), waits_of(profile), slices_of(profile)
-    mask = kernels_selected(profile, selection, name)
+    work, waits, slices = device_work_of(profile), launch_waits_of(profile), slices_of(profile)
+    mask = select_kernels(profile, selection, name)
     rows = np.arange(len(work)) if mask is None else np.flatnonzero(mask)
-    known = rows[waits.known[rows]]
+    known = rows[waits.has_launch[rows]]
     labels = operator_labels(profile)[rows]
     ids, keys = np.unique(labels, return_inverse=True)
-    names = [step_name(text) if of >= 0 else NOTHING for of, text in zip(ids, _names(profile, ids), strict=True)]
+    names = [
+        strip_step_number(text) if of >= 0 else NOTHING for of, text in zip(ids, _names(profile, ids), strict=True)
+    ]
     anchored = work.anchor[rows] >= 0
     began = np.where(anchored, slices.start[work.anchor[rows]], work.start[rows]) if len(slices) else work.start[rows]
     rank = threads_of(profile).rank[work.thread[rows]]
@@ -139,13 +141,13 @@ def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **value
 
     in_order: in the order of keys instead.
     """
-    groups = groups_by(keys)
-    some = picked(groups, keys >= 0)
+    groups = group_by(keys)
+    some = select_groups(groups, keys >= 0)
     found = pd.DataFrame(
         {
             "name": pd.Series([names[n] for n in keys[groups.first[some.groups]].tolist()], dtype="str"),
-            "calls": some.counts(),
-            **{word: micros(some.sums(of.astype(np.int64))) for word, of in values.items()},
+            "calls": some.count(),
+            **{word: to_us(some.sum(of.astype(np.int64))) for word, of in values.items()},
         }
     )
     if in_order:
@@ -155,11 +157,11 @@ def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **value
 
 def _labels_of(profile: Profile, places: Array) -> tuple[Array, list[str]]:
     """A number for each of these calls, and what they are called by it; -1 is nothing."""
-    calls = calls_of(profile)
+    calls = operator_calls_of(profile)
     label = np.append(calls.label, NO_ID)[places]
     ids, keys = np.unique(label, return_inverse=True)
     names = _names(profile, ids)
-    return keys, [NOTHING if of < 0 else step_name(text) for of, text in zip(ids, names, strict=True)]
+    return keys, [NOTHING if of < 0 else strip_step_number(text) for of, text in zip(ids, names, strict=True)]
 
 
 def _names(profile: Profile, ids: Array) -> list[str]:
@@ -170,13 +172,13 @@ def _parents(profile: Profile) -> Array:
     """For each call the place of the call around it, -1 for none."""
 
     def build() -> Array:
-        calls, slices = calls_of(profile), slices_of(profile)
+        calls, slices = operator_calls_of(profile), slices_of(profile)
         place = np.full(len(slices) + 1, NO_ID, np.int32)
         place[calls.row] = np.arange(len(calls))
-        above: Int32Array = place[nearest(slices.parent, place[:-1] >= 0, slices.parent[calls.row])]
+        above: Int32Array = place[innermost_slices(slices.parent, place[:-1] >= 0, slices.parent[calls.row])]
         return above
 
-    return remembered(profile, "parents of calls", build)
+    return memoize(profile, "parents of calls", build)
 
 
 def _inside(rows: Array, ends: Array, anchor: Array) -> Array:
@@ -191,7 +193,7 @@ def _inside(rows: Array, ends: Array, anchor: Array) -> Array:
 def _steps(profile: Profile, start: Array, rank: Array) -> tuple[Array, list[str]]:
     """For each moment of a rank the step it is in, by row of `steps`, -1 for none; and the names of those rows."""
     table = profile.steps
-    begins, ends = column(table, "start_ns"), column(table, "end_ns")
+    begins, ends = get_column(table, "start_ns"), get_column(table, "end_ns")
     of_rank = np.array([-1 if of is None else of for of in table.column("rank").to_pylist()], np.int64)
     found = np.full(len(start), NO_ID, np.int64)
     for one in np.unique(of_rank).tolist():
@@ -201,5 +203,5 @@ def _steps(profile: Profile, start: Array, rank: Array) -> tuple[Array, list[str
         at = np.searchsorted(begins[rows], start[mine], "right") - 1
         inside = (at >= 0) & (start[mine] < ends[rows[np.maximum(at, 0)]])
         found[mine[inside]] = rows[at[inside]]
-    names = texts(table, "name")
+    names = get_strings(table, "name")
     return found, [(f"rank {of}, " if of >= 0 else "") + name for of, name in zip(of_rank.tolist(), names, strict=True)]

@@ -14,12 +14,12 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import NS_PER_MS, Selection
 from ...domain.tables import NO_ID, DeviceWorkKind
-from ..core.intervals import Cover, cover
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import Work, has_clock, work_of
-from .steps import NS_PER_US, stretches
+from ..core.intervals import IntervalSet, merge_intervals
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import DeviceWorkColumns, device_work_of, has_clock
+from .steps import NS_PER_US, observed_windows
 from .tensor_cores import has_tensor_cores, tensor_cores_of
 
 BUCKETS = 120
@@ -73,14 +73,14 @@ UTILIZATION = (
 
 
 @dataclass(frozen=True, eq=False)
-class Rate:
+class RateCurve:
     """A quantity that is constant between some times. before: its integral up to each time. rate: from it on."""
 
     time: Array
     before: Array
     rate: Array
 
-    def within(self, start: Array, end: Array) -> Array:
+    def integrate(self, start: Array, end: Array) -> Array:
         """The integral over each window [start, end)."""
         return self._until(end) - self._until(start)
 
@@ -102,31 +102,31 @@ class Device:
     rank: int
     row: int
     work: Array
-    busy: Cover
-    kernels: Cover
+    busy: IntervalSet
+    kernels: IntervalSet
 
 
 def devices_of(profile: Profile) -> tuple[Device, ...]:
     """The devices that did anything, by rank and row of `devices`; built once. None where nothing tells when."""
-    return remembered(profile, "devices", lambda: _build(profile) if has_clock(profile) else (), pin=True)
+    return memoize(profile, "devices", lambda: _build(profile) if has_clock(profile) else (), pin=True)
 
 
 def devices(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each device that did anything, and for those of which it is only known that they were there where
     nothing did."""
-    observed = stretches(profile, selection)
+    observed = observed_windows(profile, selection)
     found = [device for device in devices_of(profile) if device.rank in observed]
     uses = tensor_cores_of(profile).uses if found else np.zeros(0, bool)
     rows = [_row(profile, device, *observed[device.rank], uses) for device in found]
     if not devices_of(profile):
         rows = [_known(profile, NO_ID, row) for row, kind in _kinds(profile) if kind == "gpu"]
-    return frame(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
+    return build_frame(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
 
 
 def utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
     """How busy each device was over time, in equal parts of 1, 2 or 5 times a power of ten. Times in which nothing was
     recorded are missing."""
-    observed = stretches(profile, selection)
+    observed = observed_windows(profile, selection)
     parts: list[dict[str, Any]] = []
     if observed:
         edges = _edges(min(int(s[0]) for s, _ in observed.values()), max(int(e[-1]) for _, e in observed.values()))
@@ -134,14 +134,14 @@ def utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
         if device.rank not in observed:
             continue
         first, last = edges[:-1], edges[1:]
-        seen = Cover(*observed[device.rank]).within(first, last)
-        rate = efficiency_of(profile, device)
+        seen = IntervalSet(*observed[device.rank]).length_within(first, last)
+        rate = sm_efficiency_of(profile, device)
         ran, used = np.zeros(len(first), np.int64), np.full(len(first), 0.0 if rate else np.nan)
         for start, end in zip(*(times.tolist() for times in observed[device.rank]), strict=True):
             window = np.clip(first, start, end), np.clip(last, start, end)
-            ran += device.kernels.within(*window)
+            ran += device.kernels.length_within(*window)
             if rate:
-                used += rate.within(*window)
+                used += rate.integrate(*window)
         for place in np.flatnonzero(seen > 0).tolist():
             whole = int(seen[place])
             parts.append(
@@ -153,14 +153,14 @@ def utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
                     "sm_efficiency_percent": _known_share(float(used[place]), whole),
                 }
             )
-    return frame(UTILIZATION, {c.name: [part[c.name] for part in parts] for c in UTILIZATION})
+    return build_frame(UTILIZATION, {c.name: [part[c.name] for part in parts] for c in UTILIZATION})
 
 
-def efficiency_of(profile: Profile, device: Device) -> Rate | None:
+def sm_efficiency_of(profile: Profile, device: Device) -> RateCurve | None:
     """Which part of the multiprocessors has a block to run: the blocks per multiprocessor of the kernels that run, at
     most 1. None where the recording does not tell the blocks of any kernel."""
 
-    def build() -> Rate | None:
+    def build() -> RateCurve | None:
         rows, start, end = _kernels(profile, device)
         blocks = _of_configuration(profile, rows, "blocks_per_sm")
         some = blocks > 0
@@ -174,9 +174,9 @@ def efficiency_of(profile: Profile, device: Device) -> Rate | None:
         running = np.cumsum(np.concatenate((blocks, -blocks[done]))[order])
         rate = np.clip(running, 0.0, 1.0)
         rate[-1] = 0.0
-        return Rate(time, np.concatenate(([0.0], np.cumsum(rate[:-1] * np.diff(time)))), rate)
+        return RateCurve(time, np.concatenate(([0.0], np.cumsum(rate[:-1] * np.diff(time)))), rate)
 
-    return remembered(profile, ("sm efficiency", device.rank, device.row), build)
+    return memoize(profile, ("sm efficiency", device.rank, device.row), build)
 
 
 def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array) -> dict[str, Any]:
@@ -188,13 +188,13 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
     occupancy = _of_configuration(profile, rows, "occupancy_percent")
     told = (occupancy >= 0) & (inside > 0)
     weight = int(inside.sum())
-    tensor = uses[work_of(profile).function[rows]]
-    rate = efficiency_of(profile, device)
-    kernel_ns = int(device.kernels.within(start, end).sum())
+    tensor = uses[device_work_of(profile).function[rows]]
+    rate = sm_efficiency_of(profile, device)
+    kernel_ns = int(device.kernels.length_within(start, end).sum())
     return {
         **_known(profile, device.rank, device.row),
         "utilization_percent": _known_share(kernel_ns, whole),
-        "sm_efficiency_percent": None if rate is None else _known_share(float(rate.within(start, end).sum()), whole),
+        "sm_efficiency_percent": None if rate is None else _known_share(float(rate.integrate(start, end).sum()), whole),
         "occupancy_percent": (
             float((occupancy[told] * inside[told]).sum() / inside[told].sum()) if told.any() else None
         ),
@@ -204,7 +204,7 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
             if _without_tensor_cores(profile, device) and not tensor.any()
             else _known_share(int(inside[tensor].sum()), weight)
         ),
-        "busy_us": int(device.busy.within(start, end).sum()) / NS_PER_US,
+        "busy_us": int(device.busy.length_within(start, end).sum()) / NS_PER_US,
         "kernel_us": kernel_ns / NS_PER_US,
         "observed_us": whole / NS_PER_US,
         "work": _count(profile, device, start, end),
@@ -229,7 +229,7 @@ def _kinds(profile: Profile) -> list[tuple[int, str]]:
 
 
 def _count(profile: Profile, device: Device, start: Array, end: Array) -> int:
-    begun, done = times_of(profile, device.work)
+    begun, done = work_times(profile, device.work)
     return int(((np.searchsorted(end, begun, "right")) < np.searchsorted(start, done, "left")).sum())
 
 
@@ -237,17 +237,17 @@ def _known_share(part: float, whole: int) -> float | None:
     return 100.0 * part / whole if whole and part == part else None
 
 
-def times_of(profile: Profile, rows: Array) -> tuple[Array, Array]:
+def work_times(profile: Profile, rows: Array) -> tuple[Array, Array]:
     """(start, end) in ns of these rows of `device_work`."""
-    work = work_of(profile)
+    work = device_work_of(profile)
     start = work.start[rows]
     return start, start + work.duration[rows]
 
 
 def _kernels(profile: Profile, device: Device) -> tuple[Array, Array, Array]:
     """(rows of `device_work`, start, end) of a device's kernels, in order of start."""
-    rows = device.work[_is_kernel(work_of(profile))[device.work]]
-    return rows, *times_of(profile, rows)
+    rows = device.work[_is_kernel(device_work_of(profile))[device.work]]
+    return rows, *work_times(profile, rows)
 
 
 def _of_configuration(profile: Profile, rows: Array, name: str) -> Array:
@@ -255,7 +255,7 @@ def _of_configuration(profile: Profile, rows: Array, name: str) -> Array:
     table = profile.configurations
     values = np.append(table.column(name).to_numpy().astype(np.float64), np.nan)
     # The last one answers for -1, none.
-    found: Array = values[work_of(profile).configuration[rows]]
+    found: Array = values[device_work_of(profile).configuration[rows]]
     return found
 
 
@@ -267,13 +267,13 @@ def _edges(start: int, end: int) -> Array:
     return np.append(np.arange(start, end, size), end)
 
 
-def _is_kernel(work: Work) -> Array:
+def _is_kernel(work: DeviceWorkColumns) -> Array:
     found: Array = (work.kind == DeviceWorkKind.COMPUTATION) | (work.kind == DeviceWorkKind.COMMUNICATION)
     return found
 
 
 def _build(profile: Profile) -> tuple[Device, ...]:
-    work = work_of(profile)
+    work = device_work_of(profile)
     if not len(work):
         return ()
     rank, row, kernel = threads_of(profile).rank[work.thread], work.device, _is_kernel(work)
@@ -286,8 +286,8 @@ def _build(profile: Profile) -> tuple[Device, ...]:
                 rank=int(rank[rows[0]]),
                 row=int(row[rows[0]]),
                 work=rows,
-                busy=cover(*times_of(profile, rows)),
-                kernels=cover(*times_of(profile, rows[kernel[rows]])),
+                busy=merge_intervals(*work_times(profile, rows)),
+                kernels=merge_intervals(*work_times(profile, rows[kernel[rows]])),
             )
         )
     return tuple(found)

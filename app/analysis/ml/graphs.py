@@ -11,15 +11,15 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from ..core.functions import functions_of
-from ..core.grouped import groups_by, picked
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, slices_selected, work_of, work_selected
+from ..core.group_by import group_by, select_groups
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, select_device_work, select_slices, slices_of
 from .devices import devices_of
-from .idle import CAUSES, Cause, device_gaps
-from .launch_groups import GRAPH_NODE_ID, launch_groups_of, recorded_numbers
-from .operators import micros, ranked
+from .idle import IDLE_CAUSES, IdleCause, device_gaps
+from .launch_groups import GRAPH_NODE_ID, launch_groups_of, numeric_arguments
+from .operators import rank_column, to_us
 
 QUANTILES = (0.5, 0.9)
 GRAPHS = (
@@ -52,24 +52,24 @@ GRAPHS = (
 
 def has_graphs(profile: Profile) -> bool:
     """Whether any device work was launched as part of a graph."""
-    return bool(launch_groups_of(profile).graph.any())
+    return bool(launch_groups_of(profile).is_graph.any())
 
 
 def graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each graph, function that launched it and rank; the greatest time on the device first."""
-    work, slices, launched = work_of(profile), slices_of(profile), launch_groups_of(profile)
-    chosen = launches_selected(profile, selection)
-    row = np.flatnonzero(launched.graph if chosen is None else launched.graph & chosen)
+    work, slices, launched = device_work_of(profile), slices_of(profile), launch_groups_of(profile)
+    chosen = select_graph_launches(profile, selection)
+    row = np.flatnonzero(launched.is_graph if chosen is None else launched.is_graph & chosen)
     first, call = launched.first[row], launched.call[row]
     known = call >= 0
     function = np.where(known, functions_of(profile).canonical[slices.function[call]], NO_ID)
     rank = threads_of(profile).rank[work.thread[first]]
-    some = picked(groups_by(launched.graph_id[row], function, rank), None)
-    at = some.least(np.arange(len(row)))
+    some = select_groups(group_by(launched.graph_id[row], function, rank), None)
+    at = some.min(np.arange(len(row)))
     delay = np.maximum(0, launched.start[row] - slices.start[call])
     host = slices.duration[call].astype(np.int64)
     # Only where the call is known there is a delay.
-    timed = picked(groups_by(some.code), known)
+    timed = select_groups(group_by(some.code), known)
     median, ninety = timed.quantiles(delay, QUANTILES)
 
     def where_called(values: Array) -> Array:
@@ -82,78 +82,78 @@ def graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
     whole = int(everything.sum())
     ids, names = launched.graph_id[row][at], function[at]
     nodes, streams = _distinct(profile, row, some.code, len(some))
-    return frame(
+    return build_frame(
         GRAPHS,
         {
             "graph_id": [None if of < 0 else of for of in ids.tolist()],
             "name": [functions_of(profile).name_of(of) if of >= 0 else None for of in names.tolist()],
-            "launches": some.counts(),
-            "works_mean": some.means(launched.works[row]),
+            "launches": some.count(),
+            "works_mean": some.mean(launched.work_count[row]),
             "nodes": [of or None for of in nodes.tolist()],
             "streams": streams,
-            "total_us": micros(some.sums(busy)),
-            "mean_us": micros(some.means(busy)),
-            "min_us": micros(some.least(busy)),
-            "max_us": micros(some.greatest(busy)),
-            "gap_mean_us": micros(some.means(launched.end[row] - launched.start[row] - busy)),
-            "host_mean_us": where_called(micros(timed.means(host))),
-            "delay_mean_us": where_called(micros(timed.means(delay))),
-            "delay_median_us": where_called(micros(median)),
-            "delay_p90_us": where_called(micros(ninety)),
-            "delay_max_us": where_called(micros(timed.greatest(delay))),
-            "waited_us": micros(some.sums(waited_for_host(profile)[row])),
-            "percent": some.sums(busy) * (100.0 / max(1, whole)),
-            "rank": ranked(profile, rank[at]),
+            "total_us": to_us(some.sum(busy)),
+            "mean_us": to_us(some.mean(busy)),
+            "min_us": to_us(some.min(busy)),
+            "max_us": to_us(some.max(busy)),
+            "gap_mean_us": to_us(some.mean(launched.end[row] - launched.start[row] - busy)),
+            "host_mean_us": where_called(to_us(timed.mean(host))),
+            "delay_mean_us": where_called(to_us(timed.mean(delay))),
+            "delay_median_us": where_called(to_us(median)),
+            "delay_p90_us": where_called(to_us(ninety)),
+            "delay_max_us": where_called(to_us(timed.max(delay))),
+            "waited_us": to_us(some.sum(host_wait_before_launch(profile)[row])),
+            "percent": some.sum(busy) * (100.0 / max(1, whole)),
+            "rank": rank_column(profile, rank[at]),
         },
     ).sort_values(["total_us", "graph_id"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def launches_selected(profile: Profile, selection: Selection) -> Array | None:
+def select_graph_launches(profile: Profile, selection: Selection) -> Array | None:
     """Which launches a selection picks, as bools: by their calls, else by what began first. None: all."""
-    mask = slices_selected(profile, selection)
+    mask = select_slices(profile, selection)
     if mask is None:
         return None
     launched = launch_groups_of(profile)
-    alone = work_selected(profile, selection)
+    alone = select_device_work(profile, selection)
     return np.where(launched.call >= 0, mask[launched.call], True if alone is None else alone[launched.first])
 
 
-def waited_for_host(profile: Profile) -> Array:
+def host_wait_before_launch(profile: Profile) -> Array:
     """By launch, how long the device did nothing before it because it had not been called yet (ns)."""
 
     def build() -> Int64Array:
-        launched, work = launch_groups_of(profile), work_of(profile)
+        launched, work = launch_groups_of(profile), device_work_of(profile)
         found = np.zeros(len(launched), np.int64)
         for device in devices_of(profile):
             gaps, cause = device_gaps(profile, device)
-            late = np.flatnonzero(cause == CAUSES.index(Cause.HOST_WAIT))
+            late = np.flatnonzero(cause == IDLE_CAUSES.index(IdleCause.HOST_WAIT))
             # The work that ends a gap: the first one of the device that begins then.
             begun = work.start[device.work]
             ending = device.work[np.minimum(np.searchsorted(begun, gaps.end[late], "left"), len(begun) - 1)]
-            np.add.at(found, launched.of[ending], (gaps.end - gaps.start)[late])
+            np.add.at(found, launched.launch[ending], (gaps.end - gaps.start)[late])
         return found
 
-    return remembered(profile, "launches waited for", build)
+    return memoize(profile, "launches waited for", build)
 
 
-def device_share(profile: Profile, selection: Selection, rank: int | None) -> float:
+def graph_device_share(profile: Profile, selection: Selection, rank: int | None) -> float:
     """Which share of the device time of launches is that of graphs (0–1). rank: None for all."""
-    launched, chosen = launch_groups_of(profile), launches_selected(profile, selection)
+    launched, chosen = launch_groups_of(profile), select_graph_launches(profile, selection)
     mine = np.ones(len(launched), bool) if chosen is None else chosen.copy()
     if rank is not None:
-        mine &= threads_of(profile).rank[work_of(profile).thread[launched.first]] == rank
+        mine &= threads_of(profile).rank[device_work_of(profile).thread[launched.first]] == rank
     whole = int(launched.busy[mine].sum())
-    return int(launched.busy[mine & launched.graph].sum()) / whole if whole else 0.0
+    return int(launched.busy[mine & launched.is_graph].sum()) / whole if whole else 0.0
 
 
 def _distinct(profile: Profile, row: Array, code: Array, size: int) -> tuple[Array, Array]:
     """(how many nodes, how many streams) the launches in `row` have, by their groups."""
-    work, launched = work_of(profile), launch_groups_of(profile)
+    work, launched = device_work_of(profile), launch_groups_of(profile)
     group_of = np.full(len(launched), NO_ID, np.int64)
     group_of[row] = code
-    group = group_of[launched.of]
+    group = group_of[launched.launch]
     mine = np.flatnonzero(group >= 0)
-    node = recorded_numbers(profile, GRAPH_NODE_ID)[mine]
+    node = numeric_arguments(profile, GRAPH_NODE_ID)[mine]
     with_node = node > 0
     nodes = np.unique(np.stack((group[mine][with_node], node[with_node])), axis=1)[0]
     streams = np.unique(np.stack((group[mine], work.thread[mine].astype(np.int64))), axis=1)[0]

@@ -14,18 +14,18 @@ import pandas as pd
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ..core.intervals import EDGE, Cover, cover
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, work_of
-from .devices import Device, devices_of, times_of
-from .steps import NS_PER_US, stretches
+from ..core.intervals import TIME_LIMIT_NS, IntervalSet, merge_intervals
+from ..core.memo import memoize
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, slices_of
+from .devices import Device, devices_of, work_times
+from .steps import NS_PER_US, observed_windows
 
 KERNEL_WAIT_NS = 30_000
 """A gap shorter than this between kernels that were launched in time is what it takes to start one after another."""
 
 
-class Cause(StrEnum):
+class IdleCause(StrEnum):
     """Why a device did nothing."""
 
     HOST_WAIT = "host wait"
@@ -38,7 +38,7 @@ class Cause(StrEnum):
     """Before the first work of the device or stream in the recording, or after the last."""
 
 
-CAUSES = tuple(Cause)
+IDLE_CAUSES = tuple(IdleCause)
 IDLE = (
     Column("rank", "", "The rank; missing where there are none.", "Int64"),
     Column("device", "", "The number of the device in its process.", "Int64"),
@@ -53,7 +53,7 @@ IDLE = (
 
 def idle(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each device and each of its streams (where there are several), and cause."""
-    observed = stretches(profile, selection)
+    observed = observed_windows(profile, selection)
     rows: list[dict[str, Any]] = []
     for device in devices_of(profile):
         if device.rank not in observed:
@@ -62,7 +62,7 @@ def idle(profile: Profile, selection: Selection) -> pd.DataFrame:
         whole = int((end - start).sum())
         for stream, gaps, cause in _gaps_of(profile, device):
             number, length, longest = _inside(gaps, cause, start, end)
-            for place, name in enumerate(CAUSES):
+            for place, name in enumerate(IDLE_CAUSES):
                 rows.append(
                     {
                         "rank": None if device.rank < 0 else device.rank,
@@ -75,7 +75,7 @@ def idle(profile: Profile, selection: Selection) -> pd.DataFrame:
                         "longest_us": int(longest[place]) / NS_PER_US,
                     }
                 )
-    return frame(IDLE, {c.name: [row[c.name] for row in rows] for c in IDLE})
+    return build_frame(IDLE, {c.name: [row[c.name] for row in rows] for c in IDLE})
 
 
 def _number(profile: Profile, device: Device) -> int | None:
@@ -83,9 +83,9 @@ def _number(profile: Profile, device: Device) -> int | None:
     return number
 
 
-def _inside(gaps: Cover, cause: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
+def _inside(gaps: IntervalSet, cause: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
     """(how many gaps, how long together, the longest) in these windows, by place in CAUSES, in ns."""
-    number, length, longest = (np.zeros(len(CAUSES), np.int64) for _ in range(3))
+    number, length, longest = (np.zeros(len(IDLE_CAUSES), np.int64) for _ in range(3))
     for low, high in zip(start.tolist(), end.tolist(), strict=True):
         first, last = np.searchsorted(gaps.end, low, "right"), np.searchsorted(gaps.start, high, "left")
         some = np.minimum(gaps.end[first:last], high) - np.maximum(gaps.start[first:last], low)
@@ -95,38 +95,38 @@ def _inside(gaps: Cover, cause: Array, start: Array, end: Array) -> tuple[Array,
     return number, length, longest
 
 
-def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, Cover, Array]]:
+def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, IntervalSet, Array]]:
     """(stream, gaps, the place of their causes in CAUSES), of the device first, then of its streams if several."""
 
-    def build() -> list[tuple[int | None, Cover, Array]]:
-        found: list[tuple[int | None, Cover, Array]] = [(None, *_caused(profile, device.work, device.busy))]
+    def build() -> list[tuple[int | None, IntervalSet, Array]]:
+        found: list[tuple[int | None, IntervalSet, Array]] = [(None, *_caused(profile, device.work, device.busy))]
         stream = profile.device_work.column("stream").fill_null(-1).to_numpy()[device.work]
         streams = np.unique(stream).tolist()
         for one in streams if len(streams) > 1 else ():
             work = device.work[stream == one]
-            found.append((one, *_caused(profile, work, cover(*times_of(profile, work)))))
+            found.append((one, *_caused(profile, work, merge_intervals(*work_times(profile, work)))))
         return found
 
-    return remembered(profile, ("gaps", device.rank, device.row), build)
+    return memoize(profile, ("gaps", device.rank, device.row), build)
 
 
-def device_gaps(profile: Profile, device: Device) -> tuple[Cover, Array]:
+def device_gaps(profile: Profile, device: Device) -> tuple[IntervalSet, Array]:
     """(the gaps of a whole device, the place of their causes in CAUSES)."""
     _, gaps, cause = _gaps_of(profile, device)[0]
     return gaps, cause
 
 
-def _caused(profile: Profile, work: Array, busy: Cover) -> tuple[Cover, Array]:
-    gaps = Cover(np.append(-EDGE, busy.end), np.append(busy.start, EDGE))
-    begun, _ = times_of(profile, work)
+def _caused(profile: Profile, work: Array, busy: IntervalSet) -> tuple[IntervalSet, Array]:
+    gaps = IntervalSet(np.append(-TIME_LIMIT_NS, busy.end), np.append(busy.start, TIME_LIMIT_NS))
+    begun, _ = work_times(profile, work)
     # Work is in order of start: the first that begins when the gap ends.
     ending = work[np.minimum(np.searchsorted(begun, gaps.end, "left"), len(work) - 1)]
-    launch = work_of(profile).launch[ending]
+    launch = device_work_of(profile).launch[ending]
     launched = slices_of(profile).start[np.maximum(launch, 0)]
-    cause = np.full(len(gaps), CAUSES.index(Cause.OTHER))
+    cause = np.full(len(gaps), IDLE_CAUSES.index(IdleCause.OTHER))
     # Of work whose launch is not known nothing tells whether it was launched in time, however short the gap.
     short = gaps.end - gaps.start < KERNEL_WAIT_NS
-    cause[(launch >= 0) & short] = CAUSES.index(Cause.KERNEL_WAIT)
-    cause[(launch >= 0) & (launched > gaps.start)] = CAUSES.index(Cause.HOST_WAIT)
-    cause[[0, -1]] = CAUSES.index(Cause.EDGE)
+    cause[(launch >= 0) & short] = IDLE_CAUSES.index(IdleCause.KERNEL_WAIT)
+    cause[(launch >= 0) & (launched > gaps.start)] = IDLE_CAUSES.index(IdleCause.HOST_WAIT)
+    cause[[0, -1]] = IDLE_CAUSES.index(IdleCause.EDGE)
     return gaps, cause

@@ -22,20 +22,20 @@ _WRAPPERS = frozenset(
     }
 )
 _ANONYMOUS = re.compile(r"\(anonymous(?: namespace| class)?\)::|\{lambda\([^{}]*\)#\d+\}|<unnamed>::")
-LONGEST, SHORTEST = 160, 8
+MAX_LENGTH, MIN_LENGTH = 160, 8
 
 
-def short_kernel_name(name: str) -> str:
+def shorten_kernel_name(name: str) -> str:
     """`name` without return type, namespaces, arguments and types, with the functor that tells it from its like."""
     if "<" not in name and "(" not in name:
-        return name[:LONGEST]
+        return name[:MAX_LENGTH]
     text = _ANONYMOUS.sub("", name)
     base, types = _parts(text)
     if base in _GENERIC:
         inner = _parts(_first(types))[0] if types else ""
-        return (inner if len(inner) > SHORTEST else _qualified(text, base) or base or name)[:LONGEST]
+        return (inner if len(inner) > MIN_LENGTH else _qualified(text, base) or base or name)[:MAX_LENGTH]
     told = next((word for word in _TELLING.findall(types) if word not in _WRAPPERS and word not in base), "")
-    return (f"{base} · {told}" if told else base)[:LONGEST] or name[:LONGEST]
+    return (f"{base} · {told}" if told else base)[:MAX_LENGTH] or name[:MAX_LENGTH]
 
 
 def _parts(text: str) -> tuple[str, str]:

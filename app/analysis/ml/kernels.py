@@ -14,15 +14,15 @@ from ...domain.arrays import Array, IndexArray
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import DeviceWorkKind, column
+from ...domain.tables import DeviceWorkKind, get_column
 from ..core.functions import functions_of
-from ..core.grouped import Groups, groups_by, picked
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, work_of, work_selected
-from .launches import waits_of
-from .operators import calls_of, micros, names_of, ranked, shares
+from ..core.group_by import GroupIndex, group_by, select_groups
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, select_device_work, slices_of
+from .launches import launch_waits_of
+from .operators import call_names, operator_calls_of, rank_column, to_percent, to_us
 from .tensor_cores import tensor_cores_of
 
 BY = ("name", "configuration")
@@ -34,7 +34,11 @@ KINDS = {
     DeviceWorkKind.OTHER: "other",
 }
 AXES = ("x", "y", "z")
-SHARED = (*(f"{what}_{axis}" for what in ("grid", "block") for axis in AXES), "registers", "shared_bytes")
+CONFIGURATION_COLUMNS = (
+    *(f"{what}_{axis}" for what in ("grid", "block") for axis in AXES),
+    "registers",
+    "shared_bytes",
+)
 
 _CONFIGURED = "only by=configuration."
 KERNELS = (
@@ -101,141 +105,147 @@ def kernels(
     by "configuration": one for each name, operator, grid, block, registers and shared memory. by_rank: one for each
     rank where there are several, else their sum. name: those of this name only.
     """
-    sums, work, functions = sums_of(profile, selection, by, by_rank, name), work_of(profile), functions_of(profile)
+    sums, work, functions = (
+        sum_kernels(profile, selection, by, by_rank, name),
+        device_work_of(profile),
+        functions_of(profile),
+    )
     firsts, calls = sums.first, sums.calls
     values: dict[str, Any] = {
         "name": functions.names_of(work.function[firsts]),
         "calls": calls,
-        "total_us": micros(sums.total),
-        "mean_us": micros(sums.total) / calls,
-        "min_us": micros(sums.least),
-        "max_us": micros(sums.most),
+        "total_us": to_us(sums.total_time),
+        "mean_us": to_us(sums.total_time) / calls,
+        "min_us": to_us(sums.min_time),
+        "max_us": to_us(sums.max_time),
         "tensor_core": tensor_cores_of(profile).uses[work.function[firsts]],
         "kind": [KINDS[DeviceWorkKind(kind)] for kind in work.kind[firsts].tolist()],
-        "percent": shares(sums.total, int(sums.total.sum())),
-        "rank": ranked(profile, threads_of(profile).rank[work.thread[firsts]]) if by_rank else [None] * len(firsts),
-        "delay_mean_us": micros(sums.delay_mean),
-        "delay_max_us": micros(sums.delay_most),
+        "percent": to_percent(sums.total_time, int(sums.total_time.sum())),
+        "rank": rank_column(profile, threads_of(profile).rank[work.thread[firsts]])
+        if by_rank
+        else [None] * len(firsts),
+        "delay_mean_us": to_us(sums.delay_mean),
+        "delay_max_us": to_us(sums.delay_max),
         "queue_mean": sums.queue_mean,
         "blocks_per_sm": sums.blocks_per_sm,
         "warps_per_sm": sums.warps_per_sm,
         "occupancy_percent": sums.occupancy_percent,
     }
     values |= _configuration(profile, firsts if by == "configuration" else None, len(firsts))
-    return frame(KERNELS, values).sort_values(
+    return build_frame(KERNELS, values).sort_values(
         ["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class KernelSums:
     """Groups of kernels that a selection leaves something of, and what they add up to. first: a row of `device_work` of
     each. Times in ns; the averages are floats, NaN where nothing is known."""
 
     first: Array
     calls: Array
-    total: Array
-    least: Array
-    most: Array
+    total_time: Array
+    min_time: Array
+    max_time: Array
     delay_mean: Array
-    delay_most: Array
+    delay_max: Array
     queue_mean: Array
     blocks_per_sm: Array
     warps_per_sm: Array
     occupancy_percent: Array
 
 
-def sums_of(
+def sum_kernels(
     profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
-) -> Sums:
+) -> KernelSums:
     """What kernels add up to by group; see `kernels`. Raises InvalidRequest."""
-    groups, rows = kernel_groups(profile, by, by_rank)
+    groups, rows = group_kernels(profile, by, by_rank)
 
-    def build() -> Sums:
-        work, waits = work_of(profile), waits_of(profile)
-        mask = kernels_selected(profile, selection, name)
-        some = picked(groups, None if mask is None else mask[rows])
+    def build() -> KernelSums:
+        work, waits = device_work_of(profile), launch_waits_of(profile)
+        mask = select_kernels(profile, selection, name)
+        some = select_groups(groups, None if mask is None else mask[rows])
         duration = work.duration[rows]
-        known, delay = waits.known[rows], waits.delay[rows]
-        launched = some.sums(known.astype(np.int64))
+        known, delay = waits.has_launch[rows], waits.delay[rows]
+        launched = some.sum(known.astype(np.int64))
         with np.errstate(invalid="ignore", divide="ignore"):
-            delay_mean, queue_mean = (some.sums(np.where(known, of, 0)) / launched for of in (delay, waits.queue[rows]))
+            delay_mean, queue_mean = (some.sum(np.where(known, of, 0)) / launched for of in (delay, waits.queue[rows]))
         blocks, warps, occupancy = (
-            some.weighted(_configured(profile, word)[work.configuration[rows]], duration)
+            some.weighted_mean(_configured(profile, word)[work.configuration[rows]], duration)
             for word in ("blocks_per_sm", "warps_per_sm", "occupancy_percent")
         )
-        return Sums(
+        return KernelSums(
             first=rows[groups.first[some.groups]],
-            calls=some.counts(),
-            total=some.sums(duration),
-            least=some.least(duration),
-            most=some.greatest(duration),
+            calls=some.count(),
+            total_time=some.sum(duration),
+            min_time=some.min(duration),
+            max_time=some.max(duration),
             delay_mean=delay_mean,
-            delay_most=_known(some.greatest(delay)),
+            delay_max=_known(some.max(delay)),
             queue_mean=queue_mean,
             blocks_per_sm=blocks,
             warps_per_sm=warps,
             occupancy_percent=occupancy,
         )
 
-    return remembered(profile, ("kernel sums", selection, by, by_rank, name), build)
+    return memoize(profile, ("kernel sums", selection, by, by_rank, name), build)
 
 
 def copies(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each sort of copy and set of memory of a device; the greatest total time first."""
-    work = work_of(profile)
-    mask = work_selected(profile, selection)
+    work = device_work_of(profile)
+    mask = select_device_work(profile, selection)
     groups, rows = _copy_groups(profile)
-    some = picked(groups, None if mask is None else mask[rows])
+    some = select_groups(groups, None if mask is None else mask[rows])
     firsts = rows[groups.first[some.groups]]
     duration = work.duration[rows].astype(np.int64)
-    size = column(profile.device_work, "bytes")[rows].astype(np.float64)
+    size = get_column(profile.device_work, "bytes")[rows].astype(np.float64)
     known = ~np.isnan(size)
-    sized = some.sums(known.astype(np.int64)) > 0
+    sized = some.sum(known.astype(np.int64)) > 0
     size = np.where(known, size, 0.0)
-    timed = some.sums(np.where(known, duration, 0))
+    timed = some.sum(np.where(known, duration, 0))
     names = functions_of(profile).names_of(work.function[firsts])
-    total = some.sums(duration)
+    total = some.sum(duration)
     everything = work.duration if mask is None else work.duration[mask]
-    return frame(
+    return build_frame(
         COPIES,
         {
             "name": names,
             "direction": [
-                direction_of(name, kind) for name, kind in zip(names, work.kind[firsts].tolist(), strict=True)
+                parse_copy_direction(name, kind) for name, kind in zip(names, work.kind[firsts].tolist(), strict=True)
             ],
-            "count": some.counts(),
-            "bytes": np.where(sized, some.sums(size), np.nan),
-            "total_us": micros(total),
-            "mean_us": micros(total) / some.counts(),
-            "min_us": micros(some.least(duration)),
-            "max_us": micros(some.greatest(duration)),
-            "bandwidth_gb_per_s": np.where(sized & (timed > 0), some.sums(size) / np.maximum(timed, 1), np.nan),
+            "count": some.count(),
+            "bytes": np.where(sized, some.sum(size), np.nan),
+            "total_us": to_us(total),
+            "mean_us": to_us(total) / some.count(),
+            "min_us": to_us(some.min(duration)),
+            "max_us": to_us(some.max(duration)),
+            "bandwidth_gb_per_s": np.where(sized & (timed > 0), some.sum(size) / np.maximum(timed, 1), np.nan),
             "bandwidth_max_gb_per_s": _known(
-                some.greatest(np.where(known & (duration > 0), size / np.maximum(duration, 1), -1.0))
+                some.max(np.where(known & (duration > 0), size / np.maximum(duration, 1), -1.0))
             ),
-            "percent": shares(total, int(everything.sum())),
-            "rank": ranked(profile, threads_of(profile).rank[work.thread[firsts]]),
+            "percent": to_percent(total, int(everything.sum())),
+            "rank": rank_column(profile, threads_of(profile).rank[work.thread[firsts]]),
         },
     ).sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def direction_of(name: str, kind: int) -> str | None:
+def parse_copy_direction(name: str, kind: int) -> str | None:
     """The direction of a copy from its name ("Memcpy HtoD (Pageable -> Device)"), "set" for a set of memory."""
     if kind == DeviceWorkKind.MEMSET:
         return "set"
     return next((word for word in DIRECTIONS if word in name), None)
 
 
-def kernels_selected(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
+def select_kernels(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
     """Which device work a selection picks, as bools by row of `device_work`; None for all. name: only of this name."""
-    mask = work_selected(profile, selection)
+    mask = select_device_work(profile, selection)
     if name is None:
         return mask
     functions = functions_of(profile)
-    named = np.zeros(len(work_of(profile)), bool)
+    named = np.zeros(len(device_work_of(profile)), bool)
     if name in functions.names:
-        named = functions.name[work_of(profile).function] == functions.names.index(name)
+        named = functions.name[device_work_of(profile).function] == functions.names.index(name)
     return named if mask is None else mask & named
 
 
@@ -243,38 +253,38 @@ def kernel_rows(profile: Profile) -> Array:
     """The rows of `device_work` that are kernels: all but copies and sets."""
 
     def build() -> IndexArray:
-        work = work_of(profile)
+        work = device_work_of(profile)
         return np.flatnonzero(
-            slices_of(profile).of_kind("kernel")[work.slice]
+            slices_of(profile).is_kind("kernel")[work.slice]
             | np.isin(work.kind, (DeviceWorkKind.COMPUTATION, DeviceWorkKind.COMMUNICATION))
         )
 
-    return remembered(profile, "kernel rows", build)
+    return memoize(profile, "kernel rows", build)
 
 
-def kernel_groups(profile: Profile, by: str = "name", by_rank: bool = False) -> tuple[Groups, Array]:
+def group_kernels(profile: Profile, by: str = "name", by_rank: bool = False) -> tuple[GroupIndex, Array]:
     """The kernels grouped by name or by name, operator and configuration: groups of places in the rows of
     `device_work` that come with them. Raises InvalidRequest."""
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
 
-    def build() -> tuple[Groups, Array]:
-        work, rows = work_of(profile), kernel_rows(profile)
+    def build() -> tuple[GroupIndex, Array]:
+        work, rows = device_work_of(profile), kernel_rows(profile)
         codes = [functions_of(profile).canonical[work.function[rows]]]
         if by == "configuration":
             codes += [operator_labels(profile)[rows], shared_configurations(profile)[work.configuration[rows]]]
         if by_rank:
             codes.append(threads_of(profile).rank[work.thread[rows]])
-        return groups_by(*codes), rows
+        return group_by(*codes), rows
 
-    return remembered(profile, ("kernel groups", by, by_rank), build)
+    return memoize(profile, ("kernel groups", by, by_rank), build)
 
 
 def operator_labels(profile: Profile) -> Array:
     """For each row of `device_work` the function that its operator goes by, -1 for none."""
-    calls = calls_of(profile)
+    calls = operator_calls_of(profile)
     label = np.append(calls.label, -1)
-    found: Array = label[calls.of_work]
+    found: Array = label[calls.operator_of_work]
     return found
 
 
@@ -286,14 +296,14 @@ def shared_configurations(profile: Profile) -> Array:
         table = profile.configurations
         if not table.num_rows:
             return np.full(1, -1, np.int64)
-        values = np.stack([table.column(name).fill_null(-1).to_numpy() for name in SHARED])
+        values = np.stack([table.column(name).fill_null(-1).to_numpy() for name in CONFIGURATION_COLUMNS])
         _, first, inverse = np.unique(values, axis=1, return_index=True, return_inverse=True)
         return np.append(first[inverse.ravel()], -1)
 
-    return remembered(profile, "shared configurations", build)
+    return memoize(profile, "shared configurations", build)
 
 
-def measures(row: dict[str, Any], what: str) -> str | None:
+def format_dimensions(row: dict[str, Any], what: str) -> str | None:
     """A grid or block as "128×1×1"; None where it is not known."""
     known = [row[f"{what}_{axis}"] for axis in AXES]
     return None if None in known else "×".join(str(number) for number in known)
@@ -305,19 +315,19 @@ def _configuration(profile: Profile, rows: Array | None, count: int) -> dict[str
         nothing = [None] * count
         names = ("operator", "operator_tensor_core_eligible", "grid", "block", "registers", "shared_bytes")
         return dict.fromkeys(names, nothing)
-    table, calls = profile.configurations, calls_of(profile)
-    places = work_of(profile).configuration[rows].tolist()
+    table, calls = profile.configurations, operator_calls_of(profile)
+    places = device_work_of(profile).configuration[rows].tolist()
     known = [table.slice(place, 1).to_pylist()[0] if place >= 0 else None for place in places]
-    operator = calls.of_work[rows]
-    names_at = names_of(profile, operator[operator >= 0])
+    operator = calls.operator_of_work[rows]
+    names_at = call_names(profile, operator[operator >= 0])
     names_iter = iter(names_at)
     return {
         "operator": [next(names_iter) if place >= 0 else None for place in operator.tolist()],
         "operator_tensor_core_eligible": [
             bool(calls.eligible[place]) if place >= 0 else None for place in operator.tolist()
         ],
-        "grid": [measures(row, "grid") if row else None for row in known],
-        "block": [measures(row, "block") if row else None for row in known],
+        "grid": [format_dimensions(row, "grid") if row else None for row in known],
+        "block": [format_dimensions(row, "block") if row else None for row in known],
         "registers": [row["registers"] if row else None for row in known],
         "shared_bytes": [row["shared_bytes"] if row else None for row in known],
     }
@@ -330,16 +340,16 @@ def _configured(profile: Profile, name: str) -> Array:
     return found
 
 
-def _copy_groups(profile: Profile) -> tuple[Groups, Array]:
-    def build() -> tuple[Groups, Array]:
-        work = work_of(profile)
+def _copy_groups(profile: Profile) -> tuple[GroupIndex, Array]:
+    def build() -> tuple[GroupIndex, Array]:
+        work = device_work_of(profile)
         copies_only = np.ones(len(work), bool)
         copies_only[kernel_rows(profile)] = False
         rows = np.flatnonzero(copies_only & np.isin(work.kind, (DeviceWorkKind.MEMCPY, DeviceWorkKind.MEMSET)))
         rank = threads_of(profile).rank[work.thread[rows]]
-        return groups_by(functions_of(profile).canonical[work.function[rows]], rank), rows
+        return group_by(functions_of(profile).canonical[work.function[rows]], rank), rows
 
-    return remembered(profile, "copy groups", build)
+    return memoize(profile, "copy groups", build)
 
 
 def _known(values: Array) -> Array:

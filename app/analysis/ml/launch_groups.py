@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
-from ...domain.tables import NO_ID, NUMBERED, column
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.slices import slices_of, work_of
+from ...domain.tables import NO_ID, NUMERIC_ARGUMENTS, get_column
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.slice_selection import device_work_of, slices_of
 
 GRAPH_LAUNCH = r"^(?:cuda|cu|hip)GraphLaunch(?:_|$)"
 """Functions of runtime and driver that launch a graph, with the suffixes of versions and of per-thread streams."""
@@ -26,19 +26,19 @@ GRAPH_ID, GRAPH_NODE_ID = "graph id", "graph node id"
 class LaunchGroups:
     """Launches in order of their first work (row of `device_work`).
 
-    of: by row of `device_work`, the launch. call: the slice of the call, -1 not known. first: the row of the work that
-    began first. start, end: from when to when there was work, ns. busy: how long there was any, ns. works: how many
-    kernels, copies and sets. graph: whether it is that of a graph. graph_id: as recorded, -1 not known.
+    launch: by row of `device_work`, the launch. call: the slice of the call, -1 not known. first: the row of the work
+    that began first. start, end: from when to when there was work, ns. busy: how long there was any, ns. work_count:
+    how many kernels, copies and sets. is_graph: whether it is that of a graph. graph_id: as recorded, -1 not known.
     """
 
-    of: Array
+    launch: Array
     call: Array
     first: Array
     start: Array
     end: Array
     busy: Array
-    works: Array
-    graph: Array
+    work_count: Array
+    is_graph: Array
     graph_id: Array
 
     def __len__(self) -> int:
@@ -47,23 +47,23 @@ class LaunchGroups:
 
 def launch_groups_of(profile: Profile) -> LaunchGroups:
     """The launches of a profile; built once."""
-    return remembered(profile, "launch groups", lambda: _build(profile), pin=True)
+    return memoize(profile, "launch groups", lambda: _build(profile), pin=True)
 
 
-def recorded_numbers(profile: Profile, name: str) -> Int64Array:
+def numeric_arguments(profile: Profile, name: str) -> Int64Array:
     """The argument `name` (one of NUMBERED) of each row of `device_work`, -1 where there is none.
 
     Results that were stored before it was one of NUMBERED have it in the text of the arguments.
     """
-    work = work_of(profile)
+    work = device_work_of(profile)
     found = np.full(len(work), NO_ID, np.int64)
     numbers = profile.slice_numbers
-    with_key = np.flatnonzero(column(numbers, "key") == NUMBERED.index(name))
-    of = column(numbers, "slice")[with_key]
+    with_key = np.flatnonzero(get_column(numbers, "key") == NUMERIC_ARGUMENTS.index(name))
+    of = get_column(numbers, "slice")[with_key]
     if len(of):
         place = np.minimum(np.searchsorted(of, work.slice), len(of) - 1)
         known = of[place] == work.slice
-        found[known] = column(numbers, "value")[with_key][place[known]]
+        found[known] = get_column(numbers, "value")[with_key][place[known]]
         return found
     texts = profile.argument_sets.column("text")
     rows = np.flatnonzero(pc.fill_null(pc.match_substring(texts, f'"{name}"'), False).to_numpy())
@@ -83,8 +83,8 @@ def _member(text: str, name: str) -> int:
 
 
 def _build(profile: Profile) -> LaunchGroups:
-    work, slices = work_of(profile), slices_of(profile)
-    graph_id = recorded_numbers(profile, GRAPH_ID)
+    work, slices = device_work_of(profile), slices_of(profile)
+    graph_id = numeric_arguments(profile, GRAPH_ID)
     # The profiler writes 0 for what is of no graph.
     graph_id[graph_id == 0] = NO_ID
     of = _numbered(profile, graph_id)
@@ -104,14 +104,14 @@ def _build(profile: Profile) -> LaunchGroups:
     np.maximum.at(greatest, of, graph_id)
     own = graph_id[first]
     return LaunchGroups(
-        of=of,
+        launch=of,
         call=call,
         first=first,
         start=start[first],
         end=last,
         busy=_busy(of[order], start[order], end[order], count),
-        works=np.bincount(of, minlength=count),
-        graph=(by_call[call] & (call >= 0)) | (greatest >= 0),
+        work_count=np.bincount(of, minlength=count),
+        is_graph=(by_call[call] & (call >= 0)) | (greatest >= 0),
         # A graph may have others in it; that of the first work names it.
         graph_id=np.where(own >= 0, own, greatest),
     )
@@ -119,13 +119,13 @@ def _build(profile: Profile) -> LaunchGroups:
 
 def _numbered(profile: Profile, graph_id: Array) -> Array:
     """The launch of each row of `device_work`, numbered in order of their first rows."""
-    work = work_of(profile)
+    work = device_work_of(profile)
     key = work.launch.astype(np.int64)
     alone = np.flatnonzero(key < 0)
     if len(alone):
         # Below all rows of slices, and each by itself.
         key[alone] = -1 - np.arange(len(alone))
-        correlation = recorded_numbers(profile, "correlation")[alone]
+        correlation = numeric_arguments(profile, "correlation")[alone]
         together = (graph_id[alone] >= 0) & (correlation > 0)
         if together.any():
             rank = threads_of(profile).rank[work.thread[alone]][together]

@@ -14,13 +14,13 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from ..core.functions import functions_of
-from ..core.grouped import Groups, groups_by, picked
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, slices_selected, work_of
+from ..core.group_by import GroupIndex, group_by, select_groups
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, select_slices, slices_of
 from .launch_groups import launch_groups_of
-from .operators import micros, ranked
+from .operators import rank_column, to_us
 
 LAUNCHES = (
     Column("name", "", "The runtime's function."),
@@ -53,7 +53,7 @@ QUANTILES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, eq=False)
-class Waits:
+class LaunchWaits:
     """By row of `device_work`. delay: from the start of the launching call until the work began; idle: from the end of
     the call, 0 where it began during the call; ns. queue: how many launches of the same stream had been called before
     and not begun yet. A launch waits once, however many kernels it starts: these are of its first work to begin. For
@@ -65,17 +65,17 @@ class Waits:
     queue: Array
 
     @property
-    def known(self) -> Array:
+    def has_launch(self) -> Array:
         """Which have a delay, as bools."""
         found: BoolArray = self.delay >= 0
         return found
 
 
-def waits_of(profile: Profile) -> Waits:
+def launch_waits_of(profile: Profile) -> LaunchWaits:
     """What device work waited for; built once."""
 
-    def build() -> Waits:
-        slices, work, groups = slices_of(profile), work_of(profile), launch_groups_of(profile)
+    def build() -> LaunchWaits:
+        slices, work, groups = slices_of(profile), device_work_of(profile), launch_groups_of(profile)
         known = np.sort(groups.first[groups.call >= 0])
         launch = work.launch[known]
         called = slices.start[launch]
@@ -85,20 +85,20 @@ def waits_of(profile: Profile) -> Waits:
         delay[known] = np.maximum(0, work.start[known] - called)
         idle[known] = np.maximum(0, work.start[known] - called - slices.duration[launch])
         queue[known] = _queued(work.thread[known], called, work.start[known])
-        return Waits(delay, idle, queue)
+        return LaunchWaits(delay, idle, queue)
 
-    return remembered(profile, "waits", build, pin=True)
+    return memoize(profile, "waits", build, pin=True)
 
 
 def launches(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each function of the device's runtime that the host called; the greatest time of the host first."""
-    slices, waits, runtime = slices_of(profile), waits_of(profile), _runtime(profile)
-    groups, mask = launch_groups_of(profile), slices_selected(profile, selection)
-    some = picked(runtime.calls, None if mask is None else mask[runtime.row])
+    slices, waits, runtime = slices_of(profile), launch_waits_of(profile), _runtime(profile)
+    groups, mask = launch_groups_of(profile), select_slices(profile, selection)
+    some = select_groups(runtime.calls, None if mask is None else mask[runtime.row])
     firsts = runtime.row[runtime.calls.first[some.groups]]
     duration = slices.duration[runtime.row].astype(np.int64)
     call, first = groups.call[runtime.launch], groups.first[runtime.launch]
-    hung = picked(runtime.launched, None if mask is None else mask[call])
+    hung = select_groups(runtime.launched, None if mask is None else mask[call])
     place = np.searchsorted(some.groups, runtime.group[runtime.launched.first[hung.groups]])
     delay, queue = waits.delay[first], waits.queue[first]
     shorter = groups.busy[runtime.launch] < slices.duration[call]
@@ -109,27 +109,27 @@ def launches(profile: Profile, selection: Selection) -> pd.DataFrame:
         found[place] = values
         return found
 
-    rows = frame(
+    rows = build_frame(
         LAUNCHES,
         {
             "name": functions_of(profile).names_of(slices.function[firsts]),
-            "calls": some.counts(),
-            "total_us": micros(some.sums(duration)),
-            "mean_us": micros(some.means(duration)),
-            "min_us": micros(some.least(duration)),
-            "max_us": micros(some.greatest(duration)),
-            "launches": np.nan_to_num(where_launched(hung.counts())),
-            "launched": np.nan_to_num(where_launched(hung.sums(groups.works[runtime.launch]))),
-            "delay_mean_us": where_launched(micros(hung.means(delay))),
-            "delay_min_us": where_launched(micros(hung.least(delay))),
-            "delay_median_us": where_launched(micros(median)),
-            "delay_p90_us": where_launched(micros(ninety)),
-            "delay_p99_us": where_launched(micros(most)),
-            "delay_max_us": where_launched(micros(hung.greatest(delay))),
-            "queue_mean": where_launched(hung.means(queue)),
-            "queue_max": where_launched(hung.greatest(queue)),
-            "shorter": np.nan_to_num(where_launched(hung.sums(shorter.astype(np.int64)))),
-            "rank": ranked(profile, threads_of(profile).rank[slices.thread[firsts]]),
+            "calls": some.count(),
+            "total_us": to_us(some.sum(duration)),
+            "mean_us": to_us(some.mean(duration)),
+            "min_us": to_us(some.min(duration)),
+            "max_us": to_us(some.max(duration)),
+            "launches": np.nan_to_num(where_launched(hung.count())),
+            "launched": np.nan_to_num(where_launched(hung.sum(groups.work_count[runtime.launch]))),
+            "delay_mean_us": where_launched(to_us(hung.mean(delay))),
+            "delay_min_us": where_launched(to_us(hung.min(delay))),
+            "delay_median_us": where_launched(to_us(median)),
+            "delay_p90_us": where_launched(to_us(ninety)),
+            "delay_p99_us": where_launched(to_us(most)),
+            "delay_max_us": where_launched(to_us(hung.max(delay))),
+            "queue_mean": where_launched(hung.mean(queue)),
+            "queue_max": where_launched(hung.max(queue)),
+            "shorter": np.nan_to_num(where_launched(hung.sum(shorter.astype(np.int64)))),
+            "rank": rank_column(profile, threads_of(profile).rank[slices.thread[firsts]]),
         },
     )
     return rows.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
@@ -142,25 +142,25 @@ class _Runtime:
     """
 
     row: Array
-    calls: Groups
+    calls: GroupIndex
     launch: Array
     group: Array
-    launched: Groups
+    launched: GroupIndex
 
 
 def _runtime(profile: Profile) -> _Runtime:
     def build() -> _Runtime:
         slices, launched = slices_of(profile), launch_groups_of(profile)
-        row = np.flatnonzero(slices.of_kind("runtime"))
+        row = np.flatnonzero(slices.is_kind("runtime"))
         function = functions_of(profile).canonical[slices.function[row]]
-        calls = groups_by(function, threads_of(profile).rank[slices.thread[row]])
+        calls = group_by(function, threads_of(profile).rank[slices.thread[row]])
         group_of = np.full(len(slices) + 1, NO_ID, np.int64)
         group_of[row] = calls.code
         group = group_of[launched.call]
         known = np.flatnonzero(group >= 0)
-        return _Runtime(row, calls, known, group[known], groups_by(group[known]))
+        return _Runtime(row, calls, known, group[known], group_by(group[known]))
 
-    return remembered(profile, "runtime calls", build)
+    return memoize(profile, "runtime calls", build)
 
 
 def _queued(stream: Array, called: Array, began: Array) -> Array:

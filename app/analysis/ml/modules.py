@@ -15,24 +15,24 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from ...domain.arrays import Array, Int64Array
-from ...domain.calltree import preorder
+from ...domain.call_tree import to_preorder
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, NUMBERED, FlowKind, column, texts
+from ...domain.tables import NO_ID, NUMERIC_ARGUMENTS, FlowKind, get_column, get_strings
 from ..core.functions import functions_of
-from ..core.grouped import Picked, groups_by, picked
-from ..core.picking import sums_on, threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame, records
-from ..core.slices import device_before, running_sums, slices_of, slices_selected
-from .operators import calls_of, micros, nearest, ranked, shares
+from ..core.group_by import SelectedGroups, group_by, select_groups
+from ..core.memo import memoize
+from ..core.sample_selection import sum_by_index, threads_of
+from ..core.schema import Column, build_frame, records
+from ..core.slice_selection import device_time_prefix_sums, prefix_sums, select_slices, slices_of
+from .operators import innermost_slices, operator_calls_of, rank_column, to_percent, to_us
 
-MODULE = "nn.Module: "
-LIGHTNING = "[pl][module]"
-ENGINE = "autograd::engine::evaluate_function: "
+MODULE_PREFIX = "nn.Module: "
+LIGHTNING_PREFIX = "[pl][module]"
+AUTOGRAD_PREFIX = "autograd::engine::evaluate_function: "
 _NUMBER = re.compile(r"_\d+$")
-HIERARCHY = '"Module Hierarchy"'
+HIERARCHY_FIELD = '"Module Hierarchy"'
 _LEVEL = re.compile(r"(?P<name>[^.()]*)\((?P<type>[^()]*)\)::[^.]*\.|(?P<other>[^.]*)\.")
 
 COLUMNS = (
@@ -71,8 +71,8 @@ COLUMNS = (
 
 
 BY = ("place", "type")
-EACH = ("modules", "calls", "host_self_us", "device_self_us")
-TOTALS = (
+SELF_COLUMNS = ("modules", "calls", "host_self_us", "device_self_us")
+TOTAL_COLUMNS = (
     *("host_total_us", "device_total_us", "operators", "backward_host_us", "backward_device_us"),
     *("host_percent", "device_percent"),
 )
@@ -80,13 +80,13 @@ TOTALS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Modules:
+class ModuleTree:
     """The modules of a profile as a tree in preorder, those of a rank together: parent, end, depth by module.
 
     name, type: of each. rank: -1 none. row: slices that belong to modules, module: to which. Where slices are calls of
     modules, these are they; else they are operators, and outer is the module around the operator around, or the
     innermost that holds both: their times count from `module` up to below `outer`. above: for each of the slices which
-    of them is around it, -1 for none. called: which of the two it is.
+    of them is around it, -1 for none. has_calls: which of the two it is.
     """
 
     name: list[str]
@@ -99,7 +99,7 @@ class Modules:
     module: Array
     outer: Array
     above: Array
-    called: bool
+    has_calls: bool
 
     def __len__(self) -> int:
         return len(self.name)
@@ -112,10 +112,10 @@ def has_modules(profile: Profile) -> bool:
         if not profile.slices.num_rows:
             return False
         names = functions_of(profile).names
-        told = pc.any(pc.match_substring(profile.argument_sets.column("text"), HIERARCHY))
-        return bool(told.as_py()) or any(name.startswith((MODULE, LIGHTNING)) for name in names)
+        told = pc.any(pc.match_substring(profile.argument_sets.column("text"), HIERARCHY_FIELD))
+        return bool(told.as_py()) or any(name.startswith((MODULE_PREFIX, LIGHTNING_PREFIX)) for name in names)
 
-    return remembered(profile, "has modules", build, pin=True)
+    return memoize(profile, "has modules", build, pin=True)
 
 
 def modules(profile: Profile, selection: Selection, by: str = "place") -> pd.DataFrame:
@@ -131,18 +131,18 @@ def modules(profile: Profile, selection: Selection, by: str = "place") -> pd.Dat
 
 
 def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
-    known = modules_of(profile)
-    mask = slices_selected(profile, selection)
+    known = module_tree_of(profile)
+    mask = select_slices(profile, selection)
     chosen = np.arange(len(known.row)) if mask is None else np.flatnonzero(mask[known.row])
-    slices, before = slices_of(profile), device_before(profile)
+    slices, before = slices_of(profile), device_time_prefix_sums(profile)
     rows = known.row[chosen]
     host = slices.duration[rows].astype(np.int64)
     device = before[slices.end[rows]] - before[rows]
-    inside = operators_before(profile)
+    inside = operator_prefix_counts(profile)
     holds = inside[slices.end[rows]] - inside[rows]
     own, outer = known.module[chosen], known.outer[chosen]
     host_total, device_total, operators = (_upwards(known, own, outer, values) for values in (host, device, holds))
-    if known.called:
+    if known.has_calls:
         # Of each call by itself: where the one around is not selected, nothing is taken off from it.
         alone = [
             np.bincount(own, _without_inner(known, values)[chosen], len(known)) for values in _whole(profile, known)
@@ -151,42 +151,42 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
         alone = [np.maximum(0, values - _of_children(known, values)) for values in (host_total, device_total)]
     host_self, device_self = alone
     backward = _backward(profile, known, mask)
-    calls, mean, least, most = _by_call(known, picked(groups_by(own), None), own, host)
+    calls, mean, least, most = _by_call(known, select_groups(group_by(own), None), own, host)
     shown = np.flatnonzero((host_total > 0) | (calls > 0) | (operators > 0))
     around = known.above[chosen]
     picked_too = np.zeros(len(known.row) + 1, bool)
     picked_too[chosen] = True
     top = ~picked_too[around]
-    devices = calls_of(profile).devices
+    devices = operator_calls_of(profile).has_device_work
 
     def if_devices(values: Array) -> Array:
-        return micros(values[shown]) if devices else np.full(len(shown), np.nan)
+        return to_us(values[shown]) if devices else np.full(len(shown), np.nan)
 
     paths = _paths(known)
-    return frame(
+    return build_frame(
         COLUMNS,
         {
             "module": [known.name[n] for n in shown],
             "type": [known.type[n] or None for n in shown],
-            "calls": calls[shown] if known.called else np.full(len(shown), np.nan),
-            "host_total_us": micros(host_total[shown]),
+            "calls": calls[shown] if known.has_calls else np.full(len(shown), np.nan),
+            "host_total_us": to_us(host_total[shown]),
             "device_total_us": if_devices(device_total),
             "parent": [known.name[known.parent[n]] if known.depth[n] else None for n in shown],
             "path": [paths[n] for n in shown],
             "depth": known.depth[shown],
-            "host_self_us": micros(host_self[shown]),
+            "host_self_us": to_us(host_self[shown]),
             "device_self_us": if_devices(device_self),
             "host_mean_us": mean[shown],
             "host_min_us": least[shown],
             "host_max_us": most[shown],
             "operators": operators[shown],
-            "backward_host_us": np.full(len(shown), np.nan) if backward is None else micros(backward[0][shown]),
+            "backward_host_us": np.full(len(shown), np.nan) if backward is None else to_us(backward[0][shown]),
             "backward_device_us": np.full(len(shown), np.nan) if backward is None else if_devices(backward[1]),
-            "host_percent": shares(host_total[shown], int(host[top].sum())),
-            "device_percent": shares(device_total[shown], int(device[top].sum()))
+            "host_percent": to_percent(host_total[shown], int(host[top].sum())),
+            "device_percent": to_percent(device_total[shown], int(device[top].sum()))
             if devices
             else np.full(len(shown), np.nan),
-            "rank": ranked(profile, known.rank[shown]),
+            "rank": rank_column(profile, known.rank[shown]),
             "modules": np.ones(len(shown), np.int64),
         },
     )
@@ -202,7 +202,7 @@ def _by_type(rows: pd.DataFrame) -> pd.DataFrame:
         outer = key not in path
         path.append(key)
         of = found.setdefault(key, dict.fromkeys(row) | {"module": key[0], "type": key[0], "rank": key[1], "depth": 0})
-        for name in (*EACH, *(TOTALS if outer else ())):
+        for name in (*SELF_COLUMNS, *(TOTAL_COLUMNS if outer else ())):
             if row[name] is not None:
                 of[name] = (of[name] or 0) + row[name]
         for name, better in (("host_min_us", min), ("host_max_us", max)):
@@ -210,55 +210,55 @@ def _by_type(rows: pd.DataFrame) -> pd.DataFrame:
                 of[name] = row[name] if of[name] is None else better(of[name], row[name])
     for of in found.values():
         of["host_mean_us"] = of["host_total_us"] / of["calls"] if of["calls"] else None
-    made = frame(COLUMNS, {name: [of[name] for of in found.values()] for name in rows.columns})
+    made = build_frame(COLUMNS, {name: [of[name] for of in found.values()] for name in rows.columns})
     return made.sort_values(["host_total_us", "module"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def modules_of(profile: Profile) -> Modules:
+def module_tree_of(profile: Profile) -> ModuleTree:
     """The tree of modules; built once."""
 
-    def build() -> Modules:
+    def build() -> ModuleTree:
         functions = functions_of(profile)
-        for prefix in (LIGHTNING, MODULE):
+        for prefix in (LIGHTNING_PREFIX, MODULE_PREFIX):
             here = np.array([name.startswith(prefix) for name in functions.names] + [False], bool)[functions.name]
             if here.any():
                 mine = here[slices_of(profile).function]
-                mine &= slices_of(profile).of_kind("module", "python", "annotation", "operator")
+                mine &= slices_of(profile).is_kind("module", "python", "annotation", "operator")
                 if mine.any():
                     return _called(profile, mine, prefix)
         return _told(profile)
 
-    return remembered(profile, "modules", build, pin=True)
+    return memoize(profile, "modules", build, pin=True)
 
 
-def operators_before(profile: Profile) -> Array:
+def operator_prefix_counts(profile: Profile) -> Array:
     """How many calls of operators stand in `slices` before each row, and in all."""
 
     def build() -> Array:
-        calls = calls_of(profile)
-        return running_sums(calls.row[~calls.annotation], None, len(slices_of(profile)))
+        calls = operator_calls_of(profile)
+        return prefix_sums(calls.row[~calls.annotation], None, len(slices_of(profile)))
 
-    return remembered(profile, "operators before", build)
+    return memoize(profile, "operators before", build)
 
 
-def _called(profile: Profile, mine: Array, prefix: str) -> Modules:
+def _called(profile: Profile, mine: Array, prefix: str) -> ModuleTree:
     """From slices that are calls of modules."""
     slices, functions = slices_of(profile), functions_of(profile)
     rows = np.flatnonzero(mine)
     number = _module_numbers(profile, rows)
-    above = nearest(slices.parent, mine, slices.parent[rows])
+    above = innermost_slices(slices.parent, mine, slices.parent[rows])
     place = np.full(len(slices) + 1, NO_ID, np.int64)
     place[rows] = np.arange(len(rows))
     above = place[above]
     rank = threads_of(profile).rank[slices.thread[rows]]
-    code = groups_by(functions.canonical[slices.function[rows]], number, rank).code
+    code = group_by(functions.canonical[slices.function[rows]], number, rank).code
     # Level by level: a module is what its label and the module around it are.
     node, parents, firsts = np.full(len(rows), NO_ID, np.int64), [], []
     left, count = above < 0, 0
     while left.any():
         here = np.flatnonzero(left)
         around = np.where(above[here] < 0, NO_ID, node[above[here]])
-        found = groups_by(around, code[here])
+        found = group_by(around, code[here])
         node[here] = found.code + count
         parents += around[found.first].tolist()
         firsts += here[found.first].tolist()
@@ -267,7 +267,7 @@ def _called(profile: Profile, mine: Array, prefix: str) -> Modules:
     first = np.array(firsts, np.int64)
     names = functions.names_of(slices.function[rows[first]])
     names = [name.removeprefix(prefix) for name in names]
-    if prefix == LIGHTNING:
+    if prefix == LIGHTNING_PREFIX:
         types = tuple(name.partition(": ")[0].rpartition(".")[2] for name in names)
         names = [name.partition(": ")[2] or name for name in names]
     else:
@@ -277,17 +277,17 @@ def _called(profile: Profile, mine: Array, prefix: str) -> Modules:
     return _ordered(tree, rows, node, outer, above, True)
 
 
-def _told(profile: Profile) -> Modules:
+def _told(profile: Profile) -> ModuleTree:
     """From the hierarchy that operators carry."""
     slices = slices_of(profile)
-    table = texts(profile.argument_sets, "text") if profile.argument_sets.num_rows else []
+    table = get_strings(profile.argument_sets, "text") if profile.argument_sets.num_rows else []
     nodes: dict[tuple[int, tuple[str, ...]], int] = {}
     types: dict[int, str] = {}
     parents: list[int] = []
     names: list[str] = []
-    levels = [_levels(text) if HIERARCHY in text else () for text in table]
+    levels = [_levels(text) if HIERARCHY_FIELD in text else () for text in table]
     told = np.array([bool(level) for level in levels] + [False], bool)
-    rows = np.flatnonzero(told[slices.arguments] & slices.of_kind("operator")) if len(slices) else np.zeros(0, np.int64)
+    rows = np.flatnonzero(told[slices.arguments] & slices.is_kind("operator")) if len(slices) else np.zeros(0, np.int64)
     ranks = threads_of(profile).rank[slices.thread[rows]]
     found: dict[tuple[int, int], int] = {}
     node, first = np.empty(len(rows), np.int64), []
@@ -309,8 +309,8 @@ def _told(profile: Profile) -> Modules:
         node[at] = found[key]
     place = np.full(len(slices) + 1, NO_ID, np.int64)
     place[rows] = np.arange(len(rows))
-    operator = told[slices.arguments] & slices.of_kind("operator") if len(slices) else np.zeros(0, bool)
-    outer_row = place[nearest(slices.parent, operator, slices.parent[rows])]
+    operator = told[slices.arguments] & slices.is_kind("operator") if len(slices) else np.zeros(0, bool)
+    outer_row = place[innermost_slices(slices.parent, operator, slices.parent[rows])]
     around = np.where(outer_row < 0, NO_ID, node[outer_row]) if len(rows) else node
     firsts = np.array(first, np.int64)
     kinds = [types.get(n, "") for n in range(len(names))]
@@ -345,16 +345,16 @@ class _Tree:
     rank: Array
 
 
-def _ordered(tree: _Tree, rows: Array, node: Array, outer: Array, above: Array, called: bool) -> Modules:
+def _ordered(tree: _Tree, rows: Array, node: Array, outer: Array, above: Array, called: bool) -> ModuleTree:
     """The modules put in preorder: by rank, then siblings by their first slice."""
     # Below a root that is taken off again.
     ranking = np.concatenate(([0], _ranking(tree.rank, tree.first)))
-    order = preorder(np.concatenate(([NO_ID], tree.parent + 1)), ranking)
+    order = to_preorder(np.concatenate(([NO_ID], tree.parent + 1)), ranking)
     inverse = order.order[1:] - 1
-    moved = np.append(order.place[1:] - 1, NO_ID)
+    moved = np.append(order.position[1:] - 1, NO_ID)
     parent, end, depth = order.parent[1:] - 1, order.end[1:] - 1, order.depth[1:] - 1
     module, around = moved[node], moved[outer]
-    return Modules(
+    return ModuleTree(
         name=[tree.name[n] for n in inverse],
         type=[tree.type[n] for n in inverse],
         parent=parent,
@@ -365,7 +365,7 @@ def _ordered(tree: _Tree, rows: Array, node: Array, outer: Array, above: Array, 
         module=module,
         outer=around if called else _common(parent, end, module, around),
         above=above,
-        called=called,
+        has_calls=called,
     )
 
 
@@ -383,61 +383,61 @@ def _common(parent: Array, end: Array, one: Array, other: Array) -> Array:
     return found
 
 
-def _upwards(known: Modules, own: Array, outer: Array, values: Array) -> Array:
+def _upwards(known: ModuleTree, own: Array, outer: Array, values: Array) -> Array:
     """Σ of values, by slice, over the slices of each module and of all inside, each moment once.
 
     A call of a module is inside the one around already; so what a slice adds to its own module is taken off again
     from the first module up that has it as part of a longer slice.
     """
     count = len(known)
-    added = sums_on(own, values, count)
-    if known.called:
+    added = sum_by_index(own, values, count)
+    if known.has_calls:
         return added
     some = outer >= 0
-    added -= sums_on(outer[some], values[some], count)
+    added -= sum_by_index(outer[some], values[some], count)
     running = np.concatenate(([0], np.cumsum(added)))
     total: Array = running[known.end] - running[:-1]
     return total
 
 
-def _whole(profile: Profile, known: Modules) -> tuple[Array, Array]:
+def _whole(profile: Profile, known: ModuleTree) -> tuple[Array, Array]:
     """(host, device) ns of each slice that belongs to modules."""
-    slices, before = slices_of(profile), device_before(profile)
+    slices, before = slices_of(profile), device_time_prefix_sums(profile)
     return slices.duration[known.row].astype(np.int64), before[slices.end[known.row]] - before[known.row]
 
 
-def _without_inner(known: Modules, values: Array) -> Array:
+def _without_inner(known: ModuleTree, values: Array) -> Array:
     """Of values by slice what is not of the next ones inside; never less than nothing."""
     inner = np.flatnonzero(known.above >= 0)
-    left: Array = np.maximum(0, values - sums_on(known.above[inner], values[inner], len(values)))
+    left: Array = np.maximum(0, values - sum_by_index(known.above[inner], values[inner], len(values)))
     return left
 
 
-def _of_children(known: Modules, total: Array) -> Array:
+def _of_children(known: ModuleTree, total: Array) -> Array:
     below = np.flatnonzero(known.parent >= 0)
-    return sums_on(known.parent[below], total[below], len(known))
+    return sum_by_index(known.parent[below], total[below], len(known))
 
 
-def _by_call(known: Modules, some: Picked, own: Array, host: Array) -> tuple[Array, Array, Array, Array]:
+def _by_call(known: ModuleTree, some: SelectedGroups, own: Array, host: Array) -> tuple[Array, Array, Array, Array]:
     """(calls, mean, shortest and longest call in µs) by module."""
     calls = np.zeros(len(known), np.int64)
     found = [np.full(len(known), np.nan) for _ in range(3)]
-    if known.called and len(some):
+    if known.has_calls and len(some):
         module = np.unique(own)
-        calls[module] = some.counts()
-        for values, of in zip(found, (some.means(host), some.least(host), some.greatest(host)), strict=True):
-            values[module] = micros(of)
+        calls[module] = some.count()
+        for values, of in zip(found, (some.mean(host), some.min(host), some.max(host)), strict=True):
+            values[module] = to_us(of)
     return calls, found[0], found[1], found[2]
 
 
-def _backward(profile: Profile, known: Modules, mask: Array | None) -> tuple[Array, Array] | None:
+def _backward(profile: Profile, known: ModuleTree, mask: Array | None) -> tuple[Array, Array] | None:
     """(host, device) ns by module of the backward pass of operators called in it and inside; None where nothing joins
     them. Each backward operator counts once."""
     flows, slices = profile.flows, slices_of(profile)
-    of_kind = np.flatnonzero(column(flows, "kind") == FlowKind.FORWARD_BACKWARD)
+    of_kind = np.flatnonzero(get_column(flows, "kind") == FlowKind.FORWARD_BACKWARD)
     if not len(of_kind) or not len(known):
         return None
-    source, target = column(flows, "source")[of_kind], column(flows, "target")[of_kind]
+    source, target = get_column(flows, "source")[of_kind], get_column(flows, "target")[of_kind]
     target, first = np.unique(target, return_index=True)
     source = source[first]
     if mask is not None:
@@ -446,17 +446,17 @@ def _backward(profile: Profile, known: Modules, mask: Array | None) -> tuple[Arr
     mine[known.row] = True
     place = np.full(len(slices) + 1, NO_ID, np.int64)
     place[known.row] = known.module
-    module = place[nearest(slices.parent, mine, source)]
+    module = place[innermost_slices(slices.parent, mine, source)]
     target, module = target[module >= 0], module[module >= 0]
     # What the engine does for an operator is around it.
     functions = functions_of(profile)
-    engine = np.array([name.startswith(ENGINE) for name in functions.names] + [False], bool)[functions.name]
+    engine = np.array([name.startswith(AUTOGRAD_PREFIX) for name in functions.names] + [False], bool)[functions.name]
     above = slices.parent[target]
     target = np.where((above >= 0) & engine[slices.function[above]], above, target)
-    before = device_before(profile)
+    before = device_time_prefix_sums(profile)
     found = []
     for values in (slices.duration[target], before[slices.end[target]] - before[target]):
-        running = np.concatenate(([0], np.cumsum(sums_on(module, values, len(known)))))
+        running = np.concatenate(([0], np.cumsum(sum_by_index(module, values, len(known)))))
         found.append(running[known.end] - running[:-1])
     return found[0], found[1]
 
@@ -464,14 +464,14 @@ def _backward(profile: Profile, known: Modules, mask: Array | None) -> tuple[Arr
 def _module_numbers(profile: Profile, rows: Array) -> Array:
     """The numbers that PyTorch gives modules of a type, for calls of modules; -1 where it gave none."""
     numbers = profile.slice_numbers
-    given = np.flatnonzero(column(numbers, "key") == NUMBERED.index("Python module id"))
+    given = np.flatnonzero(get_column(numbers, "key") == NUMERIC_ARGUMENTS.index("Python module id"))
     found = np.full(len(slices_of(profile)), NO_ID, np.int64)
-    found[column(numbers, "slice")[given]] = column(numbers, "value")[given]
+    found[get_column(numbers, "slice")[given]] = get_column(numbers, "value")[given]
     mine: Int64Array = found[rows]
     return mine
 
 
-def _paths(known: Modules) -> list[str]:
+def _paths(known: ModuleTree) -> list[str]:
     paths: list[str] = []
     for name, parent in zip(known.name, known.parent.tolist(), strict=True):
         paths.append(f"{paths[parent]}/{name}" if parent >= 0 else name)

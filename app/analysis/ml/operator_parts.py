@@ -13,34 +13,34 @@ import pyarrow.compute as pc
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import NO_ID
-from ..core.remember import remembered
-from ..core.slices import slices_of
+from ..core.memo import memoize
+from ..core.slice_selection import slices_of
 
-PARTS = ("kind", "tensor", "layer", "device")
-NONE = "(none)"
+OPERATOR_PARTS = ("kind", "tensor", "layer", "device")
+NO_PART = "(none)"
 """In place of the kind, tensor, layer or device of operators that tell none."""
 
 
-def parts_of(profile: Profile) -> dict[str, tuple[list[str], Array]]:
+def operator_parts_of(profile: Profile) -> dict[str, tuple[list[str], Array]]:
     """By each of PARTS that operators have: the distinct values, and by row of `argument_sets` which of them it is, -1
     none, also as the last entry."""
 
     def build() -> dict[str, tuple[list[str], Array]]:
         slices, sets = slices_of(profile), profile.argument_sets
         there = np.zeros(sets.num_rows + 1, bool)
-        there[slices.arguments[slices.of_kind("operator")]] = True
+        there[slices.arguments[slices.is_kind("operator")]] = True
         used = np.flatnonzero(there[:-1])
         text = sets.column("text").take(used)
-        some = pc.match_substring_regex(text, f'"(?:{"|".join(PARTS)})"').to_numpy(zero_copy_only=False)
-        values: dict[str, dict[str, int]] = {word: {} for word in PARTS}
-        codes = {word: np.full(sets.num_rows + 1, NO_ID, np.int32) for word in PARTS}
+        some = pc.match_substring_regex(text, f'"(?:{"|".join(OPERATOR_PARTS)})"').to_numpy(zero_copy_only=False)
+        values: dict[str, dict[str, int]] = {word: {} for word in OPERATOR_PARTS}
+        codes = {word: np.full(sets.num_rows + 1, NO_ID, np.int32) for word in OPERATOR_PARTS}
         for row, told in zip(used[some].tolist(), text.filter(some).to_pylist(), strict=True):
             for word, value in _read(told).items():
                 if word in values and isinstance(value, str | int):
                     codes[word][row] = values[word].setdefault(str(value), len(values[word]))
         return {word: (list(known), codes[word]) for word, known in values.items() if known}
 
-    return remembered(profile, "operator parts", build)
+    return memoize(profile, "operator parts", build)
 
 
 def _read(text: str) -> dict[str, Any]:

@@ -15,18 +15,25 @@ from ...domain.arrays import Array, Float64Array, Int32Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, column
+from ...domain.tables import NO_ID, get_column
 from ..core.functions import functions_of
-from ..core.grouped import Groups, groups_by, picked
-from ..core.patterns import distinct
-from ..core.picking import sums_on, threads_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import anchored, device_before, running_sums, slices_of, slices_selected, work_of
-from .operator_parts import NONE, PARTS, parts_of
+from ..core.group_by import GroupIndex, group_by, select_groups
+from ..core.memo import memoize
+from ..core.patterns import unique_texts
+from ..core.sample_selection import sum_by_index, threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import (
+    device_time_prefix_sums,
+    device_work_of,
+    prefix_sums,
+    select_anchored_work,
+    select_slices,
+    slices_of,
+)
+from .operator_parts import NO_PART, OPERATOR_PARTS, operator_parts_of
 from .tensor_cores import tensor_cores_of
 
-BY = ("name", "shapes", "stack", *PARTS)
+BY = ("name", "shapes", "stack", *OPERATOR_PARTS)
 NS_PER_US = 1_000
 ANNOTATIONS = re.compile(
     r"ProfilerStep\#\d+ | enumerate\(Data(?:Loader|Pipe)\)\# .* | Optimizer\. .*"
@@ -34,7 +41,7 @@ ANNOTATIONS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """What PyTorch itself annotates; before 1.12 with the category of operators."""
-STEP = re.compile(r"(ProfilerStep)#\d+")
+STEP_PATTERN = re.compile(r"(ProfilerStep)#\d+")
 
 _SHARE_HOST = "as a share of the host time of all operators and annotations that are selected, each moment once."
 _SHARE_DEVICE = "as a share of the device time of all that was launched from what is selected."
@@ -81,13 +88,13 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
+class OperatorCalls:
     """Calls of operators and annotations, in the order of the slices, without those that only repeat the one around.
 
     row: of `slices`. label: a row of `functions` with the name it goes by. annotation: which are. Times in ns.
-    launches: how much device work in all. eligible: for tensor cores. of_work: for each row of `device_work`, the place
-    here of the operator that launched it, noting: that of the annotation, where no operator is inside of that; -1 none.
-    devices: whether any device did anything.
+    work_count: how much device work in all. eligible: for tensor cores. operator_of_work: for each row of
+    `device_work`, the place here of the operator that launched it, annotation_of_work: that of the annotation, where no
+    operator is inside of that; -1 none. has_device_work: whether any device did anything.
     """
 
     row: Array
@@ -97,26 +104,26 @@ class Calls:
     host_self: Array
     device_total: Array
     tensor_total: Array
-    launches: Array
+    work_count: Array
     eligible: Array
-    of_work: Array
-    noting: Array
-    devices: bool
+    operator_of_work: Array
+    annotation_of_work: Array
+    has_device_work: bool
 
     def __len__(self) -> int:
         return len(self.row)
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class OperatorSums:
     """Groups of calls that a selection leaves something of, and what they add up to, in ns. first: a call of each."""
 
     first: Array
     calls: Array
     host_self: Array
     host_total: Array
-    host_least: Array
-    host_most: Array
+    host_min: Array
+    host_max: Array
     device_self: Array
     device_total: Array
     tensor_self: Array
@@ -125,9 +132,9 @@ class Sums:
     eligible: Array
 
 
-def calls_of(profile: Profile) -> Calls:
+def operator_calls_of(profile: Profile) -> OperatorCalls:
     """The calls of a profile; built once."""
-    return remembered(profile, "operator calls", lambda: _calls(profile))
+    return memoize(profile, "operator calls", lambda: _calls(profile))
 
 
 def operators(
@@ -139,49 +146,49 @@ def operators(
     kind, tensor, layer or device that operators tell, and for each annotation by its name. by_rank: one for each
     rank where there are several, else their sum. name: those of this name only.
     """
-    sums = sums_of(profile, selection, by, by_rank, name)
-    calls, firsts = calls_of(profile), sums.first
+    sums = sum_operators(profile, selection, by, by_rank, name)
+    calls, firsts = operator_calls_of(profile), sums.first
     values = _values(profile, calls, sums)
-    host, device = whole_host(profile, selection), whole_device(profile, selection)
+    host, device = total_host_time(profile, selection), total_device_time(profile, selection)
     for word, whole in (("host", host), ("device", device)):
         for part in ("self", "total"):
-            values[f"{word}_{part}_percent"] = shares(values[f"{word}_{part}_us"], whole / NS_PER_US)
+            values[f"{word}_{part}_percent"] = to_percent(values[f"{word}_{part}_us"], whole / NS_PER_US)
     nothing = [None] * len(firsts)
-    if by in PARTS:
+    if by in OPERATOR_PARTS:
         values["name"] = _part_names(profile, by, firsts, values["name"])
     values |= {
-        "rank": ranked(profile, calls.rank[firsts]) if by_rank else nothing,
-        "input_shapes": shapes_of(profile, firsts) if by == "shapes" else nothing,
-        "call_stack": stacks_of(profile, firsts) if by == "stack" else nothing,
+        "rank": rank_column(profile, calls.rank[firsts]) if by_rank else nothing,
+        "input_shapes": input_shapes(profile, firsts) if by == "shapes" else nothing,
+        "call_stack": call_stacks(profile, firsts) if by == "stack" else nothing,
     }
-    rows = frame(COLUMNS, values)
+    rows = build_frame(COLUMNS, values)
     return rows.sort_values(
         ["device_self_us", "host_self_us", "name"], ascending=[False, False, True], kind="stable", ignore_index=True
     )
 
 
-def calls_selected(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
+def select_operator_calls(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:
     """Which calls a selection picks, as bools; None for all of them. name: those of this name only."""
-    calls = calls_of(profile)
-    mask = slices_selected(profile, selection)
+    calls = operator_calls_of(profile)
+    mask = select_slices(profile, selection)
     found = None if mask is None else mask[calls.row]
     if name is None:
         return found
     labels = np.unique(calls.label)
-    texts = [step_name(text) for text in functions_of(profile).names_of(labels)]
+    texts = [strip_step_number(text) for text in functions_of(profile).names_of(labels)]
     named = np.isin(calls.label, labels[[text == name for text in texts]])
     return named if found is None else found & named
 
 
-def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -> Groups:
+def group_operator_calls(profile: Profile, by: str = "name", by_rank: bool = False) -> GroupIndex:
     """The calls grouped by name, by name and shapes of inputs or call stack, or by a part. Raises InvalidRequest."""
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
 
-    def build() -> Groups:
-        calls = calls_of(profile)
+    def build() -> GroupIndex:
+        calls = operator_calls_of(profile)
         codes = [calls.label * 2 + calls.annotation]
-        if by in PARTS:
+        if by in OPERATOR_PARTS:
             # Annotations tell none, and stay what they are.
             codes = [np.where(calls.annotation, calls.label, NO_ID), _part_codes(profile, by, calls.row)]
         if by == "shapes":
@@ -190,50 +197,52 @@ def operator_groups(profile: Profile, by: str = "name", by_rank: bool = False) -
             codes.append(_stack_codes(profile, calls.row))
         if by_rank:
             codes.append(calls.rank)
-        return groups_by(*codes)
+        return group_by(*codes)
 
-    return remembered(profile, ("operator groups", by, by_rank), build)
+    return memoize(profile, ("operator groups", by, by_rank), build)
 
 
 def _part_codes(profile: Profile, part: str, rows: Array) -> Array:
     """Which of its values each of these slices has, -1 for none."""
-    parts = parts_of(profile)
+    parts = operator_parts_of(profile)
     return parts[part][1][slices_of(profile).arguments[rows]] if part in parts else np.full(len(rows), NO_ID)
 
 
 def _part_names(profile: Profile, part: str, places: Array, names: list[str]) -> list[str]:
     """What groups by a part are called. places: a call of each; names: theirs, which annotations keep."""
-    calls, known = calls_of(profile), parts_of(profile).get(part, ([], None))[0]
+    calls, known = operator_calls_of(profile), operator_parts_of(profile).get(part, ([], None))[0]
     codes = _part_codes(profile, part, calls.row[places]).tolist()
     noted = calls.annotation[places].tolist()
     told = zip(names, codes, noted, strict=True)
-    return [name if of else known[code] if code >= 0 else NONE for name, code, of in told]
+    return [name if of else known[code] if code >= 0 else NO_PART for name, code, of in told]
 
 
-def names_of(profile: Profile, places: Array) -> list[str]:
+def call_names(profile: Profile, places: Array) -> list[str]:
     """What calls are called: all steps alike."""
-    return [step_name(name) for name in functions_of(profile).names_of(calls_of(profile).label[places])]
+    return [
+        strip_step_number(name) for name in functions_of(profile).names_of(operator_calls_of(profile).label[places])
+    ]
 
 
-def step_name(name: str) -> str:
+def strip_step_number(name: str) -> str:
     """The name of a step without its number; any other name as it is."""
-    found = STEP.fullmatch(name)
+    found = STEP_PATTERN.fullmatch(name)
     return found[1] if found else name
 
 
-def shapes_of(profile: Profile, places: Array) -> list[str | None]:
+def input_shapes(profile: Profile, places: Array) -> list[str | None]:
     """The shapes of the inputs of calls, as recorded."""
-    texts, codes = _texts_of(profile, "shapes", calls_of(profile).row[places])
+    texts, codes = _texts_of(profile, "shapes", operator_calls_of(profile).row[places])
     return [texts[code] if code >= 0 else None for code in codes.tolist()]
 
 
-def stacks_of(profile: Profile, places: Array) -> list[str | None]:
+def call_stacks(profile: Profile, places: Array) -> list[str | None]:
     """What called these calls: the recorded stack of Python, else the slices around them, from the outermost."""
-    rows = calls_of(profile).row[places]
+    rows = operator_calls_of(profile).row[places]
     texts, codes = _texts_of(profile, "call_stack", rows)
     if texts:
         return [";".join(reversed(texts[code].split(";"))) if code >= 0 else None for code in codes.tolist()]
-    parent, function = column(profile.calls, "parent"), column(profile.calls, "function")
+    parent, function = get_column(profile.calls, "parent"), get_column(profile.calls, "function")
     names = functions_of(profile)
     found: list[str | None] = []
     for node in _stack_codes(profile, rows).tolist():
@@ -245,18 +254,18 @@ def stacks_of(profile: Profile, places: Array) -> list[str | None]:
     return found
 
 
-def ranked(profile: Profile, rank: Array) -> list[int | None]:
+def rank_column(profile: Profile, rank: Array) -> list[int | None]:
     """Ranks for a column: where there are several threads' ranks, else nothing."""
     several = len(set(threads_of(profile).rank.tolist())) > 1
     return [int(r) if several and r >= 0 else None for r in rank.tolist()]
 
 
-def whole_host(profile: Profile, selection: Selection) -> int:
+def total_host_time(profile: Profile, selection: Selection) -> int:
     """The host time of the selected calls, each moment of a thread once: ns."""
 
     def build() -> int:
-        calls, slices = calls_of(profile), slices_of(profile)
-        mask = calls_selected(profile, selection)
+        calls, slices = operator_calls_of(profile), slices_of(profile)
+        mask = select_operator_calls(profile, selection)
         rows = calls.row if mask is None else calls.row[mask]
         # In preorder, what begins before the end of one that came before lies inside of it.
         reach = np.maximum.accumulate(slices.end[rows]) if len(rows) else rows
@@ -264,91 +273,91 @@ def whole_host(profile: Profile, selection: Selection) -> int:
         outer[1:] = rows[1:] >= reach[:-1]
         return int(slices.duration[rows[outer]].sum())
 
-    return remembered(profile, ("host time of calls", selection), build)
+    return memoize(profile, ("host time of calls", selection), build)
 
 
-def whole_device(profile: Profile, selection: Selection) -> int:
+def total_device_time(profile: Profile, selection: Selection) -> int:
     """The time of the device work that hangs on what is selected: ns."""
 
     def build() -> int:
-        mask, duration = anchored(profile, selection), work_of(profile).duration
+        mask, duration = select_anchored_work(profile, selection), device_work_of(profile).duration
         return int((duration if mask is None else duration[mask]).sum())
 
-    return remembered(profile, ("device time of calls", selection), build)
+    return memoize(profile, ("device time of calls", selection), build)
 
 
-def shares(part: Array, whole: float) -> Float64Array:
+def to_percent(value: Array, total: float) -> Float64Array:
     """`part` as percentages of `whole`; 0 where that is."""
-    return part * (100.0 / whole) if whole else part * 0.0
+    return value * (100.0 / total) if total else value * 0.0
 
 
-def micros(ns: Array) -> Array:
+def to_us(ns: Array) -> Array:
     """ns as µs."""
     found: Float64Array = ns / NS_PER_US
     return found
 
 
-def sums_of(
+def sum_operators(
     profile: Profile, selection: Selection, by: str = "name", by_rank: bool = False, name: str | None = None
-) -> Sums:
+) -> OperatorSums:
     """What calls add up to by group; see `operators`. Raises InvalidRequest."""
-    groups = operator_groups(profile, by, by_rank)
+    groups = group_operator_calls(profile, by, by_rank)
 
-    def build() -> Sums:
-        calls, slices, work = calls_of(profile), slices_of(profile), work_of(profile)
-        mask = calls_selected(profile, selection, name)
-        some = picked(groups, mask)
+    def build() -> OperatorSums:
+        calls, slices, work = operator_calls_of(profile), slices_of(profile), device_work_of(profile)
+        mask = select_operator_calls(profile, selection, name)
+        some = select_groups(groups, mask)
         duration = slices.duration[calls.row]
         # By work and not by call: most calls launch nothing themselves.
         code = np.full(len(groups) + 1, NO_ID, np.int64)
         code[some.groups] = np.arange(len(some))
         tensor = tensor_cores_of(profile).uses
         device_self, tensor_self = np.zeros(len(some), np.int64), np.zeros(len(some), np.int64)
-        for of_work in (calls.of_work, calls.noting):
+        for of_work in (calls.operator_of_work, calls.annotation_of_work):
             hung = np.flatnonzero(of_work >= 0)
             if mask is not None:
                 hung = hung[mask[of_work[hung]]]
             group, took = code[groups.code[of_work[hung]]], work.duration[hung]
-            device_self += sums_on(group, took, len(some))
-            tensor_self += sums_on(group, np.where(tensor[work.function[hung]], took, 0), len(some))
-        return Sums(
+            device_self += sum_by_index(group, took, len(some))
+            tensor_self += sum_by_index(group, np.where(tensor[work.function[hung]], took, 0), len(some))
+        return OperatorSums(
             first=groups.first[some.groups],
-            calls=some.counts(),
-            host_self=some.sums(calls.host_self),
-            host_total=some.sums(duration),
-            host_least=some.least(duration),
-            host_most=some.greatest(duration),
+            calls=some.count(),
+            host_self=some.sum(calls.host_self),
+            host_total=some.sum(duration),
+            host_min=some.min(duration),
+            host_max=some.max(duration),
             device_self=device_self,
-            device_total=some.sums(calls.device_total),
+            device_total=some.sum(calls.device_total),
             tensor_self=tensor_self,
-            tensor_total=some.sums(calls.tensor_total),
-            launches=some.sums(calls.launches),
+            tensor_total=some.sum(calls.tensor_total),
+            launches=some.sum(calls.work_count),
             eligible=some.any(calls.eligible),
         )
 
-    return remembered(profile, ("operator sums", selection, by, by_rank, name), build)
+    return memoize(profile, ("operator sums", selection, by, by_rank, name), build)
 
 
-def _values(profile: Profile, calls: Calls, sums: Sums) -> dict[str, Any]:
+def _values(profile: Profile, calls: OperatorCalls, sums: OperatorSums) -> dict[str, Any]:
     on_devices = {
-        "device_self_us": micros(sums.device_self),
-        "device_total_us": micros(sums.device_total),
-        "device_mean_us": micros(sums.device_total) / sums.calls,
+        "device_self_us": to_us(sums.device_self),
+        "device_total_us": to_us(sums.device_total),
+        "device_mean_us": to_us(sums.device_total) / sums.calls,
         "tensor_core_self_percent": _ratio(sums.tensor_self, sums.device_self),
         "tensor_core_total_percent": _ratio(sums.tensor_total, sums.device_total),
     }
-    if not calls.devices:
+    if not calls.has_device_work:
         on_devices = {name: np.full(len(sums.first), np.nan) for name in on_devices}
     noted = calls.annotation[sums.first].tolist()
     return {
-        "name": names_of(profile, sums.first),
+        "name": call_names(profile, sums.first),
         "kind": ["annotation" if of else "operator" for of in noted],
         "calls": sums.calls,
-        "host_self_us": micros(sums.host_self),
-        "host_total_us": micros(sums.host_total),
-        "host_mean_us": micros(sums.host_total) / sums.calls,
-        "host_min_us": micros(sums.host_least),
-        "host_max_us": micros(sums.host_most),
+        "host_self_us": to_us(sums.host_self),
+        "host_total_us": to_us(sums.host_total),
+        "host_mean_us": to_us(sums.host_total) / sums.calls,
+        "host_min_us": to_us(sums.host_min),
+        "host_max_us": to_us(sums.host_max),
         "tensor_core_eligible": [None if of else may for of, may in zip(noted, sums.eligible.tolist(), strict=True)],
         "kernels": sums.launches,
         **on_devices,
@@ -360,16 +369,16 @@ def _ratio(part: Array, whole: Array) -> Array:
     return found
 
 
-def _calls(profile: Profile) -> Calls:
-    slices, work = slices_of(profile), work_of(profile)
+def _calls(profile: Profile) -> OperatorCalls:
+    slices, work = slices_of(profile), device_work_of(profile)
     count = len(slices)
     label, noted = _labels(profile)
-    annotation = slices.of_kind("annotation") | (slices.of_kind("operator") & noted[slices.function])
-    operator = slices.of_kind("operator") & ~annotation
+    annotation = slices.is_kind("annotation") | (slices.is_kind("operator") & noted[slices.function])
+    operator = slices.is_kind("operator") & ~annotation
     called = annotation | operator
-    counted = called | slices.of_kind("runtime")
+    counted = called | slices.is_kind("runtime")
     rows = np.flatnonzero(counted)
-    above = nearest(slices.parent, counted, slices.parent[rows])
+    above = innermost_slices(slices.parent, counted, slices.parent[rows])
     # What is inside a runtime call is its time already.
     above[~called[above] | (above < 0)] = NO_ID
     among = called[rows]
@@ -379,27 +388,27 @@ def _calls(profile: Profile) -> Calls:
     place = np.full(count + 1, NO_ID, np.int32)
     place[kept] = np.arange(len(kept), dtype=np.int32)
     inside = np.flatnonzero((above >= 0) & ((held == rows) | (held < 0)))
-    spent = sums_on(place[holder[above[inside]]], slices.duration[rows[inside]], len(kept))
+    spent = sum_by_index(place[holder[above[inside]]], slices.duration[rows[inside]], len(kept))
     anchor = work.anchor
     uses = tensor_cores_of(profile).uses[work.function]
     hung = np.flatnonzero(anchor >= 0)
     above_work, beside = np.full((2, len(work)), NO_ID, np.int32)
-    above_work[hung] = place[holder[nearest(slices.parent, operator, anchor[hung])]]
-    noting = nearest(slices.parent, called, anchor[hung])
+    above_work[hung] = place[holder[innermost_slices(slices.parent, operator, anchor[hung])]]
+    noting = innermost_slices(slices.parent, called, anchor[hung])
     beside[hung] = place[np.where((noting >= 0) & annotation[noting], noting, NO_ID)]
 
     end = slices.end[kept]
 
     def within(rows: Array, values: Array | None = None) -> Array:
         """Σ of values (or how many) of these rows of `slices` over all that is inside of each call."""
-        running = running_sums(rows, values, count)
+        running = prefix_sums(rows, values, count)
         total: Array = running[end] - running[kept]
         return total
 
     on_cores = np.flatnonzero((anchor >= 0) & uses)
-    tensor_total, device = within(anchor[on_cores], work.duration[on_cores]), device_before(profile)
+    tensor_total, device = within(anchor[on_cores], work.duration[on_cores]), device_time_prefix_sums(profile)
     may = np.flatnonzero(tensor_cores_of(profile).eligible[slices.function] & operator)
-    return Calls(
+    return OperatorCalls(
         row=kept.astype(np.int32),
         label=label[slices.function[kept]].astype(np.int32),
         annotation=annotation[kept],
@@ -407,11 +416,11 @@ def _calls(profile: Profile) -> Calls:
         host_self=np.maximum(0, slices.duration[kept] - spent),
         device_total=device[end] - device[kept],
         tensor_total=tensor_total,
-        launches=within(anchor[hung]),
+        work_count=within(anchor[hung]),
         eligible=(within(may) > 0) | (tensor_total > 0),
-        of_work=above_work,
-        noting=beside,
-        devices=bool(len(work)),
+        operator_of_work=above_work,
+        annotation_of_work=beside,
+        has_device_work=bool(len(work)),
     )
 
 
@@ -438,17 +447,17 @@ def _holders(rows: Array, above: Array, operator: Array, label: Array, count: in
     return holder
 
 
-def nearest(parent: Array, stays: Array, rows: Array) -> Array:
+def innermost_slices(parent: Array, mask: Array, rows: Array) -> Array:
     """For each of these slices the innermost one that stays, itself included, and -1 where none does: int32."""
     found = rows.astype(np.int32)
     if len(rows) * 8 > len(parent):
         # Most are asked for: all at once, twice as far up each time.
-        jump = np.append(np.where(stays, np.arange(len(parent), dtype=np.int32), parent), np.int32(NO_ID))
-        stop = np.append(stays, True)
+        jump = np.append(np.where(mask, np.arange(len(parent), dtype=np.int32), parent), np.int32(NO_ID))
+        stop = np.append(mask, True)
         while not stop[jump].all():
             jump = jump[jump]
         return np.asarray(jump[found], np.int32)
-    while len(left := np.flatnonzero((found >= 0) & ~stays[found])):
+    while len(left := np.flatnonzero((found >= 0) & ~mask[found])):
         found[left] = parent[found[left]]
     return found
 
@@ -458,7 +467,9 @@ def _labels(profile: Profile) -> tuple[Array, Array]:
     functions = functions_of(profile)
     label = functions.canonical.copy()
     noted = np.array([ANNOTATIONS.fullmatch(name) is not None for name in functions.names] + [False], bool)
-    steps = np.array([STEP.fullmatch(name) is not None for name in functions.names] + [False], bool)[functions.name]
+    steps = np.array([STEP_PATTERN.fullmatch(name) is not None for name in functions.names] + [False], bool)[
+        functions.name
+    ]
     if steps.any():
         label[steps] = label[steps].min()
     return label, noted[functions.name]
@@ -468,10 +479,10 @@ def _texts_of(profile: Profile, name: str, rows: Array) -> tuple[list[str], Arra
     """The distinct texts of a column of `argument_sets` and which one each of these slices has, -1 for none."""
 
     def build() -> tuple[list[str], Array]:
-        texts, codes = distinct(profile.argument_sets.column(name))
+        texts, codes = unique_texts(profile.argument_sets.column(name))
         return texts, np.append(codes, NO_ID).astype(np.int32)
 
-    texts, codes = remembered(profile, ("arguments", name), build)
+    texts, codes = memoize(profile, ("arguments", name), build)
     return texts, codes[slices_of(profile).arguments[rows]]
 
 
@@ -481,6 +492,6 @@ def _stack_codes(profile: Profile, rows: Array) -> Array:
     texts, codes = _texts_of(profile, "call_stack", rows)
     if texts:
         return codes
-    node = column(profile.stacks, "call")[slices_of(profile).stack[rows]]
-    above: Array = column(profile.calls, "parent")[node]
+    node = get_column(profile.stacks, "call")[slices_of(profile).stack[rows]]
+    above: Array = get_column(profile.calls, "parent")[node]
     return above

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from ...domain.arrays import Array, IndexArray, Int8Array, Int64Array
 from ...domain.profile import Profile
-from ...domain.tables import NO_ID, NUMBERED, CategoryKinds, DeviceWorkKind, column, texts
-from ..core.intervals import Cover, cover, together
-from ..core.picking import threads_of
-from ..core.remember import remembered
-from ..core.slices import slices_of, work_of
+from ...domain.tables import CATEGORY_KINDS, NO_ID, NUMERIC_ARGUMENTS, DeviceWorkKind, get_column, get_strings
+from ..core.intervals import IntervalSet, merge_intervals, union_intervals
+from ..core.memo import memoize
+from ..core.sample_selection import threads_of
+from ..core.slice_selection import device_work_of, slices_of
 
 STEP_PREFIX = "ProfilerStep#"
 LIBRARIES = ("nccl", "gloo")
@@ -37,7 +37,7 @@ class Role(IntEnum):
     CPU_EXEC = 6
 
 
-NONE = len(Role)
+NO_ROLE = len(Role)
 """The role of a slice that has none."""
 _OF_WORK = {
     DeviceWorkKind.COMPUTATION: Role.KERNEL,
@@ -50,22 +50,22 @@ _OF_CATEGORY = {"runtime": Role.RUNTIME, "operator": Role.CPU_EXEC, "annotation"
 
 @dataclass(frozen=True, eq=False)
 class RankTime:
-    """One rank. roles: the time of each Role. first: of each Role with those before it. computation, communication: of
-    kernels that compute, and of those of communication libraries; computing: of those that compute and have the Role.
-    device: of all device work."""
+    """One rank. roles: the time of each Role. exclusive: of each Role with those before it. computation, communication:
+    of kernels that compute, and of those of communication libraries; computing: of those that compute and have the
+    Role. device: of all device work."""
 
     rank: int
-    roles: tuple[Cover, ...]
-    first: tuple[Cover, ...]
-    computation: Cover
-    communication: Cover
-    computing: Cover
-    device: Cover
+    roles: tuple[IntervalSet, ...]
+    exclusive: tuple[IntervalSet, ...]
+    computation: IntervalSet
+    communication: IntervalSet
+    computing: IntervalSet
+    device: IntervalSet
 
 
 def rank_times(profile: Profile) -> tuple[RankTime, ...]:
     """Every rank with slices, ascending; -1 stands for no rank. Built once."""
-    return remembered(profile, "rank times", lambda: _build(profile), pin=True)
+    return memoize(profile, "rank times", lambda: _build(profile), pin=True)
 
 
 def communication_calls(profile: Profile) -> Array:
@@ -76,7 +76,7 @@ def communication_calls(profile: Profile) -> Array:
         return np.zeros(0, np.int64)
     slices = slices_of(profile)
     found: IndexArray = np.flatnonzero(
-        mine[slices.function] & slices.of_kind("operator", "annotation", "device_annotation")
+        mine[slices.function] & slices.is_kind("operator", "annotation", "device_annotation")
     )
     return found
 
@@ -84,23 +84,23 @@ def communication_calls(profile: Profile) -> Array:
 def external_ids(profile: Profile, rows: Array) -> Int64Array:
     """The External id of each of these slices (ascending row numbers), -1 where it has none."""
     numbers = profile.slice_numbers
-    with_id = np.flatnonzero(column(numbers, "key") == NUMBERED.index("External id"))
-    of, found = column(numbers, "slice")[with_id], np.full(len(rows), NO_ID, np.int64)
+    with_id = np.flatnonzero(get_column(numbers, "key") == NUMERIC_ARGUMENTS.index("External id"))
+    of, found = get_column(numbers, "slice")[with_id], np.full(len(rows), NO_ID, np.int64)
     if len(of):
         place = np.minimum(np.searchsorted(of, rows), len(of) - 1)
         known = of[place] == rows
-        found[known] = column(numbers, "value")[with_id][place[known]]
+        found[known] = get_column(numbers, "value")[with_id][place[known]]
     return found
 
 
 def _roles(profile: Profile) -> Array:
     """The Role of each slice, as int8."""
-    slices, work = slices_of(profile), work_of(profile)
-    roles: Int8Array = np.array([_OF_CATEGORY.get(kind, NONE) for kind in CategoryKinds], np.int8)[slices.kind]
+    slices, work = slices_of(profile), device_work_of(profile)
+    roles: Int8Array = np.array([_OF_CATEGORY.get(kind, NO_ROLE) for kind in CATEGORY_KINDS], np.int8)[slices.kind]
     # The annotations of the first versions of PyTorch; what is called python_function since does not count.
-    old = np.array([name.lower() == "python" for name in texts(profile.categories, "name")], bool)
+    old = np.array([name.lower() == "python" for name in get_strings(profile.categories, "name")], bool)
     if old.any():
-        roles[old[column(profile.slices, "category")]] = Role.CPU_EXEC
+        roles[old[get_column(profile.slices, "category")]] = Role.CPU_EXEC
     names = profile.functions.column("name")
     loads = pc.or_(
         pc.and_(pc.starts_with(names, "enumerate(DataLoader)#"), pc.ends_with(names, ".__next__")),
@@ -108,13 +108,13 @@ def _roles(profile: Profile) -> Array:
     )
     # Lightning wraps everything in annotations of its own.
     around = pc.or_(pc.starts_with(names, STEP_PREFIX), pc.starts_with(names, "[pl]["))
-    other = np.full(profile.functions.num_rows, NONE, np.int8)
-    other[around.to_numpy()], other[loads.to_numpy()] = NONE + 1, Role.DATALOADER
-    if (other != NONE).any():
+    other = np.full(profile.functions.num_rows, NO_ROLE, np.int8)
+    other[around.to_numpy()], other[loads.to_numpy()] = NO_ROLE + 1, Role.DATALOADER
+    if (other != NO_ROLE).any():
         changed = other[slices.function]
-        changed[roles != Role.CPU_EXEC] = NONE
-        np.copyto(roles, np.minimum(changed, NONE), where=(changed == Role.DATALOADER) | (changed > NONE))
-    role = np.array([_OF_WORK.get(kind, NONE) for kind in DeviceWorkKind], np.int8)[work.kind]
+        changed[roles != Role.CPU_EXEC] = NO_ROLE
+        np.copyto(roles, np.minimum(changed, NO_ROLE), where=(changed == Role.DATALOADER) | (changed > NO_ROLE))
+    role = np.array([_OF_WORK.get(kind, NO_ROLE) for kind in DeviceWorkKind], np.int8)[work.kind]
     calls = communication_calls(profile)
     if len(calls):
         ids = external_ids(profile, calls)
@@ -128,7 +128,7 @@ def _roles(profile: Profile) -> Array:
 
 
 def _build(profile: Profile) -> tuple[RankTime, ...]:
-    slices, work = slices_of(profile), work_of(profile)
+    slices, work = slices_of(profile), device_work_of(profile)
     start, end = slices.start, slices.start + slices.duration
     rank = threads_of(profile).rank
     present = np.unique(rank[np.unique(slices.thread)]).tolist() if len(slices) else []
@@ -141,8 +141,8 @@ def _build(profile: Profile) -> tuple[RankTime, ...]:
         order = np.argsort(of_row, kind="stable")
         return np.split(rows[order], np.searchsorted(of_row[order], present[1:]))
 
-    def covers(rows: Array) -> list[Cover]:
-        return [cover(start[mine], end[mine]) for mine in by_rank(rows)]
+    def covers(rows: Array) -> list[IntervalSet]:
+        return [merge_intervals(start[mine], end[mine]) for mine in by_rank(rows)]
 
     if not present:
         return ()
@@ -154,7 +154,7 @@ def _build(profile: Profile) -> tuple[RankTime, ...]:
     times = {role: covers(np.flatnonzero(roles == role)) for role in Role if not usual or role is not Role.KERNEL}
     computing = computation
     if usual:
-        times[Role.KERNEL] = [together(*both) for both in zip(computation, communication, strict=True)]
+        times[Role.KERNEL] = [union_intervals(*both) for both in zip(computation, communication, strict=True)]
     else:
         computing = covers(work.slice[computes & (roles[work.slice] == Role.KERNEL)])
     other = covers(work.slice[work.kind == DeviceWorkKind.OTHER])
@@ -163,17 +163,17 @@ def _build(profile: Profile) -> tuple[RankTime, ...]:
         mine = tuple(times[role][place] for role in Role)
         first = [mine[0]]
         for one in mine[1:]:
-            first.append(together(first[-1], one))
+            first.append(union_intervals(first[-1], one))
         copies = mine[Role.MEMCPY], mine[Role.MEMSET]
         found.append(
             RankTime(
                 rank=number,
                 roles=mine,
-                first=tuple(first),
+                exclusive=tuple(first),
                 computation=computation[place],
                 communication=communication[place],
                 computing=computing[place],
-                device=together(computation[place], communication[place], *copies, other[place]),
+                device=union_intervals(computation[place], communication[place], *copies, other[place]),
             )
         )
     return tuple(found)

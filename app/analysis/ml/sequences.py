@@ -12,14 +12,14 @@ from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.functions import functions_of
-from ..core.grouped import Groups, groups_by, picked
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, work_of, work_selected
-from .operators import calls_of, micros, names_of
+from ..core.group_by import GroupIndex, group_by, select_groups
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, select_device_work, slices_of
+from .operators import call_names, operator_calls_of, to_us
 
 BY = ("stream", "operator")
-SHORTEST, LONGEST, LENGTH = 2, 8, 3
-BETWEEN = " | "
+MIN_LENGTH, MAX_LENGTH, DEFAULT_LENGTH = 2, 8, 3
+SEPARATOR = " | "
 
 SEQUENCES = (
     Column("sequence", "", "The kernels, copies and sets in order of time, separated by “ | ”."),
@@ -33,7 +33,9 @@ SEQUENCES = (
 )
 
 
-def sequences(profile: Profile, selection: Selection, by: str = "stream", *, length: int = LENGTH) -> pd.DataFrame:
+def sequences(
+    profile: Profile, selection: Selection, by: str = "stream", *, length: int = DEFAULT_LENGTH
+) -> pd.DataFrame:
     """One row for each sequence that occurs more than once; the most frequent first, of those the longest time first.
 
     by "stream": of `length` pieces of device work. "operator": what one call launched, at least two. Raises
@@ -41,28 +43,28 @@ def sequences(profile: Profile, selection: Selection, by: str = "stream", *, len
     """
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
-    if not SHORTEST <= length <= LONGEST:
-        raise InvalidRequest(f"length is a whole number from {SHORTEST} to {LONGEST}, not {length}.", "length")
+    if not MIN_LENGTH <= length <= MAX_LENGTH:
+        raise InvalidRequest(f"length is a whole number from {MIN_LENGTH} to {MAX_LENGTH}, not {length}.", "length")
 
-    mask = work_selected(profile, selection)
-    rows = np.arange(len(work_of(profile))) if mask is None else np.flatnonzero(mask)
+    mask = select_device_work(profile, selection)
+    rows = np.arange(len(device_work_of(profile))) if mask is None else np.flatnonzero(mask)
     parts = _of_streams(profile, rows, length) if by == "stream" else _of_operators(profile, rows)
-    found = pd.concat(parts, ignore_index=True) if parts else frame(SEQUENCES, {c.name: [] for c in SEQUENCES})
+    found = pd.concat(parts, ignore_index=True) if parts else build_frame(SEQUENCES, {c.name: [] for c in SEQUENCES})
     return found.sort_values(
         ["count", "device_us", "sequence"], ascending=[False, False, True], kind="stable", ignore_index=True
     )
 
 
 def _of_streams(profile: Profile, rows: Array, length: int) -> list[pd.DataFrame]:
-    thread = work_of(profile).thread[rows]
+    thread = device_work_of(profile).thread[rows]
     first = np.arange(max(0, len(rows) - length + 1))
     first = first[thread[first] == thread[first + length - 1]]
     return _table(profile, rows[first[:, None] + np.arange(length)], None)
 
 
 def _of_operators(profile: Profile, rows: Array) -> list[pd.DataFrame]:
-    work, calls = work_of(profile), calls_of(profile)
-    call = calls.of_work[rows]
+    work, calls = device_work_of(profile), operator_calls_of(profile)
+    call = calls.operator_of_work[rows]
     rows, call = rows[call >= 0], call[call >= 0]
     order = np.lexsort((work.start[rows], call))
     rows, call = rows[order], call[order]
@@ -77,18 +79,18 @@ def _of_operators(profile: Profile, rows: Array) -> list[pd.DataFrame]:
 
 def _table(profile: Profile, runs: Array, call: Array | None) -> list[pd.DataFrame]:
     """The rows of the table for runs of one length: rows of `device_work`, one run in each line."""
-    work, functions = work_of(profile), functions_of(profile)
+    work, functions = device_work_of(profile), functions_of(profile)
     if not len(runs):
         return []
     code = functions.canonical[work.function]
     codes = [code[runs[:, place]] for place in range(runs.shape[1])]
-    calls = calls_of(profile)
-    groups: Groups = groups_by(*([] if call is None else [calls.label[call]]), *codes)
-    some = picked(groups, None)
-    often = some.counts() > 1
+    calls = operator_calls_of(profile)
+    groups: GroupIndex = group_by(*([] if call is None else [calls.label[call]]), *codes)
+    some = select_groups(groups, None)
+    often = some.count() > 1
     if not often.any():
         return []
-    some = picked(groups, often[groups.code])
+    some = select_groups(groups, often[groups.code])
     device = work.duration[runs].astype(np.int64).sum(axis=1)
     over = work.start[runs] + work.duration[runs]
     reached = np.maximum.accumulate(over, axis=1)
@@ -97,13 +99,13 @@ def _table(profile: Profile, runs: Array, call: Array | None) -> list[pd.DataFra
     names = [functions.names_of(work.function[run]) for run in runs[firsts]]
     host = None if call is None else slices_of(profile).duration[calls.row[call]].astype(np.int64)
     values = {
-        "sequence": [BETWEEN.join(part) for part in names],
+        "sequence": [SEPARATOR.join(part) for part in names],
         "length": np.full(len(some), runs.shape[1]),
-        "count": some.counts(),
-        "device_us": micros(some.sums(device)),
-        "mean_us": micros(some.means(device)),
-        "gap_us": micros(some.means(gap)),
-        "operator": [None] * len(some) if call is None else names_of(profile, call[firsts]),
-        "host_us": np.full(len(some), np.nan) if host is None else micros(some.sums(host)),
+        "count": some.count(),
+        "device_us": to_us(some.sum(device)),
+        "mean_us": to_us(some.mean(device)),
+        "gap_us": to_us(some.mean(gap)),
+        "operator": [None] * len(some) if call is None else call_names(profile, call[firsts]),
+        "host_us": np.full(len(some), np.nan) if host is None else to_us(some.sum(host)),
     }
-    return [frame(SEQUENCES, values)]
+    return [build_frame(SEQUENCES, values)]

@@ -12,20 +12,20 @@ import pandas as pd
 from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
 from ...domain.selection import NS_PER_MS, Selection
-from ...domain.tables import NO_ID, column, texts
-from ..core.intervals import EDGE
-from ..core.picking import in_ranks, threads_of, threads_selected
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import slices_of, work_of
-from ..core.windows import checked_step
+from ...domain.tables import NO_ID, get_column, get_strings
+from ..core.intervals import TIME_LIMIT_NS
+from ..core.memo import memoize
+from ..core.sample_selection import match_ranks, select_threads, threads_of
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of, slices_of
+from ..core.windows import resolve_step
 from .roles import STEP_PREFIX, RankTime, Role, rank_times
-from .tokens import Rate, per_second, rates, tokens_of
+from .tokens import TokenRate, step_tokens, token_rates, tokens_per_second
 
 NS_PER_US = 1_000
-WHOLE = "(all)"
+ALL_STEP = "(all)"
 """The name of the one step of a recording without steps."""
-COMPLETE = 0.8
+MIN_COMPLETE_SHARE = 0.8
 """A last step with less than this share of the device work of the one before is not complete."""
 
 STEPS = (
@@ -77,100 +77,102 @@ def steps(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each step, in order of rank and time, clipped by the window. The last ones of a rank where the
     profiler missed device work are left out, as torch-tb-profiler does, unless they are asked for by name."""
     known = steps_of(profile)
-    rows = steps_selected(profile, selection)
-    start, end = clipped(known, rows, selection)
+    rows = select_steps(profile, selection)
+    start, end = clip_steps(known, rows, selection)
     spent, idle = np.zeros((len(rows), len(Role)), np.int64), np.full(len(rows), np.nan)
     communicating = np.zeros(len(rows), np.int64)
     for time in rank_times(profile):
         mine = np.flatnonzero(known.rank[rows] == time.rank)
-        reached = np.array([one.within(start[mine], end[mine]) for one in time.first])
+        reached = np.array([one.length_within(start[mine], end[mine]) for one in time.exclusive])
         spent[mine] = np.diff(reached, axis=0, prepend=0).T
-        communicating[mine] = reached[0] - time.computing.within(start[mine], end[mine])
+        communicating[mine] = reached[0] - time.computing.length_within(start[mine], end[mine])
         if len(time.device):
-            idle[mine] = end[mine] - start[mine] - time.device.within(start[mine], end[mine])
+            idle[mine] = end[mine] - start[mine] - time.device.length_within(start[mine], end[mine])
     total = end - start
     tokens = _tokens(profile)[rows]
-    return frame(
+    return build_frame(
         STEPS,
         {
             "step": [known.name[row] for row in rows.tolist()],
             **{f"{role.name.lower()}_us": spent[:, role] / NS_PER_US for role in Role},
             "other_us": (total - spent.sum(axis=1)) / NS_PER_US,
             "total_us": total / NS_PER_US,
-            "rank": ranks_or_none(known.rank[rows]),
-            "idle_us": known_or_none(idle / NS_PER_US),
+            "rank": rank_column(known.rank[rows]),
+            "idle_us": nullable_column(idle / NS_PER_US),
             "communication_kernel_us": communicating / NS_PER_US,
             "start_ms": start / NS_PER_MS,
             "device_work": known.work[rows],
-            "tokens": known_or_none(tokens),
-            "tokens_per_s": known_or_none(per_second(tokens, total)),
+            "tokens": nullable_column(tokens),
+            "tokens_per_s": nullable_column(tokens_per_second(tokens, total)),
         },
     )
 
 
-def token_rates(profile: Profile, selection: Selection) -> dict[str, Rate]:
+def sum_token_rates(profile: Profile, selection: Selection) -> dict[str, TokenRate]:
     """Tokens of the selected steps, by `prefill` and `decode`; empty where steps are no evaluations of a model."""
     if not profile.steps.num_rows:
         return {}
-    known, rows = steps_of(profile), steps_selected(profile, selection)
-    return rates([known.name[row] for row in rows.tolist()], *clipped(known, rows, selection), _tokens(profile)[rows])
+    known, rows = steps_of(profile), select_steps(profile, selection)
+    return token_rates(
+        [known.name[row] for row in rows.tolist()], *clip_steps(known, rows, selection), _tokens(profile)[rows]
+    )
 
 
 def _tokens(profile: Profile) -> Array:
     known = steps_of(profile)
-    return remembered(profile, "tokens of steps", lambda: tokens_of(profile, known.name, known.start_ns))
+    return memoize(profile, "tokens of steps", lambda: step_tokens(profile, known.name, known.start_ns))
 
 
-def ranks_or_none(rank: Array) -> list[int | None]:
+def rank_column(rank: Array) -> list[int | None]:
     """Ranks as a column of a table has them."""
     return [None if one < 0 else one for one in rank.tolist()]
 
 
-def known_or_none(values: Array) -> list[float | None]:
+def nullable_column(values: Array) -> list[float | None]:
     """Floats as a column of a table has them, NaN as missing."""
     return [None if value != value else value for value in values.tolist()]
 
 
 def steps_of(profile: Profile) -> Steps:
     """The steps of a profile, complete or not; for a rank without any, one step that is all of its operators."""
-    return remembered(profile, "steps", lambda: _build(profile), pin=True)
+    return memoize(profile, "steps", lambda: _build(profile), pin=True)
 
 
-def steps_selected(profile: Profile, selection: Selection) -> Array:
+def select_steps(profile: Profile, selection: Selection) -> Array:
     """The rows of `steps_of` that are selected: of the ranks, in the window, of the name. Raises InvalidRequest."""
     known = steps_of(profile)
-    threads_selected(profile, selection)
+    select_threads(profile, selection)
     chosen = known.complete.copy()
     if selection.step is not None:
-        wanted = checked_step(profile, selection.step).removeprefix(STEP_PREFIX)
+        wanted = resolve_step(profile, selection.step).removeprefix(STEP_PREFIX)
         chosen = np.array([name == wanted for name in known.name], bool)
     if selection.ranks:
-        chosen &= in_ranks(known.rank, selection)
-    low, high = bounds(selection)
+        chosen &= match_ranks(known.rank, selection)
+    low, high = window_bounds(selection)
     chosen &= (known.start_ns < high) & (known.end_ns > low)
     found: IndexArray = np.flatnonzero(chosen)
     return found
 
 
-def bounds(selection: Selection) -> tuple[int, int]:
+def window_bounds(selection: Selection) -> tuple[int, int]:
     """The window of time of a selection, in ns."""
     return (
-        -EDGE if selection.start_ns is None else selection.start_ns,
-        EDGE if selection.end_ns is None else selection.end_ns,
+        -TIME_LIMIT_NS if selection.start_ns is None else selection.start_ns,
+        TIME_LIMIT_NS if selection.end_ns is None else selection.end_ns,
     )
 
 
-def clipped(known: Steps, rows: Array, selection: Selection) -> tuple[Array, Array]:
+def clip_steps(known: Steps, rows: Array, selection: Selection) -> tuple[Array, Array]:
     """From when to when each of these steps is looked at."""
-    low, high = bounds(selection)
+    low, high = window_bounds(selection)
     return np.maximum(known.start_ns[rows], low), np.minimum(known.end_ns[rows], high)
 
 
-def stretches(profile: Profile, selection: Selection) -> dict[int, tuple[Array, Array]]:
+def observed_windows(profile: Profile, selection: Selection) -> dict[int, tuple[Array, Array]]:
     """For each rank the windows of time (start, end) in which it was observed, as far as they are selected: from the
     first of its steps to the last, in several where the recording paused for longer than the steps around it."""
-    known, rows = steps_of(profile), steps_selected(profile, selection)
-    start, end = clipped(known, rows, selection)
+    known, rows = steps_of(profile), select_steps(profile, selection)
+    start, end = clip_steps(known, rows, selection)
     found = {}
     for rank in np.unique(known.rank[rows]).tolist():
         mine = np.flatnonzero(known.rank[rows] == rank)
@@ -184,11 +186,11 @@ def stretches(profile: Profile, selection: Selection) -> dict[int, tuple[Array, 
 def _build(profile: Profile) -> Steps:
     table, times = profile.steps, rank_times(profile)
     rank = table.column("rank").fill_null(NO_ID).to_numpy().astype(np.int64)
-    name = [text.removeprefix(STEP_PREFIX) for text in texts(table, "name")]
-    start, end = column(table, "start_ns"), column(table, "end_ns")
+    name = [text.removeprefix(STEP_PREFIX) for text in get_strings(table, "name")]
+    start, end = get_column(table, "start_ns"), get_column(table, "end_ns")
     whole = [(time, _all_of(profile, time)) for time in times if not (rank == time.rank).any()]
     rank = np.append(rank, [time.rank for time, _ in whole]).astype(np.int64)
-    name += [WHOLE for _ in whole]
+    name += [ALL_STEP for _ in whole]
     start = np.append(start, [first for _, (first, _) in whole]).astype(np.int64)
     end = np.append(end, [last for _, (_, last) in whole]).astype(np.int64)
     order = np.lexsort((start, rank))
@@ -210,17 +212,17 @@ def _build(profile: Profile) -> Steps:
 def _all_of(profile: Profile, time: RankTime) -> tuple[int, int]:
     """From the first to the last operator of a rank; of what else there is where it has none."""
     slices = slices_of(profile)
-    rows = np.flatnonzero(slices.of_kind("operator") & (threads_of(profile).rank == time.rank)[slices.thread])
+    rows = np.flatnonzero(slices.is_kind("operator") & (threads_of(profile).rank == time.rank)[slices.thread])
     if len(rows):
         return int(slices.start[rows].min()), int((slices.start[rows] + slices.duration[rows]).max())
-    ends = [one for one in (time.first[-1], time.device) if len(one)]
+    ends = [one for one in (time.exclusive[-1], time.device) if len(one)]
     return (int(ends[0].start[0]), int(ends[0].end[-1])) if ends else (0, 0)
 
 
 def _add_device_work(profile: Profile, steps: Steps) -> None:
     """Let each step last until its device work is done, and begin after that of the one before; find the last ones
     that are not complete. Fills the arrays of `steps`."""
-    slices, work = slices_of(profile), work_of(profile)
+    slices, work = slices_of(profile), device_work_of(profile)
     if not len(work):
         return
     ranks, work_end = threads_of(profile).rank[work.thread], work.start + work.duration
@@ -233,7 +235,7 @@ def _add_device_work(profile: Profile, steps: Steps) -> None:
         inside = (step >= 0) & (work.launch[mine] >= 0) & (returned[mine] <= steps.host_end_ns[first:last][step])
         if not inside.any():
             continue
-        done = np.full(last - first, -EDGE)
+        done = np.full(last - first, -TIME_LIMIT_NS)
         np.maximum.at(done, step[inside], work_end[mine][inside])
         steps.work[first:last] = np.bincount(step[inside], minlength=last - first)
         before = int(steps.host_start_ns[first])
@@ -241,7 +243,7 @@ def _add_device_work(profile: Profile, steps: Steps) -> None:
             # What ran before the first step's own work, launched before it, was no part of it.
             of_first = int(work.start[mine][inside][step[inside] == 0].min())
             outside = work_end[mine][~inside]
-            before = max(before, int(outside[outside < of_first].max(initial=-EDGE)))
+            before = max(before, int(outside[outside < of_first].max(initial=-TIME_LIMIT_NS)))
         for row in range(first, last):
             steps.start_ns[row] = max(before, int(steps.host_start_ns[row]))
             steps.end_ns[row] = before = max(
@@ -252,6 +254,6 @@ def _add_device_work(profile: Profile, steps: Steps) -> None:
 
 def _mark_incomplete(steps: Steps, first: int, last: int) -> None:
     kept = first + int(np.flatnonzero(steps.work[first:last])[-1]) + 1
-    if kept - first > 1 and steps.work[kept - 2] * COMPLETE > steps.work[kept - 1]:
+    if kept - first > 1 and steps.work[kept - 2] * MIN_COMPLETE_SHARE > steps.work[kept - 1]:
         kept -= 1
     steps.complete[kept:last] = False

@@ -14,8 +14,8 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ..core.functions import functions_of
-from ..core.remember import remembered
-from ..core.slices import work_of
+from ..core.memo import memoize
+from ..core.slice_selection import device_work_of
 
 _USES = re.compile(
     r"""
@@ -106,21 +106,21 @@ def has_tensor_cores(name: str | None, compute: str | None, warp_size: int | Non
         return True if _NVIDIA_WITH.search(name) else None
 
 
-def tensor_cores_there(profile: Profile) -> bool | None:
+def device_has_tensor_cores(profile: Profile) -> bool | None:
     """Whether any device that did something has tensor cores; None where it is not known of one, and none has."""
 
     def build() -> bool | None:
         uses = tensor_cores_of(profile).uses
-        if uses[work_of(profile).function].any():
+        if uses[device_work_of(profile).function].any():
             return True
         found: set[bool | None] = set()
         rows = profile.devices.to_pylist()
-        for row in np.unique(work_of(profile).device).tolist():
+        for row in np.unique(device_work_of(profile).device).tolist():
             told = rows[row] if row >= 0 else {}
             found.add(has_tensor_cores(told.get("name"), told.get("compute"), told.get("warp_size")))
         return True if True in found else False if found == {False} else None
 
-    return remembered(profile, "tensor cores there", build, pin=True)
+    return memoize(profile, "tensor cores there", build, pin=True)
 
 
 def uses_tensor_cores(kernel: str) -> bool:
@@ -143,4 +143,4 @@ def tensor_cores_of(profile: Profile) -> TensorCores:
         eligible = np.array([may_use_tensor_cores(name) for name in functions.names] + [False], bool)
         return TensorCores(uses[functions.name], eligible[functions.name])
 
-    return remembered(profile, "tensor cores", build, pin=True)
+    return memoize(profile, "tensor cores", build, pin=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.tables import column, texts
+from ...domain.tables import get_column, get_strings
 
 NS_PER_S = 1_000_000_000
 KINDS = ("prefill", "decode")
@@ -23,7 +23,7 @@ _COUNTERS = ("tokens", "n_tokens")
 
 
 @dataclass(frozen=True)
-class Rate:
+class TokenRate:
     """Tokens of some steps. steps, tokens: how many (tokens None: not known). ns: the time that they took, of tokens
     one behind the other what lies between them too. step_ns: what one step took on average."""
 
@@ -38,15 +38,15 @@ class Rate:
         return None if self.tokens is None or not self.ns else self.tokens * NS_PER_S / self.ns
 
 
-def kind_of(step: str) -> str:
+def parse_step_kind(step: str) -> str:
     """prefill or decode, as a step is called; empty for any other."""
     found = _NAMES.fullmatch(step)
     return found[1] if found else ""
 
 
-def tokens_of(profile: Profile, names: Sequence[str], start_ns: Array) -> Array:
+def step_tokens(profile: Profile, names: Sequence[str], start_ns: Array) -> Array:
     """How many tokens each step evaluated: float64, NaN where that is not known. Steps in order of time."""
-    kinds = [kind_of(name) for name in names]
+    kinds = [parse_step_kind(name) for name in names]
     counter = _counter(profile) if any(kinds) else None
     if counter is None:
         return np.array([1.0 if kind == "decode" else np.nan for kind in kinds], np.float64)
@@ -58,16 +58,16 @@ def tokens_of(profile: Profile, names: Sequence[str], start_ns: Array) -> Array:
     return np.where(np.array([bool(kind) for kind in kinds]) & (rise > 0), rise, np.nan)
 
 
-def per_second(tokens: Array, length_ns: Array) -> Array:
+def tokens_per_second(tokens: Array, length_ns: Array) -> Array:
     """Tokens in a second of steps, NaN where that is not known."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Array = np.where(length_ns > 0, tokens * NS_PER_S / length_ns, np.nan)
     return found
 
 
-def rates(names: Sequence[str], start_ns: Array, end_ns: Array, tokens: Array) -> dict[str, Rate]:
+def token_rates(names: Sequence[str], start_ns: Array, end_ns: Array, tokens: Array) -> dict[str, TokenRate]:
     """By `prefill` and `decode` what these steps evaluated, which are in order of time; nothing where there is none."""
-    kinds, found = np.array([kind_of(name) for name in names], "U7"), {}
+    kinds, found = np.array([parse_step_kind(name) for name in names], "U7"), {}
     length = end_ns - start_ns
     for kind in KINDS:
         mine = np.flatnonzero(kinds == kind)
@@ -77,16 +77,16 @@ def rates(names: Sequence[str], start_ns: Array, end_ns: Array, tokens: Array) -
         if kind == "decode":
             behind = mine[1:][np.diff(mine) == 1]
             took += int(np.maximum(start_ns[behind] - end_ns[behind - 1], 0).sum())
-        found[kind] = Rate(len(mine), None if np.isnan(whole) else round(whole), took, float(length[mine].mean()))
+        found[kind] = TokenRate(len(mine), None if np.isnan(whole) else round(whole), took, float(length[mine].mean()))
     return found
 
 
 def _counter(profile: Profile) -> tuple[Array, Array] | None:
     """(when, how many) of the counter of tokens; None where there is none, or it goes back."""
-    for row, name in enumerate(texts(profile.series, "name")):
+    for row, name in enumerate(get_strings(profile.series, "name")):
         if name.lower() in _COUNTERS:
-            mine = np.flatnonzero(column(profile.counters, "series") == row)
-            value = column(profile.counters, "value")[mine]
+            mine = np.flatnonzero(get_column(profile.counters, "series") == row)
+            value = get_column(profile.counters, "value")[mine]
             if len(value) and value[0] >= 0 and (np.diff(value) >= 0).all():
-                return column(profile.counters, "time_ns")[mine], value
+                return get_column(profile.counters, "time_ns")[mine], value
     return None

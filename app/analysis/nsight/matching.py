@@ -1,6 +1,7 @@
 """Kernels of a trace beside the same kernels in a report of Nsight Compute.
 
-Names are compared as readers/nsight_compute/names.py makes them alike; docs/metrics.md says which launches are taken.
+Names are compared as readers/nsight_compute/kernel_names.py makes them alike;
+docs/metrics.md says which launches are taken.
 """
 
 from collections import defaultdict
@@ -12,14 +13,14 @@ import pandas as pd
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...readers.nsight_compute.names import alike, base_name
-from ..core.schema import Column, frame, records
-from ..core.slices import has_clock
+from ...readers.nsight_compute.kernel_names import get_function_name, normalize_kernel_name
+from ..core.schema import Column, build_frame, records
+from ..core.slice_selection import has_clock
 from ..ml.kernels import kernels
 from .reports import has_reports, nsight
 
 BY_LAUNCH, BY_NAME, BY_FUNCTION = "name, grid and block", "name", "function, grid and block"
-MATCHED = (
+MATCH_COLUMNS = (
     Column("name", "", "The kernel, as the trace has it; as the report has it where the trace has none of it."),
     Column("grid", "", "Blocks of the launch along x, y and z."),
     Column("block", "", "Threads of a block along x, y and z."),
@@ -43,7 +44,7 @@ _WEIGHTED = ("sm_percent", "memory_percent", "occupancy_percent")
 
 
 @dataclass(frozen=True)
-class Sides:
+class TraceReportPair:
     """Which of two profiles is the trace and which the report."""
 
     trace: Profile
@@ -51,34 +52,34 @@ class Sides:
     swapped: bool
 
 
-def sides_of(base: Profile, other: Profile) -> Sides | None:
+def pair_trace_with_report(base: Profile, other: Profile) -> TraceReportPair | None:
     """The trace and the report of two profiles; None where they are not one of each."""
     for trace, report, swapped in ((base, other, False), (other, base, True)):
         if has_reports(report) and not has_reports(trace) and trace.device_work.num_rows and has_clock(trace):
-            return Sides(trace, report, swapped)
+            return TraceReportPair(trace, report, swapped)
     return None
 
 
-def matched(trace: Profile, report: Profile, selection: Selection) -> pd.DataFrame:
+def match_kernels(trace: Profile, report: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each kernel of the trace, with its grid and block, of which the report has launches, the greatest
     time first; then one for each kernel, grid and block of the report that the trace has none of.
 
     selection: of the trace.
     """
     launches, ran = records(nsight(report, Selection())), _ran(trace, selection)
-    names, functions = _groups(launches, alike), _groups(launches, base_name)
+    names, functions = _groups(launches, normalize_kernel_name), _groups(launches, get_function_name)
     in_trace: dict[str, set[str]] = defaultdict(set)
     for name, _, _ in ran:
-        in_trace[base_name(name)].add(alike(name))
+        in_trace[get_function_name(name)].add(normalize_kernel_name(name))
     found: list[dict[str, Any]] = []
     used: set[int] = set()
     for (name, grid, block), sums in ran.items():
-        mine = names.get(alike(name), [])
+        mine = names.get(normalize_kernel_name(name), [])
         taken, by = [launch for launch in mine if (launch["grid"], launch["block"]) == (grid, block)], BY_LAUNCH
         if mine and not taken:
             taken, by = mine, BY_NAME
-        elif not mine and len(in_trace[base_name(name)]) == 1:
-            taken, by = _by_function(functions.get(base_name(name), []), grid, block), BY_FUNCTION
+        elif not mine and len(in_trace[get_function_name(name)]) == 1:
+            taken, by = _by_function(functions.get(get_function_name(name), []), grid, block), BY_FUNCTION
         if taken:
             used |= {launch["row"] for launch in taken}
             found.append({"name": name, "grid": grid, "block": block, "matched": by, **sums, **_of(taken, sums)})
@@ -92,7 +93,7 @@ def matched(trace: Profile, report: Profile, selection: Selection) -> pd.DataFra
         {"name": name, "grid": grid, "block": block, **nothing, **_of(taken, None)}
         for (name, grid, block), taken in rest.items()
     ]
-    return frame(MATCHED, {column.name: [row[column.name] for row in found] for column in MATCHED})
+    return build_frame(MATCH_COLUMNS, {column.name: [row[column.name] for row in found] for column in MATCH_COLUMNS})
 
 
 def _ran(trace: Profile, selection: Selection) -> dict[tuple[str, str | None, str | None], dict[str, Any]]:
@@ -118,7 +119,7 @@ def _groups(launches: list[dict[str, Any]], of: Callable[[str], str]) -> dict[st
 def _by_function(launches: list[dict[str, Any]], grid: str | None, block: str | None) -> list[dict[str, Any]]:
     """Those of this grid and block; none where these are not known, or are of several kernels."""
     found = [launch for launch in launches if grid is not None and (launch["grid"], launch["block"]) == (grid, block)]
-    return found if len({alike(launch["name"] or "") for launch in found}) == 1 else []
+    return found if len({normalize_kernel_name(launch["name"] or "") for launch in found}) == 1 else []
 
 
 def _of(launches: list[dict[str, Any]], sums: dict[str, Any] | None) -> dict[str, Any]:

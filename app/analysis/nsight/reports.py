@@ -1,6 +1,6 @@
 """What Nsight Compute measured: launches with what sums them up, their metrics by section, and its rules' hints.
 
-Names of metrics, and which of them a figure is, are in readers/nsight_compute/known.py. A selection changes
+Names of metrics, and which of them a figure is, are in readers/nsight_compute/summary_metrics.py. A selection changes
 nothing here.
 """
 
@@ -13,16 +13,22 @@ import pandas as pd
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, column
-from ...readers.nsight_compute.known import BY_NAME, KNOWN, SECTIONS, known_metric, section_of
+from ...domain.tables import NO_ID, get_column
+from ...readers.nsight_compute.summary_metrics import (
+    SECTIONS,
+    SUMMARY_METRICS,
+    SUMMARY_METRICS_BY_NAME,
+    find_summary_metric,
+    get_section,
+)
 from ..core.functions import functions_of
-from ..core.remember import remembered
-from ..core.schema import Column, frame
-from ..core.slices import work_of
-from ..ml.kernels import measures
+from ..core.memo import memoize
+from ..core.schema import Column, build_frame
+from ..core.slice_selection import device_work_of
+from ..ml.kernels import format_dimensions
 
 NS_PER_US = 1_000
-BOUND_PERCENT, BALANCED_POINTS = 60.0, 10.0
+BOUND_PERCENT, BALANCED_PERCENT_POINTS = 60.0, 10.0
 """Below the first of its peak nothing bounds a kernel but latency; closer together than the second both do. The numbers
 are those of Nsight Compute's rule SOLBottleneck."""
 GLOBAL = "global"
@@ -95,9 +101,10 @@ _LIMITS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Launches:
+class ReportLaunches:
     """The launches of a report. name: of the kernel. start: the first row of `metric_values` of each, and in all.
-    values: of the figures of a summary, by their keys (readers/nsight_compute/known.py), NaN where not known."""
+    values: of the figures of a summary, by their keys (readers/nsight_compute/summary_metrics.py),
+    NaN where not known."""
 
     number: Array
     function: Array
@@ -118,34 +125,34 @@ def has_reports(profile: Profile) -> bool:
     return bool(profile.profiled_kernels.num_rows)
 
 
-def launches_of(profile: Profile) -> Launches:
+def report_launches_of(profile: Profile) -> ReportLaunches:
     """The launches that were measured; built once."""
 
-    def build() -> Launches:
+    def build() -> ReportLaunches:
         table = profile.profiled_kernels
         names = ("number", "function", "work", "configuration", "device", "thread")
-        columns = {name: column(table, name) for name in names}
-        kernel, metric = (column(profile.metric_values, name) for name in ("kernel", "metric"))
+        columns = {name: get_column(table, name) for name in names}
+        kernel, metric = (get_column(profile.metric_values, name) for name in ("kernel", "metric"))
         value = _floats(profile, "metric_values")
-        known: dict[str, list[tuple[int, int]]] = {one.key: [] for one in KNOWN}
+        known: dict[str, list[tuple[int, int]]] = {one.key: [] for one in SUMMARY_METRICS}
         for place, row in enumerate(profile.metrics.to_pylist()):
-            found = known_metric(row["name"] or "", row["label"] or "", row["unit"] or "")
+            found = find_summary_metric(row["name"] or "", row["label"] or "", row["unit"] or "")
             if found is not None:
                 known[found[0].key].append((found[1], place))
-        return Launches(
+        return ReportLaunches(
             **columns,
             name=functions_of(profile).names_of(columns["function"]),
             start=np.searchsorted(kernel, np.arange(table.num_rows + 1)),
             values={
-                key: best(kernel, metric, value, table.num_rows, [place for _, place in sorted(places)])
+                key: first_available(kernel, metric, value, table.num_rows, [place for _, place in sorted(places)])
                 for key, places in known.items()
             },
         )
 
-    return remembered(profile, "launches of nsight", build)
+    return memoize(profile, "launches of nsight", build)
 
 
-def best(rows: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
+def first_available(rows: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
     """For each of `count` rows the value of the first of these metrics that it has, NaN for none."""
     found = np.full(count, np.nan)
     for place in reversed(wanted):
@@ -156,9 +163,9 @@ def best(rows: Array, metric: Array, value: Array, count: int, wanted: list[int]
 
 def nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each launch, in the order of the report."""
-    launches, count = launches_of(profile), len(launches_of(profile))
+    launches, count = report_launches_of(profile), len(report_launches_of(profile))
     values = launches.values
-    work = work_of(profile)
+    work = device_work_of(profile)
     timed = launches.work >= 0
     duration = np.full(count, np.nan)
     duration[timed] = work.duration[launches.work[timed]] / NS_PER_US
@@ -171,15 +178,15 @@ def nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
         hints[hint["kernel"]] += 1
         if hint["speedup_percent"] is not None and (hint["speedup_kind"] or GLOBAL).lower() == GLOBAL:
             speedup[hint["kernel"]] = np.fmax(speedup[hint["kernel"]], hint["speedup_percent"])
-    return frame(
+    return build_frame(
         LAUNCHES,
         {
             "row": range(count),
             "launch": launches.number,
             "name": launches.name,
             "ranges": profile.profiled_kernels.column("ranges").to_pylist(),
-            "grid": [measures(of, "grid") if of else None for of in configured],
-            "block": [measures(of, "block") if of else None for of in configured],
+            "grid": [format_dimensions(of, "grid") if of else None for of in configured],
+            "block": [format_dimensions(of, "block") if of else None for of in configured],
             "device": [numbers[row] if row != NO_ID else None for row in launches.device.tolist()],
             "stream": [streams[row] for row in launches.thread.tolist()],
             "duration_us": duration,
@@ -202,7 +209,7 @@ def nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 def nsight_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each metric of each launch, in the order of the report."""
-    return metrics_of(profile, range(len(launches_of(profile))))
+    return metrics_of(profile, range(len(report_launches_of(profile))))
 
 
 def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
@@ -211,17 +218,17 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     A metric of the page raw that a section shows, too, stands in that section only. search: words that must all be in
     what a metric is called; of many launches that is much faster than to search the rows.
     """
-    launches, metrics = launches_of(profile), profile.metrics.to_pylist()
+    launches, metrics = report_launches_of(profile), profile.metrics.to_pylist()
     first, last = int(launches.start[rows.start]), int(launches.start[rows.stop])
     part = profile.metric_values.slice(first, last - first)
-    kernel, metric = column(part, "kernel"), column(part, "metric")
+    kernel, metric = get_column(part, "kernel"), get_column(part, "metric")
     # Of two numbers in one: which launch, and which of the distinct names; -1 for those that a section tells.
     names: dict[str, int] = {}
     of_name = np.array([names.setdefault(row["name"] or "", len(names)) for row in metrics] or [0], np.int64)
     told = np.array([row["section"] is not None for row in metrics] or [False], bool)
     both = kernel.astype(np.int64) * (len(names) + 1) + of_name[metric]
     stays = told[metric] | ~np.isin(both, both[told[metric] & (of_name[metric] != names.get("", -1))])
-    section = [row["section"] or section_of(row["name"] or "") for row in metrics]
+    section = [row["section"] or get_section(row["name"] or "") for row in metrics]
     called = [f"{row['name'] or ''} {_label(row) or ''}" for row in metrics]
     words = search.casefold().split()
     fits = np.array([all(word in text.casefold() for word in words) for text in called] or [False], bool)
@@ -234,7 +241,7 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     chosen = [metrics[place] for place in metric[at].tolist()]
     of = kernel[at].tolist()
     taken = part.take(at)
-    return frame(
+    return build_frame(
         METRICS,
         {
             "row": of,
@@ -253,9 +260,9 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
 
 def nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each hint; those that estimate most to be won first."""
-    launches, hints = launches_of(profile), profile.hints.to_pylist()
+    launches, hints = report_launches_of(profile), profile.hints.to_pylist()
     rows = [hint["kernel"] for hint in hints]
-    found = frame(
+    found = build_frame(
         HINTS,
         {
             "row": rows,
@@ -284,7 +291,9 @@ def _floats(profile: Profile, name: str) -> Array:
 def _label(row: dict[str, Any]) -> str | None:
     """What a metric is called: by its section, else by us where it is known."""
     name = row["name"] or ""
-    label: str | None = row["label"] or (BY_NAME[name][0].label if name in BY_NAME else None)
+    label: str | None = row["label"] or (
+        SUMMARY_METRICS_BY_NAME[name][0].label if name in SUMMARY_METRICS_BY_NAME else None
+    )
     return label
 
 
@@ -293,12 +302,12 @@ def _bound(sm: float, memory: float) -> str | None:
         return None
     if max(sm, memory) < BOUND_PERCENT:
         return "latency"
-    if abs(sm - memory) < BALANCED_POINTS:
+    if abs(sm - memory) < BALANCED_PERCENT_POINTS:
         return "both"
     return "compute" if sm > memory else "memory"
 
 
-def _limit(launches: Launches, row: int) -> str | None:
+def _limit(launches: ReportLaunches, row: int) -> str | None:
     """What limits the theoretical occupancy: that of which the fewest blocks fit."""
     theoretical = launches.values["theoretical_percent"][row]
     limits = {label: launches.values[key][row] for key, label in _LIMITS.items()}

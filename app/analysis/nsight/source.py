@@ -8,10 +8,10 @@ import pandas as pd
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import column
+from ...domain.tables import get_column
 from ...readers.nsight_compute.launches import SOURCE_SECTION
-from ..core.schema import Column, frame
-from .reports import best, launches_of
+from ..core.schema import Column, build_frame
+from .reports import first_available, report_launches_of
 
 
 def _counter(name: str, description: str) -> Column:
@@ -66,7 +66,7 @@ _NOT_ISSUED = re.compile(r"_not_issued$|\(Not Issued\)$", re.IGNORECASE)
 
 def has_source(profile: Profile, row: int) -> bool:
     """Whether there are lines of the launch in this place of the report."""
-    return bool((column(profile.source_lines, "kernel") == row).any())
+    return bool((get_column(profile.source_lines, "kernel") == row).any())
 
 
 def nsight_source(profile: Profile, selection: Selection) -> pd.DataFrame:
@@ -76,14 +76,14 @@ def nsight_source(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
     """The instructions or lines of the launch in one place of the report, None for all."""
-    launches, table = launches_of(profile), profile.source_lines
-    kernel = column(table, "kernel")
+    launches, table = report_launches_of(profile), profile.source_lines
+    kernel = get_column(table, "kernel")
     chosen = np.arange(table.num_rows) if row is None else np.flatnonzero(kernel == row)
     place = np.full(table.num_rows, -1, np.int64)
     place[chosen] = np.arange(len(chosen))
-    of = column(profile.source_values, "line")
+    of = get_column(profile.source_values, "line")
     mine = place[of] >= 0 if len(of) else np.zeros(0, bool)
-    line, metric = place[of[mine]] if len(of) else of, column(profile.source_values, "metric")[mine]
+    line, metric = place[of[mine]] if len(of) else of, get_column(profile.source_values, "metric")[mine]
     value = profile.source_values.column("value").to_numpy().astype(np.float64)[mine]
     # One of a launch may be called as one of its instructions is.
     metrics = [
@@ -103,7 +103,7 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
         percent = 100 * counted["samples"] / whole if len(kernels) else np.zeros(0)
     told = table.take(chosen)
     numbers = {name: [None if of != of else of for of in values.tolist()] for name, values in counted.items()}
-    return frame(
+    return build_frame(
         SOURCE,
         {
             "row": kernels,
@@ -133,7 +133,7 @@ def _numbered(kernels: Array) -> Int64Array:
 
 def _counted(line: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
     """The values of a counter by line: 0 where it was counted and the line has none, NaN where it was not."""
-    found = best(line, metric, value, count, wanted)
+    found = first_available(line, metric, value, count, wanted)
     return np.nan_to_num(found) if wanted and not np.isnan(found).all() else found
 
 

@@ -11,25 +11,25 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..compare.flamegraph import flame_diff
-from ..core.functions import NAMES, function_id, functions_matching, functions_of
-from ..core.grouping import Group
-from ..core.picking import below, event_id
-from ..core.piles import call_weights
-from .drawing import FlameTree, drawn
-from .layout import Order
+from ..core.flame_groups import FlameGroup
+from ..core.functions import NAMES, function_id, functions_of, match_functions
+from ..core.sample_rollup import sum_call_weights
+from ..core.sample_selection import calls_below, event_id
+from .flame_tree import FlameTree, build_flame_tree
+from .layout import SiblingOrder
 from .shapes import sandwich_shapes, shape_of
 
-__all__ = ["FlameTree", "Group", "Matches", "Order", "flame_diff", "flame_tree", "sandwich", "search"]
+__all__ = ["FlameGroup", "FlameTree", "Matches", "SiblingOrder", "flame_diff", "flame_tree", "sandwich", "search"]
 
 
 @dataclass(frozen=True)
 class Matches:
-    """What a search found. functions: rows of `functions`. matched: weight of the samples with a match on their
+    """What a search found. functions: rows of `functions`. matched_weight: weight of the samples with a match on their
     stack, each counted once. percent: of all that is selected.
     """
 
     functions: tuple[int, ...]
-    matched: int
+    matched_weight: int
     percent: float
 
 
@@ -37,10 +37,10 @@ def flame_tree(
     profile: Profile,
     selection: Selection,
     *,
-    group: Group = Group.COMM,
-    order: Order = Order.WEIGHT,
+    group: FlameGroup = FlameGroup.COMM,
+    order: SiblingOrder = SiblingOrder.WEIGHT,
     zoom: int | None = None,
-    least: float = 0.0,
+    min_share: float = 0.0,
 ) -> FlameTree:
     """The flame graph of a selection.
 
@@ -52,7 +52,7 @@ def flame_tree(
     """
     event = event_id(profile, selection.event)
     shape = shape_of(profile, selection)
-    return drawn(profile, selection, event, shape, group, order, zoom or 0, least)
+    return build_flame_tree(profile, selection, event, shape, group, order, zoom or 0, min_share)
 
 
 def sandwich(
@@ -60,9 +60,9 @@ def sandwich(
     selection: Selection,
     function: int | str,
     *,
-    order: Order = Order.WEIGHT,
+    order: SiblingOrder = SiblingOrder.WEIGHT,
     zoom: tuple[int | None, int | None] = (None, None),
-    least: float = 0.0,
+    min_share: float = 0.0,
 ) -> tuple[FlameTree, FlameTree]:
     """(callers, callees) of a function, given by its row or its name. `invert` of the selection changes nothing.
 
@@ -74,11 +74,11 @@ def sandwich(
     """
     event = event_id(profile, selection.event)
     callers, callees = sandwich_shapes(profile, selection, function_id(profile, function))
-    if order is Order.TIME:
-        order = Order.WEIGHT
+    if order is SiblingOrder.TIME:
+        order = SiblingOrder.WEIGHT
     return (
-        drawn(profile, selection, event, callers, Group.NONE, order, zoom[0] or 0, least),
-        drawn(profile, selection, event, callees, Group.NONE, order, zoom[1] or 0, least),
+        build_flame_tree(profile, selection, event, callers, FlameGroup.NONE, order, zoom[0] or 0, min_share),
+        build_flame_tree(profile, selection, event, callees, FlameGroup.NONE, order, zoom[1] or 0, min_share),
     )
 
 
@@ -88,11 +88,11 @@ def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
     Hidden frames are not found. Raises InvalidRequest for a pattern that is none.
     """
     event = event_id(profile, selection.event)
-    found = functions_matching(profile, pattern, "search", NAMES)
+    found = match_functions(profile, pattern, "search", NAMES)
     if selection.hide is not None:
-        found = found & ~functions_matching(profile, selection.hide, "hide")
-    weights = call_weights(profile, selection, event)
-    matched = int(weights[below(profile, found)].sum())
+        found = found & ~match_functions(profile, selection.hide, "hide")
+    weights = sum_call_weights(profile, selection, event)
+    matched = int(weights[calls_below(profile, found)].sum())
     total = int(weights.sum())
     functions = np.unique(functions_of(profile).canonical[found])
     return Matches(tuple(functions.tolist()), matched, 100.0 * matched / total if total else 0.0)

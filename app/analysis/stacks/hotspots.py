@@ -7,20 +7,20 @@ import numpy as np
 import pandas as pd
 
 from ...domain.arrays import Array, Float64Array
-from ...domain.calltree import totals
+from ...domain.call_tree import sum_subtrees
 from ...domain.errors import InvalidRequest
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import ROOT, column, texts
-from ..core.functions import KIND_WORDS, functions_of
-from ..core.measured import known_totals
-from ..core.picking import event_names, events_selected, sums_on, threads_of
-from ..core.piles import call_weights, piles_kept
-from ..core.remember import remembered, remembered_table
-from ..core.schema import Column, frame
+from ...domain.tables import ROOT, get_column, get_strings
+from ..core.functions import KIND_NAMES, functions_of
+from ..core.measurements import absolute_totals
+from ..core.memo import memoize, memoize_table
+from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
+from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
+from ..core.schema import Column, build_frame
 from ..core.trees import outermost
-from .reshaping import CallTree, call_tree
+from .call_tree import CallTree, build_call_tree
 
 BY = ("function", "module", "thread")
 _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
@@ -71,23 +71,23 @@ def hotspots(profile: Profile, selection: Selection, by: str = "function") -> pd
     """
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
-    return remembered_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
+    return memoize_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
 
 
 def _hotspots(profile: Profile, selection: Selection, by: str) -> pd.DataFrame:
     if by == "thread":
-        parts = [_threads(profile, selection, event) for event in events_selected(profile, selection)]
+        parts = [_threads(profile, selection, event) for event in select_events(profile, selection)]
     else:
-        tree = call_tree(profile, selection.hide, kinds=False)
+        tree = build_call_tree(profile, selection.hide, kinds=False)
         labels = _labels(profile, selection.hide, by, tree)
-        parts = [_places(profile, selection, event, by, tree, labels) for event in events_selected(profile, selection)]
-    return frame(COLUMNS, _joined(profile, parts))
+        parts = [_places(profile, selection, event, by, tree, labels) for event in select_events(profile, selection)]
+    return build_frame(COLUMNS, _joined(profile, parts))
 
 
 def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
     """Weight of each node of the tree itself, and with all below it. weights: by node of `calls`, int64."""
-    own = weights if tree.node is None else sums_on(tree.node, weights, len(tree))
-    return own, totals(own, tree.end)
+    own = weights if tree.node is None else sum_by_index(tree.node, weights, len(tree))
+    return own, sum_subtrees(own, tree.end)
 
 
 def function_weights(
@@ -96,28 +96,28 @@ def function_weights(
     """(rows of `functions` that stand for each function or module, self, total, all that was selected): int64.
 
     calls: what is added up by node of `calls`; by default the weights of the event."""
-    tree = call_tree(profile, selection.hide, kinds=False)
+    tree = build_call_tree(profile, selection.hide, kinds=False)
     labels = _labels(profile, selection.hide, by, tree)
-    own, total = self_and_total(tree, call_weights(profile, selection, event) if calls is None else calls)
+    own, total = self_and_total(tree, sum_call_weights(profile, selection, event) if calls is None else calls)
     size = len(labels.function)
-    own_sum = sums_on(labels.label[1:], own[1:], size)
-    total_sum = sums_on(labels.label[labels.outer], total[labels.outer], size)
+    own_sum = sum_by_index(labels.label[1:], own[1:], size)
+    total_sum = sum_by_index(labels.label[labels.outer], total[labels.outer], size)
     return labels.function, own_sum, total_sum, int(total[ROOT])
 
 
-def kinds_of(profile: Profile) -> Array:
+def function_kinds(profile: Profile) -> Array:
     """The kind of each function (int8 by row of `functions`): that of its first call in the tree."""
 
     def build() -> Array:
-        function, kind = column(profile.calls, "function"), column(profile.calls, "kind")
-        kinds = np.full(profile.functions.num_rows, len(KIND_WORDS) - 1, np.int8)
+        function, kind = get_column(profile.calls, "function"), get_column(profile.calls, "kind")
+        kinds = np.full(profile.functions.num_rows, len(KIND_NAMES) - 1, np.int8)
         kinds[function[:0:-1]] = kind[:0:-1]
         # The first row of a function speaks for it; where it is in no stack, another of its rows does.
         canonical = functions_of(profile).canonical
         kinds[canonical[function[:0:-1]]] = kind[:0:-1]
         return kinds
 
-    return remembered(profile, "kinds", build)
+    return memoize(profile, "kinds", build)
 
 
 def _labels(profile: Profile, hide: str | None, by: str, tree: CallTree) -> _Labels:
@@ -130,7 +130,7 @@ def _labels(profile: Profile, hide: str | None, by: str, tree: CallTree) -> _Lab
         outer = np.flatnonzero(outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
         return _Labels(label, outer, first)
 
-    return remembered(profile, ("labels", hide, by), build)
+    return memoize(profile, ("labels", hide, by), build)
 
 
 def _places(
@@ -144,7 +144,7 @@ def _places(
     module = functions.modules_of(rows)
     per_function = by == "function"
     lines = profile.functions.column("start_line").take(rows).to_pylist() if per_function else [None] * len(rows)
-    files = texts(profile.functions.select(["file"]).take(rows), "file") if per_function else [None] * len(rows)
+    files = get_strings(profile.functions.select(["file"]).take(rows), "file") if per_function else [None] * len(rows)
     return {
         "name": functions.names_of(rows) if per_function else [m or "[unknown]" for m in module],
         "module": module,
@@ -152,15 +152,15 @@ def _places(
         "self": own[order],
         "total": total[order],
         "everything": everything,
-        "kind": [KIND_WORDS[k] for k in kinds_of(profile)[rows].tolist()] if per_function else [None] * len(rows),
+        "kind": [KIND_NAMES[k] for k in function_kinds(profile)[rows].tolist()] if per_function else [None] * len(rows),
         "file": [f or None for f in files],
         "line": lines,
     }
 
 
 def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, Any]:
-    threads, found = threads_of(profile), piles_kept(profile, selection, event)
-    weight = sums_on(found.thread, found.weight, len(threads.key))
+    threads, found = threads_of(profile), roll_up_filtered_samples(profile, selection, event)
+    weight = sum_by_index(found.thread, found.weight, len(threads.key))
     shown = np.flatnonzero(weight)
     order = shown[np.lexsort((shown, -weight[shown]))]
     return {
@@ -177,7 +177,7 @@ def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, An
 
 
 def _joined(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    names, units = event_names(profile), texts(profile.events, "unit")
+    names, units = event_names(profile), get_strings(profile.events, "unit")
     values: dict[str, list[Any]] = {c.name: [] for c in COLUMNS}
     for part in parts:
         count = len(part["name"])
@@ -186,11 +186,11 @@ def _joined(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]:
         values["event"] += [names[part["event"]]] * count
         values["unit"] += [units[part["event"]]] * count
         for name in ("self", "total"):
-            values[name] += known_totals(profile, part["event"], part[name])
-            values[f"{name}_percent"] += percent(part[name], part["everything"]).tolist()
+            values[name] += absolute_totals(profile, part["event"], part[name])
+            values[f"{name}_percent"] += to_percent(part[name], part["everything"]).tolist()
     return values
 
 
-def percent(part: Array, whole: int) -> Float64Array:
+def to_percent(value: Array, total: int) -> Float64Array:
     """`part` as percentages of `whole`; 0 where the whole is."""
-    return part * (100.0 / whole) if whole else np.zeros(len(part))
+    return value * (100.0 / total) if total else np.zeros(len(value))

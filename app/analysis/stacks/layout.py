@@ -6,7 +6,7 @@ from enum import StrEnum
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
-from ...domain.calltree import totals
+from ...domain.call_tree import sum_subtrees
 from ...domain.profile import Profile
 from ..core.functions import functions_of
 from ..core.trees import path_sums
@@ -15,7 +15,7 @@ LABEL_KIND = -1
 """What `kind` says of the root and of groups, which are no code."""
 
 
-class Order(StrEnum):
+class SiblingOrder(StrEnum):
     """The order of siblings."""
 
     WEIGHT = "weight"
@@ -26,7 +26,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class FrameRuns:
     """Unbranched runs of frames in preorder.
 
     parent, end: runs (int64). first, last: depths. place: the id of the first frame; the others follow. own, total:
@@ -43,7 +43,7 @@ class Runs:
 
 
 @dataclass(frozen=True, eq=False)
-class Frames:
+class FrameColumns:
     """Frames in preorder. run: which run each is of. The rest as in `flamegraph.FlameTree`."""
 
     run: Array
@@ -55,7 +55,7 @@ class Frames:
     total: Array
 
 
-def laid_out(runs: Runs) -> Frames:
+def lay_out(runs: FrameRuns) -> FrameColumns:
     """Every frame of the runs."""
     length = (runs.last - runs.first + 1).astype(np.int64)
     start = np.cumsum(length) - length
@@ -64,7 +64,7 @@ def laid_out(runs: Runs) -> Frames:
     step = np.arange(count) - start[run]
     above = np.where(runs.parent < 0, -1, (start + length - 1)[runs.parent])
     closing = np.append(start, count)[runs.end]
-    return Frames(
+    return FrameColumns(
         run=run,
         id=runs.place[run] + step,
         parent=np.where(step == 0, above[run], np.arange(count) - 1),
@@ -75,9 +75,11 @@ def laid_out(runs: Runs) -> Frames:
     )
 
 
-def sibling_order(profile: Profile, order: Order, function: Array, total: Array, labels: tuple[str, ...]) -> Array:
+def sibling_keys(
+    profile: Profile, order: SiblingOrder, function: Array, total: Array, labels: tuple[str, ...]
+) -> Array:
     """A key by which siblings stand in the order asked for: ints, by frame."""
-    if order is not Order.NAME:
+    if order is not SiblingOrder.NAME:
         return -total
     distinct, inverse = np.unique(function, return_inverse=True)
     functions = functions_of(profile)
@@ -88,7 +90,7 @@ def sibling_order(profile: Profile, order: Order, function: Array, total: Array,
     return found
 
 
-def reordered(parent: Array, end: Array, key: Array) -> Int64Array:
+def reorder_siblings(parent: Array, end: Array, key: Array) -> Int64Array:
     """The order (old rows by new place) in which siblings ascend by `key`, equals staying as they are; preorder."""
     n = len(parent)
     family = np.lexsort((key, parent))
@@ -104,7 +106,7 @@ def reordered(parent: Array, end: Array, key: Array) -> Int64Array:
     return order
 
 
-def starts(parent: Array, end: Array, total: Array) -> Array:
+def frame_starts(parent: Array, end: Array, total: Array) -> Array:
     """Where each frame starts, in weight from the left, siblings packed to the left in the order they are in."""
     n = len(parent)
     family = np.argsort(parent, kind="stable")
@@ -119,7 +121,7 @@ def starts(parent: Array, end: Array, total: Array) -> Array:
 def subtree_totals(own: Array, end: Array) -> Array:
     """Σ own over each subtree, along the last axis."""
     if own.ndim == 1:
-        return totals(own, end)
+        return sum_subtrees(own, end)
     running = np.zeros((own.shape[0], own.shape[1] + 1), own.dtype)
     np.cumsum(own, axis=1, out=running[:, 1:])
     result: Array = running[:, end] - running[:, :-1]

@@ -13,23 +13,23 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind
-from ..core.functions import KINDS
-from ..core.picking import samples_of, sums_on
-from ..core.remember import remembered
-from ..core.trees import covered, outermost
-from .inverted import Chains, inverted
-from .reshaping import CallTree, call_tree, merged
+from ..core.functions import KIND_COUNT
+from ..core.memo import memoize
+from ..core.sample_selection import samples_of, sum_by_index
+from ..core.trees import mark_subtrees, outermost
+from .call_tree import CallTree, build_call_tree, merge_siblings
+from .inverted_tree import InvertedTree, invert_tree
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class DepthIndex:
     """Finds the ancestor of a node at a depth. key: depth · n + node, ascending; node: the nodes in that order."""
 
     key: Array
     node: Array
 
     @classmethod
-    def of(cls, depth: Array) -> "Levels":
+    def of(cls, depth: Array) -> "DepthIndex":
         n = len(depth)
         # numpy sorts 16-bit integers by radix.
         narrow = depth.astype(np.uint16) if n and int(depth.max()) < 1 << 16 else depth
@@ -43,7 +43,7 @@ class Levels:
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class TreeShape:
     """Rows in preorder: parent, end (int32); first, last: the depths of a row's frames (int32).
 
     place: the preorder number of a row's first frame, were every frame laid out: what ids are made of; frames: how
@@ -66,9 +66,9 @@ class Shape:
         return len(self.end)
 
     @cached_property
-    def levels(self) -> Levels:
+    def levels(self) -> DepthIndex:
         """Of the tree."""
-        return Levels.of(self.tree.depth)
+        return DepthIndex.of(self.tree.depth)
 
     @cached_property
     def stride(self) -> int:
@@ -91,7 +91,7 @@ class Shape:
         """The rows' own weights (int64) from those of the nodes of `calls`."""
         if self.row_of_call is None:
             return calls
-        return sums_on(self.row_of_call, calls, len(self) + 1)[:-1]
+        return sum_by_index(self.row_of_call, calls, len(self) + 1)[:-1]
 
     def nodes(self, row: Array, depth: Array) -> Array:
         """The nodes of `tree` that are the frames at these depths (at most a row's last) on the way to these rows."""
@@ -107,9 +107,9 @@ class Shape:
         return int(np.searchsorted(self.place, frame, "right")) - 1
 
 
-def upright(tree: CallTree) -> Shape:
+def upright_shape(tree: CallTree) -> TreeShape:
     """The tree as it is."""
-    return Shape(
+    return TreeShape(
         parent=tree.parent,
         end=tree.end,
         first=tree.depth,
@@ -122,15 +122,15 @@ def upright(tree: CallTree) -> Shape:
     )
 
 
-def upside_down(tree: CallTree, leaves: Array, leaf_of_call: Array, kinds: bool) -> Shape:
+def inverted_shape(tree: CallTree, leaves: Array, leaf_of_call: Array, kinds: bool) -> TreeShape:
     """The inverted tree of the stacks that end at `leaves`. leaf_of_call: an index into them, or -1."""
     label = tree.function.astype(np.int64)
     if kinds:
-        label = label * KINDS + tree.kind
-    chains: Chains = inverted(tree, leaves, label)
+        label = label * KIND_COUNT + tree.kind
+    chains: InvertedTree = invert_tree(tree, leaves, label)
     length = (chains.last - chains.first + 1).astype(np.int64)
     row_of = np.append(chains.row_of, np.int32(len(length)))
-    return Shape(
+    return TreeShape(
         parent=chains.parent,
         end=chains.end,
         first=chains.first,
@@ -143,28 +143,28 @@ def upside_down(tree: CallTree, leaves: Array, leaf_of_call: Array, kinds: bool)
     )
 
 
-def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> Shape:
+def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> TreeShape:
     """The shape that the selection's hide, recursion and invert ask for; built once."""
     hide, recursion, invert = selection.hide, selection.recursion, selection.invert
 
-    def build() -> Shape:
-        tree = call_tree(profile, hide, recursion, kinds)
+    def build() -> TreeShape:
+        tree = build_call_tree(profile, hide, recursion, kinds)
         if not invert:
-            return upright(tree)
+            return upright_shape(tree)
         node = _nodes(tree, profile)
         occupied = np.zeros(len(tree), bool)
         occupied[node[_occupied(profile)]] = True
         leaves = np.flatnonzero(occupied)
         leaf_of_node = np.full(len(tree), -1, np.int64)
         leaf_of_node[leaves] = np.arange(len(leaves))
-        return upside_down(tree, leaves, leaf_of_node[node], kinds)
+        return inverted_shape(tree, leaves, leaf_of_node[node], kinds)
 
-    return remembered(profile, ("shape", hide, recursion, invert, kinds), build)
+    return memoize(profile, ("shape", hide, recursion, invert, kinds), build)
 
 
 def sandwich_shapes(
     profile: Profile, selection: Selection, functions: Array, kinds: bool = True
-) -> tuple[Shape, Shape]:
+) -> tuple[TreeShape, TreeShape]:
     """(callers, callees) of functions given by canonical id. invert of the selection changes nothing.
 
     Both hang on the outermost calls of the function in each stack, so that the weight of both is the function's
@@ -172,20 +172,20 @@ def sandwich_shapes(
     """
     hide, recursion = selection.hide, selection.recursion
 
-    def build() -> tuple[Shape, Shape]:
-        tree = call_tree(profile, hide, recursion, kinds)
+    def build() -> tuple[TreeShape, TreeShape]:
+        tree = build_call_tree(profile, hide, recursion, kinds)
         node = _nodes(tree, profile)
         hit = np.isin(tree.function, functions)
         # One label for all of them: of several functions of one name, too, a stack counts once.
         top = outermost(tree.end, np.where(hit, 0, np.arange(len(tree)) + 1))
         calls = np.flatnonzero(hit & (top == np.arange(len(tree))))
-        under = covered(tree.end, hit)
+        under = mark_subtrees(tree.end, hit)
         call_of_node = np.full(len(tree), -1, np.int64)
         call_of_node[under] = np.searchsorted(calls, np.flatnonzero(under), "right") - 1
-        callers = upside_down(tree, calls, call_of_node[node], kinds)
-        return callers, upright(_rooted_at(tree, calls, under, node, kinds))
+        callers = inverted_shape(tree, calls, call_of_node[node], kinds)
+        return callers, upright_shape(_rooted_at(tree, calls, under, node, kinds))
 
-    return remembered(profile, ("sandwich", hide, recursion, kinds, tuple(functions.tolist())), build)
+    return memoize(profile, ("sandwich", hide, recursion, kinds, tuple(functions.tolist())), build)
 
 
 def _rooted_at(tree: CallTree, calls: Array, under: Array, node: Array, kinds: bool) -> CallTree:
@@ -197,8 +197,8 @@ def _rooted_at(tree: CallTree, calls: Array, under: Array, node: Array, kinds: b
     parent[place[calls]] = ROOT
     function = np.r_[NO_ID, tree.function[kept]].astype(np.int32)
     kind = np.r_[int(FrameKind.UNKNOWN), tree.kind[kept]].astype(np.int8)
-    rooted = merged(parent, function, kind, None, kinds)
-    # `merged` maps each kept node; what lies elsewhere lands nowhere.
+    rooted = merge_siblings(parent, function, kind, None, kinds)
+    # `merge_siblings` maps each kept node; what lies elsewhere lands nowhere.
     assert rooted.node is not None
     where = np.append(rooted.node, np.int32(len(rooted)))
     return CallTree(

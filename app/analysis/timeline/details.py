@@ -9,24 +9,33 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, NUMBERED, DeviceWorkKind, FlowKind, column, texts
+from ...domain.tables import (
+    DEVICE_TIME,
+    HOST_TIME,
+    NO_ID,
+    NUMERIC_ARGUMENTS,
+    DeviceWorkKind,
+    FlowKind,
+    get_column,
+    get_strings,
+)
 from ..core.functions import functions_of
-from ..core.measured import weight_unit
-from ..core.picking import event_names, samples_of, threads_of, weights_on
-from ..core.remember import remembered
-from ..ml.launches import waits_of
-from .levels import Items
-from .sources import KINDS, NOTHING, Timeline, code_names
+from ..core.measurements import weight_unit
+from ..core.memo import memoize
+from ..core.sample_selection import event_names, samples_of, sum_weights, threads_of
+from ..ml.launches import launch_waits_of
+from .mipmap import MipmapItems
+from .model import KINDS, NO_CODE, Timeline, code_names
 
-MOST_LAUNCHED = 50
-MOST_FLOWS = 50
-MOST_FUNCTIONS = 20
-MOST_CHARACTERS = 20_000
-EVERYTHING = 1 << 62
+MAX_LAUNCHED = 50
+MAX_FLOWS = 50
+MAX_FUNCTIONS = 20
+MAX_CHARACTERS = 20_000
+MAX_NS = 1 << 62
 
 
 @dataclass(frozen=True)
-class Place:
+class SliceSummary:
     """A slice in short: where it is, and what."""
 
     slice: int
@@ -37,10 +46,10 @@ class Place:
     duration_ns: int
 
 
-def place_of(profile: Profile, row: int) -> Place:
+def summarize_slice(profile: Profile, row: int) -> SliceSummary:
     """A slice in short."""
     found = profile.slices.slice(row, 1).to_pylist()[0]
-    return Place(
+    return SliceSummary(
         slice=row,
         name=functions_of(profile).name_of(found["function"]),
         track=f"t{found['thread']}",
@@ -50,9 +59,9 @@ def place_of(profile: Profile, row: int) -> Place:
     )
 
 
-def slice_in(timeline: Timeline, thread: int, depth: int, start_ns: int, end_ns: int) -> int | None:
+def find_slice(timeline: Timeline, thread: int, depth: int, start_ns: int, end_ns: int) -> int | None:
     """The longest slice of a row in a window; None where there is none."""
-    items = _finest(timeline.slices_at(thread, depth, start_ns, end_ns, 0, EVERYTHING))
+    items = _finest(timeline.find_slices(thread, depth, start_ns, end_ns, 0, MAX_NS))
     if items is None:
         return None
     return int(items.thing[int(np.argmax(items.end - items.start))])
@@ -66,12 +75,12 @@ def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, A
     rank = int(threads.rank[thread])
     parent = found["parent"]
     before, after = _neighbours(timeline, thread, found["depth"], found["start_ns"], row)
-    code = timeline.slices_at(thread, found["depth"], found["start_ns"], found["start_ns"] + 1, 0, EVERYTHING)
+    code = timeline.find_slices(thread, found["depth"], found["start_ns"], found["start_ns"] + 1, 0, MAX_NS)
     inner = row + 1 if found["end"] > row + 1 else None
     numbers, text, call_stack = _arguments(profile, row, found["arguments"])
     return {
         "what": "slice",
-        **_plain(place_of(profile, row)),
+        **_plain(summarize_slice(profile, row)),
         "function": int(functions_of(profile).canonical[found["function"]]),
         "kind": _kind(code, row),
         "category": category["name"],
@@ -93,11 +102,11 @@ def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, A
     }
 
 
-def samples_in(
+def summarize_samples(
     profile: Profile, timeline: Timeline, event: int, thread: int, start_ns: int, end_ns: int
 ) -> dict[str, Any]:
     """What the samples of a lane in a window are of: the functions they were taken in, the heaviest first."""
-    items = _finest(timeline.samples_at(event, thread, start_ns, end_ns, 0, EVERYTHING))
+    items = _finest(timeline.find_samples(event, thread, start_ns, end_ns, 0, MAX_NS))
     threads = threads_of(profile)
     stack = weight = codes = np.zeros(0, np.int64)
     if items is not None:
@@ -107,9 +116,9 @@ def samples_in(
             weight = np.maximum(over - np.maximum(items.start, start_ns), 0)
     total = int(weight.sum())
     distinct, which = np.unique(codes, return_inverse=True)
-    sums = weights_on(which, weight, len(distinct), int(weight.max(initial=0)))
+    sums = sum_weights(which, weight, len(distinct), int(weight.max(initial=0)))
     number = np.bincount(which, minlength=len(distinct))
-    best = np.argsort(-sums, kind="stable")[:MOST_FUNCTIONS]
+    best = np.argsort(-sums, kind="stable")[:MAX_FUNCTIONS]
     heaviest = None
     if len(stack):
         stacks, of = np.unique(stack, return_inverse=True)
@@ -129,15 +138,15 @@ def samples_in(
             _function(profile, int(distinct[n])) | {"samples": int(number[n]), "weight": int(sums[n])}
             for n in best.tolist()
         ],
-        "left_out": max(0, len(distinct) - MOST_FUNCTIONS),
+        "left_out": max(0, len(distinct) - MAX_FUNCTIONS),
         "stack": [] if heaviest is None else stack_names(profile, heaviest),
     }
 
 
-def instants_in(profile: Profile, timeline: Timeline, thread: int, start_ns: int, end_ns: int) -> dict[str, Any]:
+def list_instants(profile: Profile, timeline: Timeline, thread: int, start_ns: int, end_ns: int) -> dict[str, Any]:
     """The instants in a window."""
-    items = _finest(timeline.instants_at(thread, start_ns, end_ns, 0, EVERYTHING))
-    rows = [] if items is None else items.thing[:MOST_FUNCTIONS].tolist()
+    items = _finest(timeline.find_instants(thread, start_ns, end_ns, 0, MAX_NS))
+    rows = [] if items is None else items.thing[:MAX_FUNCTIONS].tolist()
     functions = functions_of(profile)
     found = []
     for row in profile.instants.take(rows).to_pylist() if rows else []:
@@ -148,9 +157,9 @@ def instants_in(profile: Profile, timeline: Timeline, thread: int, start_ns: int
     return {"what": "instants", "track": f"t{thread}", "count": count, "instants": found}
 
 
-def step_in(profile: Profile, timeline: Timeline, place: int, start_ns: int, end_ns: int) -> dict[str, Any] | None:
+def find_step(profile: Profile, timeline: Timeline, place: int, start_ns: int, end_ns: int) -> dict[str, Any] | None:
     """The longest step of a rank in a window."""
-    items = _finest(timeline.steps_at(place, start_ns, end_ns, 0, EVERYTHING))
+    items = _finest(timeline.find_steps(place, start_ns, end_ns, 0, MAX_NS))
     if items is None:
         return None
     row = profile.steps.slice(int(items.thing[int(np.argmax(items.end - items.start))]), 1).to_pylist()[0]
@@ -166,8 +175,8 @@ def step_in(profile: Profile, timeline: Timeline, place: int, start_ns: int, end
 
 def stack_names(profile: Profile, stack: int) -> list[str]:
     """The names of a call stack, outermost first."""
-    parent, frame = column(profile.stacks, "parent"), column(profile.stacks, "frame")
-    function = column(profile.frames, "function")
+    parent, frame = get_column(profile.stacks, "parent"), get_column(profile.stacks, "frame")
+    function = get_column(profile.frames, "function")
     path = []
     while stack > 0:
         path.append(int(function[frame[stack]]))
@@ -175,7 +184,7 @@ def stack_names(profile: Profile, stack: int) -> list[str]:
     return functions_of(profile).names_of(np.array(path[::-1], np.int64))
 
 
-def _finest(found: Any) -> Items | None:
+def _finest(found: Any) -> MipmapItems | None:
     return found.read() if found is not None and len(found) else None
 
 
@@ -187,7 +196,7 @@ def _kind(found: Any, row: int) -> str:
 
 
 def _function(profile: Profile, code: int) -> dict[str, Any]:
-    if code == NOTHING:
+    if code == NO_CODE:
         return {"function": None, "name": "no stack", "module": "", "kind": "unknown"}
     function, kind = divmod(code, len(KINDS))
     functions = functions_of(profile)
@@ -199,19 +208,19 @@ def _function(profile: Profile, code: int) -> dict[str, Any]:
     }
 
 
-def _plain(place: Place) -> dict[str, Any]:
+def _plain(place: SliceSummary) -> dict[str, Any]:
     return dict(vars(place))
 
 
 def _neighbours(timeline: Timeline, thread: int, depth: int, start_ns: int, row: int) -> tuple[int | None, int | None]:
     """The slices before and after one in its row."""
-    found = timeline.slices_at(thread, depth, start_ns, start_ns + 1, 0, EVERYTHING)
+    found = timeline.find_slices(thread, depth, start_ns, start_ns + 1, 0, MAX_NS)
     if found is None:
         return None, None
     level, at = found.level, np.flatnonzero(found.read().thing == row)
     if not len(at):
         return None, None
-    place = found.part.start + int(at[0])
+    place = found.rows.start + int(at[0])
     which = int(np.searchsorted(level.bounds, place, "right"))
     low, high = int(level.bounds[which - 1]), int(level.bounds[which])
     before, after = (
@@ -224,10 +233,10 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
     """(those that are numbers, the others, the call stack that is written among them)."""
     numbers: dict[str, int] = {}
     if row is not None and profile.slice_numbers.num_rows:
-        of = column(profile.slice_numbers, "slice")
+        of = get_column(profile.slice_numbers, "slice")
         low, high = (int(n) for n in np.searchsorted(of, np.array([row, row + 1], of.dtype)))
         for pair in profile.slice_numbers.slice(low, high - low).to_pylist():
-            numbers[NUMBERED[pair["key"]]] = pair["value"]
+            numbers[NUMERIC_ARGUMENTS[pair["key"]]] = pair["value"]
     if arguments == NO_ID:
         return numbers, {}, None
     found = profile.argument_sets.slice(arguments, 1).to_pylist()[0]
@@ -247,24 +256,24 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
 def _short(value: Any) -> Any:
     """What is too long to be shown, cut."""
     if isinstance(value, str):
-        return value if len(value) <= MOST_CHARACTERS else value[:MOST_CHARACTERS] + "…"
+        return value if len(value) <= MAX_CHARACTERS else value[:MAX_CHARACTERS] + "…"
     if isinstance(value, bool | int | float) or value is None:
         return value
     whole = json.dumps(value)
-    return value if len(whole) <= MOST_CHARACTERS else whole[:MOST_CHARACTERS] + "…"
+    return value if len(whole) <= MAX_CHARACTERS else whole[:MAX_CHARACTERS] + "…"
 
 
 def _steps_of(profile: Profile, rank: int, at_ns: int) -> list[str]:
     steps = profile.steps
-    start, end = column(steps, "start_ns"), column(steps, "end_ns")
+    start, end = get_column(steps, "start_ns"), get_column(steps, "end_ns")
     of = steps.column("rank").fill_null(NO_ID).to_numpy()
     inside = (start <= at_ns) & (end > at_ns) & ((of == rank) | (of == NO_ID))
-    return texts(steps.take(np.flatnonzero(inside)), "name")
+    return get_strings(steps.take(np.flatnonzero(inside)), "name")
 
 
 def _work(profile: Profile, row: int) -> dict[str, Any] | None:
     """What a device did, where the slice is such work."""
-    of = column(profile.device_work, "slice")
+    of = get_column(profile.device_work, "slice")
     at = int(np.searchsorted(of, np.array(row, of.dtype)))
     if at == len(of) or of[at] != row:
         return None
@@ -276,8 +285,8 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
             k: v for k, v in profile.configurations.slice(configuration, 1).to_pylist()[0].items() if v is not None
         }
     device = profile.devices.slice(found["device"], 1).to_pylist()[0] if found["device"] != NO_ID else None
-    delay = int(waits_of(profile).delay[at])
-    launch = None if found["launch"] == NO_ID else _plain(place_of(profile, found["launch"]))
+    delay = int(launch_waits_of(profile).delay[at])
+    launch = None if found["launch"] == NO_ID else _plain(summarize_slice(profile, found["launch"]))
     return {
         "kind": DeviceWorkKind(found["kind"]).name.lower(),
         "device": None if device is None else device["device"],
@@ -288,7 +297,7 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
         "launch": launch,
         # A launch waits once, however many kernels it starts: only the first of them has a delay.
         "delay_ns": delay if delay >= 0 else None,
-        "operator": None if found["operator"] == NO_ID else _plain(place_of(profile, found["operator"])),
+        "operator": None if found["operator"] == NO_ID else _plain(summarize_slice(profile, found["operator"])),
     }
 
 
@@ -299,23 +308,23 @@ def _launched(profile: Profile, row: int, end: int) -> dict[str, Any] | None:
         return None
 
     def build() -> tuple[Array, Array]:
-        launch = column(work, "launch")
+        launch = get_column(work, "launch")
         order = np.argsort(launch, kind="stable")
         return order, launch[order]
 
-    order, launch = remembered(profile, "timeline launches", build)
+    order, launch = memoize(profile, "timeline launches", build)
     low, high = (int(n) for n in np.searchsorted(launch, np.array([row, end], launch.dtype)))
     if low == high:
         return None
-    slices = column(work, "slice")[np.sort(order[low:high])]
-    start, duration = column(profile.slices, "start_ns")[slices], column(profile.slices, "duration_ns")[slices]
-    first = slices[np.argsort(start, kind="stable")[:MOST_LAUNCHED]]
+    slices = get_column(work, "slice")[np.sort(order[low:high])]
+    start, duration = get_column(profile.slices, "start_ns")[slices], get_column(profile.slices, "duration_ns")[slices]
+    first = slices[np.argsort(start, kind="stable")[:MAX_LAUNCHED]]
     return {
         "count": len(slices),
         "total_ns": int(duration.sum()),
         "start_ns": int(start.min()),
         "end_ns": int((start + duration).max()),
-        "first": [_plain(place_of(profile, int(n))) for n in first],
+        "first": [_plain(summarize_slice(profile, int(n))) for n in first],
     }
 
 
@@ -324,13 +333,13 @@ def _flows(profile: Profile, row: int) -> list[dict[str, Any]]:
     for mine, other, direction in (("source", "target", "to"), ("target", "source", "from")):
         order, ids = _flow_order(profile, mine)
         low, high = (int(n) for n in np.searchsorted(ids, np.array([row, row + 1], ids.dtype)))
-        for at in order[low:high][:MOST_FLOWS].tolist():
+        for at in order[low:high][:MAX_FLOWS].tolist():
             flow = profile.flows.slice(at, 1).to_pylist()[0]
             found.append(
                 {
                     "direction": direction,
                     "kind": FlowKind(flow["kind"]).name.lower(),
-                    **_plain(place_of(profile, flow[other])),
+                    **_plain(summarize_slice(profile, flow[other])),
                 }
             )
     return found
@@ -338,8 +347,8 @@ def _flows(profile: Profile, row: int) -> list[dict[str, Any]]:
 
 def _flow_order(profile: Profile, of: str) -> tuple[Array, Array]:
     def build() -> tuple[Array, Array]:
-        ids = column(profile.flows, of)
+        ids = get_column(profile.flows, of)
         order = np.argsort(ids, kind="stable")
         return order, ids[order]
 
-    return remembered(profile, ("timeline flows", of), build)
+    return memoize(profile, ("timeline flows", of), build)

@@ -6,35 +6,36 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import NO_ID, FlowKind, column
-from ..core.picking import threads_selected
+from ...domain.tables import NO_ID, FlowKind, get_column
+from ..core.sample_selection import select_threads
 
-MOST = 400
+MAX_FLOWS = 400
 LAUNCH = "launch"
 
 
-def flows_in(profile: Profile, selection: Selection, start_ns: int, end_ns: int) -> dict[str, Any]:
-    """`{"count", "flows"}` of those of which one end begins in a window; no flows where there are more than `MOST`.
+def list_flows(profile: Profile, selection: Selection, start_ns: int, end_ns: int) -> dict[str, Any]:
+    """`{"count", "flows"}` of those of which one end begins in a window; no flows where there are more than
+    `MAX_FLOWS`.
 
     A flow: `kind`, and of both ends `[track, depth, from ns, until ns]`.
     """
     slices, work, known = profile.slices, profile.device_work, profile.flows
-    launch = column(work, "launch")
+    launch = get_column(work, "launch")
     launched = launch != NO_ID
-    source = np.concatenate((launch[launched], column(known, "source")))
-    target = np.concatenate((column(work, "slice")[launched], column(known, "target")))
-    kind = np.concatenate((np.full(int(launched.sum()), NO_ID, np.int8), column(known, "kind")))
-    start, thread = column(slices, "start_ns"), column(slices, "thread")
+    source = np.concatenate((launch[launched], get_column(known, "source")))
+    target = np.concatenate((get_column(work, "slice")[launched], get_column(known, "target")))
+    kind = np.concatenate((np.full(int(launched.sum()), NO_ID, np.int8), get_column(known, "kind")))
+    start, thread = get_column(slices, "start_ns"), get_column(slices, "thread")
     inside = np.zeros(len(source), bool)
     for end in (source, target):
         inside |= (start[end] >= start_ns) & (start[end] < end_ns)
-    chosen = threads_selected(profile, selection)
+    chosen = select_threads(profile, selection)
     if chosen is not None:
         inside &= chosen[thread[source]] & chosen[thread[target]]
     rows = np.flatnonzero(inside)
-    if len(rows) > MOST:
+    if len(rows) > MAX_FLOWS:
         return {"count": len(rows), "flows": None}
-    duration, depth = column(slices, "duration_ns"), column(slices, "depth")
+    duration, depth = get_column(slices, "duration_ns"), get_column(slices, "depth")
 
     def place(row: int) -> list[Any]:
         begin = int(start[row])

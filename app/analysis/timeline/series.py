@@ -7,16 +7,16 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.tables import column
-from ..core.remember import remembered
-from ..ml.devices import devices_of, efficiency_of
+from ...domain.tables import get_column
+from ..core.memo import memoize
+from ..ml.devices import devices_of, sm_efficiency_of
 from .tracks import series_bounds
 
 BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class SeriesValues:
     """Values of a series, in order of time: each holds until the next. at: ns. low, high: the range from there on until
     the next; last: the value at the end of that. Where nothing was left out all three are one."""
 
@@ -34,26 +34,26 @@ class _Blocks:
     high: Array
 
 
-def values(profile: Profile, series: int, start_ns: int, end_ns: int, cell: int, most: int) -> Values:
+def load_series_values(profile: Profile, series: int, start_ns: int, end_ns: int, cell: int, most: int) -> SeriesValues:
     """What a series was in [start_ns, end_ns): first the value that held at its start, if any.
 
     Where there are more than `most` values, one entry for every cell of 2^`cell` ns in which there are any.
     """
     bounds = series_bounds(profile)
     begin, stop = int(bounds[series]), int(bounds[series + 1])
-    time_ns, value = column(profile.counters, "time_ns"), column(profile.counters, "value")
+    time_ns, value = get_column(profile.counters, "time_ns"), get_column(profile.counters, "value")
     # The last of several at one moment is what holds.
     low = max(begin, begin + int(np.searchsorted(time_ns[begin:stop], start_ns, "right")) - 1)
     high = max(low, begin + int(np.searchsorted(time_ns[begin:stop], end_ns, "left")))
     if high - low <= most:
         known = value[low:high]
-        return Values(time_ns[low:high], known, known, known)
+        return SeriesValues(time_ns[low:high], known, known, known)
     # As many cells as there are pixels: a search for each is cheaper than looking at all values.
     edges = np.arange((start_ns >> cell) + 1, (end_ns >> cell) + 1) << cell
     first = np.unique(np.append(low, low + np.searchsorted(time_ns[low:high], edges)))
     first = first[first < high]
     after = np.append(first[1:], high)
-    return Values(
+    return SeriesValues(
         time_ns[first],
         _extremes(profile, first, after, np.minimum, "low"),
         _extremes(profile, first, after, np.maximum, "high"),
@@ -61,26 +61,28 @@ def values(profile: Profile, series: int, start_ns: int, end_ns: int, cell: int,
     )
 
 
-def share(profile: Profile, device: int, efficiency: bool, start_ns: int, end_ns: int, cell: int) -> Values:
+def load_busy_share(
+    profile: Profile, device: int, efficiency: bool, start_ns: int, end_ns: int, cell: int
+) -> SeriesValues:
     """How much of its time (0–100) a device of `devices_of` was busy with kernels, or with `efficiency` how much of its
     multiprocessors was, in cells of four times 2^`cell` ns: narrower ones would tell single kernels."""
     cell += 2
     edges = np.arange(start_ns >> cell, (end_ns >> cell) + 2) << cell
     low, high = edges[:-1], edges[1:]
     found = devices_of(profile)[device]
-    rate = efficiency_of(profile, found) if efficiency else None
-    covered = rate.within(low, high) if rate else found.kernels.within(low, high)
+    rate = sm_efficiency_of(profile, found) if efficiency else None
+    covered = rate.integrate(low, high) if rate else found.kernels.length_within(low, high)
     percent = 100.0 * covered / (1 << cell)
     # What stays the same needs no value of its own.
     new = np.ones(len(low), bool)
     new[1:] = percent[1:] != percent[:-1]
     percent = np.round(percent[new], 2)
-    return Values(low[new], percent, percent, percent)
+    return SeriesValues(low[new], percent, percent, percent)
 
 
 def _extremes(profile: Profile, first: Array, after: Array, of: Any, word: str) -> Array:
     """The least or greatest of value[first:after], whole blocks at once."""
-    value = column(profile.counters, "value")
+    value = get_column(profile.counters, "value")
     whole_first, whole_after = -(-first // BLOCK), after // BLOCK
     found: Array = value[first].copy()
     blocks = getattr(_blocks(profile), word)
@@ -96,8 +98,8 @@ def _extremes(profile: Profile, first: Array, after: Array, of: Any, word: str) 
 
 def _blocks(profile: Profile) -> _Blocks:
     def build() -> _Blocks:
-        value = column(profile.counters, "value")
+        value = get_column(profile.counters, "value")
         edges = np.arange(0, len(value), BLOCK)
         return _Blocks(np.minimum.reduceat(value, edges), np.maximum.reduceat(value, edges))
 
-    return remembered(profile, "timeline blocks", build)
+    return memoize(profile, "timeline blocks", build)

@@ -7,27 +7,35 @@ from typing import Any
 import numpy as np
 
 from ...domain.arrays import Array, IndexArray
-from ...domain.memory import called
+from ...domain.memory import get_device_name
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, column
-from ..core.grouping import Group, groups_of, rank_label
-from ..core.measured import weight_unit
-from ..core.picking import event_id, event_names, in_ranks, samples_of, threads_of, threads_selected, weights_on
-from ..core.remember import remembered
-from ..core.slices import work_of
-from ..core.windows import lasting
-from ..ml.devices import devices_of, efficiency_of
-from .sources import Timeline
+from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, get_column
+from ..core.flame_groups import FlameGroup, groups_of, rank_label
+from ..core.measurements import weight_unit
+from ..core.memo import memoize
+from ..core.sample_selection import (
+    event_id,
+    event_names,
+    match_ranks,
+    samples_of,
+    select_threads,
+    sum_weights,
+    threads_of,
+)
+from ..core.slice_selection import device_work_of
+from ..core.windows import find_duration_events
+from ..ml.devices import devices_of, sm_efficiency_of
+from .model import Timeline
 
-MOST = 2_000
+MAX_TRACKS = 2_000
 """Tracks in one answer; of more the busiest."""
-OTHER = "Of all"
+GLOBAL_GROUP = "Of all"
 """The group of what is of no process."""
 
 
 @dataclass(frozen=True)
-class Track:
+class TimelineTrack:
     """A track. id: how the timeline is asked for it. key: the same for every reading of the file. kind: steps, thread,
     stream, track or counter. group: the process or rank it is of. thread: as a selection names it, "" for none.
 
@@ -56,7 +64,7 @@ class Track:
 
 
 @dataclass(frozen=True)
-class Extent:
+class TimeExtent:
     """From when to when a profile goes (ns).
 
     first_ns, last_ns: from when to when there are samples, or all of it: a profiler begins and ends long before and
@@ -83,7 +91,9 @@ def lane_event(profile: Profile, selection: Selection) -> Array:
     return found
 
 
-def tracks(profile: Profile, timeline: Timeline, selection: Selection, search: str = "") -> tuple[list[Track], int]:
+def list_tracks(
+    profile: Profile, timeline: Timeline, selection: Selection, search: str = ""
+) -> tuple[list[TimelineTrack], int]:
     """(the tracks of a selection, how many were left out): steps first; then by process, those with ranks in the order
     of these, else the busiest first: streams of devices, threads, other tracks, counters. search: in their names."""
     found = [
@@ -94,23 +104,23 @@ def tracks(profile: Profile, timeline: Timeline, selection: Selection, search: s
     words = search.casefold().split()
     if words:
         found = [t for t in found if all(word in f"{t.name} {t.group} {t.key}".casefold() for word in words)]
-    left_out = len(found) - MOST
+    left_out = len(found) - MAX_TRACKS
     if left_out > 0:
-        kept = sorted(range(len(found)), key=lambda n: (found[n].kind != "steps", -found[n].weight))[:MOST]
+        kept = sorted(range(len(found)), key=lambda n: (found[n].kind != "steps", -found[n].weight))[:MAX_TRACKS]
         found = [found[n] for n in sorted(kept)]
     return found, max(left_out, 0)
 
 
-def extent(profile: Profile, timeline: Timeline) -> Extent:
+def time_extent(profile: Profile, timeline: Timeline) -> TimeExtent:
     """From when to when a profile goes."""
 
-    def build() -> Extent:
+    def build() -> TimeExtent:
         starts, ends = [0], [profile.meta.duration_ns or 0]
-        last = lasting(profile)
+        last = find_duration_events(profile)
         sampled = None
         if profile.samples.num_rows:
             time_ns = samples_of(profile).time_ns
-            over = int(time_ns[-1]) if last is None else max(int(time_ns[-1]), int(last.over.max()))
+            over = int(time_ns[-1]) if last is None else max(int(time_ns[-1]), int(last.block_end_ns.max()))
             ends.append(over)
             # Some are drawn over the time before they were taken.
             sampled = min(int(pyramid.levels[-1].start.min()) for pyramid in timeline.samples), over
@@ -130,9 +140,9 @@ def extent(profile: Profile, timeline: Timeline) -> Extent:
                     sampled = min(sampled[0], starts[-1]), max(sampled[1], ends[-1])
         start, end = min(starts), max(max(ends), min(starts) + 1)
         first, over = sampled if sampled and sampled[1] > sampled[0] else (start, end)
-        return Extent(start, end, first, over)
+        return TimeExtent(start, end, first, over)
 
-    return remembered(profile, "timeline extent", build, pin=True)
+    return memoize(profile, "timeline extent", build, pin=True)
 
 
 def _totals(profile: Profile) -> tuple[Array, Array]:
@@ -142,17 +152,17 @@ def _totals(profile: Profile) -> tuple[Array, Array]:
         samples = samples_of(profile)
         shape = (profile.events.num_rows, profile.threads.num_rows)
         cell = samples.event.astype(np.int64) * shape[1] + samples.thread
-        weight = weights_on(cell, samples.weight, shape[0] * shape[1], samples.peak)
+        weight = sum_weights(cell, samples.weight, shape[0] * shape[1], samples.max_abs_weight)
         return weight.reshape(shape), np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
 
-    return remembered(profile, "timeline totals", build)
+    return memoize(profile, "timeline totals", build)
 
 
-def _of_steps(profile: Profile, timeline: Timeline, selection: Selection) -> list[Track]:
-    chosen = in_ranks(np.array(timeline.ranks, np.int64), selection) if selection.ranks else None
+def _of_steps(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
+    chosen = match_ranks(np.array(timeline.ranks, np.int64), selection) if selection.ranks else None
     several = len(timeline.ranks) > 1
     return [
-        Track(
+        TimelineTrack(
             id=f"s{place}",
             key=f"steps/{'-' if rank == NO_ID else rank}",
             kind="steps",
@@ -165,15 +175,15 @@ def _of_steps(profile: Profile, timeline: Timeline, selection: Selection) -> lis
     ]
 
 
-def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> list[Track]:
-    threads, chosen = threads_of(profile), threads_selected(profile, selection)
+def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
+    threads, chosen = threads_of(profile), select_threads(profile, selection)
     units = [weight_unit(profile, each) for each in range(profile.events.num_rows)]
     event = lane_event(profile, selection)
     weight, number = _totals(profile)
-    slices = np.bincount(column(profile.slices, "thread"), minlength=len(threads.key))
-    instants = np.bincount(column(profile.instants, "thread") + 1, minlength=len(threads.key) + 1)[1:]
+    slices = np.bincount(get_column(profile.slices, "thread"), minlength=len(threads.key))
+    instants = np.bincount(get_column(profile.instants, "thread") + 1, minlength=len(threads.key) + 1)[1:]
     often = Counter(threads.key)
-    process = groups_of(profile, Group.PROCESS)
+    process = groups_of(profile, FlameGroup.PROCESS)
     found = []
     running = {key for key, kind in zip(threads.key, threads.kind, strict=True) if kind == "thread"}
     shown = np.ones(len(threads.key), bool) if chosen is None else chosen
@@ -185,13 +195,13 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
         kind = {"gpu_stream": "stream", "track": "track"}.get(threads.kind[t], "thread")
         name = _name(threads.name[t] or threads.process[t], threads.tid[t], kind)
         found.append(
-            Track(
+            TimelineTrack(
                 id=f"t{t}",
                 key=threads.key[t] if often[threads.key[t]] == 1 else f"{threads.key[t]}/{t}",
                 kind=kind,
                 # What a scheduler tells of a thread, beside what the thread ran.
                 name=f"{name} states" if kind == "track" and threads.key[t] in running else name,
-                group=_group(process.labels[process.of_thread[t]], int(threads.rank[t])),
+                group=_group(process.labels[process.thread_groups[t]], int(threads.rank[t])),
                 thread=threads.key[t],
                 rows=int(timeline.depths[t]),
                 lane=sampled > 0,
@@ -204,23 +214,25 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
                 clipped=int(timeline.clipped_ns[of, t]) if of != NO_ID else 0,
             )
         )
-    found += _of_devices(profile, selection, process.labels, process.of_thread) if not selection.threads else []
-    if NO_ID in column(profile.instants, "thread") and chosen is None:
-        found.append(Track("t-1", "instants", "track", "Instants", OTHER, instants=True))
+    found += _of_devices(profile, selection, process.labels, process.thread_groups) if not selection.threads else []
+    if NO_ID in get_column(profile.instants, "thread") and chosen is None:
+        found.append(TimelineTrack("t-1", "instants", "track", "Instants", GLOBAL_GROUP, instants=True))
     return _in_order(found, profile)
 
 
-def _of_devices(profile: Profile, selection: Selection, labels: tuple[str, ...], of_thread: Array) -> list[Track]:
+def _of_devices(
+    profile: Profile, selection: Selection, labels: tuple[str, ...], of_thread: Array
+) -> list[TimelineTrack]:
     """How busy devices were: in the group of their streams."""
     found = []
     for place, device in enumerate(devices_of(profile)):
-        if selection.ranks and not in_ranks(np.array([device.rank]), selection)[0]:
+        if selection.ranks and not match_ranks(np.array([device.rank]), selection)[0]:
             continue
-        thread = int(work_of(profile).thread[device.work[0]])
+        thread = int(device_work_of(profile).thread[device.work[0]])
         name = "device" if device.row == NO_ID else _device(profile, device.row)
-        shown = [("u", "busy")] + ([("e", "SM efficiency")] if efficiency_of(profile, device) else [])
+        shown = [("u", "busy")] + ([("e", "SM efficiency")] if sm_efficiency_of(profile, device) else [])
         found += [
-            Track(
+            TimelineTrack(
                 id=f"{letter}{place}",
                 key=f"{letter}/{'-' if device.rank == NO_ID else device.rank}/{device.row}",
                 kind="counter",
@@ -247,7 +259,7 @@ def _name(name: str, tid: int | None, kind: str) -> str:
     return f"{name or kind} {tid}"
 
 
-def _in_order(found: list[Track], profile: Profile) -> list[Track]:
+def _in_order(found: list[TimelineTrack], profile: Profile) -> list[TimelineTrack]:
     ranked = bool((threads_of(profile).rank >= 0).any())
     busiest: Counter[str] = Counter()
     for track in found:
@@ -260,7 +272,7 @@ def _in_order(found: list[Track], profile: Profile) -> list[Track]:
     for track in found:
         together[threads.get(track.thread, -1)] += track.weight
 
-    def key(track: Track) -> tuple[Any, ...]:
+    def key(track: TimelineTrack) -> tuple[Any, ...]:
         of_group = (_rank_of(track) if ranked else 0, -busiest[track.group], place[track.group])
         thread = threads.get(track.thread, -1) if track.kind in ("thread", "track") else -1
         if thread >= 0:
@@ -270,22 +282,22 @@ def _in_order(found: list[Track], profile: Profile) -> list[Track]:
     return sorted(found, key=key)
 
 
-def _rank_of(track: Track) -> int:
+def _rank_of(track: TimelineTrack) -> int:
     rank = (track.thread or track.key.partition("/")[2]).partition("/")[0]
     return int(rank) if rank.isdecimal() else 1 << 31
 
 
-def _of_series(profile: Profile, selection: Selection) -> list[Track]:
+def _of_series(profile: Profile, selection: Selection) -> list[TimelineTrack]:
     if selection.threads:
         return []
     table = profile.series
     bounds = series_bounds(profile)
-    value = column(profile.counters, "value")
+    value = get_column(profile.counters, "value")
     found = []
     often: Counter[str] = Counter()
     for number, row in enumerate(table.to_pylist()):
         inside = value[bounds[number] : bounds[number + 1]]
-        if selection.ranks and not in_ranks(np.array([NO_ID if row["rank"] is None else row["rank"]]), selection)[0]:
+        if selection.ranks and not match_ranks(np.array([NO_ID if row["rank"] is None else row["rank"]]), selection)[0]:
             continue
         if not len(inside):
             continue
@@ -296,12 +308,12 @@ def _of_series(profile: Profile, selection: Selection) -> list[Track]:
         key = f"series/{'-' if row['rank'] is None else row['rank']}/{row['pid']}/{name}"
         often[key] += 1
         found.append(
-            Track(
+            TimelineTrack(
                 id=f"c{number}",
                 key=key if often[key] == 1 else f"{key}/{often[key]}",
                 kind="counter",
                 name=name,
-                group=group or OTHER,
+                group=group or GLOBAL_GROUP,
                 unit=row["unit"],
                 low=float(np.nanmin(inside)) if not np.isnan(inside).all() else None,
                 high=float(np.nanmax(inside)) if not np.isnan(inside).all() else None,
@@ -312,9 +324,9 @@ def _of_series(profile: Profile, selection: Selection) -> list[Track]:
 
 def series_bounds(profile: Profile) -> IndexArray:
     """Where in `counters` the values of each series begin, with the end of the last one appended."""
-    return np.searchsorted(column(profile.counters, "series"), np.arange(profile.series.num_rows + 1))
+    return np.searchsorted(get_column(profile.counters, "series"), np.arange(profile.series.num_rows + 1))
 
 
 def _device(profile: Profile, device: int) -> str:
     row = profile.devices.slice(device, 1).to_pylist()[0]
-    return "host memory" if row["kind"] == "cpu" else called(row["properties"]) or f"GPU {row['device']}"
+    return "host memory" if row["kind"] == "cpu" else get_device_name(row["properties"]) or f"GPU {row['device']}"

@@ -1,7 +1,7 @@
 """Several profiles as one: the files of one run, each a rank of the result.
 
-They are taken in one after the other (`Merging`), and of none more is kept than what is new in it: functions, places in
-code and call stacks are known once for all ranks of a program, samples and counts are put aside.
+They are taken in one after the other (`ProfileMerger`), and of none more is kept than what is new in it: functions,
+places in code and call stacks are known once for all ranks of a program, samples and counts are put aside.
 """
 
 import io
@@ -15,22 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array, Int64Array
-from ...domain.builder import TOO_HEAVY, ProfileBuilder
-from ...domain.event_names import FIRST_EVENT
+from ...domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder
+from ...domain.event_names import FIRST_EVENT_FACT
 from ...domain.profile import Meta, Profile
-from ...domain.tables import NO_ID, ROOT, SCHEMAS, FrameKind, column
-from ...domain.validity import Heaviness
-from ..alignment import Aligner, Shift
-from ..counted import COUNTS_FORMAT
-from ..facts import FIRST_SAMPLE, Facts
-from ..interning import Numbers
-from ..loops.ordering import Run, in_order
-from ..pieces import Pieces, Spill
-from .spans import Processes
-from .tables import MergingTables
+from ...domain.tables import NO_ID, ROOT, SCHEMAS, FrameKind, get_column
+from ...domain.validation import WeightHistogram
+from ..chunked_tables import ChunkedTable, SpillFile
+from ..clock_alignment import Aligner, ClockShift
+from ..facts import FIRST_SAMPLE_FACT, FactMerger
+from ..interning import KeyInterner
+from ..jit.sample_merge import SampleRun, merge_runs
+from ..stat_counts import COUNTS_FORMAT
+from .spans import ProcessSpans
+from .tables import TableMerger
 
 MIXED = "mixed"
-FEW = 16
+MAX_WITH_ADDRESSES = 16
 """Of more files than that the addresses of code are not kept: every process has its own, so they would be as many as
 all files together have. Function and offset in it say the same, and are alike for all."""
 BATCH_ROWS = 1 << 16
@@ -52,53 +52,53 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Part:
+class MergeInput:
     """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
 
-    clock_ns: when its zero was, by perf's clock. sliced: its samples are made of slices. own_run: its runs are none of
-    a job's. ranked: it is known of which rank it is. rank: of its threads, where all are of one. alone: it is one
-    process, and not several whose clocks were put together before. length_ns: of what it tells, from its zero on;
-    first_ns: where that begins.
+    clock_ns: when its zero was, by perf's clock. has_slices: its samples are made of slices. own_run: its runs are none
+    of a job's. ranked: it is known of which rank it is. rank: of its threads, where all are of one. single_process: it
+    is one process, and not several whose clocks were put together before. length_ns: of what it tells, from its zero
+    on; first_ns: where that begins.
     """
 
     origin: Origin
     meta: Meta
-    samples: Run
+    samples: SampleRun
     run: int
     runs: int
     clock_ns: int | None
     losses: int
-    sliced: bool = False
+    has_slices: bool = False
     own_run: bool = False
     ranked: bool = False
     rank: int | None = None
-    alone: bool = True
+    single_process: bool = True
     counts: list[tuple[int, int, int]] = field(default_factory=list)
 
     @property
     def first_ns(self) -> int:
-        return 0 if self.sliced else self.samples.first_ns
+        return 0 if self.has_slices else self.samples.first_ns
 
     @property
     def length_ns(self) -> int | None:
-        return self.samples.last_ns if self.samples.rows and not self.sliced else self.meta.duration_ns
+        return self.samples.last_ns if self.samples.rows and not self.has_slices else self.meta.duration_ns
 
 
-Offsets = Callable[[Sequence[Part]], list[int]]
+Offsets = Callable[[Sequence[MergeInput]], list[int]]
 Ends = dict[int, tuple[int, int]]
 """(from, to) of runs, in ns."""
 
 
 @dataclass(frozen=True)
-class Merged:
-    """profile: without what is in pieces. pieces: the tables of which there may be many rows."""
+class MergedProfile:
+    """profile: without what is in pieces. chunked_tables: the tables of which there may be many rows."""
 
     profile: Profile
-    pieces: dict[str, Pieces]
+    chunked_tables: dict[str, ChunkedTable]
 
-    def whole(self) -> Profile:
+    def to_profile(self) -> Profile:
         """The profile with everything, in memory."""
-        return replace(self.profile, **{name: pieces.table() for name, pieces in self.pieces.items()})
+        return replace(self.profile, **{name: pieces.to_table() for name, pieces in self.chunked_tables.items()})
 
 
 def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profile:
@@ -111,13 +111,13 @@ def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profil
     """
     if len(profiles) == 1:
         return profiles[0]
-    merging = Merging(Spill(io.BytesIO()), addresses=len(profiles) <= FEW, aligner=aligner)
+    merging = ProfileMerger(SpillFile(io.BytesIO()), addresses=len(profiles) <= MAX_WITH_ADDRESSES, aligner=aligner)
     for profile in profiles:
-        merging.add(profile, Origin(f"rank {merging.processes}", merging.processes))
-    return merging.finish().whole()
+        merging.add(profile, Origin(f"rank {merging.process_count}", merging.process_count))
+    return merging.finish().to_profile()
 
 
-def together(parts: Sequence[Part]) -> list[int]:
+def align_starts(parts: Sequence[MergeInput]) -> list[int]:
     """What is to be added to the times of each part, in ns, so that they are on one clock; the first sample is at 0."""
     starts = [part.meta.start_epoch_ns for part in parts]
     if any(start is None for start in starts):
@@ -132,22 +132,22 @@ def together(parts: Sequence[Part]) -> list[int]:
     return [start - zero for start in known]
 
 
-class Merging:
+class ProfileMerger:
     """Profiles being brought together. Not for use after `finish`. Raises OSError where nothing can be put aside."""
 
-    def __init__(self, spill: Spill, *, addresses: bool = True, aligner: Aligner | None = None) -> None:
+    def __init__(self, spill: SpillFile, *, addresses: bool = True, aligner: Aligner | None = None) -> None:
         """addresses: whether those of places in code are kept (see FEW). aligner: puts clocks of processes together;
         without, they stay as far apart as they were."""
         self.builder = ProfileBuilder(MIXED)
-        self.parts: list[Part] = []
+        self.parts: list[MergeInput] = []
         self._spill = spill
         self._addresses = addresses
         self._formats: set[str] = set()
-        self._facts = Facts()
-        self._heaviness = Heaviness()
-        self._nodes = Numbers()
-        self._tables = MergingTables(spill)
-        self._processes = Processes()
+        self._facts = FactMerger()
+        self._heaviness = WeightHistogram()
+        self._nodes = KeyInterner()
+        self._tables = TableMerger(spill)
+        self._processes = ProcessSpans()
         self._aligner = aligner
         self._process: list[int] = []
         self._shifts: list[int] = []
@@ -157,20 +157,20 @@ class Merging:
         self._scaled: dict[int, list[float]] = {}
         self._turns: dict[int, tuple[int, int]] = {}
 
-    def run(self, **columns: Any) -> int:
+    def add_run(self, **columns: Any) -> int:
         """Add an execution of a command, for `Origin.run`. columns: of the table `runs`."""
-        return self.builder.run(**columns)
+        return self.builder.add_run(**columns)
 
     @property
-    def processes(self) -> int:
+    def process_count(self) -> int:
         """Of how many processes a profile was taken in: spans of one process count once."""
         return len(self._processes)
 
-    def add(self, profile: Profile, origin: Origin) -> Part:
+    def add(self, profile: Profile, origin: Origin) -> MergeInput:
         """Take in a profile. One more span of a process that is known has that one's origin."""
         builder = self.builder
         job = None if origin.run is None else (origin.run, origin.rank, origin.label)
-        process, first = self._processes.of(profile, len(self.parts), job)
+        process, first = self._processes.assign(profile, len(self.parts), job)
         own_run = origin.run is None
         self._process.append(process)
         if self._aligner is not None:
@@ -181,58 +181,63 @@ class Merging:
         threads = self._threads(profile, origin, runs, process)
         events = np.array([self._event(row) for row in profile.events.to_pylist()] or [0], np.int64)
         functions = np.array(
-            [builder.function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)] or [0], np.int64
+            [builder.intern_function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)] or [0],
+            np.int64,
         )
         stacks = self._stacks(profile, functions.tolist())
-        columns = {name: column(profile.samples, name) for name in profile.samples.column_names}
+        columns = {name: get_column(profile.samples, name) for name in profile.samples.column_names}
         self._heaviness.add(columns["weight"])
         columns |= {
             "thread": threads[columns["thread"]],
             "event": events[columns["event"]],
             "stack": stacks[columns["stack"]],
         }
-        clock = profile.meta.facts.get(FIRST_SAMPLE, "").removesuffix(" ns")
+        clock = profile.meta.facts.get(FIRST_SAMPLE_FACT, "").removesuffix(" ns")
         ranks = set(profile.threads.column("rank").drop_null().to_pylist())
-        part = Part(
+        part = MergeInput(
             origin=origin,
             meta=replace(profile.meta, facts={k: v for k, v in profile.meta.facts.items() if k == "hostname"}),
-            samples=Run(self._spill, columns),
+            samples=SampleRun(self._spill, columns),
             run=int(runs[0]),
             runs=len(runs),
             clock_ns=int(clock) if clock.isdecimal() else None,
             losses=sum(profile.losses.column("count").to_pylist()),
-            sliced=bool(profile.slices.num_rows),
+            has_slices=bool(profile.slices.num_rows),
             own_run=own_run,
             ranked=not own_run or profile.threads.column("rank").null_count < profile.threads.num_rows,
             rank=next(iter(ranks)) if len(ranks) == 1 else origin.rank,
-            alone=len(ranks) < 2 and not profile.clocks.num_rows,
+            single_process=len(ranks) < 2 and not profile.clocks.num_rows,
         )
         ids = {"runs": runs, "threads": threads, "events": events, "functions": functions, "stacks": stacks}
         self._tables.add(profile, process, origin.rank, ids)
         if profile.counts.num_rows:
             part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
         for row in profile.losses.to_pylist():
-            builder.lost(row["reason"], f"{origin.label}, {row['example']}", row["count"])
+            builder.add_loss(row["reason"], f"{origin.label}, {row['example']}", row["count"])
         for row in profile.clocks.to_pylist():
-            builder.clock(**row | {"run": int(runs[row["run"]])})
+            builder.add_clock(**row | {"run": int(runs[row["run"]])})
         self.parts.append(part)
         self._formats.add(profile.meta.format)
         self._facts.add(profile.meta.facts)
         return part
 
-    def finish(self, offsets: Offsets = together, better: Callable[[Meta, Ends], Meta] | None = None) -> Merged:
+    def finish(
+        self, offsets: Offsets = align_starts, better: Callable[[Meta, Ends], Meta] | None = None
+    ) -> MergedProfile:
         """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
         the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
-        added = self._aligned(self._processes.apart(offsets(self.parts)))
+        added = self._aligned(self._processes.compute_offsets(offsets(self.parts)))
         # A number tells nothing where there is but one.
-        alone = self.processes == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
+        alone = self.process_count == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
         if alone:
-            self.builder.without_ranks()
-        least = self._heaviness.least_impossible()
+            self.builder.clear_ranks()
+        least = self._heaviness.find_overflow_threshold()
         if least is not None:
-            self.builder.lost(TOO_HEAVY, f"a sample that weighs {least:.0f} or more", self._heaviness.left_out(least))
+            self.builder.add_loss(
+                IMPOSSIBLE_WEIGHT, f"a sample that weighs {least:.0f} or more", self._heaviness.count_excluded(least)
+            )
         for event in {*self._scaled, *self._turns}:
-            self.builder.of_event(event, self._scaling(event))
+            self.builder.set_event_scaling(event, self._scaling(event))
         ends = self._ends(added)
         if self._formats:
             # Counts that were taken beside a recording do not make it another one.
@@ -240,22 +245,24 @@ class Merging:
             self.builder.format = others.pop() if len(others) == 1 else MIXED
         if self._nodes.count:
             keys = self._nodes.keys()
-            self.builder.stacks((keys >> 32) - 1, keys & 0xFFFFFFFF)
+            self.builder.add_stack_tree((keys >> 32) - 1, keys & 0xFFFFFFFF)
         zeros = [-added[part] for part in self._part_of_thread]
         meta = self._meta(added, "" if alone else None)
-        outline, place = self.builder.outline(better(meta, ends) if better else meta, zeros)
-        samples = sum(part.samples.rows for part in self.parts) - self._heaviness.left_out(least)
+        outline, place = self.builder.finish_without_samples(better(meta, ends) if better else meta, zeros)
+        samples = sum(part.samples.rows for part in self.parts) - self._heaviness.count_excluded(least)
         counts = sum(rows for part in self.parts for _, _, rows in part.counts)
         place = place.astype(np.int32)
         pieces = (
-            Pieces("samples", samples, lambda: self._ordered(added, place, least)),
-            Pieces("counts", counts, lambda: self._counted(added)),
+            ChunkedTable("samples", samples, lambda: self._ordered(added, place, least)),
+            ChunkedTable("counts", counts, lambda: self._counted(added)),
         )
-        return Merged(outline, {one.name: one for one in pieces} | self._tables.pieces(added, place, ranks=not alone))
+        return MergedProfile(
+            outline, {one.name: one for one in pieces} | self._tables.finish(added, place, ranks=not alone)
+        )
 
     def _aligned(self, added: Sequence[int]) -> list[int]:
         """What is added to the times of each part so that the clocks of its run's processes are one."""
-        shifts = {} if self._aligner is None else self._aligner.shifts(added)
+        shifts = {} if self._aligner is None else self._aligner.compute_shifts(added)
         self._shifts = [shifts[one].shift_ns if one in shifts else 0 for one in self._process]
         if self._aligner is not None and len(self._processes) > 1:
             for process, part in {one: part for part, one in reversed([*enumerate(self._process)])}.items():
@@ -270,9 +277,9 @@ class Merging:
                 found[n] += before - after
         return found
 
-    def _tell_clock(self, part: Part, shift: Shift | None) -> None:
-        if part.sliced and part.alone:
-            self.builder.clock(
+    def _tell_clock(self, part: MergeInput, shift: ClockShift | None) -> None:
+        if part.has_slices and part.single_process:
+            self.builder.add_clock(
                 run=part.run,
                 rank=part.rank,
                 shift_ns=None if shift is None else shift.shift_ns,
@@ -294,12 +301,12 @@ class Merging:
             before = ends.get(part.run, (low, high))
             ends[part.run] = min(before[0], low), max(before[1], high)
         for run, offset in begins.items():
-            self.builder.of_run(run, clock_offset_ns=self._own_offset.get(run, 0) + offset)
-        for first, start in self._processes.begun():
+            self.builder.update_run(run, clock_offset_ns=self._own_offset.get(run, 0) + offset)
+        for first, start in self._processes.iterate_starts():
             if self.parts[first].own_run:
-                self.builder.of_run(self.parts[first].run, start_ns=start)
+                self.builder.update_run(self.parts[first].run, start_ns=start)
         for run, (low, high) in ends.items():
-            self.builder.of_run(run, duration_ns=high - low)
+            self.builder.update_run(run, duration_ns=high - low)
         return ends
 
     def _meta(self, added: Sequence[int], label: str | None) -> Meta:
@@ -335,11 +342,11 @@ class Merging:
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
             reasons=tuple(reasons),
-            facts=self._facts.together({FIRST_SAMPLE, FIRST_EVENT}) | _first_event(metas),
+            facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _first_event(metas),
         )
 
     def _ordered(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
-        for rows in in_order([part.samples for part in self.parts], added):
+        for rows in merge_runs([part.samples for part in self.parts], added):
             if least is not None:
                 rows = rows[np.abs(rows["weight"].astype(np.float64)) < least]
             columns = {name: np.ascontiguousarray(rows[name]) for name in SCHEMAS["samples"].names}
@@ -369,7 +376,7 @@ class Merging:
         ids = []
         for row in profile.runs.to_pylist() or [{}]:
             start = profile.meta.start_epoch_ns if row.get("start_ns") is None else row["start_ns"]
-            ids.append(self.builder.run(**row | {"start_ns": start}))
+            ids.append(self.builder.add_run(**row | {"start_ns": start}))
             self._own_offset[ids[-1]] = row.get("clock_offset_ns") or 0
         return np.array(ids, np.int64)
 
@@ -390,24 +397,24 @@ class Merging:
             name = row["name"] if row["kind"] == "track" else None
             again = (*key.values(), name)
             mark = (process if sliced else None, name, seen[again])
-            thread = self.builder.thread(**key, incarnation=self._marks.setdefault(mark, len(self._marks)))
+            thread = self.builder.intern_thread(**key, incarnation=self._marks.setdefault(mark, len(self._marks)))
             seen[again] += 1
             if thread == len(self._part_of_thread):
                 self._part_of_thread.append(len(self.parts))
             if row["process"] is not None:
-                self.builder.process(thread, row["process"])
+                self.builder.set_process_name(thread, row["process"])
             ids.append(thread)
         for row in profile.thread_names.to_pylist():
-            self.builder.named(ids[row["thread"]], row["from_ns"], row["name"])
+            self.builder.set_thread_name(ids[row["thread"]], row["from_ns"], row["name"])
         return np.array(ids or [0], np.int64)
 
     def _event(self, row: dict[str, Any]) -> int:
         name, weighted = row["name"], row["weighted"]
-        same = self.builder.event_like(name)
+        same = self.builder.get_event_unit(name)
         if same is not None and same != (row["unit"], weighted):
             # Samples that weigh a period and samples that weigh one do not add up to anything.
             name = f"{name} ({'by period' if weighted else 'without period'})"
-        event = self.builder.event(
+        event = self.builder.intern_event(
             name,
             row["unit"],
             weighted=weighted,
@@ -431,16 +438,16 @@ class Merging:
         if not self._addresses:
             # Whether it has one tells the one inlined frame from the other.
             columns[1] = [a if kind == inlined else None for a, kind in zip(columns[1], columns[5], strict=True)]
-        frames = np.array(builder.frames(zip(*columns, strict=True)) or [0], np.int64)
-        parent, frame = column(profile.stacks, "parent"), column(profile.stacks, "frame")
-        depth = column(profile.stacks, "depth")
+        frames = np.array(builder.intern_frames(zip(*columns, strict=True)) or [0], np.int64)
+        parent, frame = get_column(profile.stacks, "parent"), get_column(profile.stacks, "frame")
+        depth = get_column(profile.stacks, "depth")
         order = np.argsort(depth.astype(np.int16) if len(depth) and depth.max() < 1 << 15 else depth, kind="stable")
         bounds = np.searchsorted(depth[order], np.arange(1, (int(depth.max()) if len(depth) else 0) + 2))
         ids = np.full(max(1, len(parent)), ROOT, np.int64)
         for low, high in pairwise(bounds.tolist()):
             nodes = order[low:high]
             # The root comes before all numbers.
-            ids[nodes] = 1 + self._nodes.of(ids[parent[nodes]] << 32 | frames[frame[nodes]])
+            ids[nodes] = 1 + self._nodes.intern(ids[parent[nodes]] << 32 | frames[frame[nodes]])
         return ids
 
     def _counts(
@@ -449,7 +456,7 @@ class Merging:
         """Put aside the rows of `counts` with the builder's ids. Returns where, how many bytes, how many rows."""
         thread = table.column("thread").fill_null(NO_ID).to_numpy()
         run = table.column("run")
-        event = events[column(table, "event")]
+        event = events[get_column(table, "event")]
         changed = {
             "run": pa.array(runs[run.fill_null(0).to_numpy()], pa.int32(), mask=run.is_null().to_numpy()),
             "thread": pa.array(np.append(threads, NO_ID)[np.where(thread >= 0, thread, -1)], pa.int32()),
@@ -479,8 +486,8 @@ class Merging:
 
 def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
     """The fact that tells which event the first text of perf script began with."""
-    first = next((meta.facts[FIRST_EVENT] for meta in metas if FIRST_EVENT in meta.facts), None)
-    return {} if first is None else {FIRST_EVENT: first}
+    first = next((meta.facts[FIRST_EVENT_FACT] for meta in metas if FIRST_EVENT_FACT in meta.facts), None)
+    return {} if first is None else {FIRST_EVENT_FACT: first}
 
 
 def _of_part(label: str, reason: str) -> str:

@@ -1,6 +1,6 @@
 """Spans: several recordings of one process, one after the other, as a schedule that repeats makes them. It is one rank.
 
-Their threads are the same threads, so that the slices of a thread come from several recordings. `Places` says where
+Their threads are the same threads, so that the slices of a thread come from several recordings. `SliceOrder` says where
 each row goes then, since slices stand in the order of their threads.
 """
 
@@ -34,7 +34,7 @@ class _Span:
         return common <= min(CLOCKS_NS, shorter // 4)
 
 
-class Processes:
+class ProcessSpans:
     """Of which process each part is."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Processes:
     def __len__(self) -> int:
         return len(self._processes)
 
-    def of(self, profile: Profile, part: int, job: object) -> tuple[int, int]:
+    def assign(self, profile: Profile, part: int, job: object) -> tuple[int, int]:
         """(the number of a part's process, the first part that was of it). Parts with another `job` are of others.
 
         A process has one profiler at a time: where two recordings overlap they are of two.
@@ -62,7 +62,7 @@ class Processes:
         self._processes.append([span])
         return alike[-1], part
 
-    def apart(self, added: Sequence[int]) -> list[int]:
+    def compute_offsets(self, added: Sequence[int]) -> list[int]:
         """What is added to the times of each part, so that spans of a process are as far apart as they were, and none
         begins before the one before it is over."""
         found = list(added)
@@ -75,7 +75,7 @@ class Processes:
                 over = found[span.part] + span.end_ns - span.start_ns
         return found
 
-    def begun(self) -> Iterator[tuple[int, int]]:
+    def iterate_starts(self) -> Iterator[tuple[int, int]]:
         """For each process with several spans its first part, and when the earliest began, in ns since the epoch."""
         for spans in self._processes:
             if len(spans) > 1:
@@ -103,7 +103,7 @@ class _Block:
     rows: int
 
 
-class Blocks:
+class SliceBlocks:
     """Of which threads the slices of all parts are, in the order in which they were taken in."""
 
     def __init__(self) -> None:
@@ -116,14 +116,14 @@ class Blocks:
             if high > low:
                 self._blocks.append(_Block(int(thread[low]), part, before + low, high - low))
 
-    def places(self, added: Sequence[int]) -> "Places | None":
+    def compute_order(self, added: Sequence[int]) -> "SliceOrder | None":
         """Where the slices go; None where they are in order as they are. added: what is added to the times of each
         part."""
         order = sorted(self._blocks, key=lambda block: (block.thread, added[block.part], block.first))
-        return None if order == self._blocks else Places(self._blocks, order)
+        return None if order == self._blocks else SliceOrder(self._blocks, order)
 
 
-class Places:
+class SliceOrder:
     """Where slices go that are not in the order of their threads."""
 
     def __init__(self, blocks: Sequence[_Block], order: Sequence[_Block]) -> None:
@@ -133,13 +133,13 @@ class Places:
         place = {id(block): int(at) for block, at in zip(order, begins[:-1], strict=True)}
         self._shift = np.array([place[id(block)] - block.first for block in blocks], np.int64)
 
-    def of(self, slices: Array) -> Array:
+    def map_rows(self, slices: Array) -> Array:
         """The rows that slices have then; -1 stays."""
         block = np.searchsorted(self._first, slices, "right") - 1
         moved: Array = np.where(slices >= 0, slices + self._shift[np.maximum(block, 0)], slices)
         return moved
 
-    def stretches(self) -> Iterator[tuple[int, int, int, bool]]:
+    def iterate_ranges(self) -> Iterator[tuple[int, int, int, bool]]:
         """(part, first slice, the one after the last, whether it is the part's last stretch) in the order wanted."""
         last = {block.part: at for at, block in enumerate(self.order)}
         for at, block in enumerate(self.order):

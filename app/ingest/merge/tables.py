@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
-from ...domain.tables import NO_ID, SCHEMAS, column
-from ...domain.validity import REFERENCES
-from ..pieces import Pieces, Spill
-from .spans import Blocks, Places
+from ...domain.tables import NO_ID, SCHEMAS, get_column
+from ...domain.validation import REFERENCES
+from ..chunked_tables import ChunkedTable, SpillFile
+from .spans import SliceBlocks, SliceOrder
 
 TABLES = (
     "count_metrics",
@@ -62,15 +62,15 @@ class _Held:
     first: int
 
 
-class MergingTables:
-    """Not for use after `pieces`."""
+class TableMerger:
+    """Not for use after `finish`."""
 
-    def __init__(self, spill: Spill) -> None:
+    def __init__(self, spill: SpillFile) -> None:
         self._spill = spill
         self._held: dict[str, list[_Held]] = {name: [] for name in TABLES}
         self._rows = dict.fromkeys(TABLES, 0)
         self._known: dict[str, dict[tuple[Any, ...], int]] = {name: {} for name in (*DISTINCT, *OF_PROCESS)}
-        self._blocks = Blocks()
+        self._blocks = SliceBlocks()
         self._process: list[int] = []
         self._ranks = True
 
@@ -100,15 +100,15 @@ class MergingTables:
                 data = sink.getvalue()
                 self._held[name].append(_Held(self._spill.put(data), data.size, part, before[name]))
                 if name == "slices":
-                    self._blocks.add(part, column(table, "thread"), before[name])
+                    self._blocks.add(part, get_column(table, "thread"), before[name])
 
-    def pieces(self, added: Sequence[int], stacks: Array, *, ranks: bool = True) -> dict[str, Pieces]:
+    def finish(self, added: Sequence[int], stacks: Array, *, ranks: bool = True) -> dict[str, ChunkedTable]:
         """The tables. added: what is added to the times of each part. stacks: what became of the ids of stacks. ranks:
         whether they tell ranks."""
         self._ranks = ranks
-        places = self._blocks.places(added)
+        places = self._blocks.compute_order(added)
         return {
-            name: Pieces(name, len(self._known[name]) if name in self._known else self._rows[name], each)
+            name: ChunkedTable(name, len(self._known[name]) if name in self._known else self._rows[name], each)
             for name in TABLES
             for each in [self._each(name, added, stacks, places)]
         }
@@ -122,16 +122,16 @@ class MergingTables:
         columns = {of: table.column(of) for of in table.column_names}
         for of, (target, _) in REFERENCES.get(name, {}).items():
             kind = SCHEMAS[name].field(of).type
-            mine = column(table, of)
+            mine = get_column(table, of)
             known = ids[target][np.maximum(mine, 0)]
             columns[of] = pa.array(np.where(mine >= 0, known, NO_ID).astype(kind.to_pandas_dtype()), kind)
         if name == "slices":
-            columns["end"] = pa.array((column(table, "end") + before).astype(np.int32))
+            columns["end"] = pa.array((get_column(table, "end") + before).astype(np.int32))
         if rank is not None and "rank" in columns:
             columns["rank"] = columns["rank"].fill_null(rank)
         return pa.Table.from_arrays(list(columns.values()), schema=SCHEMAS[name])
 
-    def _each(self, name: str, added: Sequence[int], stacks: Array, places: Places | None) -> Any:
+    def _each(self, name: str, added: Sequence[int], stacks: Array, places: SliceOrder | None) -> Any:
         def batches() -> Iterator[pa.RecordBatch]:
             if name in self._known:
                 schema = SCHEMAS[name]
@@ -170,17 +170,17 @@ class MergingTables:
             return [(of, "ascending", "at_start") for of in ("series", "time_ns") if several]
         return [(ORDERED[name], "ascending", "at_start")] if name in ORDERED else []
 
-    def _in_places(self, name: str, added: Sequence[int], stacks: Array, places: Places) -> Iterator[pa.Table]:
+    def _in_places(self, name: str, added: Sequence[int], stacks: Array, places: SliceOrder) -> Iterator[pa.Table]:
         """A table in the order of the slices, where that is not the order of the parts."""
         by_part = {held.part: held for held in self._held[name]}
         known: dict[int, tuple[Array, pa.Table]] = {}
-        for part, first, end, last in places.stretches():
+        for part, first, end, last in places.iterate_ranges():
             if part not in by_part:
                 continue
             if part not in known:
                 held, table = by_part[part], self._get(by_part[part])
                 rows = np.arange(held.first, held.first + table.num_rows)
-                slices = rows if name == "slices" else column(table, "slice")
+                slices = rows if name == "slices" else get_column(table, "slice")
                 known[part] = slices, self._moved(name, table, part, added, stacks, places)
             slices, table = known[part]
             low, high = np.searchsorted(slices, [first, end]).tolist()
@@ -189,10 +189,10 @@ class MergingTables:
             if last:
                 del known[part]
 
-    def _places_of_work(self, places: Places) -> Int64Array:
+    def _places_of_work(self, places: SliceOrder) -> Int64Array:
         """The row of `device_work` that each has then."""
-        slices = [np.zeros(0, np.int64), *(column(self._get(held), "slice") for held in self._held["device_work"])]
-        order = np.argsort(places.of(np.concatenate(slices)), kind="stable")
+        slices = [np.zeros(0, np.int64), *(get_column(self._get(held), "slice") for held in self._held["device_work"])]
+        order = np.argsort(places.map_rows(np.concatenate(slices)), kind="stable")
         found = np.zeros(max(1, len(order)), np.int64)
         found[order] = np.arange(len(order))
         return found
@@ -201,7 +201,7 @@ class MergingTables:
         return pa.ipc.open_stream(pa.py_buffer(self._spill.get(held.at, held.size))).read_all()
 
     def _moved(
-        self, name: str, table: pa.Table, part: int, added: Sequence[int], stacks: Array, places: Places | None
+        self, name: str, table: pa.Table, part: int, added: Sequence[int], stacks: Array, places: SliceOrder | None
     ) -> pa.Table:
         """With the times, stacks and slices of the whole."""
         references = REFERENCES.get(name, {})
@@ -209,14 +209,14 @@ class MergingTables:
             if of in TIMES and added[part]:
                 moved = pa.compute.add(table.column(of), pa.scalar(added[part], pa.int64()))
             elif of == "stack":
-                moved = pa.array(stacks[column(table, of)].astype(np.int32))
+                moved = pa.array(stacks[get_column(table, of)].astype(np.int32))
             elif places is not None and references.get(of, ("",))[0] == "slices":
-                moved = pa.array(places.of(column(table, of)).astype(np.int32))
+                moved = pa.array(places.map_rows(get_column(table, of)).astype(np.int32))
             elif places is not None and references.get(of, ("",))[0] == "device_work":
-                known, mine = self._places_of_work(places), column(table, of)
+                known, mine = self._places_of_work(places), get_column(table, of)
                 moved = pa.array(np.where(mine >= 0, known[np.maximum(mine, 0)], NO_ID).astype(np.int32))
             elif places is not None and (name, of) == ("slices", "end"):
-                moved = pa.array((places.of(column(table, of) - 1) + 1).astype(np.int32))
+                moved = pa.array((places.map_rows(get_column(table, of) - 1) + 1).astype(np.int32))
             else:
                 continue
             table = table.set_column(table.schema.get_field_index(of), SCHEMAS[name].field(of), moved)

@@ -2,15 +2,15 @@
 
 FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
 OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
-TRACEPOINT = "trace"
+TRACEPOINT_FIELD = "trace"
 """The field with what a tracepoint tells."""
 SCHEDULER, LOCKS = "sched:", "lock:"
-TELLING = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
+REQUIRED_EVENTS = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
 """Groups of tracepoints of which is read what they tell, where nothing else is recorded, and one that must be there."""
 _PLACES = frozenset({"ip", "sym", "symoff", "dso"})
 
 
-def with_told(fields: tuple[str, ...], stacks: bool) -> tuple[str, ...]:
+def add_tracepoint_field(fields: tuple[str, ...], stacks: bool) -> tuple[str, ...]:
     """What to ask for of a recording of tracepoints alone of which a reader wants to know what they tell. stacks:
     whether there are call stacks; else all that could be printed is the same place in the kernel, again and again."""
-    return (*(field for field in fields if stacks or field not in _PLACES), TRACEPOINT)
+    return (*(field for field in fields if stacks or field not in _PLACES), TRACEPOINT_FIELD)

@@ -11,9 +11,9 @@ from ...domain.tables import FrameKind
 
 MAX_WEIGHT = 2**63 - 1
 RECORD = b"PERF_RECORD_"
-SHOWN = 160
+MAX_EXAMPLE_CHARS = 160
 _NESTED = 16
-MOST_SIMPLE = 1 << 17
+MAX_CACHED_FRAMES = 1 << 17
 """How many lines without their addresses are remembered."""
 
 # perf writes time with 6 digits, or 9 with --ns; others have as many as they like, or none. What stands before it is
@@ -58,11 +58,11 @@ UNKNOWN_SYMBOL = "[unknown]"
 
 
 @dataclass(frozen=True)
-class Header:
+class SampleHeader:
     """The first line of a sample. prefix: what stands before the time (see `task`).
 
     time_ns None: not printed. weight None: no period printed. event "": no event printed. tail: what follows the
-    event on the same line. sure: there is a time or an event; without either, it is a header only if frames follow.
+    event on the same line. certain: there is a time or an event; without either, it is a header only if frames follow.
     """
 
     prefix: bytes
@@ -70,7 +70,7 @@ class Header:
     weight: int | None
     event: bytes
     tail: bytes
-    sure: bool
+    certain: bool
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Frame:
+class ScriptFrame:
     """One line of a stack. symbol and module: the raw text, the offset apart. module "inlined": see `is_inlined`."""
 
     address: int | None
@@ -93,7 +93,7 @@ class Frame:
     module: str
 
 
-def text(raw: bytes) -> str:
+def decode_text(raw: bytes) -> str:
     """Bytes of a file as text. A byte that is not UTF-8 becomes four characters, for instance "\\xff", so that names
     that differ stay different and whatever shows or stores them may rely on Unicode."""
     try:
@@ -102,16 +102,16 @@ def text(raw: bytes) -> str:
         return raw.decode(errors="backslashreplace")
 
 
-def shown(line: bytes, number: int) -> str:
+def format_example(line: bytes, number: int) -> str:
     """A line of a file with its number, for who reads what was lost; cut where it is long."""
-    told = text(line[: 4 * SHOWN])
-    return f"line {number}: {told if len(told) <= SHOWN else told[:SHOWN] + '…'}"
+    told = decode_text(line[: 4 * MAX_EXAMPLE_CHARS])
+    return f"line {number}: {told if len(told) <= MAX_EXAMPLE_CHARS else told[:MAX_EXAMPLE_CHARS] + '…'}"
 
 
-def parse_header(line: bytes) -> Header | None:
+def parse_header(line: bytes) -> SampleHeader | None:
     """The header in `line` (no line end), or None where it is none."""
     line = line.lstrip()
-    if record(line):
+    if parse_record(line):
         return None
     found = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
     if found:
@@ -123,33 +123,33 @@ def parse_header(line: bytes) -> Header | None:
         if not found:
             return None
         time_ns = None
-    if odd_time(found["prefix"]):
+    if has_odd_time(found["prefix"]):
         return None
     tail = (found["tail"] or b"").strip()
     event, period = found["event"] or b"", found["period"]
-    if not event and period is not None and frame_like(from_period := line[found.start("period") :].strip()):
+    if not event and period is not None and is_frame_like(from_period := line[found.start("period") :].strip()):
         # Without an event's name, an address of decimal digits looks like a period.
         tail, period = from_period, None
-    if tail and not frame_like(tail) and (not event or (time_ns is None and not is_tracepoint(event))):
+    if tail and not is_frame_like(tail) and (not event or (time_ns is None and not is_tracepoint(event))):
         return None
-    return Header(
+    return SampleHeader(
         prefix=found["prefix"].rstrip(),
         time_ns=time_ns,
         # More digits than an integer may have are cut: it is too large either way.
         weight=None if period is None else int(period.lstrip(b"0")[:20] or b"0"),
         event=event,
         tail=tail,
-        sure=time_ns is not None or bool(event),
+        certain=time_ns is not None or bool(event),
     )
 
 
-def odd_time(prefix: bytes) -> bool:
+def has_odd_time(prefix: bytes) -> bool:
     """Whether a time stands in what should be before the time: one of more digits than fit, or of other digits than
     ASCII's. Without this check the period behind it would be taken for the thread."""
     if b":" not in prefix:
         return False
     for found in _MAYBE_TIME.finditer(prefix + b" "):
-        whole, dot, fraction = text(found[1]).partition(".")
+        whole, dot, fraction = decode_text(found[1]).partition(".")
         if (whole + fraction).isdecimal() and (dot or len(whole) > _FITTING_SECONDS or not whole.isascii()):
             return True
     return False
@@ -167,22 +167,22 @@ def parse_task(prefix: bytes) -> Task:
     """Command, process, thread and CPU from what stands before the time."""
     found = _PREFIX.fullmatch(prefix.strip())
     if not found:
-        return Task(text(prefix.strip()), None, None, -1)
+        return Task(decode_text(prefix.strip()), None, None, -1)
     pid, tid, cpu = (None if found[name] is None else int(found[name]) for name in ("pid", "tid", "cpu"))
-    return Task(text(found["comm"]) or None, _id(pid), _id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu)
+    return Task(decode_text(found["comm"]) or None, _id(pid), _id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu)
 
 
 def _id(number: int | None) -> int | None:
     return number if number is None or -(1 << 62) < number < 1 << 62 else None
 
 
-def frame_like(line: bytes) -> bool:
+def is_frame_like(line: bytes) -> bool:
     """Whether a line is an address, a symbol and a module, as perf prints a frame."""
     parts = line.split(None, 1)
     return len(parts) == 2 and bool(_HEX.match(parts[0])) and b"(" in parts[1] and parts[1].rstrip().endswith(b")")
 
 
-def parse_frame(line: bytes) -> Frame | None:
+def parse_frame(line: bytes) -> ScriptFrame | None:
     """The frame in a line of a stack (no line end), or None where it is none."""
     close = line.rfind(b")")
     if close < 0:
@@ -212,10 +212,10 @@ def parse_frame(line: bytes) -> Frame | None:
     offset = _OFFSET.search(symbol)
     if offset:
         symbol = symbol[: offset.start()]
-    return Frame(address, text(symbol), int(offset[1], 16) if offset else None, text(module))
+    return ScriptFrame(address, decode_text(symbol), int(offset[1], 16) if offset else None, decode_text(module))
 
 
-def without_address(line: bytes) -> tuple[int, bytes] | None:
+def split_address(line: bytes) -> tuple[int, bytes] | None:
     """(address, what follows it) of a line of a stack as perf writes it: what follows is the same for all processes
     that run the program, and tells symbol, offset and module. None where it may be read in another way."""
     if line[:1] != b"\t":
@@ -229,7 +229,7 @@ def is_inlined(module: str) -> bool:
     return module == "inlined"
 
 
-def inlined_chain(symbol: str, module: str) -> list[str]:
+def split_inlined(symbol: str, module: str) -> list[str]:
     """A symbol split where it names functions inlined into each other, outermost first: "a->b".
 
     Writers of perf-PID.map files do so for compiled code. In other modules an arrow also belongs to operators,
@@ -260,7 +260,7 @@ def _split_outside(symbol: str) -> list[str]:
     return [*parts, symbol[start:]]
 
 
-def kind_of(symbol: str, module: str) -> FrameKind:
+def classify_frame(symbol: str, module: str) -> FrameKind:
     """What sort of code a frame is, by its symbol and module."""
     if is_inlined(module):
         return FrameKind.INLINED
@@ -277,22 +277,22 @@ def kind_of(symbol: str, module: str) -> FrameKind:
 _SIMPLE: dict[bytes, tuple[str, int | None, str, FrameKind] | None] = {}
 
 
-def simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | None:
+def parse_simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | None:
     """(symbol, offset, module, kind) of a line of a stack by what follows its address; None where that is not one
     frame. Known over all texts that one process reads: the ranks of a program print the same."""
     if rest in _SIMPLE:
         return _SIMPLE[rest]
     frame = parse_frame(b"1 " + rest)
     found = None
-    if frame is not None and not is_inlined(frame.module) and len(inlined_chain(frame.symbol, frame.module)) == 1:
-        found = frame.symbol, frame.offset, frame.module, kind_of(frame.symbol, frame.module)
-    if len(_SIMPLE) >= MOST_SIMPLE:
+    if frame is not None and not is_inlined(frame.module) and len(split_inlined(frame.symbol, frame.module)) == 1:
+        found = frame.symbol, frame.offset, frame.module, classify_frame(frame.symbol, frame.module)
+    if len(_SIMPLE) >= MAX_CACHED_FRAMES:
         _SIMPLE.clear()
     _SIMPLE[rest] = found
     return found
 
 
-def parse_place(line: bytes) -> int | None:
+def parse_source_line(line: bytes) -> int | None:
     """The line number in what `-F +srcline` prints below a frame ("  main.c:137"); 0 where there is a place without
     one; None where the line is no such thing."""
     found = _PLACE.match(line)
@@ -301,7 +301,7 @@ def parse_place(line: bytes) -> int | None:
     return int(found[2]) if found[2] and len(found[2]) < 9 else 0
 
 
-def record(line: bytes) -> tuple[str, int] | None:
+def parse_record(line: bytes) -> tuple[str, int] | None:
     """Of a line that shows another record than a sample: its kind, and how many samples it says were lost."""
     found = _RECORD.match(line) if RECORD in line else None
     if not found:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...domain.arrays import Array, IndexArray
-from ...domain.memory import MISSING, Pairs, paired
+from ...domain.memory import MISSING, AllocationPairs, pair_allocations
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM, SNAPSHOT = range(9)
 ACTIONS = (
@@ -27,13 +27,13 @@ ACTIONS = (
     "snapshot",
 )
 """As the file names them."""
-UNSEEN_FREE = "block that was freed without a record; it is taken to end with the recording"
+UNRECORDED_FREE = "block that was freed without a record; it is taken to end with the recording"
 LOST_FREE = "block that was allocated again without being freed; it is taken to end there"
 LOST_ALLOCATION = "block that was freed again without being allocated; it is taken to begin there"
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class AllocatorHistory:
     """The events of one device in their order, one entry each in every column. action: place in ACTIONS. time_ns:
     ascending, each its own. address: of oom what the device had free. stack: of the caller, 0 where not known."""
 
@@ -44,13 +44,13 @@ class History:
     stream: Array
     stack: Array
 
-    def only(self, *actions: int) -> IndexArray:
+    def select(self, *actions: int) -> IndexArray:
         """The rows with one of these actions."""
         return np.flatnonzero(np.isin(self.action, actions))
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class AllocatorState:
     """The blocks of one device at the end, one entry each in every column. size: what the allocator gave, requested:
     what it was asked for. allocated: in use; active: also what is freed but still used by a stream. segment: its place
     among the segments. Those: address, size, stream, kind and stack of each."""
@@ -78,7 +78,7 @@ class Segment(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BlocksFound:
+class AllocatorBlocks:
     """Blocks of one device as `domain.memory.Pairs` has them, with address, stack and the event (or -1) that made each.
     lost: what had to be assumed, by reason, with how often and the first address."""
 
@@ -87,11 +87,11 @@ class BlocksFound:
     bytes: Array
     address: Array
     stack: Array
-    made: Array
+    alloc_event: Array
     lost: dict[str, tuple[int, int]]
 
 
-def blocks_of(history: History, state: State | None, end_ns: int) -> BlocksFound:
+def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_ns: int) -> AllocatorBlocks:
     """The blocks that lived at any time. A block ends when it is freed, not when it can be handed out again.
 
     state: None where the file does not tell it. end_ns: when the recording ended.
@@ -99,23 +99,23 @@ def blocks_of(history: History, state: State | None, end_ns: int) -> BlocksFound
     rows = _frees_once(history)
     address, stack = history.address[rows], history.stack[rows]
     sign = np.where(history.action[rows] == ALLOC, 1, -1)
-    pairs = paired(history.time_ns[rows], sign * history.size[rows], np.zeros(len(rows), np.int64), address)
-    event = np.where(pairs.made >= 0, pairs.made, pairs.freed)
-    found = BlocksFound(
+    pairs = pair_allocations(history.time_ns[rows], sign * history.size[rows], np.zeros(len(rows), np.int64), address)
+    event = np.where(pairs.alloc_event >= 0, pairs.alloc_event, pairs.free_event)
+    found = AllocatorBlocks(
         start_ns=pairs.start_ns,
         end_ns=pairs.end_ns.copy(),
         bytes=pairs.bytes,
         address=address[event],
-        stack=np.where(pairs.made >= 0, stack[event], 0),
-        made=np.where(pairs.made >= 0, rows[event], -1),
+        stack=np.where(pairs.alloc_event >= 0, stack[event], 0),
+        alloc_event=np.where(pairs.alloc_event >= 0, rows[event], -1),
         lost=_lost(pairs, address),
     )
     return found if state is None else _with_state(found, state, end_ns)
 
 
-def _frees_once(history: History) -> Array:
+def _frees_once(history: AllocatorHistory) -> Array:
     """The events by which blocks begin and end: of the two steps of a free only the first."""
-    rows = history.only(ALLOC, FREE_REQUESTED, FREE_COMPLETED)
+    rows = history.select(ALLOC, FREE_REQUESTED, FREE_COMPLETED)
     requested = history.action[rows] == FREE_REQUESTED
     if not requested.any():
         return rows
@@ -124,7 +124,7 @@ def _frees_once(history: History) -> Array:
     return kept
 
 
-def _lost(pairs: Pairs, address: Array) -> dict[str, tuple[int, int]]:
+def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
     lost = {}
     for reason, count in ((LOST_FREE, pairs.lost_frees), (LOST_ALLOCATION, pairs.lost_allocations)):
         if count:
@@ -132,7 +132,7 @@ def _lost(pairs: Pairs, address: Array) -> dict[str, tuple[int, int]]:
     return lost
 
 
-def _with_state(found: BlocksFound, state: State, end_ns: int) -> BlocksFound:
+def _with_state(found: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
     """Blocks that are there at the end and of which no event tells are added; those that are not there any more end."""
     held = np.flatnonzero(state.allocated)
     order = np.argsort(found.address, kind="stable")
@@ -142,17 +142,17 @@ def _with_state(found: BlocksFound, state: State, end_ns: int) -> BlocksFound:
     gone = open_[~there]
     if len(gone):
         found.end_ns[gone] = end_ns
-        lost[UNSEEN_FREE] = len(gone), int(found.address[gone[0]])
+        lost[UNRECORDED_FREE] = len(gone), int(found.address[gone[0]])
     known = np.isin(state.address[held], found.address[open_])
     added = held[~known]
     none = np.full(len(added), MISSING)
-    return BlocksFound(
+    return AllocatorBlocks(
         start_ns=np.concatenate([none, found.start_ns]),
         end_ns=np.concatenate([none, found.end_ns]),
         bytes=np.concatenate([state.requested[added], found.bytes]),
         address=np.concatenate([state.address[added], found.address]),
         stack=np.concatenate([state.stack[added], found.stack]),
-        made=np.concatenate([np.full(len(added), -1), found.made]),
+        alloc_event=np.concatenate([np.full(len(added), -1), found.alloc_event]),
         lost=lost,
     )
 
@@ -195,10 +195,10 @@ class _Ranges:
         return self._held
 
 
-def segments_of(history: History, state: State | None) -> list[Segment]:
+def compute_segments(history: AllocatorHistory, state: AllocatorState | None) -> list[Segment]:
     """What was taken from the system at any time, by the time when (first what was there before)."""
     ranges, done = _Ranges(), []
-    rows = history.only(SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP)
+    rows = history.select(SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP)
     columns = (history.action, history.time_ns, history.address, history.size, history.stream, history.stack)
     for action, time_ns, address, size, stream, stack in zip(*(c[rows].tolist() for c in columns), strict=True):
         if size <= 0:
@@ -222,7 +222,7 @@ def segments_of(history: History, state: State | None) -> list[Segment]:
     return sorted(done, key=lambda one: (-1 if one.start_ns is None else one.start_ns, one.address))
 
 
-def curve(start_ns: Array, end_ns: Array, size: Array, began_ns: int) -> tuple[Array, Array]:
+def compute_curve(start_ns: Array, end_ns: Array, size: Array, began_ns: int) -> tuple[Array, Array]:
     """(times, how much there is from then on): the sum of what has begun and not ended; its first time is began_ns."""
     begun, ended = start_ns != MISSING, end_ns != MISSING
     time_ns = np.concatenate([start_ns[begun], end_ns[ended]])
@@ -239,9 +239,10 @@ def curve(start_ns: Array, end_ns: Array, size: Array, began_ns: int) -> tuple[A
     return times.astype(np.int64), value.astype(np.int64)
 
 
-def active_curve(history: History, state: State, began_ns: int) -> tuple[Array, Array]:
-    """As `curve`, of what is allocated or freed but still used by a stream: backwards from what is there at the end."""
-    rows = history.only(ALLOC, FREE_COMPLETED)
+def compute_active_curve(history: AllocatorHistory, state: AllocatorState, began_ns: int) -> tuple[Array, Array]:
+    """As `compute_curve`, of what is allocated or freed but still used by a stream: backwards from what is there at the
+    end."""
+    rows = history.select(ALLOC, FREE_COMPLETED)
     change = np.where(history.action[rows] == ALLOC, history.size[rows], -history.size[rows])
     base = int(state.requested[state.active].sum()) - int(change.sum())
     times, value = history.time_ns[rows], base + np.cumsum(change)
@@ -250,10 +251,10 @@ def active_curve(history: History, state: State, began_ns: int) -> tuple[Array, 
     return times.astype(np.int64), value.astype(np.int64)
 
 
-def retries_of(history: History) -> Array:
+def find_retries(history: AllocatorHistory) -> Array:
     """The events with which allocations succeeded, or failed for good, after the allocator had given back what it had
     cached: a segment or an oom right behind segments given back, all asked for by one and the same call stack."""
-    rows = history.only(*range(SEGMENT_ALLOC, OOM + 1), ALLOC, FREE_REQUESTED)
+    rows = history.select(*range(SEGMENT_ALLOC, OOM + 1), ALLOC, FREE_REQUESTED)
     action, stack = history.action[rows], history.stack[rows]
     gave_back = np.isin(action[:-1], (SEGMENT_FREE, SEGMENT_UNMAP))
     asks = np.isin(action[1:], (SEGMENT_ALLOC, SEGMENT_MAP, OOM))
@@ -262,7 +263,7 @@ def retries_of(history: History) -> Array:
 
 
 @dataclass(frozen=True)
-class Fragments:
+class Fragmentation:
     """What is free at the end, of one device. In bytes, inactive_split_blocks a number of blocks."""
 
     largest_free: int
@@ -271,13 +272,13 @@ class Fragments:
     rounding: int
 
 
-def fragments_of(state: State) -> Fragments:
+def compute_fragmentation(state: AllocatorState) -> Fragmentation:
     """How the free memory lies. A free block is split off where its segment has other blocks too."""
     free = ~state.active
     number = np.bincount(state.segment, minlength=len(state.segments))
     split = free & (number[state.segment] > 1)
     used = state.allocated
-    return Fragments(
+    return Fragmentation(
         largest_free=int(state.size[free].max(initial=0)),
         inactive_split=int(state.size[split].sum()),
         inactive_split_blocks=int(split.sum()),

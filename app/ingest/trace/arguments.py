@@ -8,19 +8,19 @@ import pyarrow as pa
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.tables import NO_ID
-from ..loops.compiled import compiled
-from ..loops.hashing import dense
+from ..jit.decorators import jit
+from ..jit.hashing import compact_ids
+from .argument_values import parse_arguments
 from .events import MISSING, TraceEvents
-from .tables import table
-from .words import parsed
+from .tables import build_table
 
-MOST_BYTES = 1 << 31
+MAX_BYTES = 1 << 31
 _QUOTE, _ESCAPE, _COMMA, _COLON, _MINUS, _ZERO, _NINE = b'"\\,:-09'
 _OPEN_LIST, _CLOSE_LIST, _OPEN, _CLOSE = b"[]{}"
 _COLUMNS = ("shapes", "types", "strides", "values", "call_stack")
 
 
-@compiled
+@jit
 def _string_end(data: Array, at: int, end: int) -> int:
     """Behind the quote that closes the string which begins at `at`."""
     at += 1
@@ -29,7 +29,7 @@ def _string_end(data: Array, at: int, end: int) -> int:
     return at + 1
 
 
-@compiled
+@jit
 def _value_end(data: Array, at: int, end: int) -> int:
     """Behind the value that begins at `at`."""
     if at < end and data[at] == _QUOTE:
@@ -52,7 +52,7 @@ def _value_end(data: Array, at: int, end: int) -> int:
     return min(at, end)
 
 
-@compiled
+@jit
 def _found(data: Array, bounds: Array, names: Array, name_bounds: Array, start: Array, stop: Array) -> None:
     """Where the values of members begin and end: start[i, j] of name i in the object j; -1 where there is none."""
     for j in range(len(bounds) - 1):
@@ -84,7 +84,7 @@ def _found(data: Array, bounds: Array, names: Array, name_bounds: Array, start: 
                     stop[i, j] = at
 
 
-@compiled
+@jit
 def _whole(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
     """The whole numbers at these places, in quotes or not."""
     numbers = np.full(len(start), missing, np.int64)
@@ -111,7 +111,7 @@ def _whole(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
     return numbers
 
 
-@compiled
+@jit
 def _copied(data: Array, start: Array, stop: Array, target: Array, offsets: Array) -> None:
     for j in range(len(start)):
         target[offsets[j] : offsets[j + 1]] = data[start[j] : stop[j]]
@@ -122,7 +122,7 @@ class ArgumentSets:
 
     def __init__(self, events: TraceEvents, used: Array) -> None:
         """used: the arguments that are wanted, places of texts."""
-        self.of, places = dense(used, len(events.texts))
+        self.of, places = compact_ids(used, len(events.texts))
         self._texts = [events.texts[place] for place in places.tolist()]
         encoded = [text.encode("utf-8", "replace") for text in self._texts]
         self._bounds = np.zeros(len(encoded) + 1, np.int64)
@@ -132,15 +132,15 @@ class ArgumentSets:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def rows(self, arguments: Array) -> Array:
+    def get_rows(self, arguments: Array) -> Array:
         """The rows of `argument_sets` (int32) for places of texts, NO_ID for none."""
         return np.append(self.of, np.int32(NO_ID))[arguments]
 
-    def parsed(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
+    def parse(self, rows: Iterable[int]) -> dict[int, dict[str, Any]]:
         """The arguments of these rows."""
-        return {row: parsed(self._texts[row]) for row in rows}
+        return {row: parse_arguments(self._texts[row]) for row in rows}
 
-    def numbers(self, *members: str) -> list[Array]:
+    def get_numbers(self, *members: str) -> list[Array]:
         """The whole numbers (int64) that members are in each row, MISSING where they are none, and behind the last."""
         start, stop = self._places(members)
         return [np.append(_whole(self._data, *place, MISSING), MISSING) for place in zip(start, stop, strict=True)]
@@ -152,7 +152,7 @@ class ArgumentSets:
         _found(self._data, self._bounds, np.frombuffer(b"".join(names), np.uint8), bounds, start, stop)
         return start, stop
 
-    def table(self, members: Mapping[str, str]) -> pa.Table:
+    def to_table(self, members: Mapping[str, str]) -> pa.Table:
         """The table `argument_sets`. members: which member stands in which column."""
         start, stop = self._places(members)
         first, last = (np.full((len(_COLUMNS), len(self)), -1, np.int64) for _ in range(2))
@@ -161,7 +161,7 @@ class ArgumentSets:
             at = _COLUMNS.index(column)
             first[at, there], last[at, there] = start[member, there], stop[member, there]
         columns = {name: self._column(*place) for name, *place in zip(_COLUMNS, first, last, strict=True)}
-        return table("argument_sets", text=self._taken(self._bounds[:-1], self._bounds[1:], None), **columns)
+        return build_table("argument_sets", text=self._taken(self._bounds[:-1], self._bounds[1:], None), **columns)
 
     def _column(self, start: Array, stop: Array) -> pa.Array | pa.ChunkedArray:
         """What stands at these places: a string without its quotes, anything else as it is written."""
@@ -180,7 +180,7 @@ class ArgumentSets:
         """The texts at these places. there: null where not. quoted: which were strings."""
         offsets = np.zeros(len(start) + 1, np.int64)
         np.cumsum(stop - start, out=offsets[1:])
-        if offsets[-1] >= MOST_BYTES and len(start) > 1:
+        if offsets[-1] >= MAX_BYTES and len(start) > 1:
             middle = len(start) // 2
             halves = [
                 self._taken(
@@ -203,5 +203,5 @@ class ArgumentSets:
         texts = values.to_pylist()
         for row in np.flatnonzero(quoted).tolist():
             if texts[row] is not None and "\\" in texts[row]:
-                texts[row] = parsed(f'{{"text":"{texts[row]}"}}').get("text", texts[row])
+                texts[row] = parse_arguments(f'{{"text":"{texts[row]}"}}').get("text", texts[row])
         return pa.array(texts, pa.string())

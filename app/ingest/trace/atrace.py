@@ -10,25 +10,25 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...domain.arrays import Array, IndexArray
-from ..loops.hashing import coded
+from ..jit.hashing import factorize
+from .event_builder import NONE, TraceEventBuilder
 from .events import MISSING
-from .made import NONE, MadeEvents
-from .scheduling import CPUS
+from .scheduler import CPUS
 
 LETTERS = frozenset("BECISFGHN")
 MARK = "marks"
 """The category of slices of threads that programs told of themselves."""
 COUNTER = ord("C")
-OF_TASK, LARGEST = -(1 << 63), (1 << 63) - 1
+OF_TASK, MAX_VALUE = -(1 << 63), (1 << 63) - 1
 """In place of a process: that of the thread. No number of a process is as far from zero."""
 CPU_TASK = -2
 """The number in place of a thread's for what is known to be of a CPU alone: this less the CPU's."""
 
 
-class Markers:
+class AtraceMarkers:
     """Marks while they are collected. processes: that of each thread, as far as known; marks tell more."""
 
-    def __init__(self, events: MadeEvents, processes: dict[int, int]) -> None:
+    def __init__(self, events: TraceEventBuilder, processes: dict[int, int]) -> None:
         self._events, self._processes = events, processes
         self._rows: list[tuple[int, ...]] = []
         self._blocks: list[Array] = []
@@ -38,14 +38,14 @@ class Markers:
     def __len__(self) -> int:
         return len(self._rows) + sum(len(block[0]) for block in self._blocks)
 
-    def take(self, time_ns: int, task: int, mark: str) -> bool:
+    def feed(self, time_ns: int, task: int, mark: str) -> bool:
         """Take in a mark of a thread; False for what is none."""
         meant = self._meant(mark)
         if meant is None:
             return False
         letter, name, category, process, id, owner, value = meant
         if letter == COUNTER:
-            self._events.counter(self._events.texts()[name], time_ns, value, process=process)
+            self._events.add_counter_value(self._events.get_texts()[name], time_ns, value, process=process)
             return True
         if owner > 0:
             self._processes.setdefault(task, owner)
@@ -55,7 +55,7 @@ class Markers:
         self._rows.append((letter, time_ns, name, *row, id, MISSING, NONE))
         return True
 
-    def take_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> IndexArray:
+    def feed_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> IndexArray:
         """Take in marks of threads: code says which of `marks`, each of which is looked at once. Returns which are
         none."""
         meant = [self._meant(mark) for mark in marks]
@@ -65,9 +65,9 @@ class Markers:
         counted = np.flatnonzero(letter == COUNTER)
         if len(counted):
             value = np.array([one[-1] if one else 0.0 for one in meant])[code[counted]]
-            self._events.many("C", time_ns[counted], name[counted], NONE, process=process[counted], value=value)
+            self._events.add_events("C", time_ns[counted], name[counted], NONE, process=process[counted], value=value)
         owned = np.flatnonzero(owner > 0)
-        _, first = coded(task[owned])
+        _, first = factorize(task[owned])
         for one, pid in zip(task[owned[first]].tolist(), owner[owned[first]].tolist(), strict=True):
             self._processes.setdefault(one, pid)
         rows = np.flatnonzero((letter != 0) & (letter != COUNTER))
@@ -95,9 +95,9 @@ class Markers:
             pid = int(owner) if owner else 0
         except ValueError:
             return None
-        if abs(pid) > LARGEST:
+        if abs(pid) > MAX_VALUE:
             return None
-        text = self._events.text
+        text = self._events.intern_text
         if letter == "B":
             return ord("B"), text(told or "unnamed"), text(MARK), OF_TASK, NONE, pid, 0.0
         if letter == "E":
@@ -137,7 +137,7 @@ class Markers:
     ) -> None:
         """Add something of a thread, that begins, ends or lasts."""
         self.threads.add(task)
-        place = NONE if name is None else self._events.text(name)
+        place = NONE if name is None else self._events.intern_text(name)
         self._rows.append((ord(phase), time_ns, place, task, category, NONE, NONE, duration_ns, arguments))
 
     def finish(self, process: Callable[[int], str]) -> None:
@@ -147,13 +147,15 @@ class Markers:
         phase, time_ns, name, task, category, pid, id, duration_ns, arguments = rows
         tasks, inverse = np.unique(task, return_inverse=True)
         texts = [(process(one), str(one)) if one >= 0 else (CPUS, f"CPU {CPU_TASK - one}") for one in tasks.tolist()]
-        places = [tuple(map(self._events.text, pair)) for pair in texts]
+        places = [tuple(map(self._events.intern_text, pair)) for pair in texts]
         of, thread = np.array(places or [(0, 0)], np.int64).T
         thread = np.where(tasks == NONE, NONE, thread)
         owners, which = np.unique(pid, return_inverse=True)
-        owner = np.array([self._events.text(str(one)) if one > 0 else NONE for one in owners.tolist()] or [0], np.int64)
+        owner = np.array(
+            [self._events.intern_text(str(one)) if one > 0 else NONE for one in owners.tolist()] or [0], np.int64
+        )
         processes = np.where(task != NONE, of[inverse], owner[which])
-        self._events.many(
+        self._events.add_events(
             *(phase, time_ns, name, thread[inverse]),
             duration_ns=duration_ns,
             category=category,

@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.tables import NO_ID
-from ..loops.hashing import Index, dense, numbered
+from ..jit.hashing import RowIndex, compact_ids, factorize_pairs
+from .argument_values import to_float, to_int
 from .arguments import ArgumentSets
 from .events import MISSING, TraceEvents
-from .moments import around, ends_of_arrows, lines_at, open_at
 from .nesting import ROUNDING_NS
-from .pytorch_names import work_kind
-from .slices import WORK, Rows
-from .tables import table, with_nulls
-from .words import real, whole
+from .point_events import find_enclosing_slices, find_flow_events, find_open_slices, find_tracks
+from .pytorch_names import get_work_kind
+from .slices import WORK, SliceTable
+from .tables import build_table, to_nullable
 
 _CONFIGURATION = {
     "registers": "registers per thread",
@@ -39,7 +39,7 @@ LAUNCH_FLOWS = ("ac2g", "async", "async_gpu", "async_cpu_to_gpu")
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class DeviceWork:
     """The slices that are device work, one entry each in every column. slice: the row. launch, operator: rows or -1.
 
     device: the index of the device, -1 not known.
@@ -50,7 +50,7 @@ class Work:
     operator: Array
 
 
-def joined(rows: Rows) -> Work:
+def link_launches(rows: SliceTable) -> DeviceWork:
     """Device work with what launched it."""
     work = np.flatnonzero(_of_kind(rows, *WORK)).astype(np.int32)
     calls = np.flatnonzero(_of_kind(rows, "runtime")).astype(np.int32)
@@ -58,50 +58,50 @@ def joined(rows: Rows) -> Work:
     if (launch < 0).any():
         launch = _by_arrow(rows, work, launch)
     operators = _of_kind(rows, "operator")
-    operator = around(rows, launch, operators)
+    operator = find_enclosing_slices(rows, launch, operators)
     _by_external_id(rows, work, launch, operators, operator)
-    return Work(work, launch, operator)
+    return DeviceWork(work, launch, operator)
 
 
-def _of_kind(rows: Rows, *kinds: str) -> Array:
-    found: Array = rows.codes.of_kind(*kinds)[rows.code]
+def _of_kind(rows: SliceTable, *kinds: str) -> Array:
+    found: Array = rows.codes.is_of_kind(*kinds)[rows.code]
     return found
 
 
-def _by_number(rows: Rows, work: Array, calls: Array) -> Array:
+def _by_number(rows: SliceTable, work: Array, calls: Array) -> Array:
     """For each piece of work the call with the same number."""
-    number = rows.number("correlation")
+    number = rows.get_number("correlation")
     calls = calls[number[calls] > 0]
-    index = Index(number[calls], calls)
-    launch = index.of(number[work])
+    index = RowIndex(number[calls], calls)
+    launch = index.lookup(number[work])
     if not index.twice:
         return launch
     # Numbers that came again: those of the process that has the stream, then the last that came before.
     values, counts = np.unique(number[calls], return_counts=True)
     at = np.minimum(np.searchsorted(values, number[work]), len(values) - 1)
-    process = processes(rows, work, np.where(counts[at] == 1, launch, NO_ID))
-    of_lines = np.array([about.places[0] for about in rows.lines], np.int64)
+    process = infer_processes(rows, work, np.where(counts[at] == 1, launch, NO_ID))
+    of_lines = np.array([about.places[0] for about in rows.tracks], np.int64)
     nothing = np.zeros(len(work) + len(calls), np.int64)
     anywhere = _last_before(rows, work, calls, nothing[: len(work)], nothing[: len(calls)], number)
-    same = _last_before(rows, work, calls, process[rows.line[work]], of_lines[rows.line[calls]], number)
+    same = _last_before(rows, work, calls, process[rows.track[work]], of_lines[rows.track[calls]], number)
     found = np.where(same >= 0, same, anywhere)
     # Where all calls of the number began later, any of them.
     return np.where(found < 0, launch, found).astype(np.int32)
 
 
-def processes(rows: Rows, work: Array, launch: Array) -> Int64Array:
+def infer_processes(rows: SliceTable, work: Array, launch: Array) -> Int64Array:
     """By line the process that launched most of the work there, a place among the texts; NO_ID where none is known."""
     known = launch >= 0
-    of_lines = np.array([about.places[0] for about in rows.lines] or [NO_ID], np.int32)
-    line, process = rows.line[work[known]], of_lines[rows.line[launch[known]]]
-    code, shown = numbered(np.arange(len(line)), line, process)
-    most = np.full(len(rows.lines), NO_ID, np.int64)
+    of_lines = np.array([about.places[0] for about in rows.tracks] or [NO_ID], np.int32)
+    line, process = rows.track[work[known]], of_lines[rows.track[launch[known]]]
+    code, shown = factorize_pairs(np.arange(len(line)), line, process)
+    most = np.full(len(rows.tracks), NO_ID, np.int64)
     for at in shown[np.argsort(np.bincount(code, minlength=len(shown)), kind="stable")].tolist():
         most[line[at]] = process[at]
     return most
 
 
-def _last_before(rows: Rows, work: Array, calls: Array, of_work: Array, of_calls: Array, number: Array) -> Array:
+def _last_before(rows: SliceTable, work: Array, calls: Array, of_work: Array, of_calls: Array, number: Array) -> Array:
     """For each piece of work the last call of the same number and process that began before it, else NO_ID."""
     every = np.concatenate((calls, work))
     process = np.concatenate((of_calls, of_work))
@@ -119,38 +119,38 @@ def _last_before(rows: Rows, work: Array, calls: Array, of_work: Array, of_calls
     return np.where(same, call, NO_ID)
 
 
-def _by_arrow(rows: Rows, work: Array, launch: Array) -> Array:
+def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
     """Fill in the calls that only arrows tell, from the call to the work."""
     events = rows.events
-    flows = ends_of_arrows(rows)
-    flows = flows[is_launch(events, flows)]
+    flows = find_flow_events(rows)
+    flows = flows[is_launch_flow(events, flows)]
     sources, targets = (flows[events.phase[flows] == ord(letter)] for letter in "sf")
     missing = np.flatnonzero(launch < 0)
     if not len(sources) or not len(targets):
         return launch
     # An arrow ends where the work begins.
     ends: Array = np.concatenate((targets, rows.event[work[missing]]))
-    place, _ = numbered(ends, events.process, events.thread)
-    moment, _ = numbered(np.arange(len(ends)), place, np.unique(events.time_ns[ends], return_inverse=True)[1])
-    arrow = Index(moment[: len(targets)], targets).of(moment[len(targets) :])
-    source = Index(events.id[sources], sources).of(events.id[np.maximum(arrow, 0)])
+    place, _ = factorize_pairs(ends, events.process, events.thread)
+    moment, _ = factorize_pairs(np.arange(len(ends)), place, np.unique(events.time_ns[ends], return_inverse=True)[1])
+    arrow = RowIndex(moment[: len(targets)], targets).lookup(moment[len(targets) :])
+    source = RowIndex(events.id[sources], sources).lookup(events.id[np.maximum(arrow, 0)])
     known = (arrow >= 0) & (source >= 0)
-    row = open_at(rows, lines_at(rows, source[known]), events.time_ns[source[known]])
+    row = find_open_slices(rows, find_tracks(rows, source[known]), events.time_ns[source[known]])
     launch = launch.copy()
     launch[missing[known]] = row
     return launch
 
 
-def is_launch(events: TraceEvents, found: Array) -> Array:
+def is_launch_flow(events: TraceEvents, found: Array) -> Array:
     """Which of some events are ends of arrows from the call that launched work to the work, as bools."""
-    number, shown = dense(events.category[found], len(events.texts))
+    number, shown = compact_ids(events.category[found], len(events.texts))
     is_one = np.array([events.texts[place].lower() in LAUNCH_FLOWS for place in shown.tolist()] + [False], bool)
     number = np.append(number, np.int32(-1))
     launches: Array = is_one[number[events.category[found]]]
     return launches
 
 
-def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, operator: Array) -> None:
+def _by_external_id(rows: SliceTable, work: Array, launch: Array, operators: Array, operator: Array) -> None:
     """Correct and complete the operators by the number that PyTorch gives them and the calls in them.
 
     Some traces have there the correlation again: then it tells nothing. Times that were rounded can put a call beside
@@ -158,10 +158,10 @@ def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, op
     """
     if not len(work):
         return
-    number = rows.number("External id")
+    number = rows.get_number("External id")
     if "external id" in rows.events.numbers:
-        number = np.where(number == MISSING, rows.number("external id"), number)
-    correlation = rows.number("correlation")[work]
+        number = np.where(number == MISSING, rows.get_number("external id"), number)
+    correlation = rows.get_number("correlation")[work]
     wanted = np.where((launch >= 0) & (number[launch] != MISSING), number[launch], number[work])
     both = (wanted != MISSING) & (correlation != MISSING)
     if (wanted[both] == correlation[both]).sum() * 2 > both.sum():
@@ -170,10 +170,10 @@ def _by_external_id(rows: Rows, work: Array, launch: Array, operators: Array, op
     if not len(other):
         return
     named = np.flatnonzero(operators & (number != MISSING))
-    by_number = Index(number[named], named).of(wanted[other])
+    by_number = RowIndex(number[named], named).lookup(wanted[other])
     at = np.maximum(launch[other], 0)
     near = (
-        (rows.line[by_number] == rows.line[at])
+        (rows.track[by_number] == rows.track[at])
         & (rows.start_ns[by_number] <= rows.start_ns[at] + ROUNDING_NS)
         & (rows.stop_ns[by_number] >= rows.stop_ns[at] - ROUNDING_NS)
     )
@@ -189,47 +189,52 @@ class DeviceTables:
     device_work: pa.Table
     configurations: pa.Table
     devices: pa.Table
-    of_line: dict[int, tuple[int | None, int | None]]
+    stream_by_track: dict[int, tuple[int | None, int | None]]
     places: dict[tuple[str, int], int]
 
 
-def device_tables(
-    rows: Rows, work: Work, arguments: ArgumentSets, properties: Any, rank: int | None, memory_of: list[tuple[str, int]]
+def build_device_tables(
+    rows: SliceTable,
+    work: DeviceWork,
+    arguments: ArgumentSets,
+    properties: Any,
+    rank: int | None,
+    memory_of: list[tuple[str, int]],
 ) -> DeviceTables:
     """The tables of devices and of what they did. memory_of: the devices (kind, index) of which memory was noted."""
-    sets, line, code = arguments.rows(rows.arguments[work.slice]), rows.line[work.slice], rows.code[work.slice]
-    launch_sets = np.where(work.launch >= 0, arguments.rows(rows.arguments[work.launch]), NO_ID)
-    of_device, of_stream, of_size = arguments.numbers("device", "stream", "size")
-    device = _else(of_device[sets], [about.pid for about in rows.lines], line)
+    sets, line, code = arguments.get_rows(rows.arguments[work.slice]), rows.track[work.slice], rows.code[work.slice]
+    launch_sets = np.where(work.launch >= 0, arguments.get_rows(rows.arguments[work.launch]), NO_ID)
+    of_device, of_stream, of_size = arguments.get_numbers("device", "stream", "size")
+    device = _else(of_device[sets], [about.pid for about in rows.tracks], line)
     device[(device < 0) | (device >= 1 << 31)] = MISSING
     # The first versions wrote "stream 7".
-    streams = [whole((about.thread or "").removeprefix("stream ")) for about in rows.lines]
+    streams = [to_int((about.thread or "").removeprefix("stream ")) for about in rows.tracks]
     stream = _else(of_stream[sets], streams, line)
-    size = rows.number("bytes")[work.slice]
+    size = rows.get_number("bytes")[work.slice]
     for other in (of_size[sets], of_size[launch_sets]):
         size = np.where(size == MISSING, other, size)
-    size[rows.codes.of_kind("kernel")[code]] = MISSING
+    size[rows.codes.is_of_kind("kernel")[code]] = MISSING
     used = [("gpu", index) for index in np.unique(device[device != MISSING]).tolist()]
     devices, places = _devices(properties, used + memory_of, rank)
-    configuration, configurations = _configured(sets, launch_sets, rows.codes.of_kind("kernel")[code], arguments)
+    configuration, configurations = _configured(sets, launch_sets, rows.codes.is_of_kind("kernel")[code], arguments)
     # Work is in the order of the lines.
     first = np.minimum(np.searchsorted(work.slice, rows.bounds[:-1]), len(line) - 1)
-    seen = [at for at in range(len(rows.lines)) if len(line) and line[first[at]] == at]
+    seen = [at for at in range(len(rows.tracks)) if len(line) and line[first[at]] == at]
     return DeviceTables(
-        device_work=table(
+        device_work=build_table(
             "device_work",
             slice=work.slice,
-            kind=rows.codes.each(lambda what, name: int(work_kind(what.kind, name)), np.int8)[code],
+            kind=rows.codes.map(lambda what, name: int(get_work_kind(what.kind, name)), np.int8)[code],
             device=_rows_of(device, places),
-            stream=with_nulls(stream),
+            stream=to_nullable(stream),
             launch=work.launch,
             operator=work.operator,
             configuration=configuration,
-            bytes=with_nulls(size),
+            bytes=to_nullable(size),
         ),
         configurations=configurations,
         devices=devices,
-        of_line={at: (_known(device[first[at]]), _known(stream[first[at]])) for at in seen},
+        stream_by_track={at: (_known(device[first[at]]), _known(stream[first[at]])) for at in seen},
         places=places,
     )
 
@@ -255,9 +260,9 @@ def _rows_of(device: Array, places: Mapping[tuple[str, int], int]) -> Array:
 def _configured(sets: Array, launch_sets: Array, kernels: Array, arguments: ArgumentSets) -> tuple[Array, pa.Table]:
     """(the row of `configurations` for each piece of work; that table). sets: of arguments, its own and its call's."""
     found = np.flatnonzero(kernels)
-    of, shown = numbered(found, launch_sets, sets, len(arguments))
+    of, shown = factorize_pairs(found, launch_sets, sets, len(arguments))
     at = found[shown]
-    about = arguments.parsed({*sets[at].tolist(), *launch_sets[at].tolist()} - {NO_ID})
+    about = arguments.parse({*sets[at].tolist(), *launch_sets[at].tolist()} - {NO_ID})
     known: dict[tuple[Any, ...], int] = {}
     rows = [
         _configuration(about.get(own, {}), about.get(call, {}), known)
@@ -272,7 +277,7 @@ def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tupl
     """The row of `configurations`; AMD's profiler writes it to the call instead of the kernel."""
     grid, block = (_three(mine.get(name, calls.get(name))) for name in ("grid", "block"))
     rest = tuple(
-        (real if name.endswith(("_sm", "_percent")) else whole)(mine.get(member, calls.get(member)))
+        (to_float if name.endswith(("_sm", "_percent")) else to_int)(mine.get(member, calls.get(member)))
         for name, member in _CONFIGURATION.items()
     )
     key = (*grid, *block, *rest)
@@ -284,7 +289,7 @@ def _configuration(mine: dict[str, Any], calls: dict[str, Any], known: dict[tupl
 def _configurations(known: Mapping[tuple[Any, ...], int]) -> pa.Table:
     names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"] + list(_CONFIGURATION)
     columns = list(zip(*known, strict=True)) if known else [()] * len(names)
-    return table("configurations", **dict(zip(names, columns, strict=True)))
+    return build_table("configurations", **dict(zip(names, columns, strict=True)))
 
 
 def _devices(
@@ -294,7 +299,7 @@ def _devices(
     listed = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in listed:
-        index = whole(entry.get("id"))
+        index = to_int(entry.get("id"))
         if index is not None and 0 <= index < 1 << 31:
             known.setdefault(("gpu", index), entry)
     for key in used:
@@ -305,10 +310,10 @@ def _devices(
     for name, (member,) in _PROPERTIES.items():
         small = name not in ("name", "memory_bytes")
         columns[name] = [
-            _word(entry.get(member)) if name == "name" else whole(entry.get(member), 1 << (31 if small else 63))
+            _word(entry.get(member)) if name == "name" else to_int(entry.get(member), 1 << (31 if small else 63))
             for entry in entries
         ]
-    devices = table(
+    devices = build_table(
         "devices",
         rank=[rank] * len(order),
         kind=[kind for kind, _ in order],
@@ -321,7 +326,7 @@ def _devices(
 
 
 def _compute(entry: dict[str, Any]) -> str | None:
-    major, minor = whole(entry.get("computeMajor")), whole(entry.get("computeMinor"))
+    major, minor = to_int(entry.get("computeMajor")), to_int(entry.get("computeMinor"))
     return None if major is None or minor is None else f"{major}.{minor}"
 
 
@@ -330,6 +335,6 @@ def _word(value: Any) -> str | None:
 
 
 def _three(value: Any) -> tuple[int | None, int | None, int | None]:
-    parts = [whole(part) for part in value[:3]] if isinstance(value, list) else []
+    parts = [to_int(part) for part in value[:3]] if isinstance(value, list) else []
     x, y, z = (*parts, None, None, None)[:3]
     return x, y, z

@@ -1,18 +1,20 @@
 """What formats make of trace events that are JSON: PyTorch's, and of whoever else writes them."""
 
 from ...domain.tables import FrameKind
-from .assembly import Dialect
-from .pytorch_names import meaning
-from .slices import Meaning, What
+from .profile import Dialect
+from .pytorch_names import classify
+from .slices import SliceClassifier, SliceType
 
 TRACKS = frozenset({"-1", "Spans", "Traces", ""})
 """Processes that are none: Kineto puts its own overhead and the spans of the profiler there."""
 PYTORCH = Dialect(
     "pytorch",
-    Meaning(meaning, TRACKS),
+    SliceClassifier(classify, TRACKS),
     "its list traceEvents is empty. Record again, with at least one step while the profiler is active.",
 )
-_PLAIN = What("other", FrameKind.USER)
+_PLAIN = SliceType("other", FrameKind.USER)
 CHROME = Dialect(
-    "chrome-trace", Meaning(lambda category, name: _PLAIN), "its list traceEvents is empty. Trace again, for longer."
+    "chrome-trace",
+    SliceClassifier(lambda category, name: _PLAIN),
+    "its list traceEvents is empty. Trace again, for longer.",
 )

@@ -18,7 +18,7 @@ ID_TEXT = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class NumericArgument:
     """An argument that nearly every event has another whole number for: event (int32, ascending), value (int64). What
     counters count, under the empty key, need not be whole (float64)."""
 
@@ -51,7 +51,7 @@ class TraceEvents:
     time_ns: Array
     duration_ns: Array
     arguments: Array
-    numbers: dict[str, Numbers] = field(default_factory=dict)
+    numbers: dict[str, NumericArgument] = field(default_factory=dict)
     top: dict[str, Any] = field(default_factory=dict)
     lost: list[tuple[str, int, str]] = field(default_factory=list)
 

@@ -11,14 +11,14 @@ from ...domain import memory
 from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID
-from ..loops.hashing import dense, numbered
+from ..jit.hashing import compact_ids, factorize_pairs
+from .argument_values import parse_arguments, to_int
 from .events import MISSING, TraceEvents
-from .lines import THREAD
-from .moments import Series, lines_at, open_at
+from .point_events import CounterSeries, find_open_slices, find_tracks
 from .pytorch_names import MEMORY
-from .slices import Rows, described
-from .tables import table, with_nulls
-from .words import parsed, whole
+from .slices import SliceTable, describe_event
+from .tables import build_table, to_nullable
+from .tracks import THREAD
 
 CPU = 0
 """The type of device that is the host's memory."""
@@ -29,7 +29,7 @@ NO_ALLOCATION = "memory that must have been allocated, without an event that say
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class AllocatorEvents:
     """What allocators told, in order of time. event: its events. place: of each, in `devices`: (kind, index).
 
     allocator: of each, the same where process and device are.
@@ -42,27 +42,29 @@ class Told:
     size: Array
 
 
-def told(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> Told:
+def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> AllocatorEvents:
     """What events of memory say. moments: those of that name."""
     found = moments
     size = _number(events, "Bytes", found)
     without = size == MISSING
     if without.any():
-        builder.lost(NO_BYTES, described(events, int(found[without][0])), int(without.sum()))
+        builder.add_loss(NO_BYTES, describe_event(events, int(found[without][0])), int(without.sum()))
     found, size = found[~without], size[~without]
     order = np.argsort(events.time_ns[found], kind="stable")
     found, size = found[order], size[order]
-    of, places = dense(events.arguments[found], len(events.texts))
+    of, places = compact_ids(events.arguments[found], len(events.texts))
     devices: dict[tuple[str, int], int] = {}
-    rows = [devices.setdefault(_device(parsed(events.texts[place])), len(devices)) for place in places.tolist()]
+    rows = [
+        devices.setdefault(_device(parse_arguments(events.texts[place])), len(devices)) for place in places.tolist()
+    ]
     unknown = devices.setdefault(("cpu", 0), len(devices)) if (events.arguments[found] < 0).any() else 0
     arguments = events.arguments[found]
     place = np.where(arguments < 0, unknown, np.array(rows or [0], np.int32)[of[arguments]])
-    allocator, _ = numbered(np.arange(len(found)), events.process[found], place.astype(np.int32))
-    return Told(found, place, allocator, list(devices), size)
+    allocator, _ = factorize_pairs(np.arange(len(found)), events.process[found], place.astype(np.int32))
+    return AllocatorEvents(found, place, allocator, list(devices), size)
 
 
-def memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
+def split_memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
     """(those of some instants that allocators wrote, the others)."""
     names = [at for at in np.unique(events.name[moments]).tolist() if at >= 0 and events.texts[at] == MEMORY]
     mine = np.isin(events.name[moments], names)
@@ -71,7 +73,7 @@ def memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
 
 def _device(arguments: dict[str, Any]) -> tuple[str, int]:
     kind, index = arguments.get("Device Type"), arguments.get("Device Id")
-    number = whole(index, 1 << 31)
+    number = to_int(index, 1 << 31)
     return ("cpu" if kind in (CPU, None) else "gpu"), max(number or 0, 0)
 
 
@@ -85,13 +87,13 @@ def _number(events: TraceEvents, key: str, found: Array) -> Array:
 
 
 def add_memory(
-    rows: Rows,
-    said: Told,
+    rows: SliceTable,
+    said: AllocatorEvents,
     places: dict[tuple[str, int], int],
     labels: Mapping[int, str],
     zero: int,
     rank: int | None,
-    series: Series,
+    series: CounterSeries,
     builder: ProfileBuilder,
 ) -> pa.Table:
     """The table `allocations`; its samples go to the builder, what was allocated and reserved at all to the series.
@@ -102,30 +104,30 @@ def add_memory(
     time_ns = events.time_ns[found]
     address = _number(events, "Addr", found)
     has_address = bool(len(found)) and bool((address != MISSING).all())
-    pairs = memory.paired(time_ns - zero, size, said.allocator, address if has_address else None)
+    pairs = memory.pair_allocations(time_ns - zero, size, said.allocator, address if has_address else None)
     for reason, count in ((NO_FREE, pairs.lost_frees), (NO_ALLOCATION, pairs.lost_allocations)):
         if count:
-            builder.lost(reason, described(events, int(found[0])), count)
+            builder.add_loss(reason, describe_event(events, int(found[0])), count)
     device = np.array([places[one] for one in said.devices] or [NO_ID], np.int32)[said.place]
-    line = lines_at(rows, found)
-    line[np.array([about.what != THREAD for about in rows.lines] or [True], bool)[line]] = NO_ID
-    inner = open_at(rows, line, time_ns)
+    line = find_tracks(rows, found)
+    line[np.array([about.track_kind != THREAD for about in rows.tracks] or [True], bool)[line]] = NO_ID
+    inner = find_open_slices(rows, line, time_ns)
     stack = np.where(inner >= 0, rows.node[np.maximum(inner, 0)], 0) if len(rows) else np.zeros(len(found), np.int32)
-    first = np.where(pairs.made >= 0, pairs.made, pairs.freed)
+    first = np.where(pairs.alloc_event >= 0, pairs.alloc_event, pairs.free_event)
 
     def of(values: Array, which: Array, missing: int) -> Array:
         return np.where(which >= 0, values[np.maximum(which, 0)], missing) if len(values) else which
 
     peaks = _add_curves(rows, said, device, zero, rank, series)
-    blocks = memory.Blocks(
+    blocks = memory.AllocationColumns(
         pairs.start_ns,
         pairs.end_ns,
         pairs.bytes,
         of(device, first, NO_ID),
         of(line, first, NO_ID),
-        of(stack, pairs.made, 0),
+        of(stack, pairs.alloc_event, 0),
     )
-    threads = [at for at, about in enumerate(rows.lines) if about.what == THREAD]
+    threads = [at for at, about in enumerate(rows.tracks) if about.track_kind == THREAD]
     kinds = {places[one]: labels.get(places[one]) or one[0] for one in said.devices}
     memory.add_samples(
         builder,
@@ -134,27 +136,27 @@ def add_memory(
             row: memory.MemoryDevice(kind, peaks.get(row) if has_address else None, threads[0] if threads else 0)
             for row, kind in kinds.items()
         }
-        if rows.lines
+        if rows.tracks
         else {},
         0,
     )
-    return table(
+    return build_table(
         "allocations",
-        start_ns=with_nulls(pairs.start_ns),
-        end_ns=with_nulls(pairs.end_ns),
+        start_ns=to_nullable(pairs.start_ns),
+        end_ns=to_nullable(pairs.end_ns),
         bytes=pairs.bytes,
         device=blocks.device,
-        address=with_nulls(of(address, first, MISSING)),
+        address=to_nullable(of(address, first, MISSING)),
         thread=blocks.thread,
-        slice=of(inner, pairs.made, NO_ID),
-        end_slice=of(inner, pairs.freed, NO_ID),
+        slice=of(inner, pairs.alloc_event, NO_ID),
+        end_slice=of(inner, pairs.free_event, NO_ID),
         stack=blocks.stack,
         category=[None] * len(first),
     )
 
 
 def _add_curves(
-    rows: Rows, said: Told, device: Array, zero: int, rank: int | None, series: Series
+    rows: SliceTable, said: AllocatorEvents, device: Array, zero: int, rank: int | None, series: CounterSeries
 ) -> dict[int, int | None]:
     """Add what was allocated and reserved by device. Returns when most was allocated, by row of the device.
 
@@ -169,7 +171,7 @@ def _add_curves(
         event = said.event[mine]
         row = int(device[mine[0]])
         process = int(events.process[event[0]])
-        about = {"unit": "bytes", "rank": rank, "pid": whole(events.texts[process] if process >= 0 else None)}
+        about = {"unit": "bytes", "rank": rank, "pid": to_int(events.texts[process] if process >= 0 else None)}
         time_ns = events.time_ns[event] - zero
         for name, key in ((memory.ALLOCATED, "Total Allocated"), (memory.RESERVED, "Total Reserved")):
             value = _number(events, key, event)
@@ -188,5 +190,5 @@ def _add_curves(
             series.add(times, values, name=name, device=row, **about)
             if name == memory.ALLOCATED and int(values.max()) > heights.get(row, -1):
                 heights[row] = int(values.max())
-                peaks[row] = memory.peak_of(times, values)
+                peaks[row] = memory.find_peak(times, values)
     return peaks

@@ -11,22 +11,22 @@ Slices of a stream or a track may overlap as they like: they get lanes.
 import numpy as np
 
 from ...domain.arrays import Array
-from ..loops.compiled import compiled
-from ..loops.hashing import grown, place
+from ..jit.decorators import jit
+from ..jit.hashing import grow, hash_slot
 
 ROUNDING_NS = 2_000
 """By how much a slice may reach past its parent: times that were rounded to whole microseconds do."""
 WITHIN = 4
 """How many times as long as the part of a slice that is past its parent the part inside is at least."""
-OPEN = 1 << 62
+OPEN_END_NS = 1 << 62
 """The end of a slice of which only the beginning is known: it ends with the one around it."""
-DEEPEST = 5_000
+MAX_DEPTH = 5_000
 """Slices nested deeper have the call stack of those around them; trees are worked through level by level."""
-MOST_AROUND = 64
+MAX_ENCLOSING = 64
 """How many open slices are looked at for one that holds another, on a stream."""
 
 
-@compiled
+@jit
 def _sort_run(order: Array, first: int, last: int, length: Array, rank: Array, other: Array) -> None:
     """Sort order[first:last], slices that begin together: the longest first, then by rank, then as they come."""
     width = 1
@@ -52,8 +52,8 @@ def _sort_run(order: Array, first: int, last: int, length: Array, rank: Array, o
         width *= 2
 
 
-@compiled
-def in_order(line: Array, lines: int, start: Array, length: Array, rank: Array) -> tuple[Array, Array]:
+@jit
+def sort_slices(line: Array, lines: int, start: Array, length: Array, rank: Array) -> tuple[Array, Array]:
     """(the order (line, start, longest first, rank, as they come) of slices, as int32 row numbers; where each line's
     begin in it, and behind the last).
 
@@ -113,7 +113,7 @@ def in_order(line: Array, lines: int, start: Array, length: Array, rank: Array) 
     return order, bounds
 
 
-@compiled
+@jit
 def nest(
     bounds: Array,
     threads: Array,
@@ -155,7 +155,7 @@ def nest(
     return stretches, keys, values, nodes
 
 
-@compiled
+@jit
 def _nest(
     first: int,
     last: int,
@@ -199,7 +199,7 @@ def _nest(
                     stretches += 1
                     own[top] += limit - cursor
                     cursor = limit
-            elif finish == OPEN:
+            elif finish == OPEN_END_NS:
                 finish = limit
                 stop[i] = limit
                 break
@@ -217,7 +217,7 @@ def _nest(
                 cursor = begin
             end[top] = i
             level -= 1
-        if finish == OPEN:
+        if finish == OPEN_END_NS:
             stop[i] = max(begin, end_of_all)
         above = 0
         if level:
@@ -235,12 +235,12 @@ def _nest(
         cursor = max(cursor, begin)
         depth[i] = level
         own[i] = 0
-        if level >= DEEPEST:
+        if level >= MAX_DEPTH:
             node[i] = above
         else:
             key = (np.int64(above) << 32) | frame[i]
             mask = len(keys) - 1
-            at = place(key, factor, mask)
+            at = hash_slot(key, factor, mask)
             while values[at] >= 0 and keys[at] != key:
                 at = (at + 1) & mask
             if values[at] < 0:
@@ -251,7 +251,7 @@ def _nest(
                 node[i] = nodes
                 nodes += 1
                 if 2 * nodes > len(keys):
-                    keys, values = grown(keys, values, factor)
+                    keys, values = grow(keys, values, factor)
             else:
                 node[i] = values[at]
         if level == len(stack):
@@ -274,7 +274,7 @@ def _nest(
     return stretches, keys, values, nodes
 
 
-@compiled
+@jit
 def grow_tree(
     above: Array,
     frame: Array,
@@ -290,7 +290,7 @@ def grow_tree(
     for i in range(len(above)):
         key = (np.int64(above[i]) << 32) | frame[i]
         mask = len(keys) - 1
-        at = place(key, factor, mask)
+        at = hash_slot(key, factor, mask)
         while values[at] >= 0 and keys[at] != key:
             at = (at + 1) & mask
         if values[at] < 0:
@@ -301,13 +301,13 @@ def grow_tree(
             node[i] = nodes
             nodes += 1
             if 2 * nodes > len(keys):
-                keys, values = grown(keys, values, factor)
+                keys, values = grow(keys, values, factor)
         else:
             node[i] = values[at]
     return keys, values, nodes
 
 
-@compiled
+@jit
 def _push(heap_key: Array, heap_value: Array, size: int, key: int, value: int) -> None:
     """Put something on a heap of `size` things, least key first."""
     at = size
@@ -322,7 +322,7 @@ def _push(heap_key: Array, heap_value: Array, size: int, key: int, value: int) -
     heap_value[at] = value
 
 
-@compiled
+@jit
 def _pop(heap_key: Array, heap_value: Array, size: int) -> None:
     """Take the first from a heap of `size` things."""
     size -= 1
@@ -343,7 +343,7 @@ def _pop(heap_key: Array, heap_value: Array, size: int) -> None:
     heap_value[at] = value
 
 
-@compiled
+@jit
 def _lay(first: int, last: int, start: Array, stop: Array, sort: Array, which: int, base: int, lane: Array) -> int:
     """Give rows of one sort lanes from `base` on, each the lowest that is free. Returns how many lanes there are."""
     size = 0
@@ -374,8 +374,8 @@ def _lay(first: int, last: int, start: Array, stop: Array, sort: Array, which: i
     return lanes
 
 
-@compiled
-def lay_in_lanes(
+@jit
+def assign_lanes(
     bounds: Array,
     lanes: Array,
     end_of_all: int,
@@ -397,12 +397,12 @@ def lay_in_lanes(
     for line in range(len(lanes)):
         if lanes[line]:
             for i in range(bounds[line], bounds[line + 1]):
-                if stop[i] == OPEN:
+                if stop[i] == OPEN_END_NS:
                     stop[i] = max(start[i], end_of_all)
             _lay_in_lanes(bounds[line], bounds[line + 1], start, stop, sort, parent, lane, end, own)
 
 
-@compiled
+@jit
 def _lay_in_lanes(
     first: int,
     last: int,
@@ -428,7 +428,7 @@ def _lay_in_lanes(
         own[i] = stop[i] - start[i]
         covered[i - first] = start[i]
         parent[i] = -1
-        for back in range(1, min(level, MOST_AROUND) + 1):
+        for back in range(1, min(level, MAX_ENCLOSING) + 1):
             candidate = opened[level - back]
             if stop[candidate] >= stop[i] and stop[candidate] > start[i]:
                 parent[i] = candidate

@@ -5,21 +5,21 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...domain.arrays import Array
-from ..loops.compiled import compiled
+from ..jit.decorators import jit
 from .events import MISSING, TraceEvents
 
 COMPLETE, BEGIN, END, COUNTER, METADATA = b"X", b"B", b"E", b"C", b"M"
 ASYNC_BEGIN, ASYNC_END = b"bS", b"eF"
 INSTANT = b"iIRnTp"
-ARROW = b"stf"
-ALL = COMPLETE + BEGIN + END + COUNTER + METADATA + ASYNC_BEGIN + ASYNC_END + INSTANT + ARROW
+FLOW = b"stf"
+ALL = COMPLETE + BEGIN + END + COUNTER + METADATA + ASYNC_BEGIN + ASYNC_END + INSTANT + FLOW
 """The letters of which something is made."""
-FARTHEST_NS = 1 << 55
+MAX_TIME_NS = 1 << 55
 """More than a year: nothing is recorded for so long."""
 SAMPLED = 1000
 
 
-@compiled
+@jit
 def _grouped(phase: Array) -> tuple[Array, Array]:
     bounds = np.zeros(257, np.int64)
     for i in range(len(phase)):
@@ -34,7 +34,7 @@ def _grouped(phase: Array) -> tuple[Array, Array]:
     return order, bounds
 
 
-class Phases:
+class PhaseIndex:
     """The events of each sort, in the order of the file.
 
     low, high: between them are the times that can be; a clock that was not set yet gives others.
@@ -45,9 +45,9 @@ class Phases:
         sample = events.time_ns[:: max(1, len(events) // SAMPLED)]
         sample = sample[sample != MISSING]
         middle = int(np.median(sample)) if len(sample) else 0
-        self.low, self.high = middle - FARTHEST_NS, middle + FARTHEST_NS
+        self.low, self.high = middle - MAX_TIME_NS, middle + MAX_TIME_NS
 
-    def of(self, letters: bytes, ordered: bool = True) -> Array:
+    def select(self, letters: bytes, ordered: bool = True) -> Array:
         """The events (int32) of any of these letters, ascending, or else those of one letter after the other."""
         parts = [self._order[self._bounds[letter] : self._bounds[letter + 1]] for letter in letters]
         parts = [part for part in parts if len(part)]
@@ -57,7 +57,7 @@ class Phases:
             return self._order[:0]
         return np.sort(np.concatenate(parts)) if ordered else np.concatenate(parts)
 
-    def others(self) -> Iterable[tuple[int, int, int]]:
+    def iterate_unknown(self) -> Iterable[tuple[int, int, int]]:
         """(letter or 0, how many events, the first of them) of what nothing is made of."""
         for letter in np.flatnonzero(np.diff(self._bounds)).tolist():
             if letter not in ALL:

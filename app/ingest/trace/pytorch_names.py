@@ -3,8 +3,8 @@
 import re
 
 from ...domain.tables import DeviceWorkKind, FrameKind
-from .lines import STREAM, THREAD, TRACK
-from .slices import WORK, What
+from .slices import WORK, SliceType
+from .tracks import OTHER_TRACK, STREAM, THREAD
 
 STEP = "ProfilerStep"
 MEMORY = "[memory]"
@@ -53,7 +53,7 @@ _FRAMES = {
 }
 _OUTER = {"annotation": 0, "device_annotation": 0, "python": 1, "module": 1, "operator": 2, "runtime": 3, "overhead": 4}
 
-INJECTED = "sitecustomize.py"
+INJECTED_FILE = "sitecustomize.py"
 """The file that the recorder of PyTorch puts into programs."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _PLACE = re.compile(r"(.+)\((\d+)\): (.+)", re.DOTALL)
@@ -69,7 +69,7 @@ def is_step(name: str) -> bool:
     return _STEP.fullmatch(name) is not None
 
 
-def kind_of(category: str, name: str) -> str:
+def get_kind(category: str, name: str) -> str:
     """The kind of the category that a slice of this name has."""
     lower = category.lower()
     kind = _KINDS.get(lower)
@@ -84,15 +84,15 @@ def kind_of(category: str, name: str) -> str:
     return kind
 
 
-def meaning(category: str, name: str) -> What:
+def classify(category: str, name: str) -> SliceType:
     """What a slice of this category and name is."""
-    kind = kind_of(category, name)
+    kind = get_kind(category, name)
     lower = category.lower()
     where = THREAD
     if kind in WORK or kind == "device_annotation" or lower in _ON_DEVICE:
         where = STREAM
     elif lower == "trace":
-        where = TRACK
+        where = OTHER_TRACK
     place = built_in = label = None
     if is_step(name):
         label = STEP
@@ -101,14 +101,14 @@ def meaning(category: str, name: str) -> What:
         # The same function of another object, or in another process, is the same.
         label = _ADDRESS.sub("", name) if built_in else None
     module = place[1] if place else ""
-    if place and module.rpartition("/")[2] == INJECTED:
+    if place and module.rpartition("/")[2] == INJECTED_FILE:
         # Each job has lain it down in a directory of its own, and it is the same in all of them.
-        module, label = INJECTED, f"{INJECTED}({place[2]}): {place[3]}"
-    return What(
+        module, label = INJECTED_FILE, f"{INJECTED_FILE}({place[2]}): {place[3]}"
+    return SliceType(
         kind=kind,
         frame_kind=_FRAMES.get(kind, FrameKind.UNKNOWN),
-        where=where,
-        outer=_OUTER.get(kind, 2),
+        track_kind=where,
+        nesting_order=_OUTER.get(kind, 2),
         label=label,
         display=place[3] if place else built_in[1] if built_in else None,
         module=module,
@@ -117,7 +117,7 @@ def meaning(category: str, name: str) -> What:
     )
 
 
-def work_kind(kind: str, name: str) -> DeviceWorkKind:
+def get_work_kind(kind: str, name: str) -> DeviceWorkKind:
     """What sort of work a slice of this kind and name is."""
     if kind == "memcpy":
         return DeviceWorkKind.MEMCPY

@@ -8,16 +8,16 @@ import pyarrow as pa
 from ...domain.arrays import Array, Int32Array, Int64Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID
-from ..loops.compiled import compiled
-from .nesting import in_order
-from .slices import Stretches
-from .tables import table
+from ..jit.decorators import jit
+from .nesting import sort_slices
+from .slices import SelfTimeIntervals
+from .tables import build_table
 
-MOST_RUNS = 256
+MAX_RUNS = 256
 """More runs than these are sorted, and not merged."""
 
 
-@compiled
+@jit
 def _runs(time_ns: Array, most: int) -> Int64Array:
     """Where runs in which time does not go back begin, and the end of the last; empty where there are more."""
     bounds = np.empty(most + 1, np.int64)
@@ -33,7 +33,7 @@ def _runs(time_ns: Array, most: int) -> Int64Array:
     return bounds[: count + 1].copy()
 
 
-@compiled
+@jit
 def _merged(time_ns: Array, bounds: Array) -> Int32Array:
     """The order of time of runs. Of things at one time those of an earlier run come first."""
     runs = len(bounds) - 1
@@ -55,7 +55,7 @@ def _merged(time_ns: Array, bounds: Array) -> Int32Array:
     return order
 
 
-@compiled
+@jit
 def _sink(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
     """Move the run at `root` of a heap of `size` to where it belongs below."""
     run = heap[root]
@@ -76,20 +76,20 @@ def _sink(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
     heap[root] = run
 
 
-def in_time(time_ns: Array) -> Array:
+def sort_by_time(time_ns: Array) -> Array:
     """The order of times (int64), as int32 row numbers; what is at one time stays in its order."""
-    bounds = _runs(time_ns, MOST_RUNS)
+    bounds = _runs(time_ns, MAX_RUNS)
     if len(bounds) == 2:
         return np.arange(len(time_ns), dtype=np.int32)
     if len(bounds):
         return _merged(time_ns, bounds)
     nothing = np.zeros(len(time_ns), np.int32)
-    order, _ = in_order(nothing, 1, time_ns, time_ns - time_ns, nothing.astype(np.int8))
+    order, _ = sort_slices(nothing, 1, time_ns, time_ns - time_ns, nothing.astype(np.int8))
     return order
 
 
-def samples_table(
-    stretches: Stretches,
+def build_samples_table(
+    stretches: SelfTimeIntervals,
     line: Array,
     zero: int,
     stack: Array,
@@ -105,10 +105,10 @@ def samples_table(
     """
     events = np.zeros(stretches.count, np.int32)
     if stretches.on_threads:
-        events[: stretches.on_threads] = builder.event(HOST_TIME, "ns")
+        events[: stretches.on_threads] = builder.intern_event(HOST_TIME, "ns")
     if stretches.on_threads < stretches.count:
-        events[stretches.on_threads :] = builder.event(DEVICE_TIME, "ns")
-    row, start, length = stretches.columns()
+        events[stretches.on_threads :] = builder.intern_event(DEVICE_TIME, "ns")
+    row, start, length = stretches.take_columns()
     start -= zero
     thread, stacks = line[row], stack[row]
     del row
@@ -118,12 +118,12 @@ def samples_table(
         start, length = np.concatenate((start, time_ns)), np.concatenate((length, weight))
         thread, events = np.concatenate((thread, threads)), np.concatenate((events, kinds))
         stacks, cpu = np.concatenate((stacks, nodes[places])), np.concatenate((cpu, cpus))
-    order = in_time(start)
+    order = sort_by_time(start)
     weight = length[order]
     del length
     time_ns = start[order]
     del start
-    return table(
+    return build_table(
         "samples",
         time_ns=time_ns,
         thread=thread[order],

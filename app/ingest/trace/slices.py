@@ -1,6 +1,6 @@
 """The slices of a trace: gathered from its events, named, put in order, nested or laid in lanes, with call stacks.
 
-What a category or a name means is the format's to say: see `Meaning`.
+What a category or a name means is the format's to say: see `SliceClassifier`.
 """
 
 from collections.abc import Callable, Collection
@@ -11,41 +11,41 @@ import numpy as np
 from ...domain.arrays import Array, Int32Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID, FrameKind
-from ..loops.compiled import compiled
-from ..loops.hashing import FACTOR, numbered
+from ..jit.decorators import jit
+from ..jit.hashing import HASH_FACTOR, factorize_pairs
+from .begin_end_pairs import SlicePairs, pair_async_events, pair_thread_events
 from .events import MISSING, TraceEvents
-from .lines import THREAD, TRACK, Line, lines_of
-from .nesting import DEEPEST, OPEN, grow_tree, in_order, lay_in_lanes, nest
-from .pairs import Pairs, pairs_of_ids, pairs_of_threads
-from .phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, COUNTER, END, Phases
+from .nesting import MAX_DEPTH, OPEN_END_NS, assign_lanes, grow_tree, nest, sort_slices
+from .phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, COUNTER, END, PhaseIndex
+from .tracks import OTHER_TRACK, THREAD, TraceTrack, assign_tracks
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of categories whose slices are work of a device."""
-SHOWN = 160
+MAX_EXAMPLE_CHARS = 160
 
 NO_TIME = "event without a time"
-ABSURD = "event at a time, or for a time, that cannot be"
+IMPOSSIBLE_TIME = "event at a time, or for a time, that cannot be"
 NEGATIVE = "slice that ends before it begins: counted as if it took no time"
 NO_DURATION = "slice without a duration: counted as if it took no time"
-LONE_END = "end of a slice that never began, or not under that name"
-TOO_DEEP = f"slice nested more than {DEEPEST} deep: its time is that of those around it"
+UNMATCHED_END = "end of a slice that never began, or not under that name"
+TOO_DEEP = f"slice nested more than {MAX_DEPTH} deep: its time is that of those around it"
 TWO_ARGUMENTS = "slice whose end has arguments too, which are left out"
 NEVER_ENDED = "slice that never ended: counted up to the end of the one around it"
 
 
 @dataclass(frozen=True)
-class What:
+class SliceType:
     """What a category and a name mean.
 
     kind: of the category, one of CategoryKinds. name: of its function. label: of its frame in call stacks. display,
     file, line, module: of the function. frame_kind: FrameKind. line: THREAD, STREAM or TRACK: where it belongs.
-    outer: which of two slices that fill the same time is the outer one, the smaller.
+    nesting_order: which of two slices that fill the same time is the outer one, the smaller.
     """
 
     kind: str
     frame_kind: FrameKind
-    where: int = THREAD
-    outer: int = 0
+    track_kind: int = THREAD
+    nesting_order: int = 0
     label: str | None = None
     display: str | None = None
     module: str = ""
@@ -54,49 +54,49 @@ class What:
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """What a format makes of its events. what: of a category and a name. tracks: processes that are none, by their pid:
-    what stands there is nobody's time."""
+class SliceClassifier:
+    """What a format makes of its events. classify: of a category and a name. non_process_pids: processes that are none,
+    by their pid: what stands there is nobody's time."""
 
-    what: Callable[[str, str], What]
-    tracks: frozenset[str] = frozenset()
+    classify: Callable[[str, str], SliceType]
+    non_process_pids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
-class Codes:
+class SliceTypes:
     """The distinct pairs of category and name: what each means (by code), as arrays."""
 
-    what: list[What]
+    types: list[SliceType]
     name: list[str]
     category: Array
     function: Array
     frame: Array
-    where: Array
-    outer: Array
+    track_kind: Array
+    nesting_order: Array
     categories: list[tuple[str, str]]
 
-    def of_kind(self, *kinds: str) -> Array:
+    def is_of_kind(self, *kinds: str) -> Array:
         """Which codes are of these kinds of categories, as bools; one where there are no codes."""
-        return self.each(lambda what, name: what.kind in kinds, bool)
+        return self.map(lambda what, name: what.kind in kinds, bool)
 
-    def each(self, value: Callable[[What, str], int], kind: type) -> Array:
+    def map(self, value: Callable[[SliceType, str], int], kind: type) -> Array:
         """A number for each code, by what it means and its name; one where there are no codes."""
-        return np.array([value(*one) for one in zip(self.what, self.name, strict=True)] or [0], kind)
+        return np.array([value(*one) for one in zip(self.types, self.name, strict=True)] or [0], kind)
 
 
 @dataclass(eq=False)
-class Rows:
+class SliceTable:
     """The slices, in the order of the table `slices`. event: the event of each. code: into `codes`. start_ns, stop_ns:
     as in the file. arguments: places of texts. bounds: the rows of line i are bounds[i] … bounds[i+1]-1. row: by event,
-    its slice or -1. parent, depth, end, own: as in the table. node: the call stack, a node of `tree`."""
+    its slice or -1. parent, depth, end, self_ns: as in the table. node: the call stack, a node of `tree`."""
 
     events: TraceEvents
-    phases: Phases
-    codes: Codes
-    lines: list[Line]
+    phases: PhaseIndex
+    codes: SliceTypes
+    tracks: list[TraceTrack]
     event: Array
     code: Array
-    line: Array
+    track: Array
     start_ns: Array
     stop_ns: Array
     bounds: Array
@@ -105,28 +105,28 @@ class Rows:
     parent: Array = field(init=False)
     depth: Array = field(init=False)
     end: Array = field(init=False)
-    own: Array = field(init=False)
+    self_ns: Array = field(init=False)
     node: Array = field(init=False)
-    stretches: "Stretches" = field(init=False)
-    tree: "Tree" = field(init=False)
+    self_times: "SelfTimeIntervals" = field(init=False)
+    tree: "CallingContextTree" = field(init=False)
     numbers: dict[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.event)
 
-    def forget_numbers(self, kept: Collection[str]) -> None:
+    def free_numbers(self, kept: Collection[str]) -> None:
         """Let go of the numbers of events but for a few, unless there are counters, which may count any."""
         self.numbers.clear()
-        if not len(self.phases.of(COUNTER)):
+        if not len(self.phases.select(COUNTER)):
             given = self.events.numbers
             self.events = replace(self.events, numbers={key: given[key] for key in kept if key in given})
 
-    def forget_events(self) -> None:
+    def free_events(self) -> None:
         """Let go of the events: all is known of them."""
         no = self.row = self.event = np.zeros(0, np.int32)
         self.events = TraceEvents([], no, no, no, no, no, no, no, no, no)
 
-    def number(self, key: str) -> Array:
+    def get_number(self, key: str) -> Array:
         """The whole number that is the argument `key` of each slice (int64), MISSING where it has none."""
         if key not in self.numbers:
             found = np.full(len(self), MISSING, np.int64)
@@ -137,7 +137,7 @@ class Rows:
         return self.numbers[key]
 
 
-@compiled
+@jit
 def _scatter(event: Array, value: Array, row: Array, found: Array) -> None:
     for i in range(len(event)):
         at = row[event[i]]
@@ -146,7 +146,7 @@ def _scatter(event: Array, value: Array, row: Array, found: Array) -> None:
 
 
 @dataclass(eq=False)
-class Stretches:
+class SelfTimeIntervals:
     """Times in which one slice is the innermost on its thread: its row, the start and the length, of the first `count`
     of each. There is room for as many more as there are slices on streams and tracks. on_threads: `count` before there
     were more."""
@@ -157,7 +157,7 @@ class Stretches:
     count: int = 0
     on_threads: int = 0
 
-    def with_more(self, slices: Array, rows: "Rows") -> "Stretches":
+    def append_slices(self, slices: Array, rows: "SliceTable") -> "SelfTimeIntervals":
         """Those, and behind them some slices that are on no thread."""
         self.on_threads = self.count
         self.count += len(slices)
@@ -167,14 +167,14 @@ class Stretches:
         self.length_ns[room] = rows.stop_ns[slices] - rows.start_ns[slices]
         return self
 
-    def columns(self) -> tuple[Array, Array, Array]:
+    def take_columns(self) -> tuple[Array, Array, Array]:
         """The three columns, which are let go here."""
         row, start, length = (values[: self.count] for values in (self.row, self.start_ns, self.length_ns))
         del self.row, self.start_ns, self.length_ns
         return row, start, length
 
 
-class Tree:
+class CallingContextTree:
     """The calling context tree while it grows: parent and frame by node, node 0 is the root."""
 
     def __init__(self, most: int) -> None:
@@ -185,7 +185,7 @@ class Tree:
         self.keys = np.zeros(1 << 12, np.int64)
         self.values = np.full(1 << 12, -1, np.int32)
 
-    def below(self, above: Array, frame: Array) -> Int32Array:
+    def add_children(self, above: Array, frame: Array) -> Int32Array:
         """The nodes of these frames below these nodes."""
         node = np.empty(len(above), np.int32)
         missing = self.nodes + len(above) - len(self.parent)
@@ -193,19 +193,21 @@ class Tree:
             room = np.empty(missing, np.int32)
             self.parent, self.frame = np.append(self.parent, room), np.append(self.frame, room)
         self.keys, self.values, self.nodes = grow_tree(
-            above, frame, node, self.keys, self.values, self.parent, self.frame, self.nodes, FACTOR
+            above, frame, node, self.keys, self.values, self.parent, self.frame, self.nodes, HASH_FACTOR
         )
         return node
 
 
-def slices_of(events: TraceEvents, phases: Phases, meaning: Meaning, builder: ProfileBuilder) -> Rows:
+def build_slices(
+    events: TraceEvents, phases: PhaseIndex, meaning: SliceClassifier, builder: ProfileBuilder
+) -> SliceTable:
     """All slices of a trace. Functions, frames and losses go to the builder."""
     event, other_end, start, length = _gathered(events, phases, builder)
     codes, code = _codes(events, event, meaning, builder)
-    complete = len(phases.of(COMPLETE)) >= len(event) and not len(other_end)
+    complete = len(phases.select(COMPLETE)) >= len(event) and not len(other_end)
     asynchronous = np.zeros(0, bool) if complete else np.isin(events.phase[event], list(ASYNC_BEGIN))
-    line, lines = lines_of(events, phases, event, code, codes.where, asynchronous, meaning.tracks)
-    order, bounds = in_order(line, len(lines), start, length, codes.outer[code])
+    line, lines = assign_tracks(events, phases, event, code, codes.track_kind, asynchronous, meaning.non_process_pids)
+    order, bounds = sort_slices(line, len(lines), start, length, codes.nesting_order[code])
     line = np.repeat(np.arange(len(lines), dtype=np.int32), np.diff(bounds))
     event, code, start, length = (values[order] for values in (event, code, start, length))
     row = np.full(len(events), NO_ID, np.int32)
@@ -219,54 +221,54 @@ def slices_of(events: TraceEvents, phases: Phases, meaning: Meaning, builder: Pr
         both = (arguments[ended] >= 0) & (others >= 0) & (arguments[ended] != others)
         _lost(builder, events, TWO_ARGUMENTS, event[ended[both]])
         arguments[ended] = np.where(arguments[ended] < 0, others, arguments[ended])
-    rows = Rows(
+    rows = SliceTable(
         # They are many, and not needed any more.
         events=replace(events, duration_ns=events.duration_ns[:0].copy()),
         phases=phases,
         codes=codes,
-        lines=lines,
+        tracks=lines,
         event=event,
         code=code,
-        line=line,
+        track=line,
         start_ns=start,
-        stop_ns=np.where(length == OPEN, OPEN, start + length),
+        stop_ns=np.where(length == OPEN_END_NS, OPEN_END_NS, start + length),
         bounds=bounds,
         arguments=arguments,
         row=row,
     )
     _lay_out(rows)
-    if len(rows) and int(rows.depth.max()) >= DEEPEST:
-        threads = np.array([about.what == THREAD for about in lines], bool)
-        _lost(builder, events, TOO_DEEP, event[(rows.depth >= DEEPEST) & threads[line]])
+    if len(rows) and int(rows.depth.max()) >= MAX_DEPTH:
+        threads = np.array([about.track_kind == THREAD for about in lines], bool)
+        _lost(builder, events, TOO_DEEP, event[(rows.depth >= MAX_DEPTH) & threads[line]])
     return rows
 
 
-def _lay_out(rows: Rows) -> None:
+def _lay_out(rows: SliceTable) -> None:
     """Nest what is on threads, and give lanes to the rest."""
     n = len(rows)
     rows.parent, rows.depth, rows.end, rows.node = (np.empty(n, np.int32) for _ in range(4))
-    rows.own = np.empty(n, np.int64)
-    start, stop, codes, tree = rows.start_ns, rows.stop_ns, rows.codes, Tree(n)
-    ended = stop[stop != OPEN]
+    rows.self_ns = np.empty(n, np.int64)
+    start, stop, codes, tree = rows.start_ns, rows.stop_ns, rows.codes, CallingContextTree(n)
+    ended = stop[stop != OPEN_END_NS]
     last = max(int(values.max()) for values in (start, ended, np.zeros(1, np.int64)) if len(values))
-    stretches = Stretches(np.empty(2 * n, np.int32), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64))
-    outer, frame = codes.outer[rows.code], codes.frame[rows.code]
-    sort = np.where(codes.of_kind("device_annotation"), 0, np.where(codes.of_kind(*WORK), 1, 2)).astype(np.int8)
+    stretches = SelfTimeIntervals(np.empty(2 * n, np.int32), np.empty(2 * n, np.int64), np.empty(2 * n, np.int64))
+    outer, frame = codes.nesting_order[rows.code], codes.frame[rows.code]
+    sort = np.where(codes.is_of_kind("device_annotation"), 0, np.where(codes.is_of_kind(*WORK), 1, 2)).astype(np.int8)
     sort = sort[rows.code]
-    what = np.array([line.what for line in rows.lines], np.int8)
+    what = np.array([line.track_kind for line in rows.tracks], np.int8)
     stretches.count, tree.keys, tree.values, tree.nodes = nest(
         rows.bounds, what == THREAD, start, stop, outer, frame, last,
-        rows.parent, rows.depth, rows.end, rows.own, rows.node,
+        rows.parent, rows.depth, rows.end, rows.self_ns, rows.node,
         stretches.row, stretches.start_ns, stretches.length_ns,
-        tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, FACTOR,
+        tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, HASH_FACTOR,
     )  # fmt: skip
-    sort[what[rows.line] == TRACK] = 1
-    lay_in_lanes(rows.bounds, what != THREAD, last, start, stop, sort, rows.parent, rows.depth, rows.end, rows.own)
+    sort[what[rows.track] == OTHER_TRACK] = 1
+    assign_lanes(rows.bounds, what != THREAD, last, start, stop, sort, rows.parent, rows.depth, rows.end, rows.self_ns)
     rows.tree = tree
-    rows.stretches = stretches
+    rows.self_times = stretches
 
 
-@compiled
+@jit
 def _complete(
     rows: Array, time_ns: Array, duration_ns: Array, lengths: Array, fate: Array, missing: int, low: int, high: int
 ) -> None:
@@ -284,26 +286,26 @@ def _complete(
         lengths[i] = max(length, 0)
 
 
-def _gathered(events: TraceEvents, phases: Phases, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
+def _gathered(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
     """Event, the event of its end, start and length of each slice, in the order of the file.
 
     The length is OPEN where a slice never ended. The event of the end is -1 for none; there is none at all where all
     slices are complete.
     """
-    rows = phases.of(COMPLETE)
+    rows = phases.select(COMPLETE)
     lengths, fate = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int8)
     _complete(rows, events.time_ns, events.duration_ns, lengths, fate, MISSING, phases.low, phases.high)
     if fate.any():
-        for reason, of in ((NO_TIME, 1), (ABSURD, 2), (NO_DURATION, 3), (NEGATIVE, 4)):
+        for reason, of in ((NO_TIME, 1), (IMPOSSIBLE_TIME, 2), (NO_DURATION, 3), (NEGATIVE, 4)):
             _lost(builder, events, reason, rows[fate == of])
         kept = (fate == 0) | (fate > 2)
         rows, lengths = rows[kept], lengths[kept]
     start = events.time_ns[rows]
     pairs = [
-        pairs_of_threads(events, possible(events, phases, phases.of(BEGIN + END), builder)),
-        pairs_of_ids(events, possible(events, phases, phases.of(ASYNC_BEGIN + ASYNC_END), builder)),
+        pair_thread_events(events, drop_impossible(events, phases, phases.select(BEGIN + END), builder)),
+        pair_async_events(events, drop_impossible(events, phases, phases.select(ASYNC_BEGIN + ASYNC_END), builder)),
     ]
-    if not any(len(one.begin) or len(one.lone) for one in pairs):
+    if not any(len(one.begin) or len(one.unmatched) for one in pairs):
         return rows, np.zeros(0, np.int32), start, lengths
     parts = [(rows, np.full(len(rows), NO_ID, np.int32), start, lengths)]
     parts += [_columns(one, events, builder) for one in pairs]
@@ -313,37 +315,39 @@ def _gathered(events: TraceEvents, phases: Phases, builder: ProfileBuilder) -> t
     return event, end, start, lengths
 
 
-def _columns(pairs: Pairs, events: TraceEvents, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
-    _lost(builder, events, LONE_END, pairs.lone)
+def _columns(pairs: SlicePairs, events: TraceEvents, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
+    _lost(builder, events, UNMATCHED_END, pairs.unmatched)
     opened = pairs.end < 0
     _lost(builder, events, NEVER_ENDED, pairs.begin[opened])
-    length = np.where(opened, OPEN, pairs.stop_ns - pairs.start_ns)
+    length = np.where(opened, OPEN_END_NS, pairs.stop_ns - pairs.start_ns)
     return pairs.begin, pairs.end, pairs.start_ns, length
 
 
-def _codes(events: TraceEvents, event: Array, meaning: Meaning, builder: ProfileBuilder) -> tuple[Codes, Array]:
-    code, shown = numbered(event, events.category, events.name, len(events.texts))
+def _codes(
+    events: TraceEvents, event: Array, meaning: SliceClassifier, builder: ProfileBuilder
+) -> tuple[SliceTypes, Array]:
+    code, shown = factorize_pairs(event, events.category, events.name, len(events.texts))
     categories: dict[tuple[str, str], int] = {}
     whats, names, category, function, frame = [], [], [], [], []
     for place in event[shown].tolist():
         text, name = (events.texts[i] if i >= 0 else "" for i in (events.category[place], events.name[place]))
-        what = meaning.what(text, name)
+        what = meaning.classify(text, name)
         whats.append(what)
         names.append(name)
         category.append(categories.setdefault((text, what.kind), len(categories)))
-        of = builder.function(name, what.module, what.file, what.line, what.display)
+        of = builder.intern_function(name, what.module, what.file, what.line, what.display)
         function.append(of)
         if what.label is not None:
-            of = builder.function(what.label, what.module, display=what.display)
-        frame.append(builder.frame(of, kind=what.frame_kind))
-    codes = Codes(
-        what=whats,
+            of = builder.intern_function(what.label, what.module, display=what.display)
+        frame.append(builder.intern_frame(of, kind=what.frame_kind))
+    codes = SliceTypes(
+        types=whats,
         name=names,
         category=np.array(category or [0], np.int16),
         function=np.array(function or [0], np.int32),
         frame=np.array(frame or [0], np.int32),
-        where=np.array([what.where for what in whats] or [0], np.int8),
-        outer=np.array([what.outer for what in whats] or [0], np.int8),
+        track_kind=np.array([what.track_kind for what in whats] or [0], np.int8),
+        nesting_order=np.array([what.nesting_order for what in whats] or [0], np.int8),
         categories=list(categories),
     )
     return codes, code
@@ -351,22 +355,24 @@ def _codes(events: TraceEvents, event: Array, meaning: Meaning, builder: Profile
 
 def _lost(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array) -> None:
     if len(rows):
-        builder.lost(reason, described(events, int(rows[0])), len(rows))
+        builder.add_loss(reason, describe_event(events, int(rows[0])), len(rows))
 
 
-def possible(events: TraceEvents, phases: Phases, found: Array, builder: ProfileBuilder | None = None) -> Array:
+def drop_impossible(
+    events: TraceEvents, phases: PhaseIndex, found: Array, builder: ProfileBuilder | None = None
+) -> Array:
     """Those of some events that have a time that can be. The others are lost."""
     time_ns = events.time_ns[found]
     without = time_ns == MISSING
     absurd = ~without & ((time_ns <= phases.low) | (time_ns >= phases.high))
     if builder is not None:
         _lost(builder, events, NO_TIME, found[without])
-        _lost(builder, events, ABSURD, found[absurd])
+        _lost(builder, events, IMPOSSIBLE_TIME, found[absurd])
     kept: Array = found[~(without | absurd)]
     return kept
 
 
-def described(events: TraceEvents, event: int) -> str:
+def describe_event(events: TraceEvents, event: int) -> str:
     """An event in words, for a list of what was lost."""
     name, process, thread = (
         events.texts[int(places[event])] if places[event] >= 0 else "?"
@@ -374,5 +380,5 @@ def described(events: TraceEvents, event: int) -> str:
     )
     time = int(events.time_ns[event])
     when = "" if time == MISSING else f" at {time // 1000}.{time % 1000:03} µs"
-    shown = name if len(name) <= SHOWN else name[:SHOWN] + "…"
+    shown = name if len(name) <= MAX_EXAMPLE_CHARS else name[:MAX_EXAMPLE_CHARS] + "…"
     return f"event {event + 1}: {shown} of {process[:40]}/{thread[:40]}{when}"

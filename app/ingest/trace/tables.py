@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array
-from ...domain.tables import NUMBERED, SCHEMAS
-from ..loops.compiled import compiled
+from ...domain.tables import NUMERIC_ARGUMENTS, SCHEMAS
+from ..jit.decorators import jit
 from .events import MISSING
-from .slices import Rows
+from .slices import SliceTable
 
 
-def table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:
+def build_table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:
     """The table `name` of whole columns, arrays without a copy where they are of the right type."""
     schema = SCHEMAS[name]
     return pa.Table.from_arrays([_column(columns[field.name], field.type) for field in schema], schema=schema)
@@ -25,26 +25,26 @@ def _column(values: Sequence[Any] | Array | pa.Array, kind: pa.DataType) -> pa.A
     return values.cast(kind) if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind)
 
 
-def with_nulls(values: Array, missing: int = MISSING) -> pa.Array:
+def to_nullable(values: Array, missing: int = MISSING) -> pa.Array:
     """Whole numbers as a column in which `missing` is null."""
     return pa.array(values, mask=values == missing)
 
 
-def categories_table(rows: Rows, more: Sequence[tuple[str, str]] = ()) -> pa.Table:
+def build_categories_table(rows: SliceTable, more: Sequence[tuple[str, str]] = ()) -> pa.Table:
     """The table `categories`: those of slices, then some more."""
     listed = [*rows.codes.categories, *more]
-    return table("categories", name=[name for name, _ in listed], kind=[kind for _, kind in listed])
+    return build_table("categories", name=[name for name, _ in listed], kind=[kind for _, kind in listed])
 
 
-def slices_table(rows: Rows, zero: int, stack: Array, arguments: Array) -> pa.Table:
+def build_slices_table(rows: SliceTable, zero: int, stack: Array, arguments: Array) -> pa.Table:
     """The table `slices`. stack, arguments: the row of `stacks` and of `argument_sets` of each slice."""
     code = rows.code
-    return table(
+    return build_table(
         "slices",
         start_ns=rows.start_ns - zero,
         duration_ns=rows.stop_ns - rows.start_ns,
-        self_ns=rows.own,
-        thread=rows.line,
+        self_ns=rows.self_ns,
+        thread=rows.track,
         function=rows.codes.function[code],
         category=rows.codes.category[code],
         depth=rows.depth,
@@ -55,7 +55,7 @@ def slices_table(rows: Rows, zero: int, stack: Array, arguments: Array) -> pa.Ta
     )
 
 
-@compiled
+@jit
 def _counted(event: Array, row: Array, counts: Array) -> None:
     for i in range(len(event)):
         at = row[event[i]]
@@ -63,7 +63,7 @@ def _counted(event: Array, row: Array, counts: Array) -> None:
             counts[at + 1] += 1
 
 
-@compiled
+@jit
 def _filled(
     event: Array, value: Array, row: Array, key: int, free: Array, slices: Array, keys: Array, values: Array
 ) -> None:
@@ -77,7 +77,7 @@ def _filled(
             values[to] = value[i]
 
 
-def numbers_table(rows: Rows) -> pa.Table:
+def build_slice_numbers_table(rows: SliceTable) -> pa.Table:
     """The table `slice_numbers`."""
     given = rows.events.numbers
     free = np.zeros(len(rows) + 1, np.int64)
@@ -85,7 +85,7 @@ def numbers_table(rows: Rows) -> pa.Table:
         _counted(numbers.event, rows.row, free)
     free = np.cumsum(free)
     slices, keys, values = (np.empty(int(free[-1]), kind) for kind in (np.int32, np.int8, np.int64))
-    for key, name in enumerate(NUMBERED):
+    for key, name in enumerate(NUMERIC_ARGUMENTS):
         if name in given:
             _filled(given[name].event, given[name].value, rows.row, key, free, slices, keys, values)
-    return table("slice_numbers", slice=slices, key=keys, value=values)
+    return build_table("slice_numbers", slice=slices, key=keys, value=values)

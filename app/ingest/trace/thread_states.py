@@ -13,7 +13,7 @@ STATES = (
 RUN, READY, PREEMPTED, ASLEEP, UNINTERRUPTIBLE, STOPPED, TRACED, DEAD, ZOMBIE, PARKED, IDLE, WAITING = range(
     len(STATES)
 )
-LETTERS = {
+STATE_LETTERS = {
     "S": ASLEEP,
     "D": UNINTERRUPTIBLE,
     "T": STOPPED,
@@ -29,23 +29,23 @@ LETTERS = {
 }
 """The kernel's letters of states, but for R, the state of what wants to run on."""
 UNKNOWN_TASK = -1
-NOBODY = 0
+IDLE_TASK = 0
 """The number of the thread that stands for an idle CPU. What wakes in its place is an interrupt."""
 _IN, _WOKEN, _SEEN, _NOTHING, _GONE = -1, -2, -3, -4, -5
 
 
-def state_of(letters: str) -> int:
+def parse_state(letters: str) -> int:
     """The state in which a thread was left, by what the kernel prints of it: "S", "R+", "D|K"."""
-    return LETTERS.get(letters[:1], PREEMPTED)
+    return STATE_LETTERS.get(letters[:1], PREEMPTED)
 
 
-def state_of_bits(bits: int) -> int:
+def parse_state_bits(bits: int) -> int:
     """The state in which a thread was left, by the kernel's bits, as they are since Linux 4.14."""
-    return next((LETTERS[letter] for bit, letter in enumerate("SDTtXZPI") if bits >> bit & 1), PREEMPTED)
+    return next((STATE_LETTERS[letter] for bit, letter in enumerate("SDTtXZPI") if bits >> bit & 1), PREEMPTED)
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
+class StateIntervals:
     """Times in which threads were in one state. task: the number of the thread. cpu: -1 unless it ran. stack: where it
     was when the stretch began, a number of the caller's, -1 none.
 
@@ -64,7 +64,7 @@ class Stretches:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class SchedulerEvents:
     """What a scheduler told. switches: time, CPU, the thread it left and in which state, the one it took, that one's
     name (a number of the caller's) and the stack from which it left. wakes: time, thread, waker and its stack. ran:
     up to when a thread is known to have run, the thread, for how long, and on which CPU (-1: not told). ends: when a
@@ -75,7 +75,7 @@ class Told:
     ran: Array
     ends: Array
 
-    def of_few(self) -> bool:
+    def has_thread_filter(self) -> bool:
         """Whether some threads alone were recorded, and not CPUs: then most that were taken never leave.
 
         Where all is recorded, what is on each CPU at the end was taken and did not leave.
@@ -85,13 +85,13 @@ class Told:
         return never > len(np.unique(cpu)) + len(taken) // 10
 
 
-def stretches_of(told: Told, last_ns: int) -> tuple[Stretches, Array]:
+def compute_state_intervals(told: SchedulerEvents, last_ns: int) -> tuple[StateIntervals, Array]:
     """What each thread did from one thing that happened to it to the next.
 
     Also, of what was recorded of some threads alone, the times up to which it is not known what a thread did, as
     nothing tells since when, or how long, it ran: there are no stretches there.
     """
-    few = told.of_few()
+    few = told.has_thread_filter()
     rows = _rows(told, few)
     task, time, _, kind = rows[:4]
     # Of several that tell that it ran, the first tells since when; who runs or wants to run cannot be woken.
@@ -117,10 +117,10 @@ def stretches_of(told: Told, last_ns: int) -> tuple[Stretches, Array]:
     woken = after == _WOKEN
     waker, call = np.where(woken, np.roll(waker, -1), UNKNOWN_TASK), np.where(woken, np.roll(call, -1), -1)
     columns = (task, state, time, stop, on, stack, waker, call)
-    return Stretches(*(values[lasting & ~unknown] for values in columns)), stop[unknown]
+    return StateIntervals(*(values[lasting & ~unknown] for values in columns)), stop[unknown]
 
 
-def _rows(told: Told, few: bool) -> Array:
+def _rows(told: SchedulerEvents, few: bool) -> Array:
     """What happened to each thread, in order: thread, time, place among what is at one time, kind, CPU, stack, waker,
     the waker's stack, and since when it ran."""
     time_ns, cpu, left, state, taken, _, stack = told.switches

@@ -12,17 +12,17 @@ from ..trace.events import TraceEvents
 from .grammar import (
     BETWEEN,
     PLAUSIBLE_BYTES,
-    Damaged,
-    More,
+    MalformedValue,
+    NeedMoreData,
+    decode_json,
+    decode_string,
+    find_event_candidates,
     is_event,
-    seeming,
-    shown,
-    shown_json,
-    straightened,
+    to_strict_json,
 )
-from .window import LONGEST_BYTES, LONGEST_EVENT, Piece, Window
+from .window import MAX_EVENT_BYTES, MAX_WINDOW_BYTES, TextChunk, Window
 
-SHOWN = 160
+MAX_EXAMPLE_CHARS = 160
 EVENTS = b"traceEvents"
 
 CUT_OFF = "end of the file, which is missing"
@@ -38,45 +38,49 @@ _CLOSE = re.compile(rb'\}\s*+(\])\s*+(?:,\s*+"(?:traceName|displayTimeUnit|baseT
 _LIST = re.compile(rb'"traceEvents"\s*+:\s*+\[')
 _DOCUMENT = re.compile(rb"[\[{]")
 _ENDING = re.compile(rb"\}\s*+\]")
-SOON = 64 << 10
+RESYNC_BYTES = 64 << 10
 """How far behind something damaged an event is looked for within a piece."""
 
 
-class Block(Protocol):
+class EventConsumer(Protocol):
     """What takes in events, while the window is inside of a list of events."""
 
-    def take(self, window: Window, losses: "Losses") -> None:
+    def feed(self, window: Window, losses: "LossCounts") -> None:
         """Go through whole events, and stop before what is none, or not in sight as a whole."""
 
     def __len__(self) -> int: ...
 
-    def finish(self, shifts: list[tuple[int, int]], top: dict[str, Any], losses: "Losses") -> TraceEvents:
+    def finish(self, shifts: list[tuple[int, int]], top: dict[str, Any], losses: "LossCounts") -> TraceEvents:
         """All that was taken in. shifts: from which event on how many ns are to be added to times."""
 
 
 @dataclass
-class Losses:
+class LossCounts:
     """What could not be read."""
 
-    found: dict[str, tuple[int, str]] = field(default_factory=dict)
+    counts: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def note(self, reason: str, place: int, text: bytes = b"", count: int = 1) -> None:
         """Something at byte `place` was lost."""
-        before, first = self.found.get(reason, (0, ""))
+        before, first = self.counts.get(reason, (0, ""))
         if not before:
-            said = " ".join(text[: 4 * SHOWN].decode(errors="backslashreplace").split())
-            first = f"byte {place:,}: {said if len(said) <= SHOWN else said[:SHOWN] + '…'}".rstrip(": ")
-        self.found[reason] = (before + count, first)
+            said = " ".join(text[: 4 * MAX_EXAMPLE_CHARS].decode(errors="backslashreplace").split())
+            first = (
+                f"byte {place:,}: {said if len(said) <= MAX_EXAMPLE_CHARS else said[:MAX_EXAMPLE_CHARS] + '…'}".rstrip(
+                    ": "
+                )
+            )
+        self.counts[reason] = (before + count, first)
 
-    def add(self, other: "Losses") -> None:
+    def add(self, other: "LossCounts") -> None:
         """What was lost behind that."""
-        for reason, (count, first) in other.found.items():
-            before, known = self.found.get(reason, (0, first))
-            self.found[reason] = (before + count, known)
+        for reason, (count, first) in other.counts.items():
+            before, known = self.counts.get(reason, (0, first))
+            self.counts[reason] = (before + count, known)
 
-    def listed(self) -> list[tuple[str, int, str]]:
+    def to_list(self) -> list[tuple[str, int, str]]:
         """As TraceEvents has them."""
-        return [(reason, count, first) for reason, (count, first) in self.found.items()]
+        return [(reason, count, first) for reason, (count, first) in self.counts.items()]
 
 
 class _Gone(Exception):
@@ -92,38 +96,40 @@ class _Closed:
     found: tuple[int, int] | None
 
 
-def event_behind(sight: Window | Piece, start: int, end: int) -> int | None:
+def find_event(window: Window | TextChunk, start: int, end: int) -> int | None:
     """Where the first event in data[start:end] begins that is whole."""
-    for at in seeming(sight.data, start, end):
-        if is_event(sight.data, at, sight.place, sight.no_events, at_end=sight.at_end, longest=PLAUSIBLE_BYTES):
+    for at in find_event_candidates(window.data, start, end):
+        if is_event(
+            window.data, at, window.place, window.unterminated_events, at_end=window.at_end, longest=PLAUSIBLE_BYTES
+        ):
             return at
     return None
 
 
-def passed_over(piece: Piece, damaged: int, losses: Losses) -> int | None:
+def skip_damaged(piece: TextChunk, damaged: int, losses: LossCounts) -> int | None:
     """Where the next event begins behind a damaged one, which is noted; None where that is not told within a piece, and
-    `Documents` has to see what follows. It finds the same one."""
+    `DocumentReader` has to see what follows. It finds the same one."""
     data, start = piece.data, damaged + 1
-    found = event_behind(piece, start, min(len(data), start + SOON))
+    found = find_event(piece, start, min(len(data), start + RESYNC_BYTES))
     if found is None or not (piece.at_end or found + PLAUSIBLE_BYTES <= len(data)):
         return None
-    if piece.place + found in piece.hopeless.damaged:
+    if piece.place + found in piece.unterminated_values.damaged:
         return None
     if any(_CLOSE.match(data, ending.start()) for ending in _ENDING.finditer(data, start, found)):
         return None
-    losses.note(DAMAGED, piece.place + damaged, bytes(data[damaged : damaged + 4 * SHOWN]))
+    losses.note(DAMAGED, piece.place + damaged, bytes(data[damaged : damaged + 4 * MAX_EXAMPLE_CHARS]))
     return found
 
 
-class Documents:
+class DocumentReader:
     """Goes through the documents of a file, and has what stands in their lists of events taken in."""
 
-    def __init__(self, window: Window, block: Block) -> None:
+    def __init__(self, window: Window, block: EventConsumer) -> None:
         self._window = window
         self._block = block
         self._top: dict[str, Any] = {}
         self._shifts: list[tuple[int, int]] = []
-        self._losses = Losses()
+        self._losses = LossCounts()
         self._closed = _Closed(-1, -1, None)
 
     def read(self) -> TraceEvents:
@@ -147,7 +153,7 @@ class Documents:
             window.at = found.end()
             if window.at < len(window.data):
                 return True
-            if not window.more():
+            if not window.read_more():
                 return False
 
     def _sign(self) -> bytes:
@@ -156,28 +162,28 @@ class Documents:
             raise EOFError
         return bytes(self._window.data[self._window.at : self._window.at + 1])
 
-    def _value(self, longest: int = LONGEST_EVENT) -> tuple[int, int, bool]:
+    def _value(self, longest: int = MAX_EVENT_BYTES) -> tuple[int, int, bool]:
         """(start, end, whether it is bent) of the next value in the data. Raises Damaged, EOFError."""
         window = self._window
         while True:
             try:
-                found = window.value(window.at, longest)
-            except More:
-                if not window.much_more():
+                found = window.scan_value(window.at, longest)
+            except NeedMoreData:
+                if not window.read_much_more():
                     raise EOFError from None
             else:
                 window.at = found.end
-                return found.start, found.end, found.bent
+                return found.start, found.end, found.non_strict
 
     def _note(self, reason: str, at: int) -> None:
         """Note what is lost at `at` in the data, which may come to lie elsewhere."""
         window = self._window
         gone = window.at - at
         window.at = at
-        while len(window.data) - window.at < 4 * SHOWN and window.more():
+        while len(window.data) - window.at < 4 * MAX_EXAMPLE_CHARS and window.read_more():
             pass
         at, window.at = window.at, window.at + gone
-        self._losses.note(reason, window.place + at, bytes(window.data[at : at + 4 * SHOWN]))
+        self._losses.note(reason, window.place + at, bytes(window.data[at : at + 4 * MAX_EXAMPLE_CHARS]))
 
     def _document(self) -> None:
         window = self._window
@@ -202,20 +208,20 @@ class Documents:
         while (sign := self._sign()) != b"}":
             try:
                 if sign != b'"':
-                    raise Damaged([])
-                start, end, bent = self._value(LONGEST_BYTES)
+                    raise MalformedValue([])
+                start, end, bent = self._value(MAX_WINDOW_BYTES)
                 key = bytes(window.data[start:end])
-                key = (straightened(key, 0, len(key))[0] if bent else key)[1:-1]
+                key = (to_strict_json(key, 0, len(key))[0] if bent else key)[1:-1]
                 if self._sign() != b":":
-                    raise Damaged([])
+                    raise MalformedValue([])
                 window.at += 1
                 sign = self._sign()
                 if key == EVENTS and sign == b"[":
                     window.at += 1
                     self._events()
                     continue
-                start, end, bent = self._value(LONGEST_BYTES)
-            except Damaged:
+                start, end, bent = self._value(MAX_WINDOW_BYTES)
+            except MalformedValue:
                 self._note(DAMAGED, window.at)
                 if not self._found(_LIST):
                     return
@@ -224,17 +230,17 @@ class Documents:
             if key == EVENTS:
                 self._note(NO_EVENTS, start)
             else:
-                self._beside(shown(key), bytes(window.data[start:end]), bent, window.place + start, top)
+                self._beside(decode_string(key), bytes(window.data[start:end]), bent, window.place + start, top)
         window.at += 1
 
     def _beside(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
         """Keep a value that stands beside the events."""
         if bent:
-            raw, lost = straightened(raw, 0, len(raw))
+            raw, lost = to_strict_json(raw, 0, len(raw))
             if lost:
                 self._losses.note(NO_VALUE, place, raw, lost)
         try:
-            top[key] = json.loads(shown_json(raw))
+            top[key] = json.loads(decode_json(raw))
         except (ValueError, RecursionError):
             # A number of many thousand digits, or nesting beyond what Python follows.
             self._losses.note(NO_VALUE, place, raw)
@@ -244,7 +250,7 @@ class Documents:
         window = self._window
         while (found := what.search(window.data, window.at)) is None:
             window.at = max(window.at, len(window.data) - 64)
-            if not window.more():
+            if not window.read_more():
                 window.at = len(window.data)
                 return False
         window.at = found.end()
@@ -269,15 +275,15 @@ class Documents:
         while (sign := self._sign()) != b"]":
             at = window.place + window.at
             if sign == b"{":
-                if at not in window.hopeless.damaged:
-                    self._block.take(window, self._losses)
+                if at not in window.unterminated_values.damaged:
+                    self._block.feed(window, self._losses)
                     if self._sign() != b"{" or window.place + window.at != at:
                         continue
                 self._odd_event()
                 continue
             try:
                 self._value()
-            except Damaged:
+            except MalformedValue:
                 self._skip()
             except EOFError:
                 self._unended()
@@ -288,8 +294,8 @@ class Documents:
     def _odd_event(self) -> None:
         """Go on where the block reader did not: read on, or pass over what is damaged. Raises EOFError, _Gone."""
         window = self._window
-        if window.place + window.at not in window.hopeless.damaged:
-            if window.much_more():
+        if window.place + window.at not in window.unterminated_values.damaged:
+            if window.read_much_more():
                 return
             self._unended()
             return
@@ -313,7 +319,7 @@ class Documents:
                 break
             if found is None:
                 window.at = max(window.at, len(window.data) - 2 * PLAUSIBLE_BYTES)
-            if not window.more():
+            if not window.read_more():
                 break
         if found is None:
             raise _Gone
@@ -324,7 +330,7 @@ class Documents:
         window = self._window
         close = self._close(start)
         end = len(window.data) if close is None else close
-        found = event_behind(window, start, end)
+        found = find_event(window, start, end)
         return close if found is None else found
 
     def _close(self, start: int) -> int | None:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 Text = bytes | memoryview
 PLAUSIBLE_BYTES = 1 << 20
 """Longer events are not looked for."""
-DEEPEST = 64
+MAX_ARGUMENT_DEPTH = 64
 """How deep an argument's value may be nested to be kept."""
-TOO_DEEP = 1000
+MAX_DEPTH = 1000
 """What is nested deeper is not followed to its end."""
-FARTHEST_NS = 2**62
+MAX_TIME_NS = 2**62
 """Times are nearer to zero than this, so that sums and differences of two fit into 64 bits."""
-SHORT = 4 << 10
+SHORT_BYTES = 4 << 10
 """In so many bytes an event is looked for at first."""
-LONGEST_NUMBER = 40
+MAX_NUMBER_CHARS = 40
 """Numbers of fewer characters and without an exponent are finite."""
 
 BETWEEN = re.compile(rb"[\s,\x00\x1e]*+")
@@ -50,14 +50,14 @@ _LONE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{
 _LITERALS = (b"true", b"false", b"null")
 
 
-def blank_end(data: Text, position: int) -> int:
+def skip_blanks(data: Text, position: int) -> int:
     """Where what may stand between two events ends."""
     found = BETWEEN.match(data, position)
     assert found is not None
     return found.end()
 
 
-class Unended(Exception):
+class UnterminatedValue(Exception):
     """A value that came to no end. open: where it and those in it begin that had none."""
 
     def __init__(self, open_: list[int]) -> None:
@@ -65,25 +65,25 @@ class Unended(Exception):
         self.open = open_
 
 
-class Damaged(Unended):
+class MalformedValue(UnterminatedValue):
     """Something that no JSON value can be made of."""
 
 
-class More(Unended):
+class NeedMoreData(UnterminatedValue):
     """The text ends before the value does."""
 
 
 @dataclass(frozen=True)
-class Value:
-    """A value in a text: where it starts and ends. bent: it is no strict JSON. depth: how deep it is nested."""
+class JsonValue:
+    """A value in a text: where it starts and ends. non_strict: it is no strict JSON. depth: how deep it is nested."""
 
     start: int
     end: int
-    bent: bool
+    non_strict: bool
     depth: int
 
 
-def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
+def scan_value(data: Text, start: int, deepest: int = MAX_DEPTH) -> JsonValue:
     """The value that begins at `start`, or behind the blanks there. Raises Damaged, More."""
     closers = bytearray()
     opened = [start]
@@ -97,7 +97,7 @@ def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
                 position, comma = simple.end(), True
         found = _TOKEN.match(data, position)
         if found is None or found[2] == b"":
-            raise More(opened)
+            raise NeedMoreData(opened)
         position = found.end()
         sign = found[3]
         text = found[1]
@@ -106,13 +106,13 @@ def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
         if sign is None and text is None:
             # A word may go on behind what is there of the text.
             if position == len(data):
-                raise More(opened)
-            bent = bent or not good_word(found[0].lstrip())
+                raise NeedMoreData(opened)
+            bent = bent or not is_strict_literal(found[0].lstrip())
         if text is not None:
             bent = bent or _ODD.search(text) is not None
         if expected == "colon":
             if sign != b":":
-                raise Damaged(opened)
+                raise MalformedValue(opened)
             expected = "value"
             comma = False
             continue
@@ -121,13 +121,13 @@ def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
                 expected = "colon"
                 continue
             if sign not in (b"}", b","):
-                raise Damaged(opened)
+                raise MalformedValue(opened)
         if expected == "next" and sign not in (b",", b"}", b"]"):
-            raise Damaged(opened)
+            raise MalformedValue(opened)
         if sign == b",":
             within = closers[-1:]
             if not within or (expected == "value" and within == b"}"):
-                raise Damaged(opened)
+                raise MalformedValue(opened)
             bent = bent or expected != "next"
             expected, comma = "key" if within == b"}" else "value", True
             continue
@@ -136,21 +136,21 @@ def value(data: Text, start: int, deepest: int = TOO_DEEP) -> Value:
             opened.append(position - 1)
             depth = max(depth, len(closers))
             if depth > deepest:
-                raise Damaged(opened)
+                raise MalformedValue(opened)
             expected, comma = "key" if sign == b"{" else "value", False
             continue
         if sign is not None:
             if sign == b":" or closers[-1:] != sign or (expected == "value" and sign == b"}"):
-                raise Damaged(opened)
+                raise MalformedValue(opened)
             bent = bent or comma
             closers.pop()
             opened.pop()
         if not closers:
-            return Value(begin, position, bent, depth)
+            return JsonValue(begin, position, bent, depth)
         expected, comma = "next", False
 
 
-class Hopeless:
+class UnterminatedValues:
     """Where in a file values begin that are known to come to no end, so that none is followed to there again.
 
     What stands in a value that is damaged, and is open where that is, is damaged there as well: however often a file
@@ -161,21 +161,21 @@ class Hopeless:
         self.damaged: set[int] = set()
         self.cut_off: set[int] = set()
 
-    def value(
-        self, data: Text, start: int, place: int, *, at_end: bool, longest: int, deepest: int = TOO_DEEP
-    ) -> Value:
+    def scan_value(
+        self, data: Text, start: int, place: int, *, at_end: bool, longest: int, deepest: int = MAX_DEPTH
+    ) -> JsonValue:
         """See `trace_grammar.value`; what is longer than that is damaged. place: of data[0] in the file. at_end:
         whether the file ends with the data."""
         if place + start in self.damaged:
-            raise Damaged([])
+            raise MalformedValue([])
         if place + start in self.cut_off:
-            raise More([])
+            raise NeedMoreData([])
         try:
-            return value(data, start, deepest)
-        except Damaged as found:
+            return scan_value(data, start, deepest)
+        except MalformedValue as found:
             self.damaged.update(place + at for at in found.open)
             raise
-        except More as found:
+        except NeedMoreData as found:
             if at_end:
                 self.cut_off.update(place + at for at in found.open)
                 raise
@@ -183,19 +183,19 @@ class Hopeless:
                 raise
             # What began late may be longer than the data, and yet well.
             self.damaged.update(place + at for at in found.open if at <= start + longest // 2)
-            raise Damaged([]) from None
+            raise MalformedValue([]) from None
 
 
-def good_word(word: bytes) -> bool:
+def is_strict_literal(word: bytes) -> bool:
     """Whether a text without quotes is a number, true, false or null, such that every JSON decoder takes it."""
     if word in _LITERALS:
         return True
     if _NUMBER.fullmatch(word) is None:
         return False
-    return (len(word) < LONGEST_NUMBER and b"e" not in word.lower()) or abs(float(word)) < float("inf")
+    return (len(word) < MAX_NUMBER_CHARS and b"e" not in word.lower()) or abs(float(word)) < float("inf")
 
 
-def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]]:
+def iterate_members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]]:
     """(name, text as it stands, value as it stands, how deep that is nested) of the members of the strict object at
     `start`."""
     position = data.index(b"{", start) + 1
@@ -203,7 +203,7 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]
         while found := _MEMBER.match(data, position):
             position, name = found.end(), found[1][1:-1]
             text = found[2] or found[3]
-            yield (content(name) if b"\\" in name else name), data[found.start(1) : position], text, 0
+            yield (unescape(name) if b"\\" in name else name), data[found.start(1) : position], text, 0
         found = _TOKEN.match(data, position)
         assert found is not None
         position = found.end()
@@ -219,44 +219,52 @@ def members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]
             position, depth = found.end(), 0
             text = found[1] or found[0].lstrip()
         else:
-            inner = value(data, position)
+            inner = scan_value(data, position)
             position, depth = inner.end, inner.depth
             text = data[inner.start : inner.end]
-        yield (content(name) if b"\\" in name else name), data[begin:position], text, depth
+        yield (unescape(name) if b"\\" in name else name), data[begin:position], text, depth
 
 
-def seeming(data: Text, start: int, end: int) -> Iterator[int]:
+def find_event_candidates(data: Text, start: int, end: int) -> Iterator[int]:
     """Where in data[start:end] events seem to begin, as far as can be told without what is before."""
     return (one.start(1) for one in _START.finditer(data, start, end))
 
 
-def is_event(data: Text, start: int, place: int, hopeless: Hopeless, *, at_end: bool, longest: int) -> bool:
+def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *, at_end: bool, longest: int) -> bool:
     """Whether an event begins at `start` that is whole, no longer than that and no deeper than arguments may be.
 
-    hopeless: of what is asked here, and nowhere else. place, at_end: see `Hopeless`.
+    hopeless: of what is asked here, and nowhere else. place, at_end: see `UnterminatedValues`.
     """
     if place + start in hopeless.damaged or place + start in hopeless.cut_off:
         return False
-    if (strict := _strict_object(bytes(data[start : start + min(longest, SHORT)]))) is not None:
+    if (strict := _strict_object(bytes(data[start : start + min(longest, SHORT_BYTES)]))) is not None:
         return "ph" in strict
     part = data[start : start + longest]
     at_end = at_end and start + longest >= len(data)
     try:
-        one = hopeless.value(part, 0, place + start, at_end=at_end, longest=longest, deepest=DEEPEST + 2)
-    except (Damaged, More):
+        one = hopeless.scan_value(
+            part, 0, place + start, at_end=at_end, longest=longest, deepest=MAX_ARGUMENT_DEPTH + 2
+        )
+    except (MalformedValue, NeedMoreData):
         return False
     raw = bytes(part[: one.end])
-    return any(name == b"ph" for name, *_ in members(straightened(raw, 0, one.end)[0] if one.bent else raw, 0))
+    return any(
+        name == b"ph" for name, *_ in iterate_members(to_strict_json(raw, 0, one.end)[0] if one.non_strict else raw, 0)
+    )
 
 
 def _strict_object(text: bytes) -> dict[str, object] | None:
     """The object that `text` begins with, where it is strict JSON that is not nested too deep; its texts are not those
-    of the file. None where only `value` can tell."""
+    of the file. None where only `scan_value` can tell."""
     try:
         found, end = _DECODER.raw_decode(text.decode("latin-1"))
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and text.count(b"{", 0, end) + text.count(b"[", 0, end) <= DEEPEST else None
+    return (
+        found
+        if isinstance(found, dict) and text.count(b"{", 0, end) + text.count(b"[", 0, end) <= MAX_ARGUMENT_DEPTH
+        else None
+    )
 
 
 def _refused(word: str) -> None:
@@ -266,12 +274,12 @@ def _refused(word: str) -> None:
 _DECODER = json.JSONDecoder(parse_constant=_refused)
 
 
-def content(raw: bytes) -> bytes:
+def unescape(raw: bytes) -> bytes:
     """What a string's text between its quotes says, in UTF-8."""
-    return shown(raw).encode()
+    return decode_string(raw).encode()
 
 
-def straightened(data: bytes, start: int, end: int) -> tuple[bytes, int]:
+def to_strict_json(data: bytes, start: int, end: int) -> tuple[bytes, int]:
     """(the bent value data[start:end] as strict JSON, how many words in it had to become null)."""
     parts: list[bytes] = []
     lost = 0
@@ -296,7 +304,7 @@ def straightened(data: bytes, start: int, end: int) -> tuple[bytes, int]:
             parts.append(found[3])
         else:
             word = found[0].lstrip()
-            good = good_word(word)
+            good = is_strict_literal(word)
             lost += not good
             parts.append(word if good else b"null")
     return b"".join(parts), lost
@@ -309,7 +317,7 @@ def _escaped(found: re.Match[bytes]) -> bytes:
     return text if len(text) > 1 else b"\\\\"
 
 
-def nanoseconds(text: bytes) -> int | None:
+def parse_nanoseconds(text: bytes) -> int | None:
     """Microseconds as they are written, as exact nanoseconds (half of one goes away from zero); None for no number.
 
     Raises OverflowError from FARTHEST_NS on.
@@ -327,12 +335,12 @@ def nanoseconds(text: bytes) -> int | None:
     else:
         kept = digits[:exponent]
         whole = int(kept or b"0") + (len(digits) >= -exponent and digits[exponent : exponent + 1 or None] >= b"5")
-    if whole >= FARTHEST_NS:
+    if whole >= MAX_TIME_NS:
         raise OverflowError
     return -whole if found[1] == b"-" else whole
 
 
-def whole_number(text: bytes) -> int | None:
+def parse_int(text: bytes) -> int | None:
     """The whole number that a JSON value is, where it is one of 64 bits."""
     if not _WHOLE.fullmatch(text):
         return None
@@ -340,7 +348,7 @@ def whole_number(text: bytes) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def shown(raw: bytes) -> str:
+def decode_string(raw: bytes) -> str:
     """What the text between a string's quotes says. What is no Unicode is shown as it is written: \\xff, \\ud800."""
     text = raw.decode("utf-8", "surrogateescape")
     if "\\" in text:
@@ -348,8 +356,8 @@ def shown(raw: bytes) -> str:
     return text if text.isascii() else _SURROGATE.sub(_as_written, text)
 
 
-def shown_json(raw: bytes) -> str:
-    """A JSON text of which every part is Unicode. What is not is shown as it is written, as by `shown`."""
+def decode_json(raw: bytes) -> str:
+    """A JSON text of which every part is Unicode. What is not is shown as it is written, as by `decode_string`."""
     text = raw.decode("utf-8", "surrogateescape")
     if "\\u" in text:
         text = _LONE.sub(lambda found: f"\\\\{found[1]}" if found[1] else found[0], text)
@@ -357,7 +365,7 @@ def shown_json(raw: bytes) -> str:
 
 
 def is_unicode(raw: bytes, is_json: bool) -> bool:
-    """Whether `shown`, or `shown_json`, show a text as it is meant."""
+    """Whether `decode_string`, or `decode_json`, show a text as it is meant."""
     if raw.isascii() and b"\\u" not in raw:
         return True
     try:

@@ -3,22 +3,22 @@
 import codecs
 import re
 
-from .grammar import Damaged, More, blank_end, shown, value
+from .grammar import MalformedValue, NeedMoreData, decode_string, scan_value, skip_blanks
 
 _PHASE = re.compile(rb'"ph"\s*+:\s*+"')
 MANY_EVENTS_BYTES = 32 << 10
 _UNDERSTOOD = ("traceEvents", "schemaVersion", "deviceProperties", "distributedInfo", "displayTimeUnit")
 
 
-def looks_like_trace(head: bytes) -> bool:
+def is_trace_json(head: bytes) -> bool:
     """Whether a file that starts with `head` is trace events in JSON, an object or a bare array."""
     text = _as_utf8(head).lstrip()
     if text.startswith(b"["):
         return text[1:].lstrip().startswith(b"{") and _PHASE.search(text) is not None
-    return any(key in _UNDERSTOOD for key in top_keys(head))
+    return any(key in _UNDERSTOOD for key in find_top_keys(head))
 
 
-def top_keys(head: bytes) -> list[str]:
+def find_top_keys(head: bytes) -> list[str]:
     """The keys beside and including `traceEvents` of the object with which a file begins, as far as `head` goes."""
     text = _as_utf8(head)
     keys: list[str] = []
@@ -28,26 +28,26 @@ def top_keys(head: bytes) -> list[str]:
     position += 1
     try:
         while True:
-            position = blank_end(text, position)
+            position = skip_blanks(text, position)
             if text[position : position + 1] != b'"':
                 return keys
-            found = value(text, position)
-            keys.append(shown(text[found.start + 1 : found.end - 1]))
+            found = scan_value(text, position)
+            keys.append(decode_string(text[found.start + 1 : found.end - 1]))
             if keys[-1] == "traceEvents" and len(text) - found.end > MANY_EVENTS_BYTES:
                 # Where there are so many their end is not in sight.
                 return keys
-            position = value(text, text.index(b":", found.end) + 1).end
-    except (Damaged, More, ValueError):
+            position = scan_value(text, text.index(b":", found.end) + 1).end
+    except (MalformedValue, NeedMoreData, ValueError):
         return keys
 
 
 def _as_utf8(head: bytes) -> bytes:
-    encoding, mark = encoding_of(head)
+    encoding, mark = detect_encoding(head)
     text = head[mark:]
     return text if encoding is None else text.decode(encoding, "replace").encode()
 
 
-def encoding_of(head: bytes) -> tuple[str | None, int]:
+def detect_encoding(head: bytes) -> tuple[str | None, int]:
     """(the encoding of a text that is not UTF-8, else None; how many bytes at its start are a mark of that)."""
     marks = (codecs.BOM_UTF8, None), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be")
     for mark, encoding in (*marks, (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):

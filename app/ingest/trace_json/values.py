@@ -8,48 +8,55 @@ from typing import Any
 from numba import uint64
 
 from ...domain.arrays import Array
-from ..loops.compiled import inlined
-from .grammar import LONGEST_NUMBER
-from .masks import bits, equal, first, special, unblank, word
+from ..jit.decorators import jit_inline
+from .grammar import MAX_NUMBER_CHARS
+from .simd import (
+    count_trailing_zeros,
+    equal_mask,
+    load_word,
+    nonblank_mask,
+    popcount,
+    special_mask,
+)
 
 BAD = -1
-NEST = 60
+MAX_NESTING = 60
 
 
-@inlined
-def low(text: Any, length: int) -> Any:
+@jit_inline
+def mask_low_bytes(text: Any, length: int) -> Any:
     """The first bytes of a word; `length` up to 8."""
     return text if length >= 8 else text & ((uint64(1) << uint64(8 * length)) - uint64(1))
 
 
-@inlined
-def blank_end(data: Array, p: int) -> int:
+@jit_inline
+def find_blank_end(data: Array, p: int) -> int:
     if data[p] > 32:
         return p
     if data[p] == 32 and data[p + 1] > 32:
         return p + 1
     while True:
-        mask = unblank(data, p)
+        mask = nonblank_mask(data, p)
         if mask:
-            p += first(mask)
+            p += count_trailing_zeros(mask)
             return p
         p += 64
 
 
-@inlined
+@jit_inline
 def _hex(byte: int) -> bool:
     return 48 <= byte <= 57 or 65 <= byte <= 70 or 97 <= byte <= 102
 
 
-@inlined
-def string_end(data: Array, p: int) -> int:
+@jit_inline
+def find_string_end(data: Array, p: int) -> int:
     """Where the closing quote of the string stands whose text begins at p; BAD where it is no strict string."""
     while True:
-        mask = special(data, p)
+        mask = special_mask(data, p)
         if not mask:
             p += 64
             continue
-        p += first(mask)
+        p += count_trailing_zeros(mask)
         byte = data[p]
         if byte == 34:
             return p
@@ -67,8 +74,8 @@ def string_end(data: Array, p: int) -> int:
             return BAD
 
 
-@inlined
-def number_end(data: Array, p: int) -> int:
+@jit_inline
+def find_number_end(data: Array, p: int) -> int:
     """Where the number ends that begins at p; BAD where it is none, or very long, or may be very large."""
     start = p
     if data[p] == 45:
@@ -88,7 +95,7 @@ def number_end(data: Array, p: int) -> int:
             p += 1
         if p == begin:
             return BAD
-    if p - start >= LONGEST_NUMBER:
+    if p - start >= MAX_NUMBER_CHARS:
         return BAD
     if data[p] == 101 or data[p] == 69:
         p += 1
@@ -102,8 +109,8 @@ def number_end(data: Array, p: int) -> int:
     return p
 
 
-@inlined
-def value_end(data: Array, p: int) -> int:
+@jit_inline
+def find_value_end(data: Array, p: int) -> int:
     """Where the strict JSON value ends that begins at p; BAD where there is none, or it is nested deep."""
     inside = uint64(0)
     depth = 0
@@ -111,11 +118,11 @@ def value_end(data: Array, p: int) -> int:
         byte = data[p]
         if byte == 91 or byte == 123:
             is_object = byte == 123
-            if depth == NEST:
+            if depth == MAX_NESTING:
                 return BAD
             depth += 1
             inside = (inside << uint64(1)) | uint64(is_object)
-            p = blank_end(data, p + 1)
+            p = find_blank_end(data, p + 1)
             if data[p] != (125 if is_object else 93):
                 if is_object:
                     p = _colon_end(data, p)
@@ -126,22 +133,22 @@ def value_end(data: Array, p: int) -> int:
             depth -= 1
             inside >>= uint64(1)
         elif byte == 34:
-            p = string_end(data, p + 1) + 1
+            p = find_string_end(data, p + 1) + 1
             if p == 0:
                 return BAD
         elif byte == 45 or 48 <= byte <= 57:
-            p = number_end(data, p)
+            p = find_number_end(data, p)
             if p < 0:
                 return BAD
         else:
-            p = literal_end(data, p)
+            p = find_literal_end(data, p)
             if p < 0:
                 return BAD
         while depth:
-            p = blank_end(data, p)
+            p = find_blank_end(data, p)
             is_object = (inside & uint64(1)) == uint64(1)
             if data[p] == 44:
-                p = blank_end(data, p + 1)
+                p = find_blank_end(data, p + 1)
                 if is_object:
                     p = _colon_end(data, p)
                     if p < 0:
@@ -156,23 +163,23 @@ def value_end(data: Array, p: int) -> int:
             return p
 
 
-@inlined
+@jit_inline
 def _colon_end(data: Array, p: int) -> int:
     """Where the value begins of the member whose key begins at p."""
     if data[p] != 34:
         return BAD
-    p = string_end(data, p + 1)
+    p = find_string_end(data, p + 1)
     if p < 0:
         return BAD
-    p = blank_end(data, p + 1)
+    p = find_blank_end(data, p + 1)
     if data[p] != 58:
         return BAD
-    return blank_end(data, p + 1)
+    return find_blank_end(data, p + 1)
 
 
-@inlined
-def literal_end(data: Array, p: int) -> int:
-    text = word(data, p)
+@jit_inline
+def find_literal_end(data: Array, p: int) -> int:
+    text = load_word(data, p)
     if (text & uint64(0xFFFFFFFF)) in (uint64(0x65757274), uint64(0x6C6C756E)):
         return p + 4
     if (text & uint64(0xFFFFFFFFFF)) == uint64(0x65736C6166):
@@ -180,30 +187,30 @@ def literal_end(data: Array, p: int) -> int:
     return BAD
 
 
-@inlined
-def nested_end(data: Array, start: int, end: int) -> int:
+@jit_inline
+def find_nested_end(data: Array, start: int, end: int) -> int:
     """Where the brackets are closed again that open at `start`. Nothing else is looked at but strings."""
     p, depth = start, 0
     in_string = uint64(0)
     while p < end:
-        if equal(data, p, 92):
-            return value_end(data, start)
-        strings = equal(data, p, 34)
+        if equal_mask(data, p, 92):
+            return find_value_end(data, start)
+        strings = equal_mask(data, p, 34)
         for shift in (1, 2, 4, 8, 16, 32):
             strings ^= strings << uint64(shift)
         strings ^= in_string
-        opened = (equal(data, p, 91) | equal(data, p, 123)) & ~strings
-        closed = (equal(data, p, 93) | equal(data, p, 125)) & ~strings
-        count = bits(closed)
+        opened = (equal_mask(data, p, 91) | equal_mask(data, p, 123)) & ~strings
+        closed = (equal_mask(data, p, 93) | equal_mask(data, p, 125)) & ~strings
+        count = popcount(closed)
         if count >= depth:
             left, seen = closed, 0
             while left:
-                at: int = first(left)
+                at: int = count_trailing_zeros(left)
                 seen += 1
-                if depth + bits(opened & ((uint64(1) << uint64(at)) - uint64(1))) == seen:
+                if depth + popcount(opened & ((uint64(1) << uint64(at)) - uint64(1))) == seen:
                     return p + at + 1
                 left &= left - uint64(1)
-        depth += bits(opened) - count
+        depth += popcount(opened) - count
         in_string = uint64(0) - (strings >> uint64(63))
         p += 64
     return BAD

@@ -11,19 +11,19 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...domain.arrays import Array
-from .grammar import Hopeless, Value, is_event, seeming
-from .sniff import encoding_of
+from .grammar import JsonValue, UnterminatedValues, find_event_candidates, is_event
+from .sniff import detect_encoding
 
-PIECE_BYTES = 4 << 20
+CHUNK_BYTES = 4 << 20
 ROOM_BYTES = 1 << 20
 """Before what is read, for what is left of the piece before."""
-AHEAD = 2
-TRIES = 50
+READ_AHEAD = 2
+MAX_BOUNDARY_TRIES = 50
 NEAR = 16 << 10
 """At how many places an event is looked for where a piece may end, and how far each of them is followed."""
-LONGEST_EVENT = 16 << 20
+MAX_EVENT_BYTES = 16 << 20
 """An event that is longer is none."""
-LONGEST_BYTES = 64 << 20
+MAX_WINDOW_BYTES = 64 << 20
 """So much is brought into sight to find where an event begins, or for what stands beside the events."""
 PAD = 128
 """Zeros behind what is read, for whoever looks at many bytes at once."""
@@ -32,11 +32,11 @@ NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class TextChunk:
     """A part of a file: array[start:stop]. Up to `end` it goes on as the file does. place: of array[0] in the file.
 
-    at_end: whether the file ends at `end`. hopeless: where in the file no value is to be looked for; no_events: nor an
-    event behind something damaged.
+    at_end: whether the file ends at `end`. unterminated_values: where in the file no value is to be looked for;
+    unterminated_events: nor an event behind something damaged.
     """
 
     array: Array
@@ -45,21 +45,23 @@ class Piece:
     end: int
     place: int
     at_end: bool
-    hopeless: Hopeless
-    no_events: Hopeless
+    unterminated_values: UnterminatedValues
+    unterminated_events: UnterminatedValues
 
     @property
     def data(self) -> memoryview:
         """The text, and what follows on it."""
         return self.array.data[: self.end]
 
-    def value(self, start: int) -> Value:
+    def scan_value(self, start: int) -> JsonValue:
         """See `Window`."""
-        return self.hopeless.value(self.data, start, self.place, at_end=self.at_end, longest=LONGEST_EVENT)
+        return self.unterminated_values.scan_value(
+            self.data, start, self.place, at_end=self.at_end, longest=MAX_EVENT_BYTES
+        )
 
 
 @contextmanager
-def window_on(stream: BinaryIO, piece_bytes: int = PIECE_BYTES) -> Iterator["Window"]:
+def open_window(stream: BinaryIO, piece_bytes: int = CHUNK_BYTES) -> Iterator["Window"]:
     """A window on a stream of text in whatever Unicode."""
     with ThreadPoolExecutor(1, "perfloom-ahead") as pool:
         window = Window(stream, piece_bytes, pool)
@@ -73,7 +75,8 @@ class Window:
     """What is in sight of a file.
 
     data: the text, of which data[at:] is still to be gone through. place: of data[0] in the file, in UTF-8 and without
-    a mark at its beginning. hopeless: where values were begun for nothing; no_events: events, behind what is damaged.
+    a mark at its beginning. unterminated_values: where values were begun for nothing; unterminated_events: events,
+    behind what is damaged.
     """
 
     def __init__(self, stream: BinaryIO, piece_bytes: int, pool: ThreadPoolExecutor) -> None:
@@ -85,11 +88,11 @@ class Window:
         self._coming: deque[Future[tuple[Array, int, int]]] = deque()
         self._ended = False
         self._boundary_before: tuple[int, int | None] = (-1, None)
-        self.hopeless, self.no_events = Hopeless(), Hopeless()
+        self.unterminated_values, self.unterminated_events = UnterminatedValues(), UnterminatedValues()
         self.at = 0
         self.place = 0
         self._show(np.zeros(PAD, np.uint8), 0)
-        for _ in range(AHEAD):
+        for _ in range(READ_AHEAD):
             self._ask()
 
     @property
@@ -102,9 +105,9 @@ class Window:
         """Whether the file ends with `data`."""
         return self._ended
 
-    def value(self, start: int, longest: int = LONGEST_EVENT) -> Value:
+    def scan_value(self, start: int, longest: int = MAX_EVENT_BYTES) -> JsonValue:
         """The value that begins at `start` of `data`. Raises Damaged, More."""
-        return self.hopeless.value(self.data, start, self.place, at_end=self._ended, longest=longest)
+        return self.unterminated_values.scan_value(self.data, start, self.place, at_end=self._ended, longest=longest)
 
     def _show(self, array: Array, end: int) -> None:
         self._array, self._end = array, end
@@ -126,7 +129,7 @@ class Window:
         end = begin + _read(self._stream, array.data[begin : begin + self._piece_bytes])
         if not self._begun:
             self._begun = True
-            encoding, mark = encoding_of(bytes(array[begin : begin + 4]) if end >= begin + 4 else b"")
+            encoding, mark = detect_encoding(bytes(array[begin : begin + 4]) if end >= begin + 4 else b"")
             begin += mark
             if encoding is not None:
                 self._decoder = codecs.getincrementaldecoder(encoding)("replace")
@@ -138,7 +141,7 @@ class Window:
             array[begin:end] = np.frombuffer(text, np.uint8)
         return array, begin, end
 
-    def more(self) -> bool:
+    def read_more(self) -> bool:
         """Bring more into sight; False at the end of the file. What was gone through is let go."""
         if self._ended:
             return False
@@ -161,27 +164,27 @@ class Window:
         self._show(array, end)
         return True
 
-    def much_more(self) -> bool:
+    def read_much_more(self) -> bool:
         """Bring as much again into sight, so that going through all of it anew is worth it; False at the end of the
         file."""
         wanted = 2 * (self._end - self.at)
         some = False
-        while self._end - self.at < wanted and self.more():
+        while self._end - self.at < wanted and self.read_more():
             some = True
         return some
 
-    def cut(self) -> Piece | None:
+    def cut_chunk(self) -> TextChunk | None:
         """A piece that ends where an event seems to begin, or the rest; None where nothing is left. It is gone through
         then."""
         if self._end - self.at < self._piece_bytes // 2:
-            self.more()
-        while (stop := self._boundary()) is None and self._end - self.at < LONGEST_BYTES and self.more():
+            self.read_more()
+        while (stop := self._boundary()) is None and self._end - self.at < MAX_WINDOW_BYTES and self.read_more():
             pass
         stop = self._end if stop is None else stop
         if self.at == self._end:
             return None
-        facts = (self._ended, self.hopeless, self.no_events)
-        piece = Piece(self._array, self.at, stop, self._end, self.place, *facts)
+        facts = (self._ended, self.unterminated_values, self.unterminated_events)
+        piece = TextChunk(self._array, self.at, stop, self._end, self.place, *facts)
         self.at = stop
         return piece
 
@@ -201,15 +204,15 @@ class Window:
     def _last_event(self, high: int) -> int | None:
         """Where the last event before `high` begins, if that is found soon."""
         for near in (*NEAR_BYTES, high):
-            places = deque(seeming(self.data, max(high - near, self.at + 1), high), TRIES)
+            places = deque(find_event_candidates(self.data, max(high - near, self.at + 1), high), MAX_BOUNDARY_TRIES)
             for place in reversed(places):
-                if is_event(self.data, place, self.place, Hopeless(), at_end=self._ended, longest=NEAR):
+                if is_event(self.data, place, self.place, UnterminatedValues(), at_end=self._ended, longest=NEAR):
                     return place
-            if len(places) == TRIES:
+            if len(places) == MAX_BOUNDARY_TRIES:
                 break
         return None
 
-    def put_back(self, stopped: int, pieces: list[Piece]) -> None:
+    def put_back(self, stopped: int, pieces: list[TextChunk]) -> None:
         """Bring back into sight what is in the first of some pieces from `stopped` on, and all of the others."""
         first = pieces[0]
         if len(pieces) == 1 and first.array is self._array:

@@ -14,15 +14,15 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ...ingest.endings import Ending, ended
-from ...ingest.grammar_share import judged
-from ...ingest.perf_text.grammar import shown, text
-from ...ingest.text_lines import blocks
-from .mojo import MAGIC, Mojo
-from .samples import GC, INVALID, Frame, Samples
+from ...ingest.parse_quality import check_parse_quality
+from ...ingest.perf_text.grammar import decode_text, format_example
+from ...ingest.text_lines import iterate_blocks
+from ...ingest.truncation import LastByteStream, mark_truncation
+from .mojo import MAGIC, MojoParser
+from .samples import GC, INVALID, AustinFrame, SampleCollector
 
 FORMAT = "austin"
-MOST_KEPT = 1 << 20
+MAX_CACHED = 1 << 20
 NO_LINE = "line that is no sample of austin"
 
 _SAMPLE = re.compile(rb"P(\d{1,18});T(?:(\d{1,18}):)?([^;\s]{1,40})((?:;.*)?) (-?\d{1,18})(?:,([01]),(-?\d{1,18}))?")
@@ -47,15 +47,15 @@ def _is_sample(line: bytes) -> bool:
     return found is not None and all(_parts(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:])
 
 
-@judged("samples of austin", NO_LINE)
+@check_parse_quality("samples of austin", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
-    ending: Ending | None = None
+    ending: LastByteStream | None = None
     data = stream.read(len(MAGIC))
     if data.startswith(MAGIC):
-        samples = Mojo(stream, data).samples
+        samples = MojoParser(stream, data).samples
     else:
-        stream = ending = Ending(stream)  # type: ignore[assignment]
+        stream = ending = LastByteStream(stream)  # type: ignore[assignment]
         samples = _Text(stream, data).samples
     if not samples:
         raise UnreadableInput(
@@ -63,17 +63,17 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             "look at what austin prints."
         )
     profile = samples.finish(FORMAT, getattr(stream, "defect", None))
-    return profile if ending is None else ended(profile, ending)
+    return profile if ending is None else mark_truncation(profile, ending)
 
 
 class _Text:
     """Takes in austin's text."""
 
     def __init__(self, stream: BinaryIO, data: bytes) -> None:
-        self.samples = Samples()
+        self.samples = SampleCollector()
         self._frames: dict[bytes, int] = {}
         self._stacks: dict[bytes, int] = {}
-        for lines, first in blocks(stream, data):
+        for lines, first in iterate_blocks(stream, data):
             for number, line in enumerate(lines, first):
                 self._line(line, number)
 
@@ -83,21 +83,21 @@ class _Text:
             return
         if line.startswith(b"#"):
             if about := _ABOUT.fullmatch(line):
-                self.samples.about(text(about[1]), text(about[2]).strip())
+                self.samples.add_metadata(decode_text(about[1]), decode_text(about[2]).strip())
             return
         found = _SAMPLE.fullmatch(line)
         if not found:
-            self.samples.lost(NO_LINE, shown(line, number))
+            self.samples.add_loss(NO_LINE, format_example(line, number))
             return
         pid, interpreter, thread, frames, first, idle, memory = found.groups()
         stack = self._stacks.get(frames)
         if stack is None:
-            if len(self._stacks) > MOST_KEPT:
+            if len(self._stacks) > MAX_CACHED:
                 self._stacks.clear()
-            stack = self._stacks[frames] = self.samples.stack(self._places(frames))
+            stack = self._stacks[frames] = self.samples.intern_stack(self._places(frames))
         only_memory = self.samples.mode == "memory" and memory is None
         self.samples.add(
-            (int(pid), int(interpreter) if interpreter else 0, text(thread)),
+            (int(pid), int(interpreter) if interpreter else 0, decode_text(thread)),
             stack,
             time_us=None if only_memory else int(first),
             memory_bytes=int(first) if only_memory else int(memory) if memory is not None else None,
@@ -116,10 +116,10 @@ class _Text:
             before = []
             known = self._frames.get(piece)
             if known is None:
-                known = self._frames[piece] = self.samples.frame(_frame(piece))
+                known = self._frames[piece] = self.samples.intern_frame(_frame(piece))
             found.append(known)
         if before:
-            found.append(self.samples.frame(Frame(text(b";".join(before)), "", 0)))
+            found.append(self.samples.intern_frame(AustinFrame(decode_text(b";".join(before)), "", 0)))
         return found
 
 
@@ -131,6 +131,10 @@ def _parts(piece: bytes) -> tuple[bytes, bytes, int] | None:
     return parts[0], parts[1], int(parts[2])
 
 
-def _frame(piece: bytes) -> Frame:
+def _frame(piece: bytes) -> AustinFrame:
     parts = None if piece in (GC, INVALID) else _parts(piece)
-    return Frame(text(parts[1]), text(parts[0]), parts[2]) if parts else Frame(text(piece), "", 0)
+    return (
+        AustinFrame(decode_text(parts[1]), decode_text(parts[0]), parts[2])
+        if parts
+        else AustinFrame(decode_text(piece), "", 0)
+    )

@@ -9,14 +9,14 @@ import re
 from typing import BinaryIO
 
 from ...domain.losses import ASYNC_TASKS
-from ...ingest.perf_text.grammar import text
-from .samples import GC, INVALID, Frame, Samples
+from ...ingest.perf_text.grammar import decode_text
+from .samples import GC, INVALID, AustinFrame, SampleCollector
 
 MAGIC = b"MOJ"
 CHUNK_BYTES = 8 << 20
-LONGEST_HEAD = 16
-LONGEST_BYTES = 1 << 26
-MOST_KEPT = 1 << 18
+MAX_HEAD_BYTES = 16
+MAX_EVENT_BYTES = 1 << 26
+MAX_CACHED = 1 << 18
 (METADATA, STACK, FRAME, FRAME_INVALID, FRAME_REF, FRAME_KERNEL, IN_GC, IDLE, TIME, MEMORY, STRING, STRING_REF) = range(
     1, 13
 )
@@ -24,7 +24,7 @@ STACK_REPEAT, TASK_STACK, TASK_WAITER, TASK_RUNNING = range(13, 17)
 UNKNOWN_TEXT = 1
 NO_EVENT = "byte that begins no event of MOJO: the file is damaged there, and what follows is lost"
 CUT_OFF = "event that is cut off at the end of the file"
-UNSAID = "frame or text by a key that was not told before"
+UNKNOWN_KEY = "frame or text by a key that was not told before"
 
 
 _THREAD = re.compile(rb"(?:[\x80-\xff]*[\x00-\x7f]){2}[^\x00]*\x00")
@@ -56,21 +56,23 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
     end = data.find(b"\0", at)
     if end < 0:
         raise _Cut
-    return text(data[at:end]), end + 1
+    return decode_text(data[at:end]), end + 1
 
 
-class Mojo:
+class MojoParser:
     """Takes in a file; `samples` is what was in it."""
 
     def __init__(self, stream: BinaryIO, data: bytes) -> None:
-        self.samples = Samples()
+        self.samples = SampleCollector()
         self._texts: dict[int, str] = {}
         self._frames: dict[int, int] = {}
         self._runs: dict[bytes, list[int]] = {}
         self._threads: dict[bytes, tuple[int, int, str]] = {}
         self._known: dict[int, tuple[dict[int, str], dict[int, int], dict[bytes, list[int]]]] = {}
         self._native: set[int] = set()
-        self._special = {name: self.samples.frame(Frame(text(name), "", 0)) for name in (GC, INVALID)}
+        self._special = {
+            name: self.samples.intern_frame(AustinFrame(decode_text(name), "", 0)) for name in (GC, INVALID)
+        }
         self._before: dict[tuple[int, int, str], list[int]] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
         self._thread: tuple[int, int, str] | None = None
@@ -80,7 +82,7 @@ class Mojo:
         self._flags: set[int] = set()
         self._of_task = 0
         before = 0
-        while len(data) < LONGEST_HEAD and (more := stream.read(CHUNK_BYTES)):
+        while len(data) < MAX_HEAD_BYTES and (more := stream.read(CHUNK_BYTES)):
             data += more
         try:
             self._version, at = _number(data, len(MAGIC))
@@ -88,12 +90,12 @@ class Mojo:
             return
         while True:
             at = self._events(data, at, before)
-            more = stream.read(CHUNK_BYTES) if at >= 0 and len(data) - at < LONGEST_BYTES else b""
+            more = stream.read(CHUNK_BYTES) if at >= 0 and len(data) - at < MAX_EVENT_BYTES else b""
             if not more:
                 break
             data, before, at = data[at:] + more, before + at, 0
         if 0 <= at < len(data):
-            self.samples.lost(CUT_OFF, f"byte {before + at}")
+            self.samples.add_loss(CUT_OFF, f"byte {before + at}")
             self.samples.cut = True
         self._end()
 
@@ -110,7 +112,7 @@ class Mojo:
                 else:
                     known = self._event(event, data, at + 1)
                     if known is None:
-                        self.samples.lost(NO_EVENT, f"byte {before + at}: {event}")
+                        self.samples.add_loss(NO_EVENT, f"byte {before + at}: {event}")
                         return -1
                     at = known
         except (IndexError, _Cut):
@@ -133,7 +135,7 @@ class Mojo:
                 else:
                     self._stack.append(self._frames[key])
             if kept:
-                if len(self._runs) > MOST_KEPT:
+                if len(self._runs) > MAX_CACHED:
                     self._runs.clear()
                 self._runs[run] = self._stack[begin:]
         else:
@@ -159,12 +161,12 @@ class Mojo:
                 value, at = _number(data, at)
                 values.append(value)
             key, file, name, line = values[:4]
-            self._frame(key, Frame(self._said(name), self._said(file), line))
+            self._frame(key, AustinFrame(self._said(name), self._said(file), line))
         elif event in (STRING, METADATA):
             if event == METADATA:
                 word, at = _text(data, at)
                 value_of, at = _text(data, at)
-                self.samples.about(word, value_of)
+                self.samples.add_metadata(word, value_of)
             else:
                 key, at = _number(data, at)
                 self._texts[key], at = _text(data, at)
@@ -174,7 +176,7 @@ class Mojo:
             self._memory, at = _number(data, at)
         elif event == FRAME_KERNEL:
             name_of, at = _text(data, at)
-            self._stack.append(self.samples.frame(Frame(name_of, "kernel", 0)))
+            self._stack.append(self.samples.intern_frame(AustinFrame(name_of, "kernel", 0)))
         elif event == FRAME_INVALID:
             self._stack.append(self._special[INVALID])
         elif event in (IN_GC, IDLE):
@@ -186,7 +188,7 @@ class Mojo:
     def _new_thread(self, raw: bytes) -> tuple[int, int, str]:
         pid, at = _number(raw, 0)
         interpreter, at = _number(raw, at) if self._version >= 3 else (0, at)
-        found = self._threads[raw] = (pid, interpreter, _decimal(text(raw[at:-1])))
+        found = self._threads[raw] = (pid, interpreter, _decimal(decode_text(raw[at:-1])))
         self._known.setdefault(pid, ({}, {}, {}))
         return found
 
@@ -203,7 +205,7 @@ class Mojo:
                 _, at = _number(data, at)
             count, at = _number(data, at)
             self._of_task = max(0, count)
-            self.samples.lost(ASYNC_TASKS, f"process {self._thread[0] if self._thread else -1}")
+            self.samples.add_loss(ASYNC_TASKS, f"process {self._thread[0] if self._thread else -1}")
         elif event in (TASK_WAITER, TASK_RUNNING):
             for _ in range(2 if event == TASK_WAITER else 1):
                 _, at = _number(data, at)
@@ -215,12 +217,12 @@ class Mojo:
         found = self._texts.get(key)
         if found is None:
             if key != UNKNOWN_TEXT:
-                self.samples.lost(UNSAID, f"text {key}")
+                self.samples.add_loss(UNKNOWN_KEY, f"text {key}")
             return "[unknown]"
         return found
 
-    def _frame(self, key: int, found: Frame) -> None:
-        frame = self.samples.frame(found)
+    def _frame(self, key: int, found: AustinFrame) -> None:
+        frame = self.samples.intern_frame(found)
         if self._frames.get(key, frame) != frame:
             self._runs.clear()
         self._frames[key] = frame
@@ -232,7 +234,7 @@ class Mojo:
         if self._of_task:
             self._of_task -= 1
             return
-        self.samples.lost(UNSAID, f"frame {key}")
+        self.samples.add_loss(UNKNOWN_KEY, f"frame {key}")
         self._stack.append(self._special[INVALID])
 
     def _end(self) -> None:
@@ -244,9 +246,9 @@ class Mojo:
                 frames = tuple(self._stack)
             stack = self._stacks.get(frames)
             if stack is None:
-                if len(self._stacks) > MOST_KEPT:
+                if len(self._stacks) > MAX_CACHED:
                     self._stacks.clear()
-                stack = self._stacks[frames] = self.samples.stack(list(frames))
+                stack = self._stacks[frames] = self.samples.intern_stack(list(frames))
             self.samples.add(
                 self._thread, stack, time_us=self._time, memory_bytes=self._memory, idle=IDLE in self._flags
             )

@@ -12,17 +12,17 @@ from ...domain.tables import FrameKind
 from ...domain.timed_events import CPU_TIME, WALL_TIME
 
 GC, INVALID = b":GC:", b":INVALID:"
-WALL, CPU, GROWN, SHRUNK = WALL_TIME, CPU_TIME, "memory allocated", "memory freed"
+WALL, CPU, MEMORY_ALLOCATED, MEMORY_FREED = WALL_TIME, CPU_TIME, "memory allocated", "memory freed"
 SPECIAL = {":GC:": "[garbage collection]", ":INVALID:": "[frame that could not be read]"}
-MOST_US = 1 << 52
-MOST_BYTES = 1 << 60
+MAX_TIME_US = 1 << 52
+MAX_BYTES = 1 << 60
 NO_METRIC = "sample whose number cannot be"
-NEVER_SAMPLED = "sample without a number"
+NO_VALUE = "sample without a number"
 CUT_OFF = "The file ends without its duration: it is cut off, or austin was killed."
 
 
 @dataclass(frozen=True)
-class Frame:
+class AustinFrame:
     """line: 0 for none."""
 
     name: str
@@ -39,7 +39,7 @@ class _Thread:
     latest: list[int]
 
 
-class Samples:
+class SampleCollector:
     """Collects samples; `finish` makes a Profile of them."""
 
     def __init__(self) -> None:
@@ -55,33 +55,37 @@ class Samples:
     def __len__(self) -> int:
         return self._count
 
-    def about(self, key: str, value: str) -> None:
+    def add_metadata(self, key: str, value: str) -> None:
         """Take in what the file says of itself."""
         self._about[key] = value
         if key == "mode":
             self.mode = value
 
-    def lost(self, reason: str, example: str) -> None:
+    def add_loss(self, reason: str, example: str) -> None:
         """Note that something could not be read."""
-        self._builder.lost(reason, example)
+        self._builder.add_loss(reason, example)
 
-    def frame(self, frame: Frame) -> int:
+    def intern_frame(self, frame: AustinFrame) -> int:
         """The id of a place in code."""
         python = frame.file.endswith((".py", ".pyc", ".pyx")) or frame.file.startswith("<") or not frame.file
         if frame.name in SPECIAL and not frame.file:
-            function = self._builder.function(frame.name, display=SPECIAL[frame.name])
-            return self._builder.frame(function, kind=FrameKind.RUNTIME if "GC" in frame.name else FrameKind.UNKNOWN)
+            function = self._builder.intern_function(frame.name, display=SPECIAL[frame.name])
+            return self._builder.intern_frame(
+                function, kind=FrameKind.RUNTIME if "GC" in frame.name else FrameKind.UNKNOWN
+            )
         if frame.file == "kernel":
-            return self._builder.frame(self._builder.function(frame.name, "[kernel]"), kind=FrameKind.KERNEL)
-        function = self._builder.function(
+            return self._builder.intern_frame(
+                self._builder.intern_function(frame.name, "[kernel]"), kind=FrameKind.KERNEL
+            )
+        function = self._builder.intern_function(
             frame.name, "" if python else frame.file, frame.file if python and frame.file else None
         )
         line = frame.line if 0 < frame.line < 1 << 31 else None
-        return self._builder.frame(function, kind=FrameKind.PYTHON if python else FrameKind.USER, line=line)
+        return self._builder.intern_frame(function, kind=FrameKind.PYTHON if python else FrameKind.USER, line=line)
 
-    def stack(self, frames: list[int]) -> int:
+    def intern_stack(self, frames: list[int]) -> int:
         """The id of a call stack, the outermost frame first."""
-        return self._builder.stack(frames)
+        return self._builder.intern_stack(frames)
 
     def add(
         self,
@@ -94,13 +98,13 @@ class Samples:
     ) -> None:
         """Add a sample of a thread, told by its process, its interpreter and its own number or name."""
         if time_us is None and memory_bytes is None:
-            self.lost(NEVER_SAMPLED, f"process {thread[0]}, thread {thread[2]}")
+            self.add_loss(NO_VALUE, f"process {thread[0]}, thread {thread[2]}")
             return
-        if not 0 <= (time_us or 0) < MOST_US or not -MOST_BYTES < (memory_bytes or 0) < MOST_BYTES:
-            self.lost(NO_METRIC, f"{time_us} µs, {memory_bytes} bytes")
+        if not 0 <= (time_us or 0) < MAX_TIME_US or not -MAX_BYTES < (memory_bytes or 0) < MAX_BYTES:
+            self.add_loss(NO_METRIC, f"{time_us} µs, {memory_bytes} bytes")
             return
         state = self._threads.get(thread) or self._new_thread(thread, time_us or 0)
-        clock = state.clock = min(state.clock + (time_us or 0), MOST_US)
+        clock = state.clock = min(state.clock + (time_us or 0), MAX_TIME_US)
         if clock > state.latest[0]:
             state.latest[0] = clock
         self._count += 1
@@ -110,31 +114,33 @@ class Samples:
             if self.mode == "full":
                 self._one(at, row, CPU, stack, 0 if idle else time_us * 1000)
         if memory_bytes is not None:
-            self._one(at, row, GROWN, stack, max(memory_bytes, 0))
-            self._one(at, row, SHRUNK, stack, max(-memory_bytes, 0))
+            self._one(at, row, MEMORY_ALLOCATED, stack, max(memory_bytes, 0))
+            self._one(at, row, MEMORY_FREED, stack, max(-memory_bytes, 0))
 
     def _one(self, time_ns: int, thread: int, event: str, stack: int, weight: int) -> None:
         known = self._events.get(event)
         if known is None:
             known = self._events[event] = self._event(event)
         if weight or event in (WALL, CPU):
-            self._builder.sample(time_ns, thread, known, stack, weight)
+            self._builder.add_sample(time_ns, thread, known, stack, weight)
 
     def _event(self, event: str) -> int:
-        if event in (GROWN, SHRUNK):
-            return self._builder.event(event, "bytes")
+        if event in (MEMORY_ALLOCATED, MEMORY_FREED):
+            return self._builder.intern_event(event, "bytes")
         interval = self._about.get("interval", "")
         every = float(interval) * 1000 if interval.isdecimal() and len(interval) < 12 else None
-        return self._builder.event(event, "ns", sampling="period" if every else None, rate=every)
+        return self._builder.intern_event(event, "ns", sampling="period" if every else None, rate=every)
 
     def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_Thread":
         pid, interpreter, name = thread
         number = int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else None
-        row = self._builder.thread(
+        row = self._builder.intern_thread(
             pid=pid, tid=number, incarnation=interpreter if number is not None else -1 - len(self._threads)
         )
-        self._builder.named(row, 0, f"thread {name}" + (f" of interpreter {interpreter}" if interpreter else ""))
-        self._builder.process(row, f"process {pid}")
+        self._builder.set_thread_name(
+            row, 0, f"thread {name}" + (f" of interpreter {interpreter}" if interpreter else "")
+        )
+        self._builder.set_process_name(row, f"process {pid}")
         latest = self._latest.setdefault(pid, [0])
         found = self._threads[thread] = _Thread(row, max(0, latest[0] - time_us), latest)
         return found
@@ -142,12 +148,12 @@ class Samples:
     def finish(self, format: str, defect: str | None) -> Profile:
         """The profile of all that was added."""
         self._builder.format = format
-        self._builder.run()
+        self._builder.add_run()
         duration = self._about.get("duration", "")
         told = int(duration) * 1000 if duration.isdecimal() and len(duration) < 16 else None
         reasons = [defect] if defect else []
         if self.cut or ("austin" in self._about and told is None):
             reasons.append(CUT_OFF)
-        return self._builder.placed(
+        return self._builder.finish_with_stack_rows(
             Meta(format, duration_ns=told, complete=not reasons, reasons=tuple(reasons), facts=self._about), zero=0
         )[0]

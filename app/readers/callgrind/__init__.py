@@ -8,7 +8,7 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...ingest.grammar_share import judged
+from ...ingest.parse_quality import check_parse_quality
 from .format import FORMAT as FORMAT
 from .format import NO_LINE
 
@@ -32,7 +32,7 @@ def sniff(head: bytes) -> bool:
     return events is not None and bool(_HEADER.search(head) or _BODY.search(head, events.end()))
 
 
-@judged("lines of callgrind", NO_LINE)
+@check_parse_quality("lines of callgrind", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where it has no cost."""
     # What is compiled is loaded where something is read, and nowhere else.

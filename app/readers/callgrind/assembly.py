@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from ...domain.builder import ProfileBuilder, display_name
+from ...domain.builder import ProfileBuilder, format_symbol
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
@@ -46,9 +46,9 @@ def assembled(reading: Reading, source: str, defect: str | None) -> Profile:
                 example = " + ".join(f"{factor} {word}" for factor, word in terms)
                 losses.setdefault(NO_FORMULA, (1, f"{name} = {example}"[:160]))
     for reason, (count, example) in losses.items():
-        builder.lost(reason, example, count)
+        builder.add_loss(reason, example, count)
     command = reading.facts.pop("cmd", "").strip() or None
-    builder.run(command=command)
+    builder.add_run(command=command)
     reasons = [defect] if defect else []
     if not reading.ended and reading.facts.get("creator", "").startswith("callgrind"):
         reasons.append(CUT_OFF)
@@ -91,27 +91,27 @@ def _part(builder: ProfileBuilder, reading: Reading, pid: int | None, thread: in
     for name, column in columns.items():
         shown, unit, factor = unit_of(name, reading.facts.get("creator", ""))
         if (graph.own.astype(np.float64) @ (np.abs(column) * factor)).sum() < MOST:
-            names.append(builder.event(shown, unit))
+            names.append(builder.intern_event(shown, unit))
             events.append(column * factor)
     if not events:
         return 0
     factors = np.column_stack(events)
     tree = tree_of(Graph(graph.own @ factors, graph.caller, graph.called, graph.cost @ factors, graph.count))
     if len(graph.count) and CALLS not in columns:
-        names.append(builder.event(CALLS, "count"))
-    row = builder.thread(pid=pid, tid=thread)
+        names.append(builder.intern_event(CALLS, "count"))
+    row = builder.intern_thread(pid=pid, tid=thread)
     command = os.path.basename((reading.facts.get("cmd", "").split() or [""])[0])
     if command:
-        builder.process(row, command)
+        builder.set_process_name(row, command)
     if thread is not None or command:
-        builder.named(row, 0, command if thread is None else f"thread {thread}")
+        builder.set_thread_name(row, 0, command if thread is None else f"thread {thread}")
     frames = np.array([_frame(builder, reading, part, *one) for one in functions], np.int64)
     if not len(tree.parent):
         return 0
-    first = builder.stacks(tree.parent, frames[tree.function])
+    first = builder.add_stack_tree(tree.parent, frames[tree.function])
     node, event = np.nonzero(tree.weight[:, : len(names)])
     same = np.zeros(len(node), np.int64)
-    builder.samples(
+    builder.add_samples(
         same, same + row, same - 1, np.array(names)[event], node + first, tree.weight[node, event].astype(np.int64)
     )
     return len(node)
@@ -121,12 +121,12 @@ def _frame(builder: ProfileBuilder, reading: Reading, part: Part, name: int, fil
     words = [reading.names[code] if code >= 0 else UNKNOWN for code in (name, file, object)]
     raw, source, module = ("" if word == UNKNOWN else word for word in words)
     line = part.lines.get((name + 1) << 42 | (file + 1) << 21 | (object + 1), 0)
-    function = builder.function(
+    function = builder.intern_function(
         words[0],
         module,
         source or None,
         line if source and 0 < line < 1 << 31 else None,
-        display=display_name(raw, module),
+        display=format_symbol(raw, module),
     )
     unknown = not raw or _ADDRESS.fullmatch(raw) is not None
-    return builder.frame(function, kind=FrameKind.UNKNOWN if unknown else FrameKind.USER)
+    return builder.intern_frame(function, kind=FrameKind.UNKNOWN if unknown else FrameKind.USER)

@@ -5,8 +5,8 @@ Format: valgrind.org/docs/manual/cl-format.html.
 """
 
 from ...domain.arrays import Array
-from ...ingest.loops.compiled import compiled
-from ...ingest.trace_json.interning import Table, interned
+from ...ingest.jit.decorators import jit
+from ...ingest.trace_json.string_table import StringTable, intern
 
 DONE, FULL, OTHER = 0, 1, 2
 """Why a scan ended: it came to `stop`; there is no more room; a line for who called."""
@@ -31,7 +31,7 @@ MOST = 1 << 62
 MOST_NAMES = (1 << 21) - 2
 
 
-@compiled
+@jit
 def _number(data: Array, p: int) -> tuple[int, int]:
     """(the number that begins at p, where it ends; p itself where there is none that can be)."""
     value, begin = 0, p
@@ -52,14 +52,14 @@ def _number(data: Array, p: int) -> tuple[int, int]:
     return (value, p) if p - begin <= MOST_DIGITS else (0, begin)
 
 
-@compiled
+@jit
 def _blank(data: Array, p: int) -> int:
     while data[p] == 32 or data[p] == 9:
         p += 1
     return p
 
 
-@compiled
+@jit
 def _position(data: Array, p: int, before: int) -> tuple[int, int]:
     """(a subposition, where it ends; p itself where there is none)."""
     if data[p] == 42:
@@ -73,8 +73,8 @@ def _position(data: Array, p: int, before: int) -> tuple[int, int]:
     return value, end
 
 
-@compiled
-def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, names: Table, at: Array) -> int:
+@jit
+def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, names: StringTable, at: Array) -> int:
     """The number of the name data[p:end]; -1 for an id that has none, -2 for one that is too large."""
     p = _blank(data, p)
     number = -1
@@ -91,7 +91,7 @@ def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, na
                         state[UNDEFINED_LINE] = state[LINES]
                 return int(ids[kind, value]) - 1
             p, number = q, value
-    code = interned(data, p, max(end - p, 0), 0, names, at)
+    code = intern(data, p, max(end - p, 0), 0, names, at)
     if code >= MOST_NAMES:
         state[TOO_MANY] += 1
         code = -1
@@ -100,7 +100,7 @@ def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, na
     return int(code)
 
 
-@compiled
+@jit
 def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
     """Put the costs of the line that goes on at p into `work`; whether it is a line of costs."""
     n = 0
@@ -131,7 +131,7 @@ def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
     return True
 
 
-@compiled
+@jit
 def _add(row: int, state: Array, costs: Array, work: Array) -> bool:
     """Add what is in `work` to a row; False, and nothing added, where the sum would not be a number any more."""
     for n in range(state[EVENTS]):
@@ -142,7 +142,7 @@ def _add(row: int, state: Array, costs: Array, work: Array) -> bool:
     return True
 
 
-@compiled
+@jit
 def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
     row = int(state[ROWS])
     state[ROWS] += 1
@@ -161,7 +161,7 @@ def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
     return row
 
 
-@compiled
+@jit
 def _cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: Array, work: Array) -> bool:
     """Take in a line of positions and costs; False for one that is none."""
     if state[EVENTS] == 0:
@@ -191,7 +191,7 @@ def _cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: 
     return _add(state[SELF_ROW], state, costs, work)
 
 
-@compiled
+@jit
 def _call_line(data: Array, p: int, state: Array) -> bool:
     """Take in what follows "calls="; False where that is no number."""
     p = _blank(data, p)
@@ -209,13 +209,13 @@ def _call_line(data: Array, p: int, state: Array) -> bool:
     return True
 
 
-@compiled
+@jit
 def scan(
     data: Array,
     stop: int,
     state: Array,
     ids: Array,
-    names: Table,
+    names: StringTable,
     at: Array,
     rows: Array,
     costs: Array,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...domain.arrays import Array
-from ...ingest.perf_text.grammar import SHOWN, shown, text
-from ...ingest.trace_json.interning import grown, table
-from ...ingest.trace_json.masks import PAD
+from ...ingest.perf_text.grammar import MAX_EXAMPLE_CHARS, decode_text, format_example
+from ...ingest.trace_json.simd import PAD
+from ...ingest.trace_json.string_table import grow, make_table
 from . import kernel
 from .format import BELOW_ZERO, NO_FORMULA, NO_LINE, NOT_NAMED, OTHER_SUM, TOO_MANY_NAMES
 from .tree import Graph
@@ -144,7 +144,7 @@ class Reading:
         self._state[kernel.POSITIONS] = 1
         # Most of it is never touched, and takes no memory.
         self._ids = np.zeros((3, MOST_IDS), np.int32)
-        self._names, self._name_counts = table(NAMES, NAME_BYTES), np.zeros(4, np.int64)
+        self._names, self._name_counts = make_table(NAMES, NAME_BYTES), np.zeros(4, np.int64)
         self._rows = np.zeros((ROWS, len(kernel.ROW)), np.int64)
         self._events: tuple[str, ...] = ()
         self._costs = np.zeros((ROWS, 1), np.int64)
@@ -171,12 +171,12 @@ class Reading:
             self._rest = b""
         count, content = self._name_counts[2], self._names.text.tobytes()
         places = zip(self._names.start[:count].tolist(), self._names.length[:count].tolist(), strict=True)
-        self.names = [text(content[start : start + length]) for start, length in places]
+        self.names = [decode_text(content[start : start + length]) for start, length in places]
         for at, reason in ((kernel.NEGATIVE, BELOW_ZERO), (kernel.UNDEFINED, NOT_NAMED)):
             if self._state[at]:
                 self._lost(reason, f"line {self._state[at + 1]}", int(self._state[at]))
         if too_many := int(self._state[kernel.TOO_MANY]):
-            self._lost(TOO_MANY_NAMES, self.names[kernel.MOST_NAMES][:SHOWN], too_many)
+            self._lost(TOO_MANY_NAMES, self.names[kernel.MOST_NAMES][:MAX_EXAMPLE_CHARS], too_many)
 
     def _lost(self, reason: str, example: str, count: int = 1) -> None:
         before, first = self.losses.get(reason, (0, example))
@@ -195,7 +195,7 @@ class Reading:
                 self._flush()
             else:
                 room = 2 * len(self._names.start), 2 * len(self._names.text)
-                self._names = grown(self._names, int(counts[2]), int(counts[3]), *room)
+                self._names = grow(self._names, int(counts[2]), int(counts[3]), *room)
             if why == kernel.DONE:
                 break
 
@@ -215,8 +215,8 @@ class Reading:
     def _other(self, line: bytes) -> None:
         """Take in a line that is no cost and no position."""
         found = _KEY.fullmatch(line)
-        if not found or not self._header(found[1].decode().lower(), text(found[2].strip())):
-            self._lost(NO_LINE, shown(line, int(self._state[kernel.LINES])))
+        if not found or not self._header(found[1].decode().lower(), decode_text(found[2].strip())):
+            self._lost(NO_LINE, format_example(line, int(self._state[kernel.LINES])))
 
     def _header(self, key: str, value: str) -> bool:
         """Take in a header line; whether it is one."""
@@ -270,7 +270,7 @@ class Reading:
         """An event's long name, or what it is the sum of."""
         found = _FORMULA.fullmatch(value) if len(value) < LONGEST_FORMULA else None
         if not found:
-            self._lost(NO_FORMULA, value[:SHOWN])
+            self._lost(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])
             return
         if found[3] and found[3].strip():
             self.facts.setdefault(f"event {found[1]}", found[3].strip())
@@ -278,7 +278,7 @@ class Reading:
             return
         terms = [_TERM.fullmatch(term) for term in found[2].split("+")]
         if not all(terms):
-            self._lost(NO_FORMULA, value[:SHOWN])
+            self._lost(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])
             return
         self.formulas.setdefault(found[1], [(int(term[1] or 1), term[2]) for term in terms if term])
 

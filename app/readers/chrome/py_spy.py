@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 
 from ...domain.tables import FrameKind
-from ...ingest.trace.assembly import Dialect
 from ...ingest.trace.events import MISSING, TraceEvents
-from ...ingest.trace.slices import Meaning, What
+from ...ingest.trace.profile import Dialect
+from ...ingest.trace.slices import SliceClassifier, SliceType
 from .format import FORMAT
 
 CATEGORY = "py-spy"
@@ -21,15 +21,15 @@ _PROCESS = re.compile(r'process (\d+):"(.*)"', re.DOTALL)
 _PYTHON = re.compile(r".*\.pyx?|<.*>", re.DOTALL)
 
 
-def _what(category: str, name: str) -> What:
+def _what(category: str, name: str) -> SliceType:
     kind = FrameKind.PYTHON if _PYTHON.fullmatch(category) else FrameKind.USER
-    return What("other", kind, file=category or None)
+    return SliceType("other", kind, file=category or None)
 
 
-PY_SPY = Dialect(FORMAT, Meaning(_what), "py-spy saw nothing run. Record it again, for longer.")
+PY_SPY = Dialect(FORMAT, SliceClassifier(_what), "py-spy saw nothing run. Record it again, for longer.")
 
 
-def written(events: TraceEvents) -> bool:
+def is_py_spy_trace(events: TraceEvents) -> bool:
     """Whether all events are py-spy's."""
     if CATEGORY not in events.texts:
         return False
@@ -37,7 +37,7 @@ def written(events: TraceEvents) -> bool:
     return bool(len(told) and (told == events.texts.index(CATEGORY)).all())
 
 
-def prepared(events: TraceEvents) -> TraceEvents:
+def convert_events(events: TraceEvents) -> TraceEvents:
     """The same events, with the file of a function as its category, and the names of threads and processes as
     metadata. For what py-spy has written."""
     texts = list(events.texts)

@@ -17,8 +17,8 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...ingest.grammar_share import judged
-from ...ingest.text_lines import numbered_pieces
+from ...ingest.parse_quality import check_parse_quality
+from ...ingest.text_lines import iterate_chunks
 from .format import FORMAT as FORMAT
 from .format import LINE, NO_LINE
 
@@ -42,22 +42,22 @@ def sniff(head: bytes) -> bool:
     return good > 0 and 2 * good >= sum(bool(line.strip()) for line in lines[1:]) - 20
 
 
-@judged("lines of ftrace", NO_LINE)
+@check_parse_quality("lines of ftrace", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import Collected, assembled
+    from .profile import FtraceParser, build_profile
 
-    found = Collected()
+    found = FtraceParser()
     inside = None
-    for number, text in numbered_pieces(stream):
+    for number, text in iterate_chunks(stream):
         if inside is None:
             inside = not _PAGE.match(text)
             page = not inside
         if page:
             text, inside = _told_in(text, inside)
-        found.take(number, text)
-    return assembled(found, source, getattr(stream, "defect", None))
+        found.feed(number, text)
+    return build_profile(found, source, getattr(stream, "defect", None))
 
 
 def _told_in(page: bytes, inside: bool) -> tuple[bytes, bool]:

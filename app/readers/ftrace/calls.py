@@ -7,14 +7,14 @@ outer call lasts as it says.
 import re
 from collections.abc import Callable
 
-from ...ingest.perf_text.sched import decoded
-from ...ingest.trace.atrace import CPU_TASK, Markers
-from ...ingest.trace.made import MadeEvents
+from ...ingest.perf_text.sched_events import decode_name
+from ...ingest.trace.atrace import CPU_TASK, AtraceMarkers
+from ...ingest.trace.event_builder import TraceEventBuilder
 
-LONGEST = 200
+MAX_NAME_BYTES = 200
 """Bytes of a line that tells of a switch."""
 CALL = "calls in the kernel"
-LONE_CALL = "end of a call whose begin is not in the trace"
+UNMATCHED_RETURN = "end of a call whose begin is not in the trace"
 NO_TIMES = "not in the trace: calls follow one another without gaps; trace with the option funcgraph-abstime"
 _TOLD = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
 _SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")
@@ -30,18 +30,18 @@ class _Cpu:
         self.open: list[tuple[int, bytes]] = []
 
 
-class Calls:
+class FunctionGraph:
     """Calls while they are collected."""
 
-    def __init__(self, events: MadeEvents, markers: Markers, lost: Callable[[str, str], None]) -> None:
+    def __init__(self, events: TraceEventBuilder, markers: AtraceMarkers, lost: Callable[[str, str], None]) -> None:
         self._markers, self._lost = markers, lost
-        self._category = events.text(CALL)
+        self._category = events.intern_text(CALL)
         self._cpus: dict[int, _Cpu] = {}
         self._threads: dict[int, list[tuple[int, bytes]]] = {}
         self._names: dict[int, bytes] = {}
         self.facts: dict[str, str] = {}
 
-    def told(self, entry: bool, time_ns: int, task: int, rest: bytes) -> None:
+    def feed_event(self, entry: bool, time_ns: int, task: int, rest: bytes) -> None:
         """A call that begins or ends on a thread, as `trace-cmd report` prints it."""
         found = _TOLD.fullmatch(rest)
         if found is None:
@@ -54,9 +54,9 @@ class Calls:
             length = _ns(found[1]) or 0
             self._markers.add("X", time_ns, _called(found[3]), task, self._category, duration_ns=length)
 
-    def switched(self, line: bytes) -> bool:
+    def feed_switch(self, line: bytes) -> bool:
         """Take in a line that tells which thread a CPU took; False for another."""
-        found = _SWITCH.fullmatch(line) if len(line) < LONGEST else None
+        found = _SWITCH.fullmatch(line) if len(line) < MAX_NAME_BYTES else None
         if found is None:
             return line.strip(b" -") == b"" and len(line) > 20
         cpu = self._cpus.setdefault(int(found[1]), _Cpu())
@@ -69,7 +69,7 @@ class Calls:
         cpu.task, cpu.open = after, self._threads.pop(after, [])
         return True
 
-    def line(
+    def feed_line(
         self,
         seconds: bytes | None,
         fraction: bytes | None,
@@ -94,7 +94,7 @@ class Calls:
         timed = seconds is not None
         if told.startswith(b"}"):
             if not cpu.open and (length is None or not timed):
-                self._lost(LONE_CALL, decoded(told))
+                self._lost(UNMATCHED_RETURN, decode_name(told))
                 return cpu.now
             # A call that began before the trace did ends, and lasts as long as it says, too.
             start, name = cpu.open.pop() if cpu.open else (cpu.now - (length or 0), told)
@@ -108,7 +108,7 @@ class Calls:
             self._add(task, cpu.now, cpu.now + (length or 0), _called(told))
             cpu.now += 0 if timed else length or 0
         elif told.startswith(b"/*"):
-            self._markers.add("i", cpu.now, decoded(told.strip(b"/* ")), task, self._category)
+            self._markers.add("i", cpu.now, decode_name(told.strip(b"/* ")), task, self._category)
         return cpu.now
 
     def _add(self, task: int, start: int, stop: int, name: str) -> None:
@@ -127,7 +127,7 @@ class Calls:
     @property
     def names(self) -> dict[int, str]:
         """The names of threads that it tells."""
-        return {task: decoded(name) for task, name in self._names.items()}
+        return {task: decode_name(name) for task, name in self._names.items()}
 
 
 def _ns(us: bytes | None) -> int | None:
@@ -141,4 +141,4 @@ def _ns(us: bytes | None) -> int | None:
 def _called(told: bytes) -> str:
     """The name of a function in "name() {", "name();" or "} /* name */"."""
     name = told.removeprefix(b"}").strip(b" /*").partition(b"(")[0].rstrip(b" ;{")
-    return decoded(name) or "unknown function"
+    return decode_name(name) or "unknown function"

@@ -15,7 +15,7 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...ingest.grammar_share import judged
+from ...ingest.parse_quality import check_parse_quality
 from .format import FORMAT as FORMAT
 from .format import NO_LINE
 
@@ -27,7 +27,7 @@ def sniff(head: bytes) -> bool:
     return _SNIFF.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
-@judged("lines of a text trace of llama.cpp", NO_LINE)
+@check_parse_quality("lines of a text trace of llama.cpp", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
     # What is compiled is loaded where something is read, and nowhere else.

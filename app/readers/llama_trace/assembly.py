@@ -10,11 +10,11 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from ...ingest.trace.assembly import Dialect
-from ...ingest.trace.assembly import assembled as of_events
+from ...ingest.trace.begin_end_pairs import match_begin_end
 from ...ingest.trace.events import MISSING, TraceEvents
-from ...ingest.trace.pairs import matched
-from ...ingest.trace.slices import Meaning, What
+from ...ingest.trace.profile import Dialect
+from ...ingest.trace.profile import build_profile as of_events
+from ...ingest.trace.slices import SliceClassifier, SliceType
 from .format import FORMAT
 from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Lines
 from .names import told_by
@@ -27,7 +27,7 @@ PREFIX = "end_"
 OPERATOR = "operator"
 PROGRAM = "program"
 """All that is in a trace is of one process, whose name it does not tell."""
-_OPERATOR, _MARK = What("operator", FrameKind.OPERATOR), What("annotation", FrameKind.ANNOTATION)
+_OPERATOR, _MARK = SliceType("operator", FrameKind.OPERATOR), SliceType("annotation", FrameKind.ANNOTATION)
 
 
 def _paired(lines: Lines) -> Int64Array:
@@ -38,7 +38,7 @@ def _paired(lines: Lines) -> Int64Array:
     new = np.zeros(len(rows), bool)
     new[1:] = np.logical_or.reduce([key[order[1:]] != key[order[:-1]] for key in keys])
     sorted_rows = rows[order].astype(np.int32)
-    begin, end, _ = matched(
+    begin, end, _ = match_begin_end(
         sorted_rows, np.cumsum(new, dtype=np.int32), lines.kind[sorted_rows] == BEGIN, lines.name, False
     )
     other = np.full(len(lines.kind), NONE, np.int64)
@@ -126,7 +126,7 @@ def _values(lines: Lines, counters: Array, texts: dict[str, int], arguments: Arr
     return bad
 
 
-def _what(category: str, name: str) -> What:
+def _what(category: str, name: str) -> SliceType:
     return _OPERATOR if category == OPERATOR else _MARK
 
 
@@ -141,6 +141,6 @@ def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
     cut = None if "end_time" in edges else CUT_OFF
     if dropped := edges.get("lost", 0):
         events.lost.append(("event that the tracer had no room for", dropped, "as the file says"))
-    dialect = Dialect(FORMAT, Meaning(_what), "")
+    dialect = Dialect(FORMAT, SliceClassifier(_what), "")
     profile = of_events(events, source, defect or cut, dialect)
     return replace(profile, steps=steps_of(profile))

@@ -7,11 +7,11 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...domain.arrays import Array
-from ...ingest.loops.compiled import inlined, lean
-from ...ingest.text_lines import numbered_pieces
-from ...ingest.trace_json.columns import Growing
-from ...ingest.trace_json.interning import Table, grown, interned, table
-from ...ingest.trace_json.masks import PAD
+from ...ingest.jit.decorators import jit_inline, jit_no_refcount
+from ...ingest.text_lines import iterate_chunks
+from ...ingest.trace_json.growable import GrowableColumn
+from ...ingest.trace_json.simd import PAD
+from ...ingest.trace_json.string_table import StringTable, grow, intern, make_table
 from .format import NO_LINE, NO_TIME
 
 SHOWN = 160
@@ -60,9 +60,9 @@ class Lines:
 
 def read_lines(stream: BinaryIO) -> Lines:
     """The lines of a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
-    words = table(TEXTS, TEXT_BYTES)
+    words = make_table(TEXTS, TEXT_BYTES)
     rows = np.empty((len(COLUMNS), ROWS), np.int64)
-    columns = {name: Growing(kind) for name, kind in COLUMNS.items()}
+    columns = {name: GrowableColumn(kind) for name, kind in COLUMNS.items()}
     edges: dict[str, int] = {}
     lost: dict[str, tuple[int, str]] = {}
     at = np.zeros(5, np.int64)
@@ -72,7 +72,7 @@ def read_lines(stream: BinaryIO) -> Lines:
             column.add(values[: at[0]])
         at[0] = 0
 
-    for first, piece in numbered_pieces(stream):
+    for first, piece in iterate_chunks(stream):
         text = (piece.removeprefix(MARK) if first == 1 else piece) + b"\n"
         data = np.frombuffer(text + bytes(PAD), np.uint8)
         at[1], at[4] = 0, first - 1
@@ -90,14 +90,14 @@ def read_lines(stream: BinaryIO) -> Lines:
             elif at[0] == ROWS:
                 flush()
             else:
-                words = grown(words, int(at[2]), int(at[3]), 2 * len(words.start), 2 * len(words.text))
+                words = grow(words, int(at[2]), int(at[3]), 2 * len(words.start), 2 * len(words.text))
     flush()
     # Different bytes may be the same text, where they are damaged.
     texts: dict[str, int] = {}
     content, found = words.text.tobytes(), (words.start[: at[2]].tolist(), words.length[: at[2]].tolist())
     decoded = (content[start : start + length].decode("utf-8", "replace") for start, length in zip(*found, strict=True))
     places = np.array([texts.setdefault(one, len(texts)) for one in decoded], np.int32)
-    result = {name: column.finished() for name, column in columns.items()}
+    result = {name: column.to_array() for name, column in columns.items()}
     for name in ("thread", "name"):
         result[name] = places[result[name]]
     counters = result["kind"] == COUNTER
@@ -105,7 +105,7 @@ def read_lines(stream: BinaryIO) -> Lines:
     return Lines(list(texts), **result, edges=edges, lost=lost)
 
 
-@inlined
+@jit_inline
 def _is(data: Array, p: int, end: int, word: Array) -> bool:
     """Whether data[p:end] begins with a word."""
     if end - p < len(word):
@@ -116,12 +116,12 @@ def _is(data: Array, p: int, end: int, word: Array) -> bool:
     return True
 
 
-@inlined
+@jit_inline
 def _blank(byte: Any) -> bool:
     return bool(byte == _SPACE or 9 <= byte <= 13)
 
 
-@inlined
+@jit_inline
 def _digits_begin(data: Array, p: int, end: int) -> int:
     """Where the digits begin that end at `end`."""
     while end > p and _ZERO <= data[end - 1] <= _NINE:
@@ -129,7 +129,7 @@ def _digits_begin(data: Array, p: int, end: int) -> int:
     return end
 
 
-@inlined
+@jit_inline
 def _whole(data: Array, p: int, end: int) -> int:
     """The number that data[p:end] is, all digits."""
     number = 0
@@ -138,8 +138,8 @@ def _whole(data: Array, p: int, end: int) -> int:
     return number
 
 
-@lean
-def scan(data: Array, stop: int, rows: Array, words: Table, at: Array) -> int:
+@jit_no_refcount
+def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> int:
     """Fill `rows` and `words` with the lines in data[at[1]:stop], the last of which ends with a newline; why it ended.
 
     rows: by column, as in COLUMNS; texts are places in `words`. at: how many rows there are; where in `data` the next
@@ -210,18 +210,18 @@ def scan(data: Array, stop: int, rows: Array, words: Table, at: Array) -> int:
             for i in range(3):
                 time_ns = time_ns * 10 + (data[part + i] - _ZERO if part + i < end else 0)
             if kind == COUNTER:
-                number = interned(data, value, back - value, 0, words, at)
+                number = intern(data, value, back - value, 0, words, at)
             elif own == back:
                 number = NONE
             elif back - own > MOST_DIGITS or (data[own] == _ZERO and back - own > 1):
                 # The same number only where its text is the same.
-                number = NONE - 1 - interned(data, own, back - own, 0, words, at)
+                number = NONE - 1 - intern(data, own, back - own, 0, words, at)
             else:
                 number = _whole(data, own, back)
             row = at[0]
             rows[KIND, row] = kind
-            rows[THREAD, row] = interned(data, thread, q - thread, 0, words, at)
-            rows[NAME, row] = interned(data, name, last - name, 0, words, at)
+            rows[THREAD, row] = intern(data, thread, q - thread, 0, words, at)
+            rows[NAME, row] = intern(data, name, last - name, 0, words, at)
             rows[NUMBER, row] = number
             rows[TIME_NS, row] = time_ns
             rows[LINE, row] = at[4] + 1

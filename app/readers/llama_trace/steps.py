@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.tables import column, texts
-from ...ingest.trace.tables import table
+from ...domain.tables import get_column, get_strings
+from ...ingest.trace.tables import build_table
 from .names import told_by
 
 MARK = "mark"
@@ -26,7 +26,7 @@ _DECODE = re.compile(rf"(?:decode|generate|next[_ ]token){_NUMBER}", re.IGNORECA
 
 def steps_of(profile: Profile) -> pa.Table:
     """The table `steps`, of one thread and in order of time; without rows where less than two can be told."""
-    names, found = texts(profile.functions, "name"), _Slices(profile)
+    names, found = get_strings(profile.functions, "name"), _Slices(profile)
     rows, prompt = _marked(found, names)
     marked = len(rows) > 1
     if not marked:
@@ -39,7 +39,7 @@ def steps_of(profile: Profile) -> pa.Table:
         rows = begin = rows[:0]
     if not marked:
         prompt = np.arange(len(rows)) == 0
-    return table(
+    return build_table(
         "steps",
         rank=[None] * len(rows),
         name=_named(prompt),
@@ -54,11 +54,11 @@ class _Slices:
 
     def __init__(self, profile: Profile) -> None:
         self.start, length, self.thread, self.function, self.depth, category = (
-            column(profile.slices, name)
+            get_column(profile.slices, name)
             for name in ("start_ns", "duration_ns", "thread", "function", "depth", "category")
         )
         self.end = self.start + length
-        categories = texts(profile.categories, "name")
+        categories = get_strings(profile.categories, "name")
         self.mark = category == (categories.index(MARK) if MARK in categories else len(categories))
 
     def of_one_thread(self, rows: Array) -> Array:

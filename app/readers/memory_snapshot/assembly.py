@@ -20,28 +20,28 @@ from ...domain.memory import (
     RESERVED,
     RETRY,
     ROUNDING,
-    Blocks,
+    AllocationColumns,
     MemoryDevice,
     add_samples,
-    peak_of,
+    find_peak,
 )
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, SCHEMAS
 from ...ingest.trace.allocator import (
     OOM,
     SNAPSHOT,
-    BlocksFound,
-    History,
+    AllocatorBlocks,
+    AllocatorHistory,
+    AllocatorState,
     Segment,
-    State,
-    active_curve,
-    blocks_of,
-    curve,
-    fragments_of,
-    retries_of,
-    segments_of,
+    compute_active_curve,
+    compute_blocks,
+    compute_curve,
+    compute_fragmentation,
+    compute_segments,
+    find_retries,
 )
-from ...ingest.trace.tables import table, with_nulls
+from ...ingest.trace.tables import build_table, to_nullable
 from . import pickle_machine as machine
 from .format import FORMAT
 from .pickle_tape import Tape
@@ -65,7 +65,7 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
             "torch.cuda.memory._record_memory_history() before what is to be recorded, and _dump_snapshot() after it."
         )
     builder = ProfileBuilder(FORMAT)
-    builder.run()
+    builder.add_run()
     stacks = Stacks(tape, snapshot.lists(), builder, snapshot.lose)
     making = _Making(builder, snapshot.timed)
     for device in sorted({*snapshot.events, *snapshot.held}):
@@ -73,7 +73,7 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
     if annotations >= 0 and (count := len(tape.members(annotations))):
         snapshot.lose(ANNOTATIONS, count, "the first of them")
     for reason, (count, example) in {**snapshot.lost, **making.lost}.items():
-        builder.lost(reason, example, count)
+        builder.add_loss(reason, example, count)
     reasons = [reason for reason in (defect, None if tape.complete or defect else CUT_OFF) if reason]
     meta = Meta(
         FORMAT,
@@ -138,7 +138,7 @@ class _Making:
         self._devices: list[int] = []
         self._series: list[tuple[str, str, int]] = []
         self._counters: list[tuple[Array, Array]] = []
-        self._blocks: list[tuple[BlocksFound, Array]] = []
+        self._blocks: list[tuple[AllocatorBlocks, Array]] = []
         self._segments: list[tuple[int, Segment]] = []
         self._instants: list[tuple[int, int, str, str]] = []
         self._threads: list[int] = []
@@ -146,24 +146,24 @@ class _Making:
     def device(self, number: int, events: Events | None, held: Held | None, stacks: Stacks) -> None:
         """Take in a device."""
         none = np.zeros(0, np.int64)
-        history = events.history(stacks) if events else History(none, none, none, none, none, none)
+        history = events.history(stacks) if events else AllocatorHistory(none, none, none, none, none, none)
         state = held.state(stacks) if held else None
         last = int(history.time_ns[-1]) if len(history.time_ns) else 0
         place = len(self._devices)
         self._devices.append(number)
-        thread = self._builder.thread(tid=number, kind="track")
-        self._builder.named(thread, 0, f"GPU {number}")
+        thread = self._builder.intern_thread(tid=number, kind="track")
+        self._builder.set_thread_name(thread, 0, f"GPU {number}")
         self._threads.append(thread)
         self.last_ns = max(self.last_ns, last)
-        blocks = blocks_of(history, state, last)
+        blocks = compute_blocks(history, state, last)
         for reason, (count, address) in blocks.lost.items():
             before, example = self.lost.get(reason, (0, f"device {number}, address 0x{address & (1 << 64) - 1:x}"))
             self.lost[reason] = before + count, example
-        said = np.full(len(blocks.made), -1)
+        said = np.full(len(blocks.alloc_event), -1)
         if events:
-            said = np.where(blocks.made >= 0, events.word[blocks.made], -1)
+            said = np.where(blocks.alloc_event >= 0, events.word[blocks.alloc_event], -1)
         self._blocks.append((blocks, said))
-        segments = segments_of(history, state)
+        segments = compute_segments(history, state)
         self._segments += [(place, one) for one in segments]
         self._curves(place, history, state, blocks, segments, last)
         self._note(place, history)
@@ -171,25 +171,25 @@ class _Making:
     def _curves(
         self,
         place: int,
-        history: History,
-        state: State | None,
-        blocks: BlocksFound,
+        history: AllocatorHistory,
+        state: AllocatorState | None,
+        blocks: AllocatorBlocks,
         segments: list[Segment],
         last: int,
     ) -> None:
         began = int(history.time_ns[0]) if len(history.time_ns) else 0
-        self._add(ALLOCATED, "bytes", place, *curve(blocks.start_ns, blocks.end_ns, blocks.bytes, began))
+        self._add(ALLOCATED, "bytes", place, *compute_curve(blocks.start_ns, blocks.end_ns, blocks.bytes, began))
         starts, ends = (
             np.array([MISSING if time is None else time for time in times], np.int64)
             for times in ([one.start_ns for one in segments], [one.end_ns for one in segments])
         )
         size = np.array([one.size for one in segments], np.int64)
         if len(size):
-            self._add(RESERVED, "bytes", place, *curve(starts, ends, size, began))
+            self._add(RESERVED, "bytes", place, *compute_curve(starts, ends, size, began))
         if state is None:
             return
-        self._add(ACTIVE, "bytes", place, *active_curve(history, state, began))
-        found = fragments_of(state)
+        self._add(ACTIVE, "bytes", place, *compute_active_curve(history, state, began))
+        found = compute_fragmentation(state)
         for name, unit, value in (
             (LARGEST_FREE, "bytes", found.largest_free),
             (INACTIVE_SPLIT, "bytes", found.inactive_split),
@@ -202,13 +202,13 @@ class _Making:
         self._series.append((name, unit, place))
         self._counters.append((time_ns, value))
 
-    def _note(self, place: int, history: History) -> None:
+    def _note(self, place: int, history: AllocatorHistory) -> None:
         """What went wrong, and when snapshots were taken."""
         number = self._devices[place]
         for name, rows in (
-            (RETRY, retries_of(history)),
-            (OUT_OF_MEMORY, history.only(OOM)),
-            ("snapshot", history.only(SNAPSHOT)),
+            (RETRY, find_retries(history)),
+            (OUT_OF_MEMORY, history.select(OOM)),
+            ("snapshot", history.select(SNAPSHOT)),
         ):
             for row in rows.tolist():
                 told = {"device": number}
@@ -229,17 +229,17 @@ class _Making:
         )
         device = np.repeat(np.arange(count), each)
         thread = np.array(self._threads, np.int64)[device]
-        peaks = {at: peak_of(*self._counters[n]) for n, (name, _, at) in enumerate(self._series) if name == ALLOCATED}
+        peaks = {at: find_peak(*self._counters[n]) for n, (name, _, at) in enumerate(self._series) if name == ALLOCATED}
         devices = {at: MemoryDevice("gpu", peaks[at], self._threads[at]) for at in range(count)}
-        names = add_samples(builder, Blocks(start, end, size, device, thread, stack), devices, 0)
-        functions = [builder.function(name) for _, _, name, _ in self._instants]
-        profile, place = builder.placed(replace(meta, main_event=names[0] if names else None), 0)
+        names = add_samples(builder, AllocationColumns(start, end, size, device, thread, stack), devices, 0)
+        functions = [builder.intern_function(name) for _, _, name, _ in self._instants]
+        profile, place = builder.finish_with_stack_rows(replace(meta, main_event=names[0] if names else None), 0)
         order = np.argsort(start, kind="stable")
         said = np.concatenate([words for _, words in self._blocks])[order]
-        allocations = table(
+        allocations = build_table(
             "allocations",
-            start_ns=with_nulls(start[order]),
-            end_ns=with_nulls(end[order]),
+            start_ns=to_nullable(start[order]),
+            end_ns=to_nullable(end[order]),
             bytes=size[order],
             device=device[order],
             address=address[order],
@@ -252,12 +252,12 @@ class _Making:
         moments, arguments, category_rows = self._moments(functions)
         return replace(
             profile,
-            devices=table(
+            devices=build_table(
                 "devices",
                 **{name: [None] * count for name in SCHEMAS["devices"].names}
                 | {"kind": ["gpu"] * count, "device": self._devices},
             ),
-            series=table(
+            series=build_table(
                 "series",
                 name=[name for name, _, _ in self._series],
                 unit=[unit for _, unit, _ in self._series],
@@ -266,7 +266,7 @@ class _Making:
                 process=[None] * len(self._series),
                 device=[at for _, _, at in self._series],
             ),
-            counters=table(
+            counters=build_table(
                 "counters",
                 series=np.repeat(np.arange(len(self._series)), [len(times) for times, _ in self._counters]),
                 time_ns=np.concatenate([times for times, _ in self._counters]),
@@ -281,7 +281,7 @@ class _Making:
 
     def _segment_table(self, place: Array) -> pa.Table:
         rows = [one for _, one in self._segments]
-        return table(
+        return build_table(
             "segments",
             start_ns=[one.start_ns for one in rows],
             end_ns=[one.end_ns for one in rows],
@@ -297,7 +297,7 @@ class _Making:
         """The tables of what happened at one moment."""
         order = sorted(range(len(self._instants)), key=lambda n: self._instants[n][0])
         told = list(dict.fromkeys(text for _, _, _, text in self._instants))
-        instants = table(
+        instants = build_table(
             "instants",
             time_ns=[self._instants[n][0] for n in order],
             thread=[self._threads[self._instants[n][1]] for n in order],
@@ -306,8 +306,8 @@ class _Making:
             arguments=[told.index(self._instants[n][3]) for n in order],
         )
         none = [None] * len(told)
-        arguments = table(
+        arguments = build_table(
             "argument_sets", text=told, shapes=none, types=none, strides=none, values=none, call_stack=none
         )
-        categories = table("categories", name=[CATEGORY][: len(order)], kind=["other"][: len(order)])
+        categories = build_table("categories", name=[CATEGORY][: len(order)], kind=["other"][: len(order)])
         return instants, arguments, categories

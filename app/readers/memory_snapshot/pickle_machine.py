@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...domain.arrays import Array
-from ...ingest.loops.compiled import compiled_with_checks
+from ...ingest.jit.decorators import jit_bounds_checked
 
 NONE, FALSE, TRUE, INT, FLOAT, TEXT, LIST, TUPLE, DICT, BIG = range(10)
 """Kinds of values. value: of INT the number, of FLOAT its 64 bits, of TEXT its place in `texts`, of containers the last
@@ -31,7 +31,7 @@ VALUES, ITEMS, CHUNKS, STACK, MARKS, MEMO, ARENA, TEXTS, BEFORE = range(9)
 """Places in the machine's counts: how much of each column is used, and how many bytes were run before this block."""
 
 
-@compiled_with_checks
+@jit_bounds_checked
 def run(
     data: Array,
     length: int,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 from ...domain.memory import MISSING
-from ...ingest.trace.allocator import ACTIONS, History, Segment, State
+from ...ingest.trace.allocator import ACTIONS, AllocatorHistory, AllocatorState, Segment
 from .pickle_tape import Tape
 from .stacks import Stacks
 
@@ -44,9 +44,9 @@ class Events:
     frames: Array
     word: Array
 
-    def history(self, stacks: Stacks) -> History:
+    def history(self, stacks: Stacks) -> AllocatorHistory:
         """The events with their call stacks."""
-        return History(self.action, self.time_ns, self.address, self.size, self.stream, stacks.of(self.frames))
+        return AllocatorHistory(self.action, self.time_ns, self.address, self.size, self.stream, stacks.of(self.frames))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +63,11 @@ class Held:
     segments: list[tuple[int, int, int, str | None]]
     segment_frames: Array
 
-    def state(self, stacks: Stacks) -> State:
+    def state(self, stacks: Stacks) -> AllocatorState:
         """The blocks and segments with their call stacks."""
         stack = stacks.of(self.segment_frames).tolist()
         segments = [Segment(*one, of) for one, of in zip(self.segments, stack, strict=True)]
-        return State(
+        return AllocatorState(
             address=self.address,
             size=self.size,
             requested=self.requested,

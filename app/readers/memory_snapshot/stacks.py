@@ -7,8 +7,8 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import ROOT, FrameKind
-from ...ingest.loops.compiled import compiled
-from ...ingest.loops.hashing import FACTOR, grown, place
+from ...ingest.jit.decorators import jit
+from ...ingest.jit.hashing import HASH_FACTOR, grow, hash_slot
 from .pickle_tape import Tape, for_few
 
 MOST_FRAMES = 10_000
@@ -19,7 +19,7 @@ TOO_DEEP = f"call stack of more than {MOST_FRAMES} frames; the innermost were re
 LEFT_OUT = -1
 
 
-@compiled
+@jit
 def _members(lists: Array, value: Array, start: Array, count: Array, before: Array, items: Array, found: Array) -> None:
     """Set in `found`, by value of the tape, those that are members of the lists."""
     for number in lists:
@@ -30,7 +30,7 @@ def _members(lists: Array, value: Array, start: Array, count: Array, before: Arr
             chunk = before[chunk]
 
 
-@compiled
+@jit
 def _tree(
     lists: Array,
     value: Array,
@@ -78,7 +78,7 @@ def _tree(
                 known = False
                 key = (np.int64(node + 1) << 32) | np.int64(of)
                 mask = len(keys) - 1
-                at = place(key, factor, mask)
+                at = hash_slot(key, factor, mask)
                 while values[at] >= 0 and keys[at] != key:
                     at = (at + 1) & mask
                 if values[at] < 0:
@@ -94,7 +94,7 @@ def _tree(
                     node = nodes
                     nodes += 1
                     if 2 * nodes > len(keys):
-                        keys, values = grown(keys, values, factor)
+                        keys, values = grow(keys, values, factor)
                 else:
                     node = values[at]
                 way_frame[deep], way_node[deep] = of, node
@@ -122,10 +122,10 @@ class Stacks:
         nodes = np.flatnonzero(found)
         frame_of = np.full(len(tape.kind), LEFT_OUT, np.int32)
         frame_of[nodes] = _frames(tape, nodes, builder)
-        parent, frame, inner, cut = for_few(_tree, few)(distinct, *columns, frame_of, MOST_FRAMES, FACTOR)
+        parent, frame, inner, cut = for_few(_tree, few)(distinct, *columns, frame_of, MOST_FRAMES, HASH_FACTOR)
         if cut:
             lose(TOO_DEEP, int(cut), "the first of them")
-        first = builder.stacks(parent, frame)
+        first = builder.add_stack_tree(parent, frame)
         self._lists = distinct
         self._stack = np.where(inner >= 0, inner + first, ROOT)
 
@@ -151,7 +151,7 @@ def _frames(tape: Tape, nodes: Array, builder: ProfileBuilder) -> Array:
             continue
         native = not path or path.endswith(NATIVE)
         # Functions of Python's are told from their namesakes by their file.
-        function = builder.function(text, "" if native else path, None if path in ("", "??") else path)
+        function = builder.intern_function(text, "" if native else path, None if path in ("", "??") else path)
         kind = FrameKind.USER if native else FrameKind.PYTHON
-        result.append(builder.frame(function, kind=kind, line=of_line if 0 < of_line < 1 << 31 else None))
+        result.append(builder.intern_frame(function, kind=kind, line=of_line if 0 < of_line < 1 << 31 else None))
     return np.array(result, np.int32)

@@ -53,5 +53,5 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     # Only here: what it needs is not for every process that knows of formats.
     from . import tables
 
-    of = tables.of_events if RAW.match(text) else tables.of_curves
+    of = tables.build_from_events if RAW.match(text) else tables.build_from_curves
     return of(text, source, getattr(stream, "defect", None))

@@ -16,7 +16,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.memory import ALLOCATED, MISSING
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, ROOT
-from ...ingest.trace.tables import table, with_nulls
+from ...ingest.trace.tables import build_table, to_nullable
 from .format import FORMAT
 
 CATEGORIES = (
@@ -32,14 +32,14 @@ CATEGORIES = (
 """In the order of their numbers; that of PyTorch's None is the last."""
 PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY = range(1, 5)
 NS_PER_US = 1000
-MOST_US = 1 << 52
-MOST_BYTES = 1 << 46
+MAX_TIME_US = 1 << 52
+MAX_BYTES = 1 << 46
 BAD_EVENT = "event that is none of a memory timeline"
 BAD_SIZE = "time or size that no machine has"
 CUT_OFF = "The file ends too soon: the timeline was cut off."
 
 
-def of_events(text: bytes, source: str, defect: str | None) -> Profile:
+def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
     """[[ns, action, bytes, category], …], the time -1 for what was there before."""
     whole = text.rstrip().endswith((b"]]", b"[]"))
     numbers = _numbers(text[: text.rfind(b"]") + 1])
@@ -50,12 +50,12 @@ def of_events(text: bytes, source: str, defect: str | None) -> Profile:
         )
     rows = numbers.reshape(-1, 4)
     time_ns, action, size, category = rows.T
-    good = (time_ns < MOST_US * NS_PER_US) & (time_ns >= -1) & (size > -MOST_BYTES) & (size < MOST_BYTES)
+    good = (time_ns < MAX_TIME_US * NS_PER_US) & (time_ns >= -1) & (size > -MAX_BYTES) & (size < MAX_BYTES)
     good &= (action >= PREEXISTING) & (action <= DESTROY) & (category >= 0) & (category < len(CATEGORIES))
     builder = ProfileBuilder(FORMAT)
     if not good.all():
         first = int(np.flatnonzero(~good)[0])
-        builder.lost(BAD_EVENT, f"event {first:,}: {rows[first].tolist()}", int((~good).sum()))
+        builder.add_loss(BAD_EVENT, f"event {first:,}: {rows[first].tolist()}", int((~good).sum()))
     time_ns, action, size, category = rows[good].T
     known = time_ns >= 0
     if not known.any():
@@ -88,7 +88,7 @@ def of_events(text: bytes, source: str, defect: str | None) -> Profile:
     )
 
 
-def of_curves(text: bytes, source: str, defect: str | None) -> Profile:
+def build_from_curves(text: bytes, source: str, defect: str | None) -> Profile:
     """[[µs, …], [[0, bytes of the first category, …], …]]."""
     middle = text.find(b"]")
     whole = text.rstrip().endswith((b"]]]", b"[]]"))
@@ -104,11 +104,11 @@ def of_curves(text: bytes, source: str, defect: str | None) -> Profile:
         )
     table = sizes.reshape(lines, width)[:, 1:]
     time_us = time_us[:lines]
-    good = (time_us > -MOST_US) & (time_us < MOST_US) & ((table > -MOST_BYTES) & (table < MOST_BYTES)).all(axis=1)
+    good = (time_us > -MAX_TIME_US) & (time_us < MAX_TIME_US) & ((table > -MAX_BYTES) & (table < MAX_BYTES)).all(axis=1)
     builder = ProfileBuilder(FORMAT)
     if not good.all():
         first = int(np.flatnonzero(~good)[0])
-        builder.lost(BAD_SIZE, f"at place {first:,}", int((~good).sum()))
+        builder.add_loss(BAD_SIZE, f"at place {first:,}", int((~good).sum()))
     if not good.any():
         raise _nothing(source)
     time_us, table = np.maximum.accumulate(time_us[good]), table[good]
@@ -151,7 +151,7 @@ def _profile(
     blocks: tuple[Array, Array, Array, Array] | None,
 ) -> Profile:
     """series: by name times and bytes. blocks: start, end, bytes and category of each, without an address."""
-    builder.run()
+    builder.add_run()
     reasons = [reason for reason in (defect or cut,) if reason]
     profile = builder.finish(
         Meta(
@@ -171,10 +171,10 @@ def _profile(
         words = pa.array(CATEGORIES, pa.string())
         profile = replace(
             profile,
-            allocations=table(
+            allocations=build_table(
                 "allocations",
-                start_ns=with_nulls(start[order]),
-                end_ns=with_nulls(end[order]),
+                start_ns=to_nullable(start[order]),
+                end_ns=to_nullable(end[order]),
                 bytes=size[order],
                 device=same,
                 address=pa.nulls(len(order), pa.int64()),
@@ -187,7 +187,7 @@ def _profile(
         )
     return replace(
         profile,
-        series=table(
+        series=build_table(
             "series",
             name=list(series),
             unit=["bytes"] * count,
@@ -196,7 +196,7 @@ def _profile(
             process=none,
             device=[NO_ID] * count,
         ),
-        counters=table(
+        counters=build_table(
             "counters",
             series=np.repeat(np.arange(count), [len(times) for times, _ in series.values()]),
             time_ns=np.concatenate([times for times, _ in series.values()]),

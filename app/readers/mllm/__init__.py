@@ -15,7 +15,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from .format import FORMAT as FORMAT
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 _KEY = re.compile(rb'"(?:memory_blobs|op_blobs)"\s*:\s*\[')
 _START = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*.*?\*/)*\{", re.DOTALL)
 
@@ -29,9 +29,9 @@ def read(stream: BinaryIO, source: str = FORMAT, clock: str = "") -> Profile:
     """The profile in a file. `source` names it in messages. clock: the unit of its times, one of TIME_UNITS; empty: to
     be told by the file. Raises UnreadableInput where nothing is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import assembled
+    from .profile import build_profile
 
-    text = stream.read(MOST_BYTES)
+    text = stream.read(MAX_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than any perf.json of mllm: record a shorter run.")
-    return assembled(text, source, getattr(stream, "defect", None), clock)
+    return build_profile(text, source, getattr(stream, "defect", None), clock)

@@ -6,7 +6,7 @@ disassembles. Where it is not, or cannot read a report, the report itself is rea
 
 from typing import TYPE_CHECKING, BinaryIO
 
-from . import pages as nsight_pages
+from . import csv_tables as nsight_pages
 from .format import MAGIC
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def read_report(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     """The profile of a report, or of what `ncu` printed of it. Raises UnreadableInput."""
     data, defect = _all(stream)
     if data.startswith(MAGIC):
-        from .report import read as read_blocks
+        from .report import read_report as read_blocks
 
         return read_blocks(data, source, FORMAT, defect)
     return _of_text(data, defect, source, FORMAT)
@@ -59,6 +59,6 @@ def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
 
 def _of_text(data: bytes, defect: str | None, source: str, format: str) -> "Profile":
     # Only here: what it needs is not for every process that knows of formats.
-    from .assembly import assembled
+    from .profile import build_profile_from_csv
 
-    return assembled(nsight_pages.decoded(data), source, defect, format)
+    return build_profile_from_csv(nsight_pages.decode_text(data), source, defect, format)

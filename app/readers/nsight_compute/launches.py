@@ -5,17 +5,17 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
-from .known import Known, known_metric
-from .pages import PageKind
+from .csv_tables import PageKind
+from .summary_metrics import SummaryMetric, find_summary_metric
 
-EXAMPLE = 200
+MAX_EXAMPLE_CHARS = 200
 SOURCE_SECTION = "Source counters"
 
 
 @dataclass
 class Launch:
-    """A launch as it was read. identity: the cells of the columns that tell of it. known: value and unit of the metrics
-    of a summary, and how good each is as that."""
+    """A launch as it was read. identity: the cells of the columns that tell of it. summary_values: value and unit of
+    the metrics of a summary, and how good each is as that."""
 
     number: int
     name: str
@@ -24,12 +24,12 @@ class Launch:
     metrics: "array[int]" = field(default_factory=lambda: array("i"))
     values: "array[float]" = field(default_factory=lambda: array("d"))
     texts: dict[int, str] = field(default_factory=dict)
-    known: dict[str, tuple[int, float | None, str, str]] = field(default_factory=dict)
+    summary_values: dict[str, tuple[int, float | None, str, str]] = field(default_factory=dict)
     hints: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
-class Source:
+class SourceLine:
     """A line of source as it was read. values: of metrics, as a number or a text."""
 
     block: int
@@ -41,39 +41,41 @@ class Source:
     values: list[tuple[int, float | None, str | None]]
 
 
-class Measured:
+class MeasurementCollector:
     """What was measured. metrics: the distinct ones, as rows of the table. launch_of: for each kernel that lines of
     source are of the place of its launch."""
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
-        self.sources: list[Source] = []
+        self.sources: list[SourceLine] = []
         self.metrics: dict[tuple[str | None, ...], int] = {}
-        self.known: list[tuple[Known, int] | None] = []
-        self.lost: dict[str, tuple[int, str]] = {}
+        self.summary_metrics: list[tuple[SummaryMetric, int] | None] = []
+        self.losses: dict[str, tuple[int, str]] = {}
         self.kinds: set[PageKind] = set()
         self.launch_of: dict[int, int] = {}
 
-    def metric(self, name: str | None, label: str | None, section: str | None, part: str | None, unit: str) -> int:
+    def intern_metric(
+        self, name: str | None, label: str | None, section: str | None, part: str | None, unit: str
+    ) -> int:
         """The id of a metric; made when first asked for."""
         key = (name, label, section, part, unit)
         if key not in self.metrics:
-            self.known.append(known_metric(name or "", label or "", unit))
+            self.summary_metrics.append(find_summary_metric(name or "", label or "", unit))
         return self.metrics.setdefault(key, len(self.metrics))
 
-    def lose(self, reason: str, place: str, said: str) -> None:
+    def add_loss(self, reason: str, place: str, said: str) -> None:
         """Something could not be read. place: where it stands, as the example of the loss says it."""
-        before, first = self.lost.get(reason, (0, f"{place}: {said[:EXAMPLE]}" if said else place))
-        self.lost[reason] = (before + 1, first)
+        before, first = self.losses.get(reason, (0, f"{place}: {said[:MAX_EXAMPLE_CHARS]}" if said else place))
+        self.losses[reason] = (before + 1, first)
 
-    def measured(self, launch: Launch, metric: int, value: float | None, text: str | None, unit: str) -> None:
+    def add_value(self, launch: Launch, metric: int, value: float | None, text: str | None, unit: str) -> None:
         """A launch has a value of a metric: a number, a text, or a number that stands in a text."""
         if text is not None:
             launch.texts[len(launch.metrics)] = text
         launch.metrics.append(metric)
         launch.values.append(math.nan if value is None else value)
-        known = self.known[metric]
+        known = self.summary_metrics[metric]
         if known is not None:
-            before = launch.known.get(known[0].key)
+            before = launch.summary_values.get(known[0].key)
             if before is None or known[1] < before[0]:
-                launch.known[known[0].key] = (known[1], value, text or "", unit)
+                launch.summary_values[known[0].key] = (known[1], value, text or "", unit)

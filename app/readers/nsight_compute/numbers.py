@@ -1,7 +1,7 @@
 """Numbers as Nsight Compute prints them: grouped, in the language of whoever printed them, with a unit that varies.
 
 One and the same text may be two numbers ("1.234" is 1.234 in English, and 1234 in German). So all numbers of a file
-are looked at first: `Style` counts what only one of the two can be.
+are looked at first: `DecimalMark` counts what only one of the two can be.
 """
 
 import math
@@ -11,8 +11,8 @@ from functools import lru_cache
 
 ABSENT = frozenset({"", "-", "n/a", "N/A", "nan", "-nan", "(!) nan", "(!) n/a", "no data", "inf", "-inf"})
 """What stands where nothing was measured, or nothing that can be counted."""
-LONGEST_NUMBER = 60
-ENOUGH = 1_000
+MAX_NUMBER_CHARS = 60
+MAX_PROOFS = 1_000
 """By so many more numbers must one of the two be proved for the others not to matter."""
 _SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009\u202f'’](?=\d{3}(?!\d))")
 _PLAIN = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -44,7 +44,7 @@ _SECONDS = re.compile(r"([numµμ]?)(?:second|sec|s)")
 _BYTES = re.compile(r"([KkMGT]?)(i?)(?:byte|B)(?:/block)?")
 
 
-class Style:
+class DecimalMark:
     """Which mark stands before decimals in a file: a dot, unless more numbers can only have a comma there."""
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class Style:
         self._commas = 0
 
     @property
-    def sure(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether no more numbers need to be looked at."""
-        return abs(self._dots - self._commas) >= ENOUGH
+        return abs(self._dots - self._commas) >= MAX_PROOFS
 
-    def look(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         """Take a number into account."""
         if "." in text or "," in text:
             bare = _SPACES.sub("", text)
@@ -64,20 +64,20 @@ class Style:
             self._commas += _PROVING[","].fullmatch(bare) is not None
 
     @property
-    def comma(self) -> bool:
+    def is_comma(self) -> bool:
         """Whether decimals stand behind a comma."""
         return self._commas > self._dots
 
-    def reader(self) -> Callable[[str], float | None]:
+    def make_parser(self) -> Callable[[str], float | None]:
         """What gives the number that a text is; None where it is none, or none that is finite. Remembers numbers: most
         are there again and again."""
-        comma = self.comma
+        comma = self.is_comma
         return lru_cache(maxsize=1 << 18)(lambda text: _number(text, comma))
 
 
 def _number(text: str, comma: bool) -> float | None:
     text = text.strip()
-    if text in ABSENT or len(text) > LONGEST_NUMBER:
+    if text in ABSENT or len(text) > MAX_NUMBER_CHARS:
         return None
     if not comma and text.isascii() and text.replace(".", "", 1).isdecimal():
         return float(text)
@@ -91,13 +91,13 @@ def _number(text: str, comma: bool) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def nanoseconds(value: float, unit: str) -> float | None:
+def to_nanoseconds(value: float, unit: str) -> float | None:
     """A time in ns; None for a unit that is none of time."""
     found = _SECONDS.fullmatch(unit.strip())
     return value * _FACTORS[found[1]] * 1e9 if found else None
 
 
-def size_bytes(value: float, unit: str) -> float | None:
+def to_bytes(value: float, unit: str) -> float | None:
     """A size in bytes; None for a unit that is none of size. Prefixes are powers of 1000, those with an i of 1024."""
     found = _BYTES.fullmatch(unit.strip())
     if not found:

@@ -17,23 +17,39 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
-from ...ingest.wire import BYTES, FIXED32, FIXED64, Damaged, fields, read_varint, unpacked
-from .assembly import profile_of
-from .blocks import CODE, RANGE, Blocks, Entry, Message, Value, value_of
-from .launches import SOURCE_SECTION, Launch, Measured, Source
-from .units import unit_of
+from ...ingest.protobuf_wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    MalformedMessage,
+    decode_packed,
+    iterate_fields,
+    read_varint,
+)
+from .launches import SOURCE_SECTION, Launch, MeasurementCollector, SourceLine
+from .profile import build_profile
+from .report_blocks import (
+    CODE,
+    RANGE,
+    BlockEntry,
+    BlockReader,
+    ReportMessage,
+    Value,
+    parse_value,
+)
+from .units import get_unit
 
 if TYPE_CHECKING:
     from ...domain.profile import Profile
 
 DAMAGED = "part of a report that is damaged"
-NAMELESS = "metric whose name is not in the report"
+UNNAMED_METRIC = "metric whose name is not in the report"
 UNKNOWN_LAUNCH = "launch without the name of a kernel"
-OUTSIDE = "counts outside of the functions of a launch"
+COUNTS_OUTSIDE = "counts outside of the functions of a launch"
 TOO_LONG = "list of values of more than 32 MiB"
-RANGES = "result of a range, which has no single launches"
-PLACES_FACT = "instructions"
-PLACES = (
+RANGE_RESULT = "result of a range, which has no single launches"
+INSTRUCTIONS_FACT = "instructions"
+INSTRUCTIONS_TEXT = (
     "A report holds machine code, not its text: instructions are told by their place in the function. Where ncu is on "
     "the machine that reads, it prints the text."
 )
@@ -59,20 +75,24 @@ _NO_COUNTERS = ("launch__", "device__", "nvlink__", "numa__", "c2clink__")
 _WHOLE_TAGS = (0x20, 0x28)
 
 
-def read(data: bytes, source: str, format: str, defect: str | None) -> "Profile":
+def read_report(data: bytes, source: str, format: str, defect: str | None) -> "Profile":
     """The profile of a report. source: names it in messages. Raises UnreadableInput where no launch is in it."""
     report = Report(data)
     defect = " ".join(part for part in (defect, report.defect) if part) or None
     if not report.launches:
-        ranges = " It has results of ranges alone: measure with --replay-mode kernel." if RANGES in report.lost else ""
+        ranges = (
+            " It has results of ranges alone: measure with --replay-mode kernel."
+            if RANGE_RESULT in report.losses
+            else ""
+        )
         raise UnreadableInput(
             f"{source}: no launch of a kernel is in this report.{f' {defect}' if defect else ''}{ranges} Open it in "
             "Nsight Compute, and measure again if there is none: ncu --set full -o report PROGRAM."
         )
-    return profile_of(report, format, defect, report.facts)
+    return build_profile(report, format, defect, report.facts)
 
 
-class Report(Measured):
+class Report(MeasurementCollector):
     """What was read of a report. defect: what is wrong with the file itself."""
 
     def __init__(self, data: bytes) -> None:
@@ -81,12 +101,12 @@ class Report(Measured):
         self._where = "the beginning"
         self._speedups: set[int] = set()
         self._functions: dict[int, str] = {}
-        blocks = Blocks(data, self._damaged, self._session)
-        for entry in blocks.entries():
+        blocks = BlockReader(data, self._damaged, self._session)
+        for entry in blocks.iterate_entries():
             if entry.kind == CODE:
                 self._code(entry)
             elif entry.kind == RANGE:
-                self.lose(RANGES, f"after launch {len(self.launches)}", "")
+                self.add_loss(RANGE_RESULT, f"after launch {len(self.launches)}", "")
             else:
                 self._where = f"launch {len(self.launches)}"
                 _Result(self, entry, self._functions)
@@ -95,30 +115,30 @@ class Report(Measured):
         self.launch_of = {number: number for number in range(len(self.launches))}
 
     def _damaged(self) -> None:
-        self.lose(DAMAGED, self._where, "")
+        self.add_loss(DAMAGED, self._where, "")
 
-    def damaged_in(self, what: str) -> None:
+    def add_damage(self, what: str) -> None:
         """Something of the launch that is being read is damaged."""
-        self.lose(DAMAGED, self._where, what)
+        self.add_loss(DAMAGED, self._where, what)
 
-    def _session(self, header: Message) -> None:
-        for session in header.parts(3):
-            for version in session.parts(8):
-                if (name := _VERSIONS.get(version.text(1))) and (told := version.text(2)):
+    def _session(self, header: ReportMessage) -> None:
+        for session in header.iterate_messages(3):
+            for version in session.iterate_messages(8):
+                if (name := _VERSIONS.get(version.get_text(1))) and (told := version.get_text(2)):
                     self.facts[name] = told[:200]
 
-    def _code(self, entry: Entry) -> None:
+    def _code(self, entry: BlockEntry) -> None:
         """Where the functions of a module begin."""
-        for function in Message(entry.data, self._damaged).part(9).parts(1):
-            address = function.whole(2)
+        for function in ReportMessage(entry.data, self._damaged).get_message(9).iterate_messages(1):
+            address = function.get_int(2)
             if address is not None and address < _ADDRESSES:
-                self._functions[address] = function.text(1)
+                self._functions[address] = function.get_text(1)
 
-    def speedup(self, item: Message) -> tuple[int | None, float | None]:
+    def parse_speedup(self, item: ReportMessage) -> tuple[int | None, float | None]:
         """What a rule estimates to be won: the number of its kind, and percent."""
         kind = percent = None
-        for piece in item.pieces(10)[-1:]:
-            kind = Message(piece, self._damaged).whole(1)
+        for piece in item.get_contents(10)[-1:]:
+            kind = ReportMessage(piece, self._damaged).get_int(1)
             percent = _finite(_decimal(piece))
         if kind is not None:
             self._speedups.add(kind)
@@ -136,15 +156,15 @@ class Report(Measured):
 class _Result:
     """One result of a launch, read into the report."""
 
-    def __init__(self, report: Report, entry: Entry, functions: dict[int, str]) -> None:
+    def __init__(self, report: Report, entry: BlockEntry, functions: dict[int, str]) -> None:
         self.report = report
         self.strings = entry.strings
-        self.message = Message(entry.data, lambda: report.damaged_in(""))
-        name = next((text for field in (7, 6, 5) if (text := self.message.text(field))), "")
+        self.message = ReportMessage(entry.data, lambda: report.add_damage(""))
+        name = next((text for field in (7, 6, 5) if (text := self.message.get_text(field))), "")
         if not name:
-            report.lose(UNKNOWN_LAUNCH, f"after launch {len(report.launches)}", "")
+            report.add_loss(UNKNOWN_LAUNCH, f"after launch {len(report.launches)}", "")
             return
-        self.launch = Launch(len(report.launches), name, self._identity(entry.header.part(6)))
+        self.launch = Launch(len(report.launches), name, self._identity(entry.header.get_message(6)))
         self.launch.ranges = self._ranges()
         report.launches.append(self.launch)
         self.labels: dict[str, tuple[str, str]] = {}
@@ -156,41 +176,46 @@ class _Result:
         self._hints()
         self._source(functions)
 
-    def _identity(self, process: Message) -> dict[str, str]:
+    def _identity(self, process: ReportMessage) -> dict[str, str]:
         message = self.message
         numbers = {
-            "Process ID": message.whole(1) if message.whole(1) is not None else process.whole(1),
-            "Context": message.whole(22),
-            "Stream": message.whole(23),
+            "Process ID": message.get_int(1) if message.get_int(1) is not None else process.get_int(1),
+            "Context": message.get_int(22),
+            "Stream": message.get_int(23),
         }
         found = {name: str(value) for name, value in numbers.items() if value is not None}
         for field, name in ((10, "Grid Size"), (11, "Block Size")):
-            axes = [message.part(field).whole(axis) for axis in (1, 2, 3)]
+            axes = [message.get_message(field).get_int(axis) for axis in (1, 2, 3)]
             if None not in axes:
                 found[name] = f"({', '.join(map(str, axes))})"
-        path = re.split(r"[/\\]", process.text(3))[-1]
-        return found | {name: text for name, text in (("Host Name", process.text(2)), ("Process Name", path)) if text}
+        path = re.split(r"[/\\]", process.get_text(3))[-1]
+        return found | {
+            name: text for name, text in (("Host Name", process.get_text(2)), ("Process Name", path)) if text
+        }
 
     def _ranges(self) -> tuple[str, ...]:
         """The NVTX ranges that were open on the launching thread, the outermost first."""
         return tuple(
             name
-            for state in self.message.parts(21)
-            for thread in state.parts(2)
-            for domain in thread.parts(2)
-            for one in domain.parts(3)
-            if (name := one.text(1))
+            for state in self.message.iterate_messages(21)
+            for thread in state.iterate_messages(2)
+            for domain in thread.iterate_messages(2)
+            for one in domain.iterate_messages(3)
+            if (name := one.get_text(1))
         )
 
     def _sections(self) -> dict[str, str]:
         """What sections are called by their identifiers; which metrics they show is kept, by the sections' order."""
-        sections = sorted(self.message.parts(17), key=lambda section: section.whole(3) or 0)
-        titles = {section.text(1): section.text(2) or section.text(1) for section in sections}
+        sections = sorted(self.message.iterate_messages(17), key=lambda section: section.get_int(3) or 0)
+        titles = {section.get_text(1): section.get_text(2) or section.get_text(1) for section in sections}
         for section in sections:
-            title = titles[section.text(1)]
-            for place, metrics in ((True, section.part(4).parts(2)), (False, section.part(6).parts(1))):
+            title = titles[section.get_text(1)]
+            for place, metrics in (
+                (True, section.get_message(4).iterate_messages(2)),
+                (False, section.get_message(6).iterate_messages(1)),
+            ):
                 for metric in metrics:
-                    name, label, unit = metric.text(1), metric.text(2), metric.text(5)
+                    name, label, unit = metric.get_text(1), metric.get_text(2), metric.get_text(5)
                     if place and name and title:
                         self.shown.append((title, name, label))
                     if name and (label or unit):
@@ -199,15 +224,15 @@ class _Result:
         return titles
 
     def _unit(self, name: str) -> str:
-        return self.labels.get(name, ("", ""))[1] or unit_of(name)
+        return self.labels.get(name, ("", ""))[1] or get_unit(name)
 
     def _metrics(self) -> None:
         report, launch = self.report, self.launch
-        for piece in self.message.pieces(13):
+        for piece in self.message.get_contents(13):
             try:
                 self._metric(piece)
-            except Damaged:
-                report.damaged_in("metric")
+            except MalformedMessage:
+                report.add_damage("metric")
         numbers = [
             _whole_of(self.values.get(name))
             for name in (
@@ -226,7 +251,7 @@ class _Result:
             value, text = told[name]
             if value is not None or text:
                 unit = self._unit(name)
-                report.measured(launch, report.metric(name, label, section, None, unit), value, text, unit)
+                report.add_value(launch, report.intern_metric(name, label, section, None, unit), value, text, unit)
 
     def _metric(self, piece: memoryview) -> None:
         """Take the value of a metric, and where its list begins. Raises Damaged."""
@@ -241,13 +266,13 @@ class _Result:
                 number, at = size, after
             elif tag & 7 == BYTES and size <= len(piece) - after:
                 at = after + size
-                value = value_of(piece[after:at]) if tag >> 3 == 2 else value
+                value = parse_value(piece[after:at]) if tag >> 3 == 2 else value
             elif tag & 7 == 0:
                 at = after
             else:
-                raise Damaged(at)
+                raise MalformedMessage(at)
         if number >= len(self.strings):
-            self.report.lose(NAMELESS, f"launch {self.launch.number}", f"{number:,} of {len(self.strings):,}")
+            self.report.add_loss(UNNAMED_METRIC, f"launch {self.launch.number}", f"{number:,} of {len(self.strings):,}")
             return
         name = self.strings[number]
         if value is not None:
@@ -275,25 +300,25 @@ class _Result:
     def _pairs(self, name: str, most: int) -> Iterator[tuple[Value | None, Value | None]]:
         """The first of a metric's list: what each value is of, and the value."""
         try:
-            for number, kind, content in islice(fields(self.lists[name]), most):
+            for number, kind, content in islice(iterate_fields(self.lists[name]), most):
                 if number == 3 and kind == BYTES:
                     yield _pair(content)
-        except Damaged:
-            self.report.damaged_in(name)
+        except MalformedMessage:
+            self.report.add_damage(name)
 
     def _hints(self) -> None:
-        for rule in self.message.parts(19):
-            section = rule.text(4)
-            for item in rule.part(3).parts(1):
-                message = item.part(1)
-                text = _LINKS.sub(_link, message.text(1))
-                kind, percent = self.report.speedup(item)
+        for rule in self.message.iterate_messages(19):
+            section = rule.get_text(4)
+            for item in rule.get_message(3).iterate_messages(1):
+                message = item.get_message(1)
+                text = _LINKS.sub(_link, message.get_text(1))
+                kind, percent = self.report.parse_speedup(item)
                 if text or percent is not None:
                     self.launch.hints.append(
                         {
                             "section": self.titles.get(section, section) or None,
-                            "rule": rule.text(1) or rule.text(2) or None,
-                            "kind": _TYPES.get(message.whole(2) or 0),
+                            "rule": rule.get_text(1) or rule.get_text(2) or None,
+                            "kind": _TYPES.get(message.get_int(2) or 0),
                             "text": text or None,
                             "speedup_kind": kind,
                             "speedup_percent": percent,
@@ -302,7 +327,11 @@ class _Result:
 
     def _source(self, functions: dict[int, str]) -> None:
         """The instructions: those that the report has the text of, and those that something was counted on."""
-        lines = {address: line for line in self.message.parts(12) if (address := line.whole(1) or 0) < _ADDRESSES}
+        lines = {
+            address: line
+            for line in self.message.iterate_messages(12)
+            if (address := line.get_int(1) or 0) < _ADDRESSES
+        }
         values: dict[int, list[tuple[int, float | None, str | None]]] = {address: [] for address in lines}
         begins = [] if lines else self._begins()
         not_issued: dict[int, float] = defaultdict(float)
@@ -317,8 +346,10 @@ class _Result:
             if not inside.any():
                 continue
             if not inside.all():
-                self.report.lose(OUTSIDE, f"launch {self.launch.number}", name)
-            metric = self.report.metric(name, self.labels.get(name, ("", ""))[0] or None, SOURCE_SECTION, None, "")
+                self.report.add_loss(COUNTS_OUTSIDE, f"launch {self.launch.number}", name)
+            metric = self.report.intern_metric(
+                name, self.labels.get(name, ("", ""))[0] or None, SOURCE_SECTION, None, ""
+            )
             late = name.startswith(_STALLED) and name.endswith(_NOT_ISSUED)
             for address in keys[inside].tolist():
                 values.setdefault(address, [])
@@ -328,29 +359,29 @@ class _Result:
                 if late:
                     not_issued[address] += count
         for address, count in not_issued.items():
-            metric = self.report.metric(*_NOT_ISSUED_SUM, SOURCE_SECTION, None, "")
+            metric = self.report.intern_metric(*_NOT_ISSUED_SUM, SOURCE_SECTION, None, "")
             values[address].append((metric, count, None))
-        own, name = self.message.text(5), self.message.text(6) or self.launch.name
+        own, name = self.message.get_text(5), self.message.get_text(6) or self.launch.name
         names = dict.fromkeys(begins, name) | {at: name if of == own else of for at, of in functions.items()}
         starts = sorted(names)
         for address in sorted(values):
             line = lines.get(address)
-            text = (line.text(2) or line.text(3)) if line else ""
+            text = (line.get_text(2) or line.get_text(3)) if line else ""
             if not text:
-                self.report.facts[PLACES_FACT] = PLACES
+                self.report.facts[INSTRUCTIONS_FACT] = INSTRUCTIONS_TEXT
                 at = bisect_right(starts, address) - 1
                 text = f"{names[starts[at]]}+{address - starts[at]:#x}" if at >= 0 else ""
             file, number = self._locator(line) if line else (None, None)
             self.report.sources.append(
-                Source(self.launch.number, self.launch.name, file, number, address, text, values[address])
+                SourceLine(self.launch.number, self.launch.name, file, number, address, text, values[address])
             )
 
-    def _locator(self, line: Message) -> tuple[str | None, int | None]:
+    def _locator(self, line: ReportMessage) -> tuple[str | None, int | None]:
         """The file and the line of source of an instruction."""
-        locator = line.part(5)
-        known = locator.whole(3)
-        file = locator.text(4) or (self.strings[known] if known is not None and known < len(self.strings) else "")
-        number = locator.whole(2)
+        locator = line.get_message(5)
+        known = locator.get_int(3)
+        file = locator.get_text(4) or (self.strings[known] if known is not None and known < len(self.strings) else "")
+        number = locator.get_int(2)
         return file or None, number if number is not None and 0 < number < 10**9 else None
 
     def _begins(self) -> list[int]:
@@ -362,11 +393,11 @@ class _Result:
     def _counts(self, name: str, listed: memoryview) -> tuple[Array, Array] | None:
         """The addresses of a metric's list and what was counted there; None where it is of something else."""
         if len(listed) > _LONGEST_LIST:
-            self.report.lose(TOO_LONG, f"launch {self.launch.number}", name)
+            self.report.add_loss(TOO_LONG, f"launch {self.launch.number}", name)
             return None
         try:
-            columns = unpacked(listed)
-        except Damaged:
+            columns = decode_packed(listed)
+        except MalformedMessage:
             columns = np.zeros(0, np.int64)
         if len(columns) and len(columns) % len(_PAIR) == 0:
             rows = columns.reshape(-1, len(_PAIR))
@@ -386,21 +417,21 @@ class _Result:
 def _pair(content: memoryview) -> tuple[Value | None, Value | None]:
     """One value of a list: what it is of, and the value. Raises Damaged."""
     found: list[Value | None] = [None, None]
-    for number, kind, part in fields(content):
+    for number, kind, part in iterate_fields(content):
         if number in (1, 2) and kind == BYTES:
-            found[number - 1] = value_of(part)
+            found[number - 1] = parse_value(part)
     return found[0], found[1]
 
 
 def _decimal(content: memoryview) -> float | None:
     """The number with decimals in a message, whichever field it is."""
     try:
-        for _, kind, value in fields(content):
+        for _, kind, value in iterate_fields(content):
             if kind == FIXED64:
                 return float(np.uint64(value).view(np.float64))
             if kind == FIXED32:
                 return float(np.uint32(value).view(np.float32))
-    except Damaged:
+    except MalformedMessage:
         pass
     return None
 

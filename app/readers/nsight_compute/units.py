@@ -44,7 +44,7 @@ _PLAIN = ("launch__", "device__", "nvlink__")
 
 
 @lru_cache(maxsize=1 << 14)
-def unit_of(name: str) -> str:
+def get_unit(name: str) -> str:
     """The unit of a metric; empty where its name does not tell."""
     if name in _EXACT or name.startswith(_NAMES_ONLY):
         return _EXACT.get(name, "")

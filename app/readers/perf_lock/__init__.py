@@ -9,12 +9,12 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...ingest.perf_text import heading
+from ...ingest.perf_text import script_header
 from ...ingest.perf_text.fields import LOCKS
-from ...ingest.text_lines import numbered_pieces
-from . import tables
+from ...ingest.text_lines import iterate_chunks
+from . import contention_tables
 
-FORMAT = tables.FORMAT
+FORMAT = contention_tables.FORMAT
 _BEGIN = re.compile(
     rb"^[^\n\[#]{1,60}\[\d+\][^\n:]{1,40}\.\d{6,9}: +(?:\d+ +)?lock:contention_begin: +0x", re.MULTILINE
 )
@@ -23,24 +23,28 @@ _OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!lock:contention_)[^\s:]\S*?:(?
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` tells of waits for locks, and nothing else."""
-    return tables.sniff(head) or _tells_events(head)
+    return contention_tables.sniff(head) or _tells_events(head)
 
 
 def _tells_events(head: bytes) -> bool:
     if b"\0" in head or not _BEGIN.search(head):
         return False
-    headed = heading.told_by(head)
+    headed = script_header.detect_tracepoint_group(head)
     return headed == LOCKS if headed is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a text. `source` names it in messages. Raises UnreadableInput where no lock was waited for."""
     # Of these only one is needed.
-    from .events import Waits
+    from .contention_events import LockWaitParser
 
-    reading: tables.Table | Waits | None = None
-    for number, text in numbered_pieces(stream):
+    reading: contention_tables.LockTableParser | LockWaitParser | None = None
+    for number, text in iterate_chunks(stream):
         if reading is None:
-            reading = Waits() if _tells_events(text[: heading.HEAD_BYTES]) else tables.Table()
-        reading.take(number, text)
-    return (reading or tables.Table()).finish(source, getattr(stream, "defect", None))
+            reading = (
+                LockWaitParser()
+                if _tells_events(text[: script_header.HEAD_BYTES])
+                else contention_tables.LockTableParser()
+            )
+        reading.feed(number, text)
+    return (reading or contention_tables.LockTableParser()).finish(source, getattr(stream, "defect", None))

@@ -14,12 +14,12 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...ingest.perf_text import heading
+from ...ingest.perf_text import script_header
 from ...ingest.perf_text.fields import SCHEDULER
 from ...ingest.perf_text.sched_format import FORMAT as FORMAT
-from ...ingest.text_lines import numbered_pieces
+from ...ingest.text_lines import iterate_chunks
 
-HISTORY = re.compile(rb" *time +cpu +(?:[0-9a-z]+ +)?task name +wait time +sch delay +run time")
+TIMEHIST_HEADER = re.compile(rb" *time +cpu +(?:[0-9a-z]+ +)?task name +wait time +sch delay +run time")
 _OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!sched:)[^\s:]\S*?:(?:\s|$)", re.MULTILINE)
 _SWITCH = re.compile(
     rb"^[^\n\[#]{1,60}\[\d+\][^\n:]{1,40}\.\d{6,9}: +(?:\d+ +)?sched:sched_switch: +"
@@ -32,20 +32,20 @@ def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` tells of the scheduler, and nothing else."""
     if b"\0" in head:
         return False
-    if HISTORY.search(head[:4096]):
+    if TIMEHIST_HEADER.search(head[:4096]):
         return True
     if _SWITCH.search(head) is None:
         return False
-    headed = heading.told_by(head)
+    headed = script_header.detect_tracepoint_group(head)
     return headed == SCHEDULER if headed is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a text. `source` names it in messages. Raises UnreadableInput where nothing ran in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from ...ingest.perf_text.scheduling import Collected, assembled
+    from ...ingest.perf_text.sched_profile import SchedTextParser, build_profile
 
-    found = Collected()
-    for number, text in numbered_pieces(stream):
-        found.take(number, text)
-    return assembled(found, source, getattr(stream, "defect", None))
+    found = SchedTextParser()
+    for number, text in iterate_chunks(stream):
+        found.feed(number, text)
+    return build_profile(found, source, getattr(stream, "defect", None))

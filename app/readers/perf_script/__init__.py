@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ...ingest.grammar_share import judged
-from ...ingest.perf_text.blocks import Tokens, tokenise
+from ...ingest.parse_quality import check_parse_quality
 from ...ingest.perf_text.grammar import parse_frame, parse_header
-from .assembly import NO_FRAME, NO_SAMPLE, Assembly
+from ...ingest.perf_text.tokenizer import Tokens, tokenize
+from .profile import NO_FRAME, NO_SAMPLE, ScriptProfileBuilder
 
 if TYPE_CHECKING:
-    from ...ingest.perf_text.sched_beside import Beside
+    from ...ingest.perf_text.sched_in_samples import SchedInSamples
 
 FORMAT = "perf-script"
 CHUNK_BYTES = 8 << 20
-LONGEST_BYTES = 64 << 20
+MAX_LINE_BYTES = 64 << 20
 THREADS = 4
 # The arguments of the recorded command may span lines, which then have no "#".
 _HEADING = re.compile(rb"# =+\r?\n(.*?)^# =+\r?\n", re.DOTALL | re.MULTILINE)
@@ -58,44 +58,44 @@ def sniff(head: bytes) -> bool:
             frames += parse_frame(line[:4000]) is not None
         if line[:1] not in (b"\t", b"#", b""):
             header = parse_header(line[:4000])
-            samples += header is not None and header.sure
+            samples += header is not None and header.certain
         if samples and (frames or samples > 2):
             return True
     return samples > 0
 
 
-@judged("what perf script prints", NO_SAMPLE, NO_FRAME)
+@check_parse_quality("what perf script prints", NO_SAMPLE, NO_FRAME)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a perf script text. `source` names it in messages.
 
     A stream that knows that it ends too early says so in an attribute `defect` (see `compression`). Raises
     UnreadableInput where there is no sample in the text, nor perf's own heading that tells that there was none.
     """
-    assembly = Assembly(FORMAT)
+    assembly = ScriptProfileBuilder(FORMAT)
     begun = stream.read(CHUNK_BYTES)
     heading = _HEADING.match(begun)
     beside = _beside(begun)
     headed, number = False, 1
     if heading:
-        assembly.heading(heading[1])
+        assembly.feed_header(heading[1])
         begun = begun[heading.end() :]
         headed, number = b"# captured on" in heading[1], 1 + heading[0].count(b"\n")
     for chunk, tokens in _tokenised(_chunks(stream, begun)):
         if chunk.skipped:
-            assembly.lost(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
+            assembly.add_loss(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
             number += 1
             continue
-        assembly.absorb(chunk.data, tokens, number, chunk.cut)
+        assembly.feed(chunk.data, tokens, number, chunk.cut)
         if beside is not None:
-            beside.take(chunk.data)
+            beside.feed(chunk.data)
         headed = headed or b"# captured on" in chunk.data[:4096]
         number += len(tokens.starts) - 1
         if chunk.unfinished:
-            assembly.cut_line(chunk.data[:-1].rpartition(b"\n")[2], number - 1)
+            assembly.add_truncated_line(chunk.data[:-1].rpartition(b"\n")[2], number - 1)
     defect = getattr(stream, "defect", None)
     if defect:
         assembly.reasons.append(defect)
-    profile = assembly.finish(None if beside is None else beside.add)
+    profile = assembly.finish(None if beside is None else beside.add_samples)
     if not profile.samples.num_rows and not headed:
         raise UnreadableInput(
             f"There is no sample in {source}. It should be what perf script prints; record again, and look at it with "
@@ -104,14 +104,14 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return profile
 
 
-def _beside(begun: bytes) -> "Beside | None":
+def _beside(begun: bytes) -> "SchedInSamples | None":
     """What takes in the scheduler's events of a text that begins so, where there are any among others."""
     if b"sched:sched_switch" not in begun:
         return None
     # Here, as few texts need it.
-    from ...ingest.perf_text.sched_beside import Beside, tells_switches
+    from ...ingest.perf_text.sched_in_samples import SchedInSamples, text_has_switches
 
-    return Beside() if tells_switches(begun) else None
+    return SchedInSamples() if text_has_switches(begun) else None
 
 
 def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
@@ -124,12 +124,12 @@ def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
         end = data.rfind(b"\n\n") + 2
         cut = end < 2
         if cut:
-            if b"\n\t" in data and len(data) < LONGEST_BYTES:
+            if b"\n\t" in data and len(data) < MAX_LINE_BYTES:
                 rest = data
                 continue
             end = data.rfind(b"\n") + 1
         if end == 0:
-            if len(data) < LONGEST_BYTES:
+            if len(data) < MAX_LINE_BYTES:
                 rest = data
                 continue
             rest, skipped = _skip_line(stream, len(data))
@@ -158,7 +158,7 @@ def _tokenised(chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Tokens]]:
     with ThreadPoolExecutor(workers, "perf-script") as pool:
         ahead: deque[tuple[Chunk, Future[Tokens]]] = deque()
         for chunk in chunks:
-            ahead.append((chunk, pool.submit(tokenise, chunk.data)))
+            ahead.append((chunk, pool.submit(tokenize, chunk.data)))
             if len(ahead) > workers:
                 done, tokens = ahead.popleft()
                 yield done, tokens.result()

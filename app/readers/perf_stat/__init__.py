@@ -13,15 +13,15 @@ from typing import BinaryIO
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
-from ...ingest.counted import COUNTS_FORMAT
-from .grammar import NS_PER_S, Counted, parse_columns, parse_json, parse_text, separator_of
-from .metrics import Metric, MetricLines, is_metrics, of_count
-from .tables import fill, names_of
+from ...ingest.stat_counts import COUNTS_FORMAT
+from .grammar import NS_PER_S, CountLine, detect_separator, parse_columns, parse_json, parse_text
+from .metrics import Metric, MetricLines, is_metric_line, parse_count_metric
+from .tables import add_counts, get_event_names
 
 FORMAT = COUNTS_FORMAT
-LONGEST_LINE = 1 << 13
+MAX_LINE_BYTES = 1 << 13
 SNIFFED_LINES = 200
-EXAMPLE = 200
+MAX_EXAMPLE_CHARS = 200
 _TITLE = re.compile(r"^\s*Performance counter stats for (?P<what>.*?)(?: \((?P<runs>[0-9]+) runs\))?:$")
 _COMMAND = re.compile(r"'(?P<command>.*)'$")
 _ELAPSED = re.compile(r"^\s*(?P<seconds>[0-9][0-9,']*(?:\.[0-9]+)?)\s+(?:\+- [0-9.]+ )?seconds time elapsed\b")
@@ -38,12 +38,12 @@ _PEOPLE = re.compile(
 class _Text:
     """What is being read. parse: the form of the lines, once one was understood."""
 
-    parse: Callable[[str], Counted | None] | None = None
+    parse: Callable[[str], CountLine | None] | None = None
     started: str | None = None
     command: str | None = None
     repeats: int | None = None
     elapsed_ns: int | None = None
-    counted: list[Counted] = field(default_factory=list)
+    counted: list[CountLine] = field(default_factory=list)
     metrics: list[Metric] = field(default_factory=list)
     metric_lines: MetricLines = field(default_factory=MetricLines)
 
@@ -53,7 +53,7 @@ def sniff(head: bytes) -> bool:
     lines = head.decode("utf-8", "replace").splitlines()
     if len(lines) > 1 and not head.endswith(b"\n"):
         lines = lines[:-1]
-    return any(_TITLE.match(line) or _form(line) is not None or is_metrics(line) for line in lines[:SNIFFED_LINES])
+    return any(_TITLE.match(line) or _form(line) is not None or is_metric_line(line) for line in lines[:SNIFFED_LINES])
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
@@ -71,7 +71,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             f"{source}: there is no count of perf stat in it. Was the command started, and did perf print its "
             f"counts (-o FILE) here?"
         )
-    tables = fill(builder, text.counted, text.metrics, builder.run(command=text.command))
+    tables = add_counts(builder, text.counted, text.metrics, builder.add_run(command=text.command))
     ends = [one.end_ns for one in (*text.counted, *text.metrics) if one.end_ns is not None]
     known = [counted.event for counted in text.counted if counted.value is not None]
     facts = {"started": text.started, "repeats": text.repeats and str(text.repeats)}
@@ -80,7 +80,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         Meta(
             FORMAT,
             duration_ns=max(ends) if ends else text.elapsed_ns or _duration_time(text.counted),
-            main_event=names_of(text.counted)[known[0]][0] if known else None,
+            main_event=get_event_names(text.counted)[known[0]][0] if known else None,
             command=text.command,
             complete=not defect,
             reasons=(defect,) if defect else (),
@@ -93,13 +93,13 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 def _lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str]]:
     """Lines with their numbers, from 1. One that is too long is lost without being held in memory."""
     number = 0
-    while line := stream.readline(LONGEST_LINE):
+    while line := stream.readline(MAX_LINE_BYTES):
         number += 1
         length = len(line)
-        if length == LONGEST_LINE and not line.endswith(b"\n"):
-            while (rest := stream.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+        if length == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                 length += len(rest)
-            builder.lost("line of more than 8 KiB", f"line {number}: {length + len(rest):,} bytes")
+            builder.add_loss("line of more than 8 KiB", f"line {number}: {length + len(rest):,} bytes")
         else:
             yield number, line.decode("utf-8", "replace").rstrip("\r\n")
 
@@ -111,7 +111,7 @@ def _take(line: str, number: int, text: _Text, builder: ProfileBuilder) -> None:
     if counted is not None:
         text.counted.append(counted)
         text.metric_lines.event = counted.event
-        if metric := of_count(counted):
+        if metric := parse_count_metric(counted):
             text.metrics.append(metric)
     elif title := _TITLE.match(line):
         command = _COMMAND.match(title["what"])
@@ -126,14 +126,14 @@ def _take(line: str, number: int, text: _Text, builder: ProfileBuilder) -> None:
     elif (metrics := text.metric_lines.read(line)) is not None:
         text.metrics.extend(metrics)
     elif not line.startswith("#"):
-        builder.lost("line that is none of perf stat's", f"line {number}: {line[:EXAMPLE]}")
+        builder.add_loss("line that is none of perf stat's", f"line {number}: {line[:MAX_EXAMPLE_CHARS]}")
 
 
-def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], Counted | None] | None:
+def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], CountLine | None] | None:
     """The parser of the form that `line` is in, or None."""
     if parse_json(line) is not None:
         return parse_json
-    separator = separator_of(line)
+    separator = detect_separator(line)
     if separator is not None:
         if metrics is not None:
             metrics.separator = separator
@@ -144,7 +144,7 @@ def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], Coun
     return None
 
 
-def _duration_time(counted: list[Counted]) -> int | None:
+def _duration_time(counted: list[CountLine]) -> int | None:
     """The event `duration_time` is the time that passed."""
     times = [one.value for one in counted if one.event == "duration_time" and one.unit == "ns" and one.value]
     return int(times[0]) if times else None

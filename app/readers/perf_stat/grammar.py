@@ -1,6 +1,6 @@
 """The lines that `perf stat` prints: JSON (`-j`), separated columns (`-x`), and the text for people.
 
-One line gives one `Counted`, or None where it is none. Seen with perf 6.1; other versions differ in what stands
+One line gives one `CountLine`, or None where it is none. Seen with perf 6.1; other versions differ in what stands
 behind the percentage (metrics, see `metrics`) and in the number of aggregated CPUs.
 """
 
@@ -11,12 +11,12 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
-from ...domain.event_names import NOT_SEEN, unseen
+from ...domain.event_names import NOT_OBSERVABLE, is_unobservable
 
 NOT_COUNTED = "not counted"
 NOT_SUPPORTED = "not supported"
 NS_PER_S = 10**9
-PLACES = ("core", "die", "socket", "node", "cache", "cluster")
+AGGREGATIONS = ("core", "die", "socket", "node", "cache", "cluster")
 """What a row of JSON may be of, beside a CPU, a thread or a cgroup."""
 SEPARATORS = (",", ";", "\t", "|", ":", "~", "@", "^", "!", " ")
 # unit as printed -> (unit of the event, factor)
@@ -40,7 +40,7 @@ _PLACE = r"(?:S[0-9]+(?:-[A-Z]+[0-9]+)*|N[0-9]+)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class CountScope:
     """What a value is of. end_ns: end of its interval, null for the whole run. summary: of a run that was also printed
     in intervals. cpu: null for all. group: what it was summed over where that is neither a CPU nor a thread
     ("S0-D0-C1", "cgroup /a")."""
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counted(Place):
+class CountLine(CountScope):
     """One value of one counter.
 
     value: in `unit`, null where `status` is not "ok". running_percent: share of the time in which the event had a
@@ -73,7 +73,7 @@ class Counted(Place):
     metric: str = ""
 
 
-def parse_json(line: str) -> Counted | None:
+def parse_json(line: str) -> CountLine | None:
     """A line of `perf stat -j`. Lines that hold a metric alone give None, as what is no count does."""
     if not line.startswith("{") or '"counter-value"' not in line:
         return None
@@ -87,18 +87,18 @@ def parse_json(line: str) -> Counted | None:
         return None
     return _counted(
         event=event,
-        unit=text_of(data.get("unit")),
-        value=text_of(data.get("counter-value")),
-        place=json_place(data),
-        running=text_of(data.get("event-runtime")),
-        percent=text_of(data.get("pcnt-running")),
-        deviation=text_of(data.get("variance")),
-        metric_value=text_of(data.get("metric-value")),
-        metric=text_of(data.get("metric-unit")),
+        unit=to_text(data.get("unit")),
+        value=to_text(data.get("counter-value")),
+        place=parse_json_scope(data),
+        running=to_text(data.get("event-runtime")),
+        percent=to_text(data.get("pcnt-running")),
+        deviation=to_text(data.get("variance")),
+        metric_value=to_text(data.get("metric-value")),
+        metric=to_text(data.get("metric-unit")),
     )
 
 
-def parse_columns(line: str, separator: str) -> Counted | None:
+def parse_columns(line: str, separator: str) -> CountLine | None:
     """A line of `perf stat -x SEPARATOR`."""
     found = _columns(separator).match(line)
     if found is None:
@@ -107,7 +107,7 @@ def parse_columns(line: str, separator: str) -> Counted | None:
         event=found["event"],
         unit=found["unit"],
         value=found["value"],
-        place=text_place(found["time"] or "", found["aggregate"] or "", found["cgroup"] or ""),
+        place=parse_text_scope(found["time"] or "", found["aggregate"] or "", found["cgroup"] or ""),
         running=found["running"],
         percent=found["percent"],
         deviation=found["deviation"] or "",
@@ -116,7 +116,7 @@ def parse_columns(line: str, separator: str) -> Counted | None:
     )
 
 
-def parse_text(line: str) -> Counted | None:
+def parse_text(line: str) -> CountLine | None:
     """A line of the text that perf stat prints for people, in the C locale or with digits grouped."""
     found = _TEXT.match(line)
     if found is None:
@@ -125,7 +125,7 @@ def parse_text(line: str) -> Counted | None:
         event=found["event"],
         unit=found["unit"] or "",
         value=found["value"].replace(",", "").replace("'", ""),
-        place=text_place(found["time"] or "", found["aggregate"] or ""),
+        place=parse_text_scope(found["time"] or "", found["aggregate"] or ""),
         running="",
         percent=found["percent"] or "",
         deviation=found["deviation"] or "",
@@ -134,7 +134,7 @@ def parse_text(line: str) -> Counted | None:
     )
 
 
-def separator_of(line: str) -> str | None:
+def detect_separator(line: str) -> str | None:
     """The separator with which `line` is one of `perf stat -x`, or None."""
     return next((s for s in SEPARATORS if s in line and parse_columns(line, s) is not None), None)
 
@@ -192,29 +192,29 @@ def _joined(place: str, cgroup: str) -> str | None:
     return " ".join(part for part in (place, f"cgroup {cgroup}" if cgroup else "") if part) or None
 
 
-def json_place(data: dict[str, Any]) -> Place:
+def parse_json_scope(data: dict[str, Any]) -> CountScope:
     """What the row of `perf stat -j` is of."""
-    thread, interval = text_of(data.get("thread")), text_of(data.get("interval"))
+    thread, interval = to_text(data.get("thread")), to_text(data.get("interval"))
     comm, tid = _thread(thread) if thread else (None, None)
-    place = next((text_of(data[name]) for name in PLACES if name in data), "")
-    cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", text_of(data.get("cpu")))
+    place = next((to_text(data[name]) for name in AGGREGATIONS if name in data), "")
+    cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", to_text(data.get("cpu")))
     # Without a number it is another kind of aggregate: it then stands as the group's name.
-    group = place or (text_of(data.get("cpu")) if cpu is None else "") or (thread if tid is None else "")
-    return Place(
+    group = place or (to_text(data.get("cpu")) if cpu is None else "") or (thread if tid is None else "")
+    return CountScope(
         end_ns=_end_ns(interval),
         summary=interval == "summary",
         cpu=int(cpu[1]) if cpu else None,
         comm=comm,
         tid=tid,
-        group=_joined(group, text_of(data.get("cgroup"))),
+        group=_joined(group, to_text(data.get("cgroup"))),
     )
 
 
-def text_place(time: str, aggregate: str, cgroup: str = "") -> Place:
+def parse_text_scope(time: str, aggregate: str, cgroup: str = "") -> CountScope:
     """What a line is of that begins with a time and the word of what it was summed over, both empty for none."""
     group, comm, tid, cpu = _aggregate(aggregate)
     time = time.strip()
-    return Place(
+    return CountScope(
         end_ns=_end_ns(time), summary=time == "summary", cpu=cpu, comm=comm, tid=tid, group=_joined(group, cgroup)
     )
 
@@ -229,13 +229,13 @@ def _counted(
     event: str,
     unit: str,
     value: str,
-    place: Place,
+    place: CountScope,
     running: str,
     percent: str,
     deviation: str,
     metric_value: str,
     metric: str,
-) -> Counted | None:
+) -> CountLine | None:
     own_unit, factor = UNITS.get(unit, (unit, 1))
     status = "ok"
     number: int | float | None = None
@@ -248,12 +248,12 @@ def _counted(
         scaled = exact * factor
         number = int(scaled) if scaled == scaled.to_integral_value() else float(scaled)
     # Nor would a longer interval count it.
-    if not number and status != NOT_SUPPORTED and unseen(event):
-        status, number, deviation, metric_value = NOT_SEEN, None, "", ""
+    if not number and status != NOT_SUPPORTED and is_unobservable(event):
+        status, number, deviation, metric_value = NOT_OBSERVABLE, None, "", ""
     run = _decimal(running)
     share = _decimal(percent)
     spread = _decimal(deviation)
-    return Counted(
+    return CountLine(
         event=event,
         unit=own_unit,
         value=number,
@@ -276,7 +276,7 @@ def _decimal(text: str) -> Decimal | None:
     return number if number is not None and number.is_finite() and abs(number) < _LARGEST else None
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     """A text or number of JSON as text, anything else as the empty one."""
     if isinstance(value, str):
         return value

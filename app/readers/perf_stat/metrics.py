@@ -9,7 +9,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .grammar import PLACES, Counted, Place, json_place, text_of, text_place
+from .grammar import AGGREGATIONS, CountLine, CountScope, parse_json_scope, parse_text_scope, to_text
 
 _SI = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?|-?nan|-?inf|none"
@@ -21,7 +21,7 @@ _KNOWN = re.compile(
     r"|\b(?:retiring|bad speculation|frontend bound|backend bound)\b|\btma_[a-z]|\b(?:CPI|IPC)\b"
 )
 _HEADING_WORDS = r"(?:\s*#)?(?:\s*time\b)?(?:\s*(?:CPU|cpu|core|die|socket|node|comm-pid)\b)?(?:\s*cpus\b)?"
-_JSON_OTHER = {*PLACES, "interval", "cpu", "thread", "cgroup", "aggregate-number", "counters", "cpu-count"}
+_JSON_OTHER = {*AGGREGATIONS, "interval", "cpu", "thread", "cgroup", "aggregate-number", "counters", "cpu-count"}
 _TEXT_ROW = re.compile(
     rf"^\s*(?:(?P<time>[0-9]+\.[0-9]{{9}})\s+)?(?:(?P<aggregate>[A-Za-z]\S{{0,60}})\s+(?:[0-9]{{1,6}}\s{{2,}})?)?"
     rf"(?P<values>(?:(?:{_NUMBER})%?\s+)*(?:{_NUMBER})%?)\s*$"
@@ -29,7 +29,7 @@ _TEXT_ROW = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric(Place):
+class Metric(CountScope):
     """One value of one metric. event: behind which it was printed, empty for none. value: null where perf had none.
 
     rate: whether it is a count divided by time.
@@ -42,10 +42,10 @@ class Metric(Place):
     rate: bool = False
 
 
-def of_count(counted: Counted) -> Metric | None:
+def parse_count_metric(counted: CountLine) -> Metric | None:
     """The metric on the line of a count, or None."""
-    place = {name: getattr(counted, name) for name in Place.__dataclass_fields__}
-    return _metric(counted.metric_value, counted.metric, counted.event, Place(**place))
+    place = {name: getattr(counted, name) for name in CountScope.__dataclass_fields__}
+    return _metric(counted.metric_value, counted.metric, counted.event, CountScope(**place))
 
 
 @dataclass
@@ -73,11 +73,11 @@ class MetricLines:
         data = _object(line)
         if data is None:
             return self._joined_objects(line)
-        place = json_place(data)
+        place = parse_json_scope(data)
         if "metric-value" in data:
             if "metric-unit" not in data:
-                return self._named([text_of(data["metric-value"])], place)
-            metric = _metric(text_of(data["metric-value"]), text_of(data["metric-unit"]), self.event, place)
+                return self._named([to_text(data["metric-value"])], place)
+            metric = _metric(to_text(data["metric-value"]), to_text(data["metric-unit"]), self.event, place)
             return [metric] if metric else []
         if "metricgroup" in data:
             return []
@@ -85,7 +85,7 @@ class MetricLines:
             return None
         if not all(isinstance(value, str | int | float) for value in data.values()):
             return None
-        others = {name: text_of(value) for name, value in data.items() if name not in _JSON_OTHER}
+        others = {name: to_text(value) for name, value in data.items() if name not in _JSON_OTHER}
         if not all(re.fullmatch(_NUMBER, value) for value in others.values() if value):
             return None
         found = [_metric(value, name, "", place) for name, value in others.items()]
@@ -99,7 +99,7 @@ class MetricLines:
         # With --metric-only it begins an object that it never ends, also where there is no value.
         if data is None or not (values or (data and data.keys() <= _JSON_OTHER)):
             return None
-        return self._named(values, json_place(data))
+        return self._named(values, parse_json_scope(data))
 
     def _continued(self, line: str) -> list[Metric] | None:
         """The second and further metrics of a count: the columns of the count are empty, or the text is indented."""
@@ -117,7 +117,7 @@ class MetricLines:
         found = columns or text
         if found is None:
             return None
-        place = text_place(found["time"] or "", found["aggregate"] or "")
+        place = parse_text_scope(found["time"] or "", found["aggregate"] or "")
         metric = _metric(found["value"], found["name"], self.event, place)
         return [metric] if metric else []
 
@@ -134,12 +134,12 @@ class MetricLines:
             before = len(cells) - len(self._alone(len(cells)))
             time, *_ = [cell for cell in cells[:before] if re.fullmatch(r"\s*[0-9]+\.[0-9]{9}", cell)] or [""]
             words = [cell for cell in cells[:before] if re.match(r"\s*[A-Za-z]", cell)]
-            return self._named(cells[before:], text_place(time, words[0] if words else ""))
+            return self._named(cells[before:], parse_text_scope(time, words[0] if words else ""))
         found = _TEXT_ROW.match(line)
         if found is None:
             return None
         values = [value.rstrip("%") for value in found["values"].split()]
-        return self._named(values, text_place(found["time"] or "", found["aggregate"] or ""))
+        return self._named(values, parse_text_scope(found["time"] or "", found["aggregate"] or ""))
 
     def _alone(self, most: int) -> tuple[str, ...]:
         """The names of the heading that have values in rows of at most so many cells."""
@@ -147,7 +147,7 @@ class MetricLines:
             return self.heading
         return tuple(name for name in self.heading if not _NEVER_ALONE.search(name))
 
-    def _named(self, values: list[str], place: Place) -> list[Metric] | None:
+    def _named(self, values: list[str], place: CountScope) -> list[Metric] | None:
         names = self.heading if len(self.heading) == len(values) else self._alone(len(values))
         if len(names) != len(values):
             return None
@@ -155,7 +155,7 @@ class MetricLines:
         return [metric for metric in found if metric]
 
 
-def is_metrics(line: str) -> bool:
+def is_metric_line(line: str) -> bool:
     """Whether a line is certainly of perf stat because of the metrics in it."""
     if line.startswith("{"):
         data = _object(line)
@@ -164,7 +164,7 @@ def is_metrics(line: str) -> bool:
         if "metric-value" in data:
             return True
         names = [name for name in data if _KNOWN.search(name)]
-        return bool(names) and all(re.fullmatch(_NUMBER, text_of(data[name]) or "0") for name in names)
+        return bool(names) and all(re.fullmatch(_NUMBER, to_text(data[name]) or "0") for name in names)
     return any(_heading(line, s) for s in (",", ";", "\t", "|"))
 
 
@@ -184,7 +184,7 @@ def _heading(line: str, separator: str) -> tuple[str, ...]:
     return tuple(cells) if cells and known else ()
 
 
-def _metric(value: str, text: str, event: str, place: Place) -> Metric | None:
+def _metric(value: str, text: str, event: str, place: CountScope) -> Metric | None:
     """A metric of perf's text for name and unit. None where there is none: perf then prints no text."""
     text = " ".join(text.split()).strip(" ,;|")
     if not text or text == "(null)":

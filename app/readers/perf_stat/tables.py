@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.builder import ProfileBuilder
-from ...domain.event_names import NOT_SEEN, distinct, unit_of, why_unseen
-from ...domain.losses import OF_ITS_EVENT
-from ...domain.tables import NO_ID, SCHEMAS, empty
-from .grammar import NS_PER_S, Counted, Place
+from ...domain.event_names import NOT_OBSERVABLE, explain_unobservable, get_unit, name_events
+from ...domain.losses import EVENT_WITHOUT_VALUE
+from ...domain.tables import NO_ID, SCHEMAS, empty_table
+from .grammar import NS_PER_S, CountLine, CountScope
 from .metrics import Metric
 
-AnyPlace = TypeVar("AnyPlace", bound=Place)
+AnyScope = TypeVar("AnyScope", bound=CountScope)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class _Series:
         self._starts = starts
         self._values: dict[tuple[str, str], dict[int, float]] = {}
 
-    def add(self, name: str, unit: str, place: Place, value: float | None) -> None:
+    def add(self, name: str, unit: str, place: CountScope, value: float | None) -> None:
         """Take in a value of the interval that ends at `place.end_ns`; None where there is none."""
         if place.end_ns is not None:
             label = _label(place)
@@ -43,7 +43,7 @@ class _Series:
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """`series` and `counters`: each value holds from the start of its interval; where none follows, it ends."""
         if not self._values:
-            return empty("series"), empty("counters")
+            return empty_table("series"), empty_table("counters")
         names, units = zip(*self._values, strict=True)
         rows = len(names)
         series = _table(
@@ -70,7 +70,9 @@ class _Series:
         return points
 
 
-def fill(builder: ProfileBuilder, counted: Sequence[Counted], metrics: Sequence[Metric], run: int) -> StatTables:
+def add_counts(
+    builder: ProfileBuilder, counted: Sequence[CountLine], metrics: Sequence[Metric], run: int
+) -> StatTables:
     """Put counts into the builder. Returns the other tables.
 
     A summary behind intervals is left out, as it is their sum. A counter of an interval is its count a second, that of
@@ -84,12 +86,12 @@ def fill(builder: ProfileBuilder, counted: Sequence[Counted], metrics: Sequence[
     scaling = _scaling(kept)
     threads = _Threads(builder, run)
     events: dict[str, int] = {}
-    named = names_of(kept)
+    named = get_event_names(kept)
     for one in kept:
         name, attributes = named[one.event]
         events[one.event] = _event(builder, one, name, attributes, scaling.get(one.event))
         start_ns = None if one.end_ns is None else starts[one.end_ns]
-        builder.count(
+        builder.add_count(
             run=run,
             thread=threads.of(one),
             cpu=-1 if one.cpu is None else one.cpu,
@@ -107,7 +109,7 @@ def fill(builder: ProfileBuilder, counted: Sequence[Counted], metrics: Sequence[
             length_ns = max(1, one.end_ns - start_ns)
             series.add(label, unit, one, None if one.value is None else float(one.value) * factor / length_ns)
         if one.status != "ok":
-            builder.lost(f"{OF_ITS_EVENT}{one.status}", _example(one))
+            builder.add_loss(f"{EVENT_WITHOUT_VALUE}{one.status}", _example(one))
     for metric in kept_metrics:
         if metric.rate:
             # The counter of its event tells this already.
@@ -137,39 +139,39 @@ class _Threads:
         self._builder, self._run = builder, run
         self._groups: dict[str, int] = {}
 
-    def of(self, place: Place) -> int:
+    def of(self, place: CountScope) -> int:
         """The thread, NO_ID for all of them."""
         builder = self._builder
         if place.tid is not None:
-            thread = builder.thread(tid=place.tid, run=self._run)
-            builder.named(thread, 0, place.comm or f":{place.tid}")
+            thread = builder.intern_thread(tid=place.tid, run=self._run)
+            builder.set_thread_name(thread, 0, place.comm or f":{place.tid}")
             return thread
         if place.group is None:
             return NO_ID
         number = self._groups.setdefault(place.group, len(self._groups))
-        thread = builder.thread(kind="cpu", run=self._run, incarnation=number)
-        builder.named(thread, 0, place.group)
+        thread = builder.intern_thread(kind="cpu", run=self._run, incarnation=number)
+        builder.set_thread_name(thread, 0, place.group)
         return thread
 
 
-def _without_summary(rows: Iterable[AnyPlace], key: Callable[[AnyPlace], Hashable]) -> list[AnyPlace]:
+def _without_summary(rows: Iterable[AnyScope], key: Callable[[AnyScope], Hashable]) -> list[AnyScope]:
     rows = list(rows)
     in_intervals = {key(one) for one in rows if one.end_ns is not None}
     return [one for one in rows if one.end_ns is not None or key(one) not in in_intervals]
 
 
-def names_of(counted: Sequence[Counted]) -> dict[str, tuple[str, str]]:
+def get_event_names(counted: Sequence[CountLine]) -> dict[str, tuple[str, str]]:
     """What the events are called, and their attributes, by how they were typed: two of one name would add up."""
     typed = dict.fromkeys(one.event for one in counted)
-    return dict(zip(typed, distinct((each, "") for each in typed), strict=True))
+    return dict(zip(typed, name_events((each, "") for each in typed), strict=True))
 
 
-def _event(builder: ProfileBuilder, one: Counted, name: str, attributes: str, scaling: float | None) -> int:
-    unit = unit_of(name) if one.unit == "count" else one.unit
-    return builder.event(name, unit, scaling=scaling, attributes=attributes or None)
+def _event(builder: ProfileBuilder, one: CountLine, name: str, attributes: str, scaling: float | None) -> int:
+    unit = get_unit(name) if one.unit == "count" else one.unit
+    return builder.intern_event(name, unit, scaling=scaling, attributes=attributes or None)
 
 
-def _rate(one: Counted, name: str) -> tuple[str, str, int]:
+def _rate(one: CountLine, name: str) -> tuple[str, str, int]:
     """Name and unit of the counter of an event, and how many of it one in each nanosecond is."""
     if one.unit == "ns":
         return f"{name} (CPUs)", "", 1
@@ -178,7 +180,7 @@ def _rate(one: Counted, name: str) -> tuple[str, str, int]:
     return f"{name} ({one.unit} per second)", "", NS_PER_S
 
 
-def _label(place: Place) -> str:
+def _label(place: CountScope) -> str:
     """What a value is of, as part of a name."""
     if place.cpu is not None:
         return f"CPU {place.cpu}" + (f" {place.group}" if place.group else "")
@@ -187,9 +189,9 @@ def _label(place: Place) -> str:
     return place.group or ""
 
 
-def _example(one: Counted) -> str:
-    if one.status == NOT_SEEN:
-        return why_unseen(one.event)
+def _example(one: CountLine) -> str:
+    if one.status == NOT_OBSERVABLE:
+        return explain_unobservable(one.event)
     at = "" if one.end_ns is None else f" at {one.end_ns / NS_PER_S:.3f} s"
     of = _label(one)
     return f"{one.event}{f' of {of}' if of else ''}{at}: <{one.status}>"
@@ -200,7 +202,7 @@ def _table(table: str, **columns: Any) -> pa.Table:
     return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def _scaling(counted: list[Counted]) -> dict[str, float]:
+def _scaling(counted: list[CountLine]) -> dict[str, float]:
     """Time enabled ÷ time running of each event that had to share its counter."""
     times: dict[str, tuple[float, float]] = {}
     for one in counted:
@@ -212,7 +214,7 @@ def _scaling(counted: list[Counted]) -> dict[str, float]:
     return {event: enabled / running for event, (enabled, running) in times.items() if enabled > running * 1.00005}
 
 
-def _enabled_ns(one: Counted) -> int | None:
+def _enabled_ns(one: CountLine) -> int | None:
     """perf prints the time running and its share of the time enabled, the latter to two decimals."""
     if one.running_ns is None or not one.running_percent:
         return None

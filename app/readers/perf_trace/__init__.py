@@ -15,7 +15,7 @@ Without calls, its summary:
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...ingest.text_lines import numbered_pieces
+from ...ingest.text_lines import iterate_chunks
 from .format import FORMAT as FORMAT
 from .format import LINE, SUMMARY
 
@@ -31,9 +31,9 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a text. `source` names it in messages. Raises UnreadableInput where there is no call in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import Collected, assembled
+    from .profile import PerfTraceParser, build_profile
 
-    found = Collected()
-    for number, text in numbered_pieces(stream):
-        found.take(number, text)
-    return assembled(found, source, getattr(stream, "defect", None))
+    found = PerfTraceParser()
+    for number, text in iterate_chunks(stream):
+        found.feed(number, text)
+    return build_profile(found, source, getattr(stream, "defect", None))

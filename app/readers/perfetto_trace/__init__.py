@@ -9,28 +9,28 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ...ingest.wire import BYTES, VARINT, Damaged, fields
+from ...ingest.protobuf_wire import BYTES, VARINT, MalformedMessage, iterate_fields
 from .format import FORMAT as FORMAT
 
-LONGEST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 LAST_FIELD = 2000
 NUMBERS, MESSAGES = frozenset({3, 8, 10, 13, 58, 79}), frozenset({1, 2, 6, 7, 11, 12, 33, 36, 45, 50, 59, 60, 89})
 """Fields of a packet by which one is known: its time, sequence, flags, clock, process; and what it may hold."""
 
 _BINARY = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 """Bytes that no text has, and each trace, in its tags and sizes."""
-LOOKED_AT_BYTES = 4 << 10
+SNIFFED_BYTES = 4 << 10
 
 
 def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is a trace of Perfetto: all its fields are packets that can be."""
     # A text that begins with an empty line has the same first byte.
-    if head[:1] != b"\n" or not _BINARY.search(head, 0, LOOKED_AT_BYTES):
+    if head[:1] != b"\n" or not _BINARY.search(head, 0, SNIFFED_BYTES):
         return False
     good = 0
     at = 0
     try:
-        for number, kind, packet in fields(head):
+        for number, kind, packet in iterate_fields(head):
             if number != 1 or kind != BYTES:
                 return False
             good += _is_packet(packet)
@@ -38,7 +38,7 @@ def sniff(head: bytes) -> bool:
             if at == 20:
                 break
         return good > 0 and 2 * good >= at
-    except Damaged as error:
+    except MalformedMessage as error:
         # The first packet may be longer than what there is of it.
         return good > 0 or (at == 0 and _is_packet(memoryview(head)[error.at + 2 :], cut=True))
 
@@ -46,11 +46,11 @@ def sniff(head: bytes) -> bool:
 def _is_packet(packet: memoryview, cut: bool = False) -> bool:
     found = False
     try:
-        for number, kind, _ in fields(packet):
+        for number, kind, _ in iterate_fields(packet):
             if number > LAST_FIELD or (number in NUMBERS and kind != VARINT) or (number in MESSAGES and kind != BYTES):
                 return False
             found = found or number in NUMBERS
-    except Damaged:
+    except MalformedMessage:
         return cut and found
     return found
 
@@ -58,16 +58,16 @@ def _is_packet(packet: memoryview, cut: bool = False) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where it shows nothing."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import assembled
+    from .profile import build_profile
 
     # Nobody else holds the bytes, so that they can be let go.
-    return assembled(_whole(stream, source), source, getattr(stream, "defect", None))
+    return build_profile(_whole(stream, source), source, getattr(stream, "defect", None))
 
 
 def _whole(stream: BinaryIO, source: str) -> bytes:
     from .packets import PAD
 
-    data = stream.read(LONGEST_BYTES)
+    data = stream.read(MAX_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than 4 GiB: record for a shorter time, or fewer sorts of data.")
     return b"".join((data, bytes(PAD)))

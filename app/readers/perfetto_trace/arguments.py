@@ -8,17 +8,17 @@ import numpy as np
 import orjson
 
 from ...domain.arrays import Array, Int32Array, Int64Array
-from ...ingest.loops.compiled import COMPILED
-from ...ingest.loops.wire_columns import CONTENT, Messages, Places, messages
-from ...ingest.trace.made import NONE, MadeEvents
-from ...ingest.wire import Damaged, fields, signed
-from .interned import KEYS, LOCATIONS, STRINGS, Interned
-from .packets import Lost, Packets
-from .texts import decoded, real_text, texts_at
+from ...ingest.jit.decorators import HAS_NUMBA
+from ...ingest.jit.protobuf_columns import CONTENT, FieldColumns, MessageColumns, read_messages
+from ...ingest.protobuf_wire import MalformedMessage, iterate_fields, to_signed
+from ...ingest.trace.event_builder import NONE, TraceEventBuilder
+from .interned import KEYS, LOCATIONS, STRINGS, InternedStrings
+from .packets import LossCallback, Packets
+from .texts import decode_text, format_float, read_texts
 
 ANNOTATION, LOCATION, LOCATION_ID = 4, 33, 34
 """Fields of TrackEvent that become arguments."""
-DEEPEST = 20
+MAX_DEPTH = 20
 BAD_ARGUMENT = "argument of a track event that is damaged"
 _NAME_ID, _BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _NAME, _DICT, _ARRAY, _TEXT_ID = (
     *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 17),
@@ -26,67 +26,69 @@ _NAME_ID, _BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _NAME, _
 _VALUES = (_BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _DICT, _ARRAY, _TEXT_ID)
 
 
-class Arguments:
+class ArgumentDecoder:
     """Makes texts of the arguments of track events."""
 
-    def __init__(self, packets: Packets, made: MadeEvents, lost: Lost) -> None:
+    def __init__(self, packets: Packets, made: TraceEventBuilder, lost: LossCallback) -> None:
         self._packets, self._made, self._lost = packets, made, lost
-        self._keys = Interned(packets, KEYS, made.text)
-        self._strings = Interned(packets, STRINGS, made.text)
+        self._keys = InternedStrings(packets, KEYS, made.intern_text)
+        self._strings = InternedStrings(packets, STRINGS, made.intern_text)
         self._quoted: dict[int, str] = {NONE: '""'}
         self._generation = 0
 
-    def of(self, events: Messages, generation: Array, category: Array) -> Int32Array:
+    def decode(self, events: MessageColumns, generation: Array, category: Array) -> Int32Array:
         """The place of the arguments of each event. category: the place of what stands among them, NONE for none."""
-        given = events.listed[ANNOTATION].contents()
+        given = events.listed[ANNOTATION].select_contents()
         more = self._more(events, generation, category)
         found = np.full(len(events), NONE, np.int32)
         if not len(given) and not more.size:
             return found
         by_hand = np.ones(len(events), bool)
-        if COMPILED and self._keys.direct and self._strings.direct:
+        if HAS_NUMBA and self._keys.fits_in_key and self._strings.fits_in_key:
             by_hand[:] = False
             by_hand[self._write(given, more, generation, found)] = True
-        members = self._members(given.only(by_hand[given.row]), generation)
+        members = self._members(given.select(by_hand[given.row]), generation)
         for row, key, place in more[:, by_hand[more[0]]].T.tolist():
-            members.setdefault(row, []).append(f"{self.quoted(key)}: {self.quoted(place)}")
+            members.setdefault(row, []).append(f"{self.quote_text(key)}: {self.quote_text(place)}")
         for row, parts in members.items():
-            found[row] = self._made.text("{" + ", ".join(parts) + "}")
+            found[row] = self._made.intern_text("{" + ", ".join(parts) + "}")
         return found
 
-    def _write(self, given: Places, more: Array, generation: Array, found: Array) -> Array:
+    def _write(self, given: FieldColumns, more: Array, generation: Array, found: Array) -> Array:
         """Write what can be by compiled loops. Returns the events that are left."""
-        from .written import WORDS, Writer
+        from .argument_writer import WORDS, ArgumentWriter
 
         wanted = np.concatenate((self._keys.places, self._strings.places, *more[1:]))
         used, number = np.unique(wanted, return_inverse=True)
         cuts = np.cumsum([len(self._keys.places), len(self._strings.places), more.shape[1]])
         of_keys, of_strings, keys, values = np.split(number + len(WORDS), cuts)
-        writer = Writer(self._packets.data, generation, [self.quoted(place).encode() for place in used.tolist()])
-        writer.know(self._keys.index, of_keys)
-        writer.know(self._strings.index, of_strings)
+        writer = ArgumentWriter(
+            self._packets.data, generation, [self.quote_text(place).encode() for place in used.tolist()]
+        )
+        writer.add_table(self._keys.index, of_keys)
+        writer.add_table(self._strings.index, of_strings)
         rows, codes = writer.write(np.stack((given.row, given.value, given.end)), np.stack((more[0], keys, values)))
-        places = np.array([self._made.text(text.decode()) for text in writer.texts.texts()] or [NONE], np.int32)
+        places = np.array([self._made.intern_text(text.decode()) for text in writer.texts.texts()] or [NONE], np.int32)
         done = codes >= 0
         found[rows[done]] = places[codes[done]]
         left: Array = rows[~done]
         return left
 
-    def _members(self, given: Places, generation: Array) -> dict[int, list[str]]:
+    def _members(self, given: FieldColumns, generation: Array) -> dict[int, list[str]]:
         """Arguments, each a member of an object in JSON, by the rows of their events."""
         found: dict[int, list[str]] = {}
-        of = messages(self._packets.all.data, given.spans, (_NAME_ID, _NAME, *_VALUES))
+        of = read_messages(self._packets.all.data, given.spans, (_NAME_ID, _NAME, *_VALUES))
         generations = generation[given.row]
-        name = self._keys.of(generations, of.number(_NAME_ID))
-        told, spans = of.inner(_NAME)
-        name[told] = texts_at(self._packets.data, spans, self._made.text)
+        name = self._keys.lookup(generations, of.get_number(_NAME_ID))
+        told, spans = of.get_spans(_NAME)
+        name[told] = read_texts(self._packets.data, spans, self._made.intern_text)
         kind = np.zeros(len(of), np.int64)
         value, size = np.zeros(len(of), np.int64), np.zeros(len(of), np.int64)
         for number in reversed(_VALUES):
             there = of.has(number)
             kind[there] = number
             value[there], size[there] = of.value[number][there], of.size[number][there] - CONTENT
-        strings = self._strings.of(generations, value)
+        strings = self._strings.lookup(generations, value)
         columns = (
             given.row,
             name,
@@ -103,29 +105,29 @@ class Arguments:
             *(column.tolist() for column in columns), strict=True
         ):
             if sort == _TEXT_ID:
-                shown = self.quoted(string)
+                shown = self.quote_text(string)
             elif sort in (_DICT, _ARRAY, _NESTED):
                 shown = self._nested(begin, end)
             else:
                 shown = self._plain(sort, number, real, length)
-            found.setdefault(row, []).append(f"{self.quoted(key)}: {shown}")
+            found.setdefault(row, []).append(f"{self.quote_text(key)}: {shown}")
         return found
 
-    def quoted(self, place: int) -> str:
+    def quote_text(self, place: int) -> str:
         """The text at a place as JSON."""
         known = self._quoted.get(place)
         if known is None:
-            known = self._quoted[place] = json.dumps(self._made.texts()[place])
+            known = self._quoted[place] = json.dumps(self._made.get_texts()[place])
         return known
 
     def _plain(self, kind: int, number: int, real: float, length: int) -> str:
         if kind == _BOOL:
             return "true" if number else "false"
         if kind == _DOUBLE:
-            return real_text(real)
+            return format_float(real)
         if kind in (_TEXT, _JSON) and length >= 0:
             raw = self._packets.data[number : number + length]
-            return _json(raw) if kind == _JSON else json.dumps(decoded(raw))
+            return _json(raw) if kind == _JSON else json.dumps(decode_text(raw))
         if kind in (_UINT, _POINTER):
             number &= 0xFFFF_FFFF_FFFF_FFFF
             return f'"0x{number:x}"' if kind == _POINTER else str(number)
@@ -134,7 +136,7 @@ class Arguments:
     def _nested(self, begin: int, end: int) -> str:
         try:
             found = self._annotation(memoryview(self._packets.data)[begin:end], 0)[1]
-        except (Damaged, TypeError, ValueError):
+        except (MalformedMessage, TypeError, ValueError):
             self._lost(BAD_ARGUMENT, f"at byte {begin}", 1)
             return "null"
         return json.dumps(found)
@@ -143,12 +145,12 @@ class Arguments:
         """Name and value of an annotation, whatever it holds."""
         name = ""
         value: Any = None
-        for number, _, content in fields(data):
+        for number, _, content in iterate_fields(data):
             if number == _NAME:
                 name = _text(content)
             elif number == _NAME_ID:
                 name = self._text_of(self._keys, content)
-            elif number in (_DICT, _ARRAY) and depth < DEEPEST:
+            elif number in (_DICT, _ARRAY) and depth < MAX_DEPTH:
                 key, inner = self._annotation(content, depth + 1)
                 if number == _ARRAY:
                     value = value if isinstance(value, list) else []
@@ -163,28 +165,28 @@ class Arguments:
             elif number in (_TEXT, _JSON):
                 value = _text(content)
             elif number in _VALUES:
-                value = json.loads(self._plain(number, signed(content), _real(content), -1))
+                value = json.loads(self._plain(number, to_signed(content), _real(content), -1))
         return name, value
 
-    def _text_of(self, interned: Interned, number: int) -> str:
-        place = interned.table.get((self._generation, signed(number)))
-        return self._made.texts()[place] if place is not None else ""
+    def _text_of(self, interned: InternedStrings, number: int) -> str:
+        place = interned.table.get((self._generation, to_signed(number)))
+        return self._made.get_texts()[place] if place is not None else ""
 
-    def _more(self, events: Messages, generation: Array, category: Array) -> Int64Array:
+    def _more(self, events: MessageColumns, generation: Array, category: Array) -> Int64Array:
         """What stands behind the arguments, by column the row, the place of the key and that of the value: where in
         source code an event is, told in it or by a number, and the category."""
-        text, data = self._made.text, self._packets.data
+        text, data = self._made.intern_text, self._packets.data
         parts = []
-        rows, spans = events.inner(LOCATION)
-        locations = messages(events.data, spans, (2, 3, 4))
+        rows, spans = events.get_spans(LOCATION)
+        locations = read_messages(events.data, spans, (2, 3, 4))
         numbered = np.flatnonzero(events.has(LOCATION_ID))
         for part, word in ((2, "file"), (3, "function")):
-            told, spans = locations.inner(part)
-            parts.append((rows[told], text(word), texts_at(data, spans, text)))
+            told, spans = locations.get_spans(part)
+            parts.append((rows[told], text(word), read_texts(data, spans, text)))
         for part, word in ((2, "file"), (3, "function")):
             if len(numbered):
-                interned = Interned(self._packets, LOCATIONS, text, part)
-                place = interned.of(generation[numbered], events.number(LOCATION_ID)[numbered])
+                interned = InternedStrings(self._packets, LOCATIONS, text, part)
+                place = interned.lookup(generation[numbered], events.get_number(LOCATION_ID)[numbered])
                 parts.append((numbered[place >= 0], text(word), place[place >= 0]))
         rows = np.flatnonzero(category >= 0)
         parts.append((rows, text("category"), category[rows]))
@@ -197,7 +199,7 @@ def _json(raw: bytes) -> str:
     try:
         orjson.loads(raw)
     except ValueError:
-        return json.dumps(decoded(raw))
+        return json.dumps(decode_text(raw))
     return raw.decode()
 
 
@@ -205,11 +207,11 @@ def _text(value: Any) -> str:
     """Raises TypeError for what is no text."""
     if isinstance(value, int):
         raise TypeError(value)
-    return decoded(bytes(value))
+    return decode_text(bytes(value))
 
 
 def _real(value: Any) -> float:
-    return float(np.array([signed(value)], np.int64).view(np.float64)[0])
+    return float(np.array([to_signed(value)], np.int64).view(np.float64)[0])
 
 
 def _nested_value(data: Any, depth: int) -> Any:
@@ -217,13 +219,13 @@ def _nested_value(data: Any, depth: int) -> Any:
     keys: list[str] = []
     inner: list[Any] = []
     value: Any = None
-    for number, _, content in fields(data):
+    for number, _, content in iterate_fields(data):
         if number == 2:
             keys.append(_text(content))
-        elif number in (3, 4) and depth < DEEPEST:
+        elif number in (3, 4) and depth < MAX_DEPTH:
             inner.append(_nested_value(content, depth + 1))
         elif number == 5:
-            value = signed(content)
+            value = to_signed(content)
         elif number == 6:
             real = _real(content)
             value = real if math.isfinite(real) else str(real)

@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
-from ...ingest.loops.wire_columns import distinct, messages
+from ...ingest.jit.protobuf_columns import read_messages, unique_rows
 from ...ingest.trace.events import MISSING
-from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, Lost, Packets
+from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, LossCallback, Packets
 
 UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
-REALTIME, BOOTTIME, SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 63)
+REALTIME, BOOTTIME, SEQUENCE_SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 63)
 """Numbers of clocks: of the date, of traces, those that each sequence has for itself, and all that there can be."""
 NO_CLOCK = "time of a clock that nothing ties to the others: taken as it is"
 
@@ -22,12 +22,12 @@ ClockKey = tuple[int, int]
 
 
 @dataclass
-class Clocks:
+class TraceClocks:
     """The clocks of a trace. trace: that of its times. snapshots: what clocks showed at one moment, in ns."""
 
     trace: ClockKey = (0, BOOTTIME)
     snapshots: list[dict[ClockKey, int]] = field(default_factory=list)
-    counting: dict[ClockKey, dict[int, tuple[int, int, bool]]] = field(default_factory=dict)
+    incremental: dict[ClockKey, dict[int, tuple[int, int, bool]]] = field(default_factory=dict)
     """Of the clocks of sequences, by packet: what it shows there, how many ns its unit has, and whether times count
     from it."""
     _with: dict[ClockKey, list[dict[ClockKey, int]]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Clocks:
             self._with.setdefault(key, []).append(shown)
             self._beside.setdefault(key, {}).update(dict.fromkeys(shown))
 
-    def path(self, clock: ClockKey) -> list[ClockKey] | None:
+    def find_path(self, clock: ClockKey) -> list[ClockKey] | None:
         """From a clock to that of the trace, by clocks that were looked at together."""
         came: dict[ClockKey, ClockKey | None] = {clock: None}
         todo = [clock]
@@ -57,9 +57,9 @@ class Clocks:
             at = came[at]
         return back[::-1] or None
 
-    def converted(self, clock: ClockKey, time_ns: Array) -> Array | None:
+    def convert(self, clock: ClockKey, time_ns: Array) -> Array | None:
         """Times of a clock as those of the trace's; None where nothing ties them together."""
-        path = self.path(clock)
+        path = self.find_path(clock)
         if path is None:
             return None
         for one, other in pairwise(path):
@@ -77,24 +77,24 @@ class Clocks:
         return both[0][0, REALTIME] - both[0][self.trace] if both else None
 
 
-def clocks_of(packets: Packets) -> Clocks:
+def read_clocks(packets: Packets) -> TraceClocks:
     """What snapshots tell of clocks."""
-    found = Clocks()
-    rows, spans = packets.all.inner(CLOCKS)
+    found = TraceClocks()
+    rows, spans = packets.all.get_spans(CLOCKS)
     data = packets.all.data
     shown: list[dict[ClockKey, int]] = [{} for _ in rows]
     damaged = set()
-    snapshots = messages(data, spans, (), (), (1, 2))
-    given = snapshots.listed[1].contents()
-    clocks = messages(data, given.spans, (), (), (1, 2, 3, 4))
+    snapshots = read_messages(data, spans, (), (), (1, 2))
+    given = snapshots.listed[1].select_contents()
+    clocks = read_messages(data, given.spans, (), (), (1, 2, 3, 4))
     # Of what comes twice the last.
     said = [
         dict(zip(numbers.row.tolist(), numbers.value.tolist(), strict=True))
-        for numbers in (clocks.listed[part].numbers() for part in (1, 2, 3, 4))
+        for numbers in (clocks.listed[part].select_numbers() for part in (1, 2, 3, 4))
     ]
     sequences = packets.sequence[rows].tolist()
     packet = rows.tolist()
-    for at, (row, bad) in enumerate(zip(given.row.tolist(), clocks.bad.tolist(), strict=True)):
+    for at, (row, bad) in enumerate(zip(given.row.tolist(), clocks.malformed.tolist(), strict=True)):
         if bad or row in damaged:
             # What follows the damage in a snapshot is lost.
             damaged.add(row)
@@ -107,12 +107,12 @@ def clocks_of(packets: Packets) -> Clocks:
         time = min(time, (1 << 62) // unit)
         shown[row][key] = time * unit
         if key[0]:
-            found.counting.setdefault(key, {})[packet[row]] = time, unit, bool(counts)
+            found.incremental.setdefault(key, {})[packet[row]] = time, unit, bool(counts)
     for one in shown:
         found.add(one)
     known = {key for one in shown for key in one}
     primary = 0
-    primaries = snapshots.listed[2].numbers()
+    primaries = snapshots.listed[2].select_numbers()
     for row, value in zip(primaries.row.tolist(), primaries.value.tolist(), strict=True):
         primary = primary if row in damaged or value not in COMMON else value
     if primary:
@@ -123,27 +123,27 @@ def clocks_of(packets: Packets) -> Clocks:
 
 
 def _key(sequence: int, clock: int) -> ClockKey:
-    return (sequence + 1, clock) if clock in SCOPED else (0, clock)
+    return (sequence + 1, clock) if clock in SEQUENCE_SCOPED else (0, clock)
 
 
-def default_clocks(packets: Packets) -> Int64Array:
+def get_default_clocks(packets: Packets) -> Int64Array:
     """The clock that each packet's sequence has set for it, 0 for none."""
     found = np.zeros(len(packets.all) + 1, np.int64)
-    rows, spans = packets.all.inner(DEFAULTS)
-    found[rows] = messages(packets.all.data, spans, (CLOCK,)).number(CLOCK)
-    return found[packets.carried(found[:-1] != 0)]
+    rows, spans = packets.all.get_spans(DEFAULTS)
+    found[rows] = read_messages(packets.all.data, spans, (CLOCK,)).get_number(CLOCK)
+    return found[packets.carry_forward(found[:-1] != 0)]
 
 
-def times_of(packets: Packets, clocks: Clocks, lost: Lost) -> Array:
+def compute_times(packets: Packets, clocks: TraceClocks, lost: LossCallback) -> Array:
     """The time of each packet in ns of the trace's clock, MISSING where it has none."""
     all_ = packets.all
-    time = np.where(all_.has(TIME), all_.number(TIME), MISSING)
+    time = np.where(all_.has(TIME), all_.get_number(TIME), MISSING)
     timed = np.flatnonzero(all_.has(TIME))
-    clock = np.where(all_.has(CLOCK), all_.number(CLOCK), default_clocks(packets))[timed]
+    clock = np.where(all_.has(CLOCK), all_.get_number(CLOCK), get_default_clocks(packets))[timed]
     clock[clock == 0] = clocks.trace[1]
-    scope = np.where((clock >= SCOPED.start) & (clock < SCOPED.stop), packets.sequence[timed] + 1, 0)
-    pairs, which = distinct(scope, clock)
-    if pairs == [clocks.trace] and clocks.trace not in clocks.counting:
+    scope = np.where((clock >= SEQUENCE_SCOPED.start) & (clock < SEQUENCE_SCOPED.stop), packets.sequence[timed] + 1, 0)
+    pairs, which = unique_rows(scope, clock)
+    if pairs == [clocks.trace] and clocks.trace not in clocks.incremental:
         return time
     order = np.argsort(which.astype(np.uint16) if len(pairs) < 1 << 16 else which, kind="stable")
     bounds = np.searchsorted(which[order], np.arange(len(pairs) + 1))
@@ -151,9 +151,9 @@ def times_of(packets: Packets, clocks: Clocks, lost: Lost) -> Array:
         key = (of_scope, of_clock)
         rows = timed[order[bounds[at] : bounds[at + 1]]]
         shown = time[rows]
-        if key in clocks.counting:
-            shown = _counted(shown, rows, clocks.counting[key])
-        converted = shown if key == clocks.trace else clocks.converted(key, shown)
+        if key in clocks.incremental:
+            shown = _counted(shown, rows, clocks.incremental[key])
+        converted = shown if key == clocks.trace else clocks.convert(key, shown)
         if converted is None:
             first = rows[packets.sequence[rows].argmin()]
             lost(NO_CLOCK, f"packet {int(first) + 1}, clock {key[1]}", len(rows))

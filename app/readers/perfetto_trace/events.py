@@ -7,16 +7,16 @@ import numpy as np
 
 from ...domain.arrays import Array, Float64Array, Int32Array
 from ...domain.losses import PART_OF_EVENT
-from ...ingest.loops.wire_columns import Messages, distinct, messages
+from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
+from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from ...ingest.trace.events import MISSING
-from ...ingest.trace.made import NONE, MadeEvents
-from .arguments import ANNOTATION, LOCATION, LOCATION_ID, Arguments
+from .arguments import ANNOTATION, LOCATION, LOCATION_ID, ArgumentDecoder
 from .clocks import UNSIGNED
-from .interned import CATEGORIES, NAMES, Interned
-from .legacy import LEGACY, Legacy
-from .packets import DEFAULTS, THREAD, TRACK_EVENT, Lost, Packets
-from .texts import texts_at
-from .tracks import Lane, Names
+from .interned import CATEGORIES, NAMES, InternedStrings
+from .legacy import LEGACY, LegacyEvents
+from .packets import DEFAULTS, THREAD, TRACK_EVENT, LossCallback, Packets
+from .texts import read_texts
+from .tracks import Lane, TrackNames
 
 BEGIN, END, INSTANT, COUNT, STATE = 1, 2, 3, 4, 5
 """Types of track events."""
@@ -31,9 +31,9 @@ _LEFT = (1, 2, 8, 17, 20)
 """Fields that tell what a thread's own clock showed."""
 NO_NAME = "unnamed"
 NO_VALUE = "counter without a number that can be"
-WITH_ID = tuple(b"benSTpFstf")
+PHASES_WITH_ID = tuple(b"benSTpFstf")
 """Letters of events that have an id."""
-BEGINS, ENDS, INSTANTS, LOWER = *b"BEi", 32
+BEGINS, ENDS, INSTANTS, LOWER_CASE_BIT = *b"BEi", 32
 """The letters of slices on threads, of moments, and what makes of a letter one for what is on no thread."""
 
 
@@ -42,110 +42,110 @@ class TrackEvents:
     """Adds all track events of packets. times: of the packets."""
 
     packets: Packets
-    names: Names
+    names: TrackNames
     times: Array
-    made: MadeEvents
-    lost: Lost
+    event_builder: TraceEventBuilder
+    lost: LossCallback
 
     def add(self) -> None:
         """Add them."""
         packets, data = self.packets, self.packets.all.data
-        packet, spans = packets.all.inner(TRACK_EVENT)
+        packet, spans = packets.all.get_spans(TRACK_EVENT)
         usable = packets.usable[packet]
         if not usable.all():
             packet, spans = packet[usable], spans[:, usable]
         if not len(packet):
             return
-        events = messages(data, spans, _PARTS, _LEFT, (ANNOTATION, *FLOWS, *ENDING_FLOWS))
-        others = np.flatnonzero((events.other != 0) | (events.bad != 0))
+        events = read_messages(data, spans, _PARTS, _LEFT, (ANNOTATION, *FLOWS, *ENDING_FLOWS))
+        others = np.flatnonzero((events.other != 0) | (events.malformed != 0))
         if len(others):
             self.lost(
                 PART_OF_EVENT, f"packet {int(packet[others[0]]) + 1}, field {int(events.other[others[0]])}", len(others)
             )
         generation, time = packets.generation[packet], self.times[packet]
         told = np.flatnonzero((time == MISSING) & events.has(ABSOLUTE_US))
-        time[told] = events.number(ABSOLUTE_US)[told] * 1000
-        legacy = Legacy(events)
+        time[told] = events.get_number(ABSOLUTE_US)[told] * 1000
+        legacy = LegacyEvents(events)
         name = self._named(events, NAME_ID, NAME, NAMES, generation)
         if legacy:
-            legacy.name(packets, self.made.text, generation, name)
+            legacy.name(packets, self.event_builder.intern_text, generation, name)
         category = self._named(events, CATEGORY_ID, CATEGORY, CATEGORIES, generation)
         uuid, lane, lanes = self._lanes(events, packet, legacy)
-        text = self.made.text
+        text = self.event_builder.intern_text
         texts = [
             [text(part) if part is not None else NONE for part in (one.process, one.thread, one.name)] for one in lanes
         ]
         process, thread, label = np.array(texts, np.int32).T.copy()
         apart = (thread < 0)[lane]
-        arguments = Arguments(packets, self.made, self.lost).of(
+        arguments = ArgumentDecoder(packets, self.event_builder, self.lost).decode(
             events, generation, np.where(apart, category, np.int32(NONE))
         )
         process, thread, label = process[lane], thread[lane], label[lane]
-        kind = events.number(TYPE)
+        kind = events.get_number(TYPE)
         self._add_slices(kind, legacy, time, name, category, process, thread, label, lane, apart, arguments)
         self._add_counters(
             events, np.flatnonzero((kind == COUNT) & (time != MISSING)), time, uuid, name, generation, packet
         )
         self._add_flows(events, legacy, time, process, thread)
 
-    def _named(self, events: Messages, number: int, inline: int, kind: int, generation: Array) -> Int32Array:
+    def _named(self, events: MessageColumns, number: int, inline: int, kind: int, generation: Array) -> Int32Array:
         """Places of texts that are told by a number or as they are."""
         found = np.full(len(events), NONE, np.int32)
         rows = np.flatnonzero(events.has(number))
         if len(rows):
-            interned = Interned(self.packets, kind, self.made.text)
-            found[rows] = interned.of(generation[rows], events.number(number)[rows])
-        told, spans = events.inner(inline)
+            interned = InternedStrings(self.packets, kind, self.event_builder.intern_text)
+            found[rows] = interned.lookup(generation[rows], events.get_number(number)[rows])
+        told, spans = events.get_spans(inline)
         if len(told):
-            found[told] = texts_at(self.packets.data, spans, self.made.text)
+            found[told] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
         return found
 
-    def _uuids(self, events: Messages, packet: Array) -> tuple[Array, Array]:
+    def _uuids(self, events: MessageColumns, packet: Array) -> tuple[Array, Array]:
         """The track of each event, and whether any is told."""
         packets = self.packets
-        own, uuid = events.has(TRACK_ID), events.number(TRACK_ID)
-        rows, spans = packets.all.inner(DEFAULTS)
+        own, uuid = events.has(TRACK_ID), events.get_number(TRACK_ID)
+        rows, spans = packets.all.get_spans(DEFAULTS)
         if own.all() or not len(rows):
             return uuid, own
         count = len(packets.all)
         told, default = np.zeros(count + 1, bool), np.zeros(count + 1, np.int64)
-        of, inner = messages(packets.all.data, spans, (11,)).inner(11)
-        tracks = messages(packets.all.data, inner, (TRACK_ID,))
+        of, inner = read_messages(packets.all.data, spans, (11,)).get_spans(11)
+        tracks = read_messages(packets.all.data, inner, (TRACK_ID,))
         has = tracks.has(TRACK_ID)
-        told[rows[of[has]]], default[rows[of[has]]] = True, tracks.number(TRACK_ID)[has]
-        given = packets.carried(told[:-1])[packet]
+        told[rows[of[has]]], default[rows[of[has]]] = True, tracks.get_number(TRACK_ID)[has]
+        given = packets.carry_forward(told[:-1])[packet]
         return np.where(own, uuid, default[given]), own | told[given]
 
-    def _lanes(self, events: Messages, packet: Array, legacy: "Legacy") -> tuple[Array, Array, list[Lane]]:
+    def _lanes(self, events: MessageColumns, packet: Array, legacy: "LegacyEvents") -> tuple[Array, Array, list[Lane]]:
         """The track of each event; which lane each is on; and the lanes."""
         uuid, told = self._uuids(events, packet)
-        rows, spans = self.packets.all.inner(THREAD)
+        rows, spans = self.packets.all.get_spans(THREAD)
         columns = [np.where(told, uuid, 0)]
         if len(rows) or legacy.of_others:
             pid, tid = np.full(len(packet), NONE, np.int64), np.full(len(packet), NONE, np.int64)
             if len(rows):
-                of = messages(self.packets.all.data, spans, (1, 2))
+                of = read_messages(self.packets.all.data, spans, (1, 2))
                 pids, tids = np.full(len(self.packets.all) + 1, NONE), np.full(len(self.packets.all) + 1, NONE)
-                pids[rows], tids[rows] = of.number(1, NONE), of.number(2, NONE)
-                given = self.packets.carried(tids[:-1] != NONE)[packet]
+                pids[rows], tids[rows] = of.get_number(1, NONE), of.get_number(2, NONE)
+                given = self.packets.carry_forward(tids[:-1] != NONE)[packet]
                 pid, tid = np.where(told, NONE, pids[given]), np.where(told, NONE, tids[given])
             legacy.override(pid, tid)
             columns += [pid, tid]
-        found, code = distinct(*columns)
+        found, code = unique_rows(*columns)
         lanes = []
         for track, *of_thread in found:
             if of_thread and of_thread[1] >= 0:
                 of_pid, of_tid = of_thread
-                process = self.names.of_thread.get(of_tid) if of_pid < 0 else of_pid
+                process = self.names.process_of_thread.get(of_tid) if of_pid < 0 else of_pid
                 lanes.append(Lane(str(process) if process is not None else None, str(of_tid), ""))
             else:
-                lanes.append(self.names.lane(track & UNSIGNED))
+                lanes.append(self.names.get_lane(track & UNSIGNED))
         return uuid, code, lanes
 
     def _add_slices(
         self,
         kind: Array,
-        legacy: "Legacy",
+        legacy: "LegacyEvents",
         time: Array,
         name: Array,
         category: Array,
@@ -162,21 +162,21 @@ class TrackEvents:
         if legacy:
             phase = np.where((kind == 0) & (legacy.phase > 0), legacy.phase, phase)
         moved = apart & ((phase == BEGINS) | (phase == ENDS))
-        phase[moved] += LOWER
+        phase[moved] += LOWER_CASE_BIT
         states = kind == STATE
         in_lane = apart | states
         id = np.where(in_lane, lane, np.int32(NONE))
         if legacy:
-            asynchronous = (kind == 0) & np.isin(phase, WITH_ID) & ~moved
+            asynchronous = (kind == 0) & np.isin(phase, PHASES_WITH_ID) & ~moved
             in_lane &= ~asynchronous
             id = np.where(asynchronous, legacy.id, id)
-        nameless = (name < 0) & (phase != ENDS) & (phase != ENDS + LOWER)
-        shown = np.where(nameless, np.int32(self.made.text(NO_NAME)), name)
+        nameless = (name < 0) & (phase != ENDS) & (phase != ENDS + LOWER_CASE_BIT)
+        shown = np.where(nameless, np.int32(self.event_builder.intern_text(NO_NAME)), name)
         self._end_states(np.flatnonzero(states), time, lane, process, label)
         shows = (kind != COUNT) & ~(states & (name < 0))
         rows = slice(None) if shows.all() else np.flatnonzero(shows)
         category = np.where(in_lane & (phase != INSTANTS), label, category)
-        self.made.many(
+        self.event_builder.add_events(
             phase[rows],
             time[rows],
             shown[rows],
@@ -193,10 +193,19 @@ class TrackEvents:
         rows = rows[np.lexsort((time[rows], lane[rows]))]
         same = lane[rows[:-1]] == lane[rows[1:]]
         ended, after = rows[:-1][same], rows[1:][same]
-        self.made.many("e", time[after], NONE, NONE, category=label[ended], process=process[ended], id=lane[ended])
+        self.event_builder.add_events(
+            "e", time[after], NONE, NONE, category=label[ended], process=process[ended], id=lane[ended]
+        )
 
     def _add_counters(
-        self, events: Messages, rows: Array, time: Array, uuid: Array, name: Array, generation: Array, packet: Array
+        self,
+        events: MessageColumns,
+        rows: Array,
+        time: Array,
+        uuid: Array,
+        name: Array,
+        generation: Array,
+        packet: Array,
     ) -> None:
         whole, real = events.has(VALUE)[rows], events.has(REAL_VALUE)[rows]
         value = np.where(
@@ -206,34 +215,40 @@ class TrackEvents:
         if not good.all():
             self.lost(NO_VALUE, f"packet {int(packet[rows[~good][0]]) + 1}", int(np.count_nonzero(~good)))
             rows, value = rows[good], value[good]
-        tracks, which = distinct(uuid[rows])
+        tracks, which = unique_rows(uuid[rows])
         order = np.argsort(which, kind="stable")
         bounds = np.searchsorted(which[order], np.arange(len(tracks) + 1)).tolist()
         for (track,), (first, last) in zip(tracks, pairwise(bounds), strict=True):
             at = order[first:last]
             mine, values = rows[at], value[at]
             number = track & UNSIGNED
-            chain = list(self.names.above(number))
+            chain = list(self.names.iterate_ancestors(number))
             about = chain[0] if chain else None
-            if about is not None and about.adds:
+            if about is not None and about.incremental:
                 values = _added(values, generation[mine])
             values = values * (about.factor if about is not None else 1)
-            lane = self.names.lane(number)
+            lane = self.names.get_lane(number)
             first_name = int(name[mine[0]])
-            label = (about.name if about else "") or (self.made.texts()[first_name] if first_name >= 0 else "")
+            label = (about.name if about else "") or (
+                self.event_builder.get_texts()[first_name] if first_name >= 0 else ""
+            )
             label = label or lane.name
             of_thread = next((track.tid for track in chain if track.tid is not None), None)
             if of_thread is not None:
                 label += f" of {self.names.threads.get(of_thread, 'thread')} {of_thread}"
             if about is not None and about.unit:
                 label += f" ({about.unit})"
-            of_process = self.made.text(lane.process) if lane.process is not None else NONE
-            self.made.many("C", time[mine], self.made.text(label), NONE, process=of_process, value=values)
+            of_process = self.event_builder.intern_text(lane.process) if lane.process is not None else NONE
+            self.event_builder.add_events(
+                "C", time[mine], self.event_builder.intern_text(label), NONE, process=of_process, value=values
+            )
 
-    def _add_flows(self, events: Messages, legacy: "Legacy", time: Array, process: Array, thread: Array) -> None:
+    def _add_flows(
+        self, events: MessageColumns, legacy: "LegacyEvents", time: Array, process: Array, thread: Array
+    ) -> None:
         parts = [legacy.flows()]
         for number in (*FLOWS, *ENDING_FLOWS):
-            found = events.listed[number].numbers()
+            found = events.listed[number].select_numbers()
             parts.insert(-1, (found.row, found.value, np.full(len(found), number in ENDING_FLOWS)))
         row, flow, ends = (np.concatenate(values) for values in zip(*parts, strict=True))
         good = time[row] != MISSING
@@ -245,9 +260,9 @@ class TrackEvents:
         last = np.append(new[1:], True)[: len(row)]
         letters = np.where(new, ord("s"), np.where(last, ord("f"), ord("t")))
         # Each chain has a number of its own, though one that ended gives its to the next.
-        self.made.many(
-            *(letters, time[row], self.made.text("flow"), thread[row]),
-            category=self.made.text("flow"),
+        self.event_builder.add_events(
+            *(letters, time[row], self.event_builder.intern_text("flow"), thread[row]),
+            category=self.event_builder.intern_text("flow"),
             process=process[row],
             id=np.cumsum(new),
         )

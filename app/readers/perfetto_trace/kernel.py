@@ -6,17 +6,17 @@ from itertools import pairwise
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
-from ...domain.losses import KERNEL_EVENT, NO_MARK
-from ...ingest.loops.hashing import coded
-from ...ingest.loops.wire_columns import Messages, distinct, messages
-from ...ingest.trace.atrace import Markers
-from ...ingest.trace.made import MadeEvents
-from ...ingest.trace.scheduling import Scheduling
-from ...ingest.trace.thread_states import UNKNOWN_TASK, state_of_bits
-from .compact import compact_of
-from .packets import FTRACE, Lost, Packets
-from .texts import texts_at
-from .tracks import Names
+from ...domain.losses import KERNEL_EVENT, NO_MARKER
+from ...ingest.jit.hashing import factorize
+from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
+from ...ingest.trace.atrace import AtraceMarkers
+from ...ingest.trace.event_builder import TraceEventBuilder
+from ...ingest.trace.scheduler import SchedulerTimeline
+from ...ingest.trace.thread_states import UNKNOWN_TASK, parse_state_bits
+from .compact_sched import read_compact_sched
+from .packets import FTRACE, LossCallback, Packets
+from .texts import read_texts
+from .tracks import TrackNames
 
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)
@@ -31,32 +31,32 @@ class KernelEvents:
     """Adds what the kernel traced. last_ns: when the last of it was."""
 
     packets: Packets
-    names: Names
-    made: MadeEvents
-    scheduling: Scheduling
-    markers: Markers
-    lost: Lost
+    names: TrackNames
+    event_builder: TraceEventBuilder
+    scheduling: SchedulerTimeline
+    markers: AtraceMarkers
+    lost: LossCallback
     last_ns: int = 0
 
     def add(self) -> None:
         """Take in all bundles."""
         data = self.packets.all.data
-        _, spans = self.packets.all.inner(FTRACE)
+        _, spans = self.packets.all.get_spans(FTRACE)
         if not spans.size:
             return
-        bundles = messages(data, spans, (1, 3, 4, 5, 6, 7), (), (2,))
-        if behind := int(np.count_nonzero(bundles.number(3))):
+        bundles = read_messages(data, spans, (1, 3, 4, 5, 6, 7), (), (2,))
+        if behind := int(np.count_nonzero(bundles.get_number(3))):
             self.lost(LOST_EVENTS, "", behind)
-        offset = np.where(bundles.number(6) != 0, bundles.number(7) - bundles.number(6), 0)
-        found = bundles.listed[2].contents()
-        events = messages(data, found.spans, _WANTED)
-        time = events.number(TIME) + offset[found.row]
-        cpu = bundles.number(1)[found.row]
+        offset = np.where(bundles.get_number(6) != 0, bundles.get_number(7) - bundles.get_number(6), 0)
+        found = bundles.listed[2].select_contents()
+        events = read_messages(data, found.spans, _WANTED)
+        time = events.get_number(TIME) + offset[found.row]
+        cpu = bundles.get_number(1)[found.row]
         if len(time):
             self.last_ns = max(self.last_ns, int(time.max()))
-        damaged = np.flatnonzero(events.bad)
+        damaged = np.flatnonzero(events.malformed)
         if len(damaged):
-            self.lost(DAMAGED, f"at byte {int(events.bad[damaged[0]]) - 1}", len(damaged))
+            self.lost(DAMAGED, f"at byte {int(events.malformed[damaged[0]]) - 1}", len(damaged))
         others = np.flatnonzero(events.other != 0)
         if len(others):
             which = sorted(set(events.other[others].tolist()))
@@ -68,95 +68,95 @@ class KernelEvents:
         self._renamed(events)
         self._compact(bundles, offset)
 
-    def _texts(self, of: Messages, field: int) -> Int64Array:
-        found = np.full(len(of), self.made.text(""), np.int64)
-        rows, spans = of.inner(field)
-        found[rows] = texts_at(self.packets.data, spans, self.made.text)
+    def _texts(self, of: MessageColumns, field: int) -> Int64Array:
+        found = np.full(len(of), self.event_builder.intern_text(""), np.int64)
+        rows, spans = of.get_spans(field)
+        found[rows] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
         return found
 
     def _called(self, tasks: Array, names: Array) -> None:
         """Take note of the names of threads, the last of each."""
-        code, first = coded(tasks)
+        code, first = factorize(tasks)
         last = np.zeros(len(first), np.int64)
         last[code] = np.arange(len(code))
-        texts = self.made.texts()
+        texts = self.event_builder.get_texts()
         for task, place in sorted(zip(tasks[first].tolist(), names[last].tolist(), strict=True)):
             if texts[place]:
                 self.scheduling.comms[task] = texts[place]
 
-    def _switches(self, events: Messages, time: Array, cpu: Array) -> None:
-        rows, spans = events.inner(SWITCH)
+    def _switches(self, events: MessageColumns, time: Array, cpu: Array) -> None:
+        rows, spans = events.get_spans(SWITCH)
         if not len(rows):
             return
-        of = messages(events.data, spans, (1, 2, 4, 5, 6))
+        of = read_messages(events.data, spans, (1, 2, 4, 5, 6))
         comm, before = self._texts(of, 5), self._texts(of, 1)
-        left, taken = of.number(2), of.number(6)
+        left, taken = of.get_number(2), of.get_number(6)
         self._called(np.concatenate((left, taken)), np.concatenate((before, comm)))
-        self.scheduling.switches(time[rows], cpu[rows], left, _states(of.number(4)), taken, comm)
+        self.scheduling.add_switches(time[rows], cpu[rows], left, _states(of.get_number(4)), taken, comm)
 
-    def _wakes(self, events: Messages, time: Array) -> None:
+    def _wakes(self, events: MessageColumns, time: Array) -> None:
         # What is about to be woken is told before it is, and in both cases by the same thread's number.
         kinds = (WAKING, NEW) if events.has(WAKING).any() else (WAKEUP, NEW)
         for kind in kinds:
-            rows, spans = events.inner(kind)
+            rows, spans = events.get_spans(kind)
             if len(rows):
-                woken = messages(events.data, spans, (2,)).number(2)
-                self.scheduling.wakes(time[rows], woken, events.number(TASK, UNKNOWN_TASK)[rows])
+                woken = read_messages(events.data, spans, (2,)).get_number(2)
+                self.scheduling.add_wakeups(time[rows], woken, events.get_number(TASK, UNKNOWN_TASK)[rows])
 
-    def _marks(self, events: Messages, time: Array) -> None:
-        rows, spans = events.inner(PRINT)
+    def _marks(self, events: MessageColumns, time: Array) -> None:
+        rows, spans = events.get_spans(PRINT)
         if not len(rows):
             return
-        of, spans = messages(events.data, spans, (2,)).inner(2)
+        of, spans = read_messages(events.data, spans, (2,)).get_spans(2)
         rows = rows[of]
         texts: dict[str, int] = {}
-        codes = texts_at(self.packets.data, spans, lambda text: texts.setdefault(text.rstrip("\n\0"), len(texts)))
+        codes = read_texts(self.packets.data, spans, lambda text: texts.setdefault(text.rstrip("\n\0"), len(texts)))
         marks = list(texts)
-        none = self.markers.take_many(time[rows], events.number(TASK)[rows], codes, marks)
+        none = self.markers.feed_many(time[rows], events.get_number(TASK)[rows], codes, marks)
         if len(none):
             example = next((mark for code in codes[none].tolist() if (mark := marks[code])), "")
-            self.lost(NO_MARK, example[:160], len(none))
+            self.lost(NO_MARKER, example[:160], len(none))
 
-    def _cpus(self, events: Messages, time: Array) -> None:
+    def _cpus(self, events: MessageColumns, time: Array) -> None:
         for kind, name in ((FREQUENCY, "frequency (kHz)"), (IDLE, "idle state")):
-            rows, spans = events.inner(kind)
-            of = messages(events.data, spans, (1, 2))
-            value = of.number(1)
+            rows, spans = events.get_spans(kind)
+            of = read_messages(events.data, spans, (1, 2))
+            value = of.get_number(1)
             if kind == IDLE:
                 value[value == ACTIVE] = -1
-            cpus, which = distinct(of.number(2))
+            cpus, which = unique_rows(of.get_number(2))
             order = np.argsort(which, kind="stable")
             bounds = np.searchsorted(which[order], np.arange(len(cpus) + 1)).tolist()
             for (cpu,), (first, last) in zip(cpus, pairwise(bounds), strict=True):
                 mine = order[first:last]
-                label = self.made.text(f"CPU {cpu} {name}")
-                self.made.many("C", time[rows[mine]], label, -1, value=value[mine].astype(np.float64))
+                label = self.event_builder.intern_text(f"CPU {cpu} {name}")
+                self.event_builder.add_events("C", time[rows[mine]], label, -1, value=value[mine].astype(np.float64))
 
-    def _renamed(self, events: Messages) -> None:
-        rows, spans = events.inner(RENAME)
+    def _renamed(self, events: MessageColumns) -> None:
+        rows, spans = events.get_spans(RENAME)
         if len(rows):
-            of = messages(events.data, spans, (1, 3))
-            self._called(of.number(1), self._texts(of, 3))
+            of = read_messages(events.data, spans, (1, 3))
+            self._called(of.get_number(1), self._texts(of, 3))
 
-    def _compact(self, bundles: Messages, offset: Array) -> None:
+    def _compact(self, bundles: MessageColumns, offset: Array) -> None:
         """Switches and wakeups that stand in columns."""
-        rows, spans = bundles.inner(4)
+        rows, spans = bundles.get_spans(4)
         if not len(rows):
             return
-        cpu, offset = bundles.number(1)[rows], offset[rows]
-        found = compact_of(self.packets.data, spans, cpu, self.made.text)
-        if found.broken:
-            self.lost(DAMAGED, "a bundle in columns", found.broken)
-        if len(found.taken):
+        cpu, offset = bundles.get_number(1)[rows], offset[rows]
+        found = read_compact_sched(self.packets.data, spans, cpu, self.event_builder.intern_text)
+        if found.malformed:
+            self.lost(DAMAGED, "a bundle in columns", found.malformed)
+        if len(found.next_task):
             time = found.time_ns + offset[found.bundle]
             states = _states(found.state_bits)
-            named = found.comm != self.made.text("")
-            self._called(found.taken[named], found.comm[named])
-            self.scheduling.switches(time, cpu[found.bundle], found.left, states, found.taken, found.comm)
+            named = found.comm != self.event_builder.intern_text("")
+            self._called(found.next_task[named], found.comm[named])
+            self.scheduling.add_switches(time, cpu[found.bundle], found.prev_task, states, found.next_task, found.comm)
             self._until(time, found.bundle)
-        if len(found.woken):
+        if len(found.wake_task):
             woken = found.wake_ns + offset[found.wake_bundle]
-            self.scheduling.wakes(woken, found.woken)
+            self.scheduling.add_wakeups(woken, found.wake_task)
             self._until(woken, found.wake_bundle)
 
     def _until(self, time: Array, bundle: Array) -> None:
@@ -166,5 +166,5 @@ class KernelEvents:
 
 def _states(bits: Array) -> Int64Array:
     """The states in which threads were left, by the kernel's bits."""
-    code, first = coded(bits)
-    return np.array([state_of_bits(one) for one in bits[first].tolist()], np.int64)[code]
+    code, first = factorize(bits)
+    return np.array([parse_state_bits(one) for one in bits[first].tolist()], np.int64)[code]

@@ -13,9 +13,9 @@ import numpy as np
 import zstandard
 
 from ...domain.arrays import Array, Int64Array
-from ...ingest.loops.compiled import compiled
-from ...ingest.loops.hashing import coded
-from ...ingest.loops.wire_columns import Messages, Places, messages
+from ...ingest.jit.decorators import jit
+from ...ingest.jit.hashing import factorize
+from ...ingest.jit.protobuf_columns import FieldColumns, MessageColumns, read_messages
 
 FTRACE, TREE, CHROME, CLOCKS, TIME, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS = 1, 2, 5, 6, 8, 10, 11, 12, 13
 CLEARED, DROPPED, THREAD, SYSTEM, COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD = 41, 42, 44, 45, 50, 58, 59, 60, 133
@@ -24,18 +24,18 @@ WANTED = (
     *(FTRACE, TREE, CLOCKS, TIME, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS, CLEARED, DROPPED, THREAD, SYSTEM),
     *(COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD, SAMPLE),
 )
-SORTS_OF_NAMES = (1, 2, 3, 4, 5, 6, 7, 17, 19, 29)
+INTERNED_FIELDS = (1, 2, 3, 4, 5, 6, 7, 17, 19, 29)
 """Fields of InternedData: event categories and names, names of arguments, source locations; functions, frames, call
 stacks, paths, mappings; values of arguments."""
-MOST_BYTES = 8 << 30
+MAX_BYTES = 8 << 30
 PAD = 128
 """So many bytes stand behind those of a trace, so that texts may be compared without looking where it ends."""
 CUT_OFF = "The file ends too soon, or is damaged: what comes before that place was read."
-BAD_PACKED = "packed packets that cannot be unpacked"
+BAD_COMPRESSED = "packed packets that cannot be unpacked"
 BAD_PACKET = "packet that is damaged: what follows the damage in it is lost"
-DEPENDENT = "packet that needs what was lost before it"
+MISSING_STATE = "packet that needs what was lost before it"
 
-Lost = Callable[[str, str, int], None]
+LossCallback = Callable[[str, str, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +44,28 @@ class Packets:
     sequence in which numbers mean the same, below `generations`. usable: whether what it needs is there."""
 
     data: bytes
-    all: Messages
+    all: MessageColumns
     sequence: Array
     generation: Array
     generations: int
     usable: Array
 
     @cached_property
-    def interned(self) -> dict[int, Places]:
+    def interned(self) -> dict[int, FieldColumns]:
         """What packets name by numbers, of each sort, by the rows of the packets."""
-        rows, spans = self.all.inner(INTERNED)
-        listed = messages(self.all.data, spans, (), (), SORTS_OF_NAMES).listed
-        found = {sort: every.contents() for sort, every in listed.items()}
+        rows, spans = self.all.get_spans(INTERNED)
+        listed = read_messages(self.all.data, spans, (), (), INTERNED_FIELDS).listed
+        found = {sort: every.select_contents() for sort, every in listed.items()}
         return {sort: replace(of, row=rows[of.row]) for sort, of in found.items()}
 
-    def carried(self, given: Array) -> Array:
+    def carry_forward(self, given: Array) -> Array:
         """For each packet the last one that is so (bools) up to it in its generation; -1 where there is none."""
         if not given.any():
             return np.full(len(given), -1, np.int64)
         return _carried(self.generation, given, np.full(self.generations, -1, np.int64))
 
 
-@compiled
+@jit
 def _carried(generation: Array, given: Array, last: Array) -> Int64Array:
     found = np.empty(len(given), np.int64)
     for i in range(len(given)):
@@ -75,7 +75,7 @@ def _carried(generation: Array, given: Array, last: Array) -> Int64Array:
     return found
 
 
-@compiled
+@jit
 def _followed(
     sequence: Array, count: int, flags: Array, cleared: Array, dropped: Array, generation: Array, usable: Array
 ) -> int:
@@ -99,46 +99,46 @@ def _followed(
     return generations
 
 
-def packets_of(data: bytes, lost: Lost) -> tuple[Packets, bool]:
+def read_packets(data: bytes, lost: LossCallback) -> tuple[Packets, bool]:
     """The packets of a file, and whether it is whole. data: the file, and PAD more bytes."""
     found, whole = _framed(np.frombuffer(data, np.uint8)[: len(data) - PAD])
     array = np.frombuffer(data, np.uint8)
-    all_ = messages(array, found.spans, WANTED)
+    all_ = read_messages(array, found.spans, WANTED)
     if all_.has(COMPRESSED).any() or all_.has(ZSTD).any():
         data, spans = _unpacked(data, all_, lost)
-        all_ = messages(np.frombuffer(data, np.uint8), spans, WANTED)
+        all_ = read_messages(np.frombuffer(data, np.uint8), spans, WANTED)
     del found
-    damaged = np.flatnonzero(all_.bad)
+    damaged = np.flatnonzero(all_.malformed)
     if len(damaged):
         lost(BAD_PACKET, f"packet {int(damaged[0]) + 1}", len(damaged))
-    sequence = all_.number(SEQUENCE)
-    code, shown = coded(sequence)
+    sequence = all_.get_number(SEQUENCE)
+    code, shown = factorize(sequence)
     generation, usable = np.empty(len(all_), np.int32), np.empty(len(all_), bool)
-    marks = all_.number(FLAGS), all_.number(CLEARED) != 0, all_.number(DROPPED) != 0
+    marks = all_.get_number(FLAGS), all_.get_number(CLEARED) != 0, all_.get_number(DROPPED) != 0
     generations = _followed(code, len(shown), *marks, generation, usable)
     useless = np.flatnonzero(~usable)
     if len(useless):
-        lost(DEPENDENT, f"packet {int(useless[0]) + 1}", len(useless))
+        lost(MISSING_STATE, f"packet {int(useless[0]) + 1}", len(useless))
     return Packets(data, all_, sequence, generation, generations, usable), whole
 
 
-def _framed(array: Array) -> tuple[Places, bool]:
+def _framed(array: Array) -> tuple[FieldColumns, bool]:
     """The packets of a trace, and whether they fill it."""
-    trace = messages(array, np.array([[0], [len(array)]]), (), (), (1,))
-    return trace.listed[1].contents(), not trace.bad[0]
+    trace = read_messages(array, np.array([[0], [len(array)]]), (), (), (1,))
+    return trace.listed[1].select_contents(), not trace.malformed[0]
 
 
-def _unpacked(data: bytes, all_: Messages, lost: Lost) -> tuple[bytes, Array]:
+def _unpacked(data: bytes, all_: MessageColumns, lost: LossCallback) -> tuple[bytes, Array]:
     """The bytes with those of packed packets behind them, and where each packet is, in order."""
     pieces, room = [data], len(data)
     spans = [np.stack((all_.begin, all_.end))]
     place = [np.arange(len(all_), dtype=np.float64)]
     for kind in (COMPRESSED, ZSTD):
-        rows, inner = all_.inner(kind)
+        rows, inner = all_.get_spans(kind)
         for row, (begin, end) in zip(rows.tolist(), inner.T.tolist(), strict=True):
-            more = _inflated(data[begin:end], kind, MOST_BYTES - room)
+            more = _inflated(data[begin:end], kind, MAX_BYTES - room)
             if more is None:
-                lost(BAD_PACKED, f"packet {row + 1}", 1)
+                lost(BAD_COMPRESSED, f"packet {row + 1}", 1)
                 continue
             inside, _ = _framed(np.frombuffer(more, np.uint8))
             spans.append(inside.spans + room)

@@ -7,15 +7,15 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
-from ...ingest.loops.wire_columns import messages
-from ...ingest.perf_text.grammar import kind_of
+from ...ingest.jit.protobuf_columns import read_messages
+from ...ingest.perf_text.grammar import classify_frame
+from ...ingest.protobuf_wire import MalformedMessage, decode_packed, iterate_fields
+from ...ingest.trace.event_builder import NONE
 from ...ingest.trace.events import MISSING
-from ...ingest.trace.made import NONE
-from ...ingest.trace.phases import FARTHEST_NS
-from ...ingest.wire import Damaged, fields, unpacked
-from .interned import Interned
-from .packets import SAMPLE, Lost, Packets
-from .tracks import Names
+from ...ingest.trace.phases import MAX_TIME_NS
+from .interned import InternedStrings
+from .packets import SAMPLE, LossCallback, Packets
+from .tracks import TrackNames
 
 EVENT = "CPU samples"
 FUNCTION_NAMES, FRAMES, STACKS, PATHS, MAPPINGS = 5, 6, 7, 17, 19
@@ -28,21 +28,21 @@ _CPU, _PID, _TID, _STACK, _SKIPPED = 1, 2, 3, 4, 18
 class CpuSamples:
     """The samples of packets. times: of the packets."""
 
-    def __init__(self, packets: Packets, names: Names, times: Array, lost: Lost) -> None:
+    def __init__(self, packets: Packets, names: TrackNames, times: Array, lost: LossCallback) -> None:
         self._packets, self._names = packets, names
         self._texts: dict[str, int] = {}
-        rows, spans = packets.all.inner(SAMPLE)
-        of = messages(packets.all.data, spans, (_CPU, _PID, _TID, _STACK, _SKIPPED), (5, 6, 7, 16, 17, 19))
+        rows, spans = packets.all.get_spans(SAMPLE)
+        of = read_messages(packets.all.data, spans, (_CPU, _PID, _TID, _STACK, _SKIPPED), (5, 6, 7, 16, 17, 19))
         # Without a thread it tells of the profiler itself.
         taken = packets.usable[rows] & of.has(_TID) & (times[rows] != MISSING)
-        skipped = np.flatnonzero(taken & (of.number(_SKIPPED) != 0))
+        skipped = np.flatnonzero(taken & (of.get_number(_SKIPPED) != 0))
         if len(skipped):
             lost(SKIPPED, f"packet {int(rows[skipped[0]]) + 1}", len(skipped))
-        kept = np.flatnonzero(taken & (of.number(_SKIPPED) == 0))
+        kept = np.flatnonzero(taken & (of.get_number(_SKIPPED) == 0))
         self._packet, self._time = rows[kept], times[rows[kept]]
-        self._cpu = of.number(_CPU, NONE)[kept]
-        self._pid, self._tid = of.number(_PID, NONE)[kept], of.number(_TID)[kept]
-        self._stack = of.number(_STACK, NONE)[kept]
+        self._cpu = of.get_number(_CPU, NONE)[kept]
+        self._pid, self._tid = of.get_number(_PID, NONE)[kept], of.get_number(_TID)[kept]
+        self._stack = of.get_number(_STACK, NONE)[kept]
 
     def __len__(self) -> int:
         return len(self._packet)
@@ -50,25 +50,25 @@ class CpuSamples:
     def add(self, builder: ProfileBuilder, zero: int) -> None:
         """Add them, at times that count from zero."""
         time = self._time - zero
-        good = np.flatnonzero((time >= 0) & (time < 2 * FARTHEST_NS)) if zero else np.arange(len(time))
-        known = builder.threads_of("thread")
+        good = np.flatnonzero((time >= 0) & (time < 2 * MAX_TIME_NS)) if zero else np.arange(len(time))
+        known = builder.get_threads("thread")
         pairs: dict[tuple[int, int], int] = {}
         threads = []
         for pid, tid in zip(self._pid[good].tolist(), self._tid[good].tolist(), strict=True):
             if (pid, tid) not in pairs:
                 pairs[pid, tid] = known[tid] if tid in known else self._thread(builder, pid, tid)
             threads.append(pairs[pid, tid])
-        event = builder.event(EVENT, "count", weighted=False)
+        event = builder.intern_event(EVENT, "count", weighted=False)
         same = np.ones(len(good), np.int64)
         stacks = self._stacks(builder, good)
-        builder.samples(time[good], np.array(threads, np.int64), self._cpu[good], same * event, stacks, same)
+        builder.add_samples(time[good], np.array(threads, np.int64), self._cpu[good], same * event, stacks, same)
 
     def _thread(self, builder: ProfileBuilder, pid: int, tid: int) -> int:
-        thread = builder.thread(pid=pid if pid >= 0 else None, tid=tid)
+        thread = builder.intern_thread(pid=pid if pid >= 0 else None, tid=tid)
         name = self._names.threads.get(tid) or f"thread {tid}"
-        builder.named(thread, 0, name)
+        builder.set_thread_name(thread, 0, name)
         if pid in self._names.processes:
-            builder.process(thread, self._names.processes[pid])
+            builder.set_process_name(thread, self._names.processes[pid])
         return thread
 
     def _stacks(self, builder: ProfileBuilder, good: Array) -> Array:
@@ -82,17 +82,19 @@ class CpuSamples:
                 chain = chains.get(key)
                 numbers = _numbers(chain, 2) if chain is not None else []
                 places_ = [frames[key[0], number] for number in numbers if (key[0], number) in frames]
-                known[key] = builder.stack(places_) if chain is not None and len(places_) == len(numbers) else NONE
+                known[key] = (
+                    builder.intern_stack(places_) if chain is not None and len(places_) == len(numbers) else NONE
+                )
             missing += known[key] == NONE
             found.append(max(known[key], 0))
         if missing:
-            builder.lost(NO_STACK, "its number stands for nothing", missing)
+            builder.add_loss(NO_STACK, "its number stands for nothing", missing)
         return np.array(found, np.int64)
 
     def _interned(self, kind: int) -> dict[tuple[int, int], memoryview]:
         """The messages of one sort, by generation and number."""
         entries = self._packets.interned[kind]
-        number = messages(self._packets.all.data, entries.spans, (1,)).number(1)
+        number = read_messages(self._packets.all.data, entries.spans, (1,)).get_number(1)
         generation = self._packets.generation[entries.row]
         data = memoryview(self._packets.data)
         columns = (generation, number, entries.value, entries.end)
@@ -104,7 +106,7 @@ class CpuSamples:
     def _frames(self, builder: ProfileBuilder) -> dict[tuple[int, int], int]:
         """The frames of stacks, by generation and number."""
         names, paths = (
-            Interned(self._packets, kind, lambda text: self._texts.setdefault(text, len(self._texts))).table
+            InternedStrings(self._packets, kind, lambda text: self._texts.setdefault(text, len(self._texts))).table
             for kind in (FUNCTION_NAMES, PATHS)
         )
         texts = list(self._texts)
@@ -118,17 +120,19 @@ class CpuSamples:
         for key, content in self._interned(FRAMES).items():
             of: dict[int, Any] = {}
             try:
-                of = {number: value for number, _, value in fields(content) if isinstance(value, int)}
-            except Damaged:
+                of = {number: value for number, _, value in iterate_fields(content) if isinstance(value, int)}
+            except MalformedMessage:
                 pass
             module = modules.get((key[0], of.get(3, 0)), "")
             place = names.get((key[0], of.get(2, 0)))
             symbol = texts[place] if place is not None else ""
-            kind = kind_of(symbol, module) if symbol else FrameKind.UNKNOWN
+            kind = classify_frame(symbol, module) if symbol else FrameKind.UNKNOWN
             line = of.get(6, 0)
-            function = builder.function(symbol or "[unknown]", module)
+            function = builder.intern_function(symbol or "[unknown]", module)
             address = of.get(4, 0) or None
-            found[key] = builder.frame(function, kind=kind, address=address, line=line if 0 < line < 1 << 31 else None)
+            found[key] = builder.intern_frame(
+                function, kind=kind, address=address, line=line if 0 < line < 1 << 31 else None
+            )
         return found
 
 
@@ -136,9 +140,9 @@ def _numbers(content: memoryview, field: int) -> list[int]:
     """The numbers of a repeated field, packed or not, as far as they can be read."""
     found: list[int] = []
     try:
-        for number, _, value in fields(content):
+        for number, _, value in iterate_fields(content):
             if number == field:
-                found += [value] if isinstance(value, int) else unpacked(value).tolist()
-    except Damaged:
+                found += [value] if isinstance(value, int) else decode_packed(value).tolist()
+    except MalformedMessage:
         pass
     return found

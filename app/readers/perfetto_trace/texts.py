@@ -6,39 +6,39 @@ from collections.abc import Callable
 import numpy as np
 
 from ...domain.arrays import Array
-from ...ingest.loops.compiled import COMPILED
+from ...ingest.jit.decorators import HAS_NUMBA
 
-Place = Callable[[str], int]
+InternText = Callable[[str], int]
 
 
-def texts_at(data: bytes, spans: Array, place: Place) -> Array:
+def read_texts(data: bytes, spans: Array, place: InternText) -> Array:
     """The texts between these places (int32), as the numbers that `place` gives them. data: with packets.PAD."""
-    if not COMPILED:
+    if not HAS_NUMBA:
         return _plainly(data, spans, place)
-    from .known import Known
+    from .text_interning import TextInterner
 
-    known = Known()
-    codes = known.add(np.frombuffer(data, np.uint8), spans)
-    return np.array([place(decoded(text)) for text in known.texts()] or [0], np.int32)[codes]
+    known = TextInterner()
+    codes = known.intern(np.frombuffer(data, np.uint8), spans)
+    return np.array([place(decode_text(text)) for text in known.texts()] or [0], np.int32)[codes]
 
 
-def decoded(raw: bytes) -> str:
+def decode_text(raw: bytes) -> str:
     """What is no UTF-8 is shown as the numbers of its bytes."""
     return raw.decode("utf-8", "backslashreplace")
 
 
-def real_text(value: float) -> str:
+def format_float(value: float) -> str:
     """A number in JSON, which has no word for what is not finite."""
     return repr(value) if math.isfinite(value) else f'"{value}"'
 
 
-def _plainly(data: bytes, spans: Array, place: Place) -> Array:
+def _plainly(data: bytes, spans: Array, place: InternText) -> Array:
     found: dict[bytes, int] = {}
     numbers = []
     for begin, end in spans.T.tolist():
         raw = data[begin:end]
         number = found.get(raw)
         if number is None:
-            number = found[raw] = place(decoded(raw))
+            number = found[raw] = place(decode_text(raw))
         numbers.append(number)
     return np.array(numbers, np.int32)

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ingest.wire import BYTES, Damaged, signed
-from ...ingest.wire import fields as wire_fields
-from .packets import SYSTEM, THREAD, TRACK, TREE, Lost, Packets
+from ...ingest.protobuf_wire import BYTES, MalformedMessage, to_signed
+from ...ingest.protobuf_wire import iterate_fields as wire_fields
+from .packets import SYSTEM, THREAD, TRACK, TREE, LossCallback, Packets
 
-DEEPEST = 50
-LONGEST, MOST = 1 << 12, 1 << 16
+MAX_DEPTH = 50
+MAX_NAME_BYTES, MAX_FACTS = 1 << 12, 1 << 16
 """So long, and so many, are the messages whose fields are kept at hand."""
 UNITS = {1: "ns", 2: "count", 3: "bytes"}
 BAD_TRACK = "description of a track or of processes that is damaged"
 
 
 @dataclass
-class Track:
+class PerfettoTrack:
     """What is told of a track. counter: whether it is one, and of those its unit, factor and whether values add up."""
 
     name: str = ""
@@ -26,7 +26,7 @@ class Track:
     counter: bool = False
     unit: str = ""
     factor: int = 1
-    adds: bool = False
+    incremental: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,26 +39,26 @@ class Lane:
 
 
 @dataclass
-class Names:
+class TrackNames:
     """Tracks, and the names of processes and threads; which process a thread is in."""
 
-    tracks: dict[int, Track] = field(default_factory=dict)
+    tracks: dict[int, PerfettoTrack] = field(default_factory=dict)
     processes: dict[int, str] = field(default_factory=dict)
     threads: dict[int, str] = field(default_factory=dict)
-    of_thread: dict[int, int] = field(default_factory=dict)
+    process_of_thread: dict[int, int] = field(default_factory=dict)
     facts: dict[str, str] = field(default_factory=dict)
 
-    def above(self, uuid: int) -> Iterator[Track]:
+    def iterate_ancestors(self, uuid: int) -> Iterator[PerfettoTrack]:
         """A track and those it is in."""
         seen: set[int] = set()
-        while uuid in self.tracks and uuid not in seen and len(seen) < DEEPEST:
+        while uuid in self.tracks and uuid not in seen and len(seen) < MAX_DEPTH:
             seen.add(uuid)
             yield self.tracks[uuid]
             uuid = self.tracks[uuid].parent
 
-    def lane(self, uuid: int) -> Lane:
+    def get_lane(self, uuid: int) -> Lane:
         """Where slices of a track go."""
-        chain = list(self.above(uuid))
+        chain = list(self.iterate_ancestors(uuid))
         if not chain:
             return Lane(None, None, f"track {uuid}" if uuid else "global")
         pid = next((track.pid for track in chain if track.pid is not None), None)
@@ -79,16 +79,16 @@ class Names:
         return Lane(process, None, ": ".join(filter(None, reversed(words))) or f"track {uuid}")
 
 
-def names_of(packets: Packets, lost: Lost) -> Names:
+def read_names(packets: Packets, lost: LossCallback) -> TrackNames:
     """What the packets tell of tracks, processes and threads, the last where they differ."""
-    found = Names()
+    found = TrackNames()
     fields = _Fields()
     for kind, take in ((TREE, _tree), (THREAD, _thread), (TRACK, _track), (SYSTEM, _system)):
-        rows, spans = packets.all.inner(kind)
+        rows, spans = packets.all.get_spans(kind)
         for row, begin, end in zip(rows.tolist(), *spans.tolist(), strict=True):
             try:
                 take(found, fields, packets.data[begin:end])
-            except (Damaged, TypeError):
+            except (MalformedMessage, TypeError):
                 lost(BAD_TRACK, f"packet {row + 1}", 1)
     return found
 
@@ -97,21 +97,21 @@ class _Fields:
     """The fields of messages, as `wire.fields` gives them. Many come again and again: those are looked at once."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[list[tuple[int, int, Any]], Damaged | None]] = {}
+        self._known: dict[bytes, tuple[list[tuple[int, int, Any]], MalformedMessage | None]] = {}
 
     def __call__(self, message: bytes | memoryview) -> Iterator[tuple[int, int, Any]]:
-        if len(message) > LONGEST:
+        if len(message) > MAX_NAME_BYTES:
             yield from wire_fields(message)
             return
         key = bytes(message)
         if key not in self._known:
-            if len(self._known) == MOST:
+            if len(self._known) == MAX_FACTS:
                 self._known.clear()
             found: list[tuple[int, int, Any]] = []
             damage = None
             try:
                 found.extend(wire_fields(key))
-            except Damaged as error:
+            except MalformedMessage as error:
                 damage = error
             self._known[key] = found, damage
         found, damage = self._known[key]
@@ -131,14 +131,14 @@ def _number(value: Any) -> int:
     """A number with a sign, as pids are. Raises TypeError for what is none."""
     if not isinstance(value, int):
         raise TypeError(value)
-    return signed(value)
+    return to_signed(value)
 
 
 def _unsigned(value: Any) -> int:
     return _number(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _tree(names: Names, fields: _Fields, data: bytes) -> None:
+def _tree(names: TrackNames, fields: _Fields, data: bytes) -> None:
     for number, kind, value in fields(data):
         if kind != BYTES or number not in (1, 2):
             continue
@@ -149,26 +149,26 @@ def _tree(names: Names, fields: _Fields, data: bytes) -> None:
             pid = _number(of[1])
             if 3 in of and (name := _text(of[3])):
                 names.processes[pid] = name
-            names.of_thread.setdefault(pid, pid)
+            names.process_of_thread.setdefault(pid, pid)
         elif number == 2 and isinstance(of.get(1), int):
             tid = _number(of[1])
-            names.of_thread[tid] = _number(of.get(3, tid))
+            names.process_of_thread[tid] = _number(of.get(3, tid))
             if 2 in of and (name := _text(of[2])):
                 names.threads[tid] = name
 
 
-def _thread(names: Names, fields: _Fields, data: Any) -> tuple[int | None, int | None]:
+def _thread(names: TrackNames, fields: _Fields, data: Any) -> tuple[int | None, int | None]:
     of = {number: value for number, _, value in fields(data)}
     if not isinstance(of.get(1), int) or not isinstance(of.get(2), int):
         return None, None
     pid, tid = _number(of[1]), _number(of[2])
-    names.of_thread[tid] = pid
+    names.process_of_thread[tid] = pid
     if 5 in of and (name := _text(of[5])):
         names.threads[tid] = name
     return pid, tid
 
 
-def _process(names: Names, fields: _Fields, data: Any) -> int | None:
+def _process(names: TrackNames, fields: _Fields, data: Any) -> int | None:
     pid, name, command = None, "", ""
     for number, _, value in fields(data):
         if number == 1:
@@ -187,8 +187,8 @@ def _process(names: Names, fields: _Fields, data: Any) -> int | None:
     return pid
 
 
-def _track(names: Names, fields: _Fields, data: bytes) -> None:
-    uuid, track = 0, Track()
+def _track(names: TrackNames, fields: _Fields, data: bytes) -> None:
+    uuid, track = 0, PerfettoTrack()
     for number, kind, value in fields(data):
         if number == 1:
             uuid = _unsigned(value)
@@ -209,11 +209,16 @@ def _track(names: Names, fields: _Fields, data: bytes) -> None:
         track.parent = track.parent or known.parent
         track.pid, track.tid = (track.pid, track.tid) if track.pid is not None else (known.pid, known.tid)
         if not track.counter and known.counter:
-            track.counter, track.unit, track.factor, track.adds = True, known.unit, known.factor, known.adds
+            track.counter, track.unit, track.factor, track.incremental = (
+                True,
+                known.unit,
+                known.factor,
+                known.incremental,
+            )
     names.tracks[uuid] = track
 
 
-def _counter(track: Track, fields: _Fields, data: Any) -> None:
+def _counter(track: PerfettoTrack, fields: _Fields, data: Any) -> None:
     track.counter = True
     for number, _, value in fields(data):
         if number == 1:
@@ -224,12 +229,12 @@ def _counter(track: Track, fields: _Fields, data: Any) -> None:
         elif number == 6:
             track.unit = _text(value)
         elif number == 4:
-            track.factor = signed(value) or 1
+            track.factor = to_signed(value) or 1
         elif number == 5:
-            track.adds = bool(value)
+            track.incremental = bool(value)
 
 
-def _system(names: Names, fields: _Fields, data: bytes) -> None:
+def _system(names: TrackNames, fields: _Fields, data: bytes) -> None:
     for number, kind, value in fields(data):
         if number == 1 and kind == BYTES:
             of = {inner: _text(content) for inner, sort, content in fields(value) if sort == BYTES}

@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from ...ingest.wire import BYTES, VARINT, Damaged, fields, read_varint
+from ...ingest.protobuf_wire import BYTES, VARINT, MalformedMessage, iterate_fields, read_varint
 from .format import FORMAT as FORMAT
 
-LONGEST_BYTES = (1 << 31) - 1
+MAX_BYTES = (1 << 31) - 1
 
 _Shape = dict[int, tuple[int, ...]]
 _NUMBER, _CONTENT, _PACKED = (VARINT,), (BYTES,), (VARINT, BYTES)
@@ -41,7 +41,7 @@ def sniff(head: bytes) -> bool:
     """
     count = messages = strings = 0
     try:
-        for number, kind, value in fields(head):
+        for number, kind, value in iterate_fields(head):
             if kind not in _PROFILE.get(number, ()):
                 return False
             if number in _MESSAGES:
@@ -55,7 +55,7 @@ def sniff(head: bytes) -> bool:
             count += 1
             if count == _MOST_FIELDS:
                 break
-    except Damaged as error:
+    except MalformedMessage as error:
         if count < _ENOUGH and not _cut(head, error.at):
             return False
     # Where the strings come first, there may be nothing else as far as `head` goes.
@@ -65,8 +65,8 @@ def sniff(head: bytes) -> bool:
 def _fits(content: memoryview, known: _Shape) -> bool:
     """Whether all fields of a message are such."""
     try:
-        return all(kind in known.get(number, ()) for number, kind, _ in fields(content))
-    except Damaged:
+        return all(kind in known.get(number, ()) for number, kind, _ in iterate_fields(content))
+    except MalformedMessage:
         return False
 
 
@@ -77,15 +77,15 @@ def _cut(head: bytes, at: int) -> bool:
         if tag & 7 not in _PROFILE.get(tag >> 3, ()):
             return False
         size, at = read_varint(head, at, len(head))
-    except Damaged as error:
+    except MalformedMessage as error:
         return error.at + 10 > len(head)
     return tag & 7 == BYTES and size > len(head) - at
 
 
 def _is_text(head: bytes) -> bool:
     try:
-        return all(bytes(value).decode() is not None for _, _, value in fields(head))
-    except Damaged:
+        return all(bytes(value).decode() is not None for _, _, value in iterate_fields(head))
+    except MalformedMessage:
         return True
     except UnicodeDecodeError:
         return False
@@ -94,9 +94,9 @@ def _is_text(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file of pprof. `source` names it in messages. Raises UnreadableInput where it has no sample."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import assembled
+    from .profile import build_profile
 
-    data: Any = stream.read(LONGEST_BYTES)
+    data: Any = stream.read(MAX_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than 2 GiB. Record for a shorter time, or export a part of it.")
-    return assembled(data, source, getattr(stream, "defect", None))
+    return build_profile(data, source, getattr(stream, "defect", None))

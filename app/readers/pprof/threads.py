@@ -4,41 +4,41 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
-from ...domain.losses import LABELS
-from ...ingest.loops.hashing import coded
-from ...ingest.loops.wire_columns import Places, messages
-from .code import distinct
-from .texts import Texts
+from ...domain.losses import SAMPLE_LABELS
+from ...ingest.jit.hashing import factorize
+from ...ingest.jit.protobuf_columns import FieldColumns, read_messages
+from .code import factorize_rows
+from .strings import PprofStrings
 
-MOST_EXAMPLE = 80
+MAX_EXAMPLE_CHARS = 80
 _WORDS = ("thread", "thread_name", "process", "host")
 _NUMBERS = ("pid", "tid", "thread_id", "stream", "rank", "process_id")
 _PASSED = "device"
 """A label that says what the stack of device work says, too."""
 
 
-class Threads:
+class ThreadLabels:
     """Threads by labels. All samples without any are of one thread."""
 
-    def __init__(self, builder: ProfileBuilder, texts: Texts, data: Array) -> None:
+    def __init__(self, builder: ProfileBuilder, texts: PprofStrings, data: Array) -> None:
         self._builder, self._texts, self._data = builder, texts, data
         self._named: dict[str, int] = {}
-        self._codes = {name: texts.code(name) for name in (*_WORDS, *_NUMBERS, _PASSED)}
+        self._codes = {name: texts.get_code(name) for name in (*_WORDS, *_NUMBERS, _PASSED)}
 
-    def of(self, labels: Places, good: Array) -> Array:
+    def intern_threads(self, labels: FieldColumns, good: Array) -> Array:
         """The threads of the samples that are good. labels: of all samples, by their rows."""
-        labels = labels.contents()
-        labels = labels.only(good[labels.row])
+        labels = labels.select_contents()
+        labels = labels.select(good[labels.row])
         sample = (np.cumsum(good) - 1)[labels.row]
-        found = messages(self._data, labels.spans, (1, 2, 3))
-        left = found.bad == 0
+        found = read_messages(self._data, labels.spans, (1, 2, 3))
+        left = found.malformed == 0
         if not left.all():
-            self._builder.lost("label that is no message", "", int((~left).sum()))
-        key, text = (self._texts.codes(found.number(field)) for field in (1, 2))
-        number = found.number(3)
-        code, first = coded(number)
+            self._builder.add_loss("label that is no message", "", int((~left).sum()))
+        key, text = (self._texts.get_codes(found.get_number(field)) for field in (1, 2))
+        number = found.get_number(3)
+        code, first = factorize(number)
         # A label without a text is a number, and one that is missing is 0.
-        is_text = found.number(2) != 0
+        is_text = found.get_number(2) != 0
         has_text = is_text & (text != self._texts.none)
         values: dict[str, Array] = {}
         for name in (*_WORDS, *_NUMBERS):
@@ -50,24 +50,24 @@ class Threads:
         lost = np.flatnonzero(left & (key != self._codes[_PASSED]))
         if len(lost):
             row = int(lost[0])
-            example = f"{self._texts.word(key[row])}={self._texts.word(text[row]) or int(number[row])}"
-            self._builder.lost(LABELS, example[:MOST_EXAMPLE], len(lost))
+            example = f"{self._texts.get_text(key[row])}={self._texts.get_text(text[row]) or int(number[row])}"
+            self._builder.add_loss(SAMPLE_LABELS, example[:MAX_EXAMPLE_CHARS], len(lost))
         if not values:
-            return np.full(int(good.sum()), self._builder.thread() if good.any() else 0)
-        which, rows = distinct(*values.values())
+            return np.full(int(good.sum()), self._builder.intern_thread() if good.any() else 0)
+        which, rows = factorize_rows(*values.values())
         threads = []
         for row in rows.tolist():
             told = {name: int(column[row]) - 1 for name, column in values.items() if column[row]}
-            words = {name: self._texts.word(value) for name, value in told.items() if name in _WORDS}
+            words = {name: self._texts.get_text(value) for name, value in told.items() if name in _WORDS}
             numbers = {name: int(number[first[value]]) for name, value in told.items() if name in _NUMBERS}
             threads.append(self._thread(words, numbers))
         return np.array(threads, np.int64)[which]
 
     def _thread(self, words: dict[str, str], numbers: dict[str, int]) -> int:
         if not words and not numbers:
-            return self._builder.thread()
+            return self._builder.intern_thread()
         rank, name = numbers.get("rank"), words.get("thread", words.get("thread_name", ""))
-        thread = self._builder.thread(
+        thread = self._builder.intern_thread(
             pid=numbers.get("pid", numbers.get("process_id")),
             tid=numbers.get("stream", numbers.get("tid", numbers.get("thread_id"))),
             host=words.get("host"),
@@ -76,7 +76,7 @@ class Threads:
             incarnation=self._named.setdefault(name, len(self._named)) if name and not numbers else 0,
         )
         if name:
-            self._builder.named(thread, 0, name)
+            self._builder.set_thread_name(thread, 0, name)
         if "process" in words:
-            self._builder.process(thread, words["process"])
+            self._builder.set_process_name(thread, words["process"])
         return thread

@@ -11,19 +11,18 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ...domain.builder import TOO_HEAVY_STACK as TOO_HEAVY
-from ...domain.builder import ProfileBuilder
+from ...domain.builder import IMPOSSIBLE_STACK_WEIGHT, ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
-from ...ingest.grammar_share import judged
-from ...ingest.perf_text.grammar import shown, text
-from ...ingest.text_lines import MAX_WEIGHT, NO_STACK, blocks, is_binary
+from ...ingest.parse_quality import check_parse_quality
+from ...ingest.perf_text.grammar import decode_text, format_example
+from ...ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
 
 FORMAT = "py-spy"
 NO_FRAMES = "stack without a frame: it counts in totals, and is in no flame graph"
-LONGEST_COMMAND = 1 << 16
-LONGEST_FRAME = 1 << 12
+MAX_COMMAND_BYTES = 1 << 16
+MAX_FRAME_BYTES = 1 << 12
 
 _LINE = re.compile(rb"(.*?) ?(?<![^ ])(\d+)\s*", re.DOTALL)
 _PROCESS = re.compile(rb'process (\d{1,18}):"(.*?)"(?=;|$)', re.DOTALL)
@@ -45,7 +44,7 @@ def sniff(head: bytes) -> bool:
             return False
         stack = _after_thread(_after_processes(found[1])[0])[0]
         frames = stack.split(b";") if stack else []
-        if not all(len(frame) < LONGEST_FRAME and _FRAME.fullmatch(frame) for frame in frames):
+        if not all(len(frame) < MAX_FRAME_BYTES and _FRAME.fullmatch(frame) for frame in frames):
             return False
         python = python or any(_PYTHON.fullmatch(frame) for frame in frames)
     return python
@@ -56,7 +55,7 @@ def _joined(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
     before, first = b"", 0
     for number, line in lines:
         whole, first = before + line, first or number
-        if whole.startswith(b"process ") and len(whole) < LONGEST_COMMAND and _open(whole):
+        if whole.startswith(b"process ") and len(whole) < MAX_COMMAND_BYTES and _open(whole):
             before = whole + b"\n"
             continue
         yield whole, first
@@ -85,11 +84,11 @@ def _after_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
     return (rest, found) if found else (line, None)
 
 
-@judged("stacks of py-spy", NO_STACK)
+@check_parse_quality("stacks of py-spy", NO_STACK)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
     builder = ProfileBuilder(FORMAT)
-    event = builder.event("samples", "count")
+    event = builder.intern_event("samples", "count")
     frames: dict[bytes, int] = {}
     threads: dict[tuple[bytes, bytes], int] = {}
     names: dict[int, str] = {}
@@ -99,7 +98,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             continue
         found = _LINE.fullmatch(line)
         if not found or len(found[2]) > 19 or int(found[2]) >= MAX_WEIGHT:
-            builder.lost(TOO_HEAVY if found else NO_STACK, shown(line, number))
+            builder.add_loss(IMPOSSIBLE_STACK_WEIGHT if found else NO_STACK, format_example(line, number))
             continue
         stack, process = _after_processes(found[1])
         stack, thread = _after_thread(stack)
@@ -109,7 +108,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             row = threads[key] = _thread(builder, process, thread)
             # A thread has no name yet while it begins.
             if thread and (thread[2] or row not in names):
-                names[row] = text(thread[2] or b"").strip() or f"thread {text(thread[1])}"
+                names[row] = decode_text(thread[2] or b"").strip() or f"thread {decode_text(thread[1])}"
         places = []
         for piece in stack.split(b";") if stack else ():
             place = frames.get(piece)
@@ -117,20 +116,20 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
                 place = frames[piece] = _frame(builder, piece)
             places.append(place)
         if not places:
-            builder.lost(NO_FRAMES, shown(line, number))
-        builder.sample(0, row, event, builder.stack(places), int(found[2]))
+            builder.add_loss(NO_FRAMES, format_example(line, number))
+        builder.add_sample(0, row, event, builder.intern_stack(places), int(found[2]))
         count += 1
     if not count:
         raise UnreadableInput(f"There is no sample in {source}: py-spy saw nothing run. Record it again, for longer.")
     for row, name in names.items():
-        builder.named(row, 0, name)
-    builder.run()
+        builder.set_thread_name(row, 0, name)
+    builder.add_run()
     defect = getattr(stream, "defect", None)
     return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
 
 
 def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    for lines, first in blocks(stream):
+    for lines, first in iterate_blocks(stream):
         yield from enumerate(lines, first)
 
 
@@ -138,27 +137,27 @@ def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re
     # Where the system's number is not known, Python's own stands there, in hexadecimal digits.
     tid = int(thread[1], 16 if thread[1].startswith(b"0x") else 10) if thread else None
     known = tid is not None and tid < 1 << 63
-    row = builder.thread(
+    row = builder.intern_thread(
         pid=int(process[1]) if process else None,
         tid=tid if known else None,
         incarnation=0 if known or not thread else -1 - int(thread[1], 16),
     )
     if process:
-        words = text(process[2]).split()
-        builder.process(row, os.path.basename(words[0]) if words else f"process {text(process[1])}")
+        words = decode_text(process[2]).split()
+        builder.set_process_name(row, os.path.basename(words[0]) if words else f"process {decode_text(process[1])}")
     return row
 
 
 def _frame(builder: ProfileBuilder, piece: bytes) -> int:
-    found = _FRAME.fullmatch(piece) if len(piece) < LONGEST_FRAME else None
+    found = _FRAME.fullmatch(piece) if len(piece) < MAX_FRAME_BYTES else None
     if not found:
-        name = text(piece)
-        return builder.frame(builder.function(name), kind=FrameKind.USER if name else FrameKind.UNKNOWN)
-    name, place = text(found[1]), text(found[2])
+        name = decode_text(piece)
+        return builder.intern_frame(builder.intern_function(name), kind=FrameKind.USER if name else FrameKind.UNKNOWN)
+    name, place = decode_text(found[1]), decode_text(found[2])
     line = int(found[3]) if found[3] and 0 < int(found[3]) < 1 << 31 else None
     if _PYTHON.fullmatch(piece):
-        return builder.frame(builder.function(name, "", place), kind=FrameKind.PYTHON, line=line)
+        return builder.intern_frame(builder.intern_function(name, "", place), kind=FrameKind.PYTHON, line=line)
     if line is not None:
-        return builder.frame(builder.function(name, "", place), line=line)
+        return builder.intern_frame(builder.intern_function(name, "", place), line=line)
     kind = FrameKind.UNKNOWN if re.fullmatch(r"0x[0-9a-f]+", name) else FrameKind.USER
-    return builder.frame(builder.function(name, place), kind=kind)
+    return builder.intern_frame(builder.intern_function(name, place), kind=kind)

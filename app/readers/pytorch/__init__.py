@@ -4,7 +4,7 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from ...ingest.trace_json.sniff import looks_like_trace, top_keys
+from ...ingest.trace_json.sniff import find_top_keys, is_trace_json
 
 FORMAT = "pytorch"
 _KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "record_shapes"})
@@ -20,14 +20,14 @@ def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is a trace of PyTorch's profiler."""
     if _OTHER.search(head):
         return False
-    return looks_like_trace(head) and (not _KEYS.isdisjoint(top_keys(head)) or _EVENTS.search(head) is not None)
+    return is_trace_json(head) and (not _KEYS.isdisjoint(find_top_keys(head)) or _EVENTS.search(head) is not None)
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput where no event is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from ...ingest.trace.assembly import assembled
     from ...ingest.trace.dialects import PYTORCH
-    from ...ingest.trace_json.read import read_events
+    from ...ingest.trace.profile import build_profile
+    from ...ingest.trace_json.reader import read_events
 
-    return assembled(read_events(stream), source, getattr(stream, "defect", None), PYTORCH)
+    return build_profile(read_events(stream), source, getattr(stream, "defect", None), PYTORCH)

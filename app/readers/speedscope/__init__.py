@@ -9,7 +9,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from .format import FORMAT as FORMAT
 
-MOST_BYTES = 2 << 30
+MAX_BYTES = 2 << 30
 _SCHEMA = re.compile(rb'"\$schema"\s*:\s*"https?://(?:www\.)?speedscope\.app/')
 _PARTS = re.compile(rb'"shared"\s*:\s*\{\s*"frames"\s*:')
 
@@ -22,13 +22,13 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where nothing can be read of it."""
     # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import assembled
+    from .profile import build_profile
 
-    text = stream.read(MOST_BYTES)
+    text = stream.read(MAX_BYTES)
     if stream.read(1):
         raise UnreadableInput(f"{source} is larger than what speedscope itself can open. Export a part of it.")
     try:
         found: Any = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         raise UnreadableInput(f"{source} is no whole JSON: {error}. Export it again.") from None
-    return assembled(found, source, getattr(stream, "defect", None))
+    return build_profile(found, source, getattr(stream, "defect", None))

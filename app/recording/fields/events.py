@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...domain.errors import InvalidRequest
-from ...domain.facts import PerfEvent
-from ..recorders.events import items
+from ...domain.host_facts import PerfEvent
+from ..recorders.events import split_event_list
 
 GROUPS = ("hardware", "cache", "software", "tracepoint", "raw")
 """The groups that a page shows first, in this order; perf's other ones follow by name."""
@@ -18,7 +18,7 @@ _UNPAIRED = {
     "/": "“{}” has one / too few or too many: an event of a PMU is written pmu/terms/.",
     "{": "“{}” opens a group of events that is never closed: add a }}.",
 }
-PAGE = 60
+PAGE_ROWS = 60
 """Rows of one page of search results."""
 
 
@@ -30,13 +30,13 @@ def split_events(text: str) -> tuple[str, ...]:
     return tuple(event for line in text.splitlines() for event in _split_line(line))
 
 
-def one_by_one(events: Iterable[str]) -> tuple[str, ...]:
+def split_event_lists(events: Iterable[str]) -> tuple[str, ...]:
     """Events of a list, of which each may hold several with commas, as after `-e` of perf. What cannot be split stays
     as it is; see `event_problem`."""
     found: list[str] = []
     for event in events:
         try:
-            found += items(event) or [event]
+            found += split_event_list(event) or [event]
         except ValueError:
             found.append(event)
     return tuple(found)
@@ -44,7 +44,7 @@ def one_by_one(events: Iterable[str]) -> tuple[str, ...]:
 
 def _split_line(line: str) -> list[str]:
     try:
-        return items(line)
+        return split_event_list(line)
     except ValueError as error:
         sign, text = error.args
         raise InvalidRequest(_UNPAIRED[sign].format(text)) from None
@@ -100,7 +100,7 @@ class EventIndex:
         texts = tuple(f"{event.name} {event.description}".lower() for event in ordered)
         return cls(tuple(ordered), names, texts)
 
-    def search(self, query: str = "", group: str = "", offset: int = 0, limit: int = PAGE) -> EventMatches:
+    def search(self, query: str = "", group: str = "", offset: int = 0, limit: int = PAGE_ROWS) -> EventMatches:
         """Events that hold every word of the query in name or description: those whose name starts with the query
         first, then those with all words in the name, then the others; without a query all of them.
         """

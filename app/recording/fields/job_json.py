@@ -5,46 +5,46 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import LISTS, Batch, JobSpec, Mpi, MpiFlavour, PyTorch
+from ...domain.jobs import TUPLE_FIELDS, Batch, JobSpec, Mpi, MpiFlavor, PyTorch
 from ...domain.targets import Target
-from . import words
-from .check import check
-from .events import one_by_one
-from .job import Parsed
-from .relevance import HERE, field_of, normalised
+from . import command_line
+from .events import split_event_lists
+from .job_form import ParsedJob
+from .job_validity import validate_job
+from .relevance import LOCAL_ONLY, form_field, normalize
 
 
-def from_json(data: object, targets: Mapping[str, Target] = HERE) -> Parsed:
+def from_json(data: object, targets: Mapping[str, Target] = LOCAL_ONLY) -> ParsedJob:
     """A spec that came as JSON: JobSpec's words, where `command` may be a command line too. Never raises."""
-    parsed = read_json(data)
+    parsed = parse_unvalidated(data)
     if parsed.spec is None:
         return parsed
-    errors = check(parsed.spec, targets)
+    errors = validate_job(parsed.spec, targets)
     if errors:
-        return Parsed(None, errors)
-    return Parsed(normalised(parsed.spec, targets.get(parsed.spec.target)), {}, parsed.hints)
+        return ParsedJob(None, errors)
+    return ParsedJob(normalize(parsed.spec, targets.get(parsed.spec.target)), {}, parsed.hints)
 
 
-def read_json(data: object) -> Parsed:
+def parse_unvalidated(data: object) -> ParsedJob:
     """The same without a look at the values: whether the words are known, and lists of texts are such."""
     if not isinstance(data, dict):
-        return Parsed(None, {"": "Send one JSON object with the words of a job."})
+        return ParsedJob(None, {"": "Send one JSON object with the words of a job."})
     wrong = _unknown(data) or _no_lists(data)
     if wrong:
-        return Parsed(None, wrong)
+        return ParsedJob(None, wrong)
     hints: tuple[str, ...] = ()
     if isinstance(data.get("command"), str):
         try:
-            split = words.split(data["command"])
+            split = command_line.split(data["command"])
         except InvalidRequest as error:
-            return Parsed(None, {"command": error.message})
+            return ParsedJob(None, {"command": error.message})
         data, hints = data | {"command": list(split.argv)}, split.hints
     try:
         spec = JobSpec.from_json(data)
-        spec = replace(spec, events=one_by_one(spec.events))
+        spec = replace(spec, events=split_event_lists(spec.events))
     except InvalidRequest as error:
-        return Parsed(None, {error.field or "": error.message})
-    return Parsed(spec, {}, {"command": hints} if hints else {})
+        return ParsedJob(None, {error.field or "": error.message})
+    return ParsedJob(spec, {}, {"command": hints} if hints else {})
 
 
 def _unknown(data: Mapping[Any, Any]) -> dict[str, str]:
@@ -58,11 +58,11 @@ def _unknown(data: Mapping[Any, Any]) -> dict[str, str]:
         if inner is None and name == "mpi":
             continue
         if not isinstance(inner, dict):
-            return {field_of(name): f"“{name}” is an object with words of its own."}
+            return {form_field(name): f"“{name}” is an object with words of its own."}
         if wrong := _words(inner, kind, f"“{name}”"):
-            return {field_of(name): next(iter(wrong.values()))}
-    if mpi is not None and mpi.get("flavour") not in tuple(MpiFlavour):
-        return {"mpi": f"The flavour of MPI is one of {', '.join(MpiFlavour)}."}
+            return {form_field(name): next(iter(wrong.values()))}
+    if mpi is not None and mpi.get("flavour") not in tuple(MpiFlavor):
+        return {"mpi": f"The flavour of MPI is one of {', '.join(MpiFlavor)}."}
     return {}
 
 
@@ -76,7 +76,7 @@ def _words(data: Mapping[Any, Any], kind: type[Any], what: str) -> dict[str, str
 
 def _no_lists(data: Mapping[str, Any]) -> dict[str, str]:
     """Lists of texts that are none."""
-    lists = [(name, data.get(name, [])) for name in LISTS]
+    lists = [(name, data.get(name, [])) for name in TUPLE_FIELDS]
     for whole, names in (("mpi", ("arguments", "rank_arguments")), ("batch", ("arguments",))):
         inner = data.get(whole) or {}
         lists += [(f"{whole}.{name}", inner.get(name, [])) for name in names]
@@ -84,5 +84,5 @@ def _no_lists(data: Mapping[str, Any]) -> dict[str, str]:
         if name == "command" and isinstance(value, str):
             continue
         if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-            return {field_of(name): f"“{name}” is a list of texts."}
+            return {form_field(name): f"“{name}” is a list of texts."}
     return {}

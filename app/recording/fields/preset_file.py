@@ -8,9 +8,9 @@ from typing import Any
 from ...domain.errors import InvalidRequest
 from ...domain.jobs import Batch, JobSpec, Mpi, PyTorch
 from ...domain.targets import Target
-from . import exchange
-from .check import check
-from .job_json import read_json
+from . import serialization
+from .job_json import parse_unvalidated
+from .job_validity import validate_job
 
 FORMATS = ("toml", "json")
 _SECRET_NAME = re.compile(
@@ -20,7 +20,7 @@ _SECRET_NAME = re.compile(
 _SECRET_VALUE = re.compile(r"://[^/@\s:]*:[^/@\s]+@|-----BEGIN [A-Z ]*PRIVATE KEY", re.IGNORECASE)
 
 
-def secrets_in(environment: Mapping[str, str]) -> tuple[str, ...]:
+def find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Names of variables that look as if they held a secret, by their name or value."""
     return tuple(n for n, value in environment.items() if _SECRET_NAME.search(n) or _SECRET_VALUE.search(value))
 
@@ -32,7 +32,7 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     """
     if form not in FORMATS:
         raise InvalidRequest(f"Settings are written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
-    left_out = secrets_in(spec.environment)
+    left_out = find_secrets(spec.environment)
     kept = {name: value for name, value in spec.environment.items() if name not in left_out}
     data = _changed(replace(spec, environment=kept).to_json(), JobSpec().to_json())
     if spec.mpi is not None:
@@ -43,22 +43,22 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     if spec.pytorch != PyTorch():
         data["pytorch"] = _changed(vars(spec.pytorch), vars(PyTorch()))
     if form == "json":
-        return exchange.to_json(data)
+        return serialization.to_json(data)
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]
     heading += ["Use it with: perfloom record --preset THIS-FILE, or under New job, Presets."]
     if left_out:
         heading.append(f"Left out, as they look like secrets: {', '.join(map(_plain, left_out))}.")
-    return exchange.to_toml(data, "\n".join(heading))
+    return serialization.to_toml(data, "\n".join(heading))
 
 
 def from_file(data: bytes | str) -> JobSpec:
     """The spec in such a file; the command may be missing, and its target unknown here. Raises InvalidRequest."""
-    parsed = read_json(exchange.from_text(data))
+    parsed = parse_unvalidated(serialization.from_text(data))
     spec = parsed.spec
     errors = parsed.errors
     if spec is not None:
         # A target that is not known here may have whatever a job can ask for.
-        errors = check(spec, {spec.target: Target(spec.target, sudo=True)}, complete=False)
+        errors = validate_job(spec, {spec.target: Target(spec.target, sudo=True)}, complete=False)
     if spec is None or errors:
         field, message = next(iter(errors.items()))
         raise InvalidRequest(f"The file cannot be used as settings of a job. {message}", field or None)

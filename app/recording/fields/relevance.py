@@ -10,14 +10,14 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-from ...domain.jobs import Batch, CallGraph, JobSpec, Mpi, MpiFlavour, PyTorch, RecorderName, Scope, Splitting
+from ...domain.jobs import Batch, CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from ...domain.targets import LOCAL, SchedulerName, Target
 
-HERE: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
+LOCAL_ONLY: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
 """The targets where nobody has added one."""
 
-ALWAYS = frozenset({"name", "target", "recorder", "scope", "duration", "leave_files"})
-STARTED = frozenset({"command", "cwd", "environment", "inputs", "modules", "path", "library_path", "preload"})
+COMMON_FIELDS = frozenset({"name", "target", "recorder", "scope", "duration", "leave_files"})
+COMMAND_FIELDS = frozenset({"command", "cwd", "environment", "inputs", "modules", "path", "library_path", "preload"})
 """Fields of what is started, and of how."""
 
 FIELD_OF = {"duration_s": "duration", "interval_ms": "interval"}
@@ -61,7 +61,7 @@ _SCHEDULER_FIELDS = {
 }
 
 
-def field_of(name: str) -> str:
+def form_field(name: str) -> str:
     """The field of the form for a name in JobSpec, such as duration_s, mpi.ranks or batch.queue."""
     whole, _, part = name.partition(".")
     if part:
@@ -70,11 +70,11 @@ def field_of(name: str) -> str:
     return FIELD_OF.get(name, name)
 
 
-def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[str]:
+def relevant_fields(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> frozenset[str]:
     """The fields of the form that count for the choices of `spec` at `target`. None: at any target."""
     perf = spec.recorder is not RecorderName.PYTORCH
-    used = set(ALWAYS)
-    used |= {"pid"} if spec.scope is Scope.PROCESS else STARTED
+    used = set(COMMON_FIELDS)
+    used |= {"pid"} if spec.scope is Scope.PROCESS else COMMAND_FIELDS
     if spec.recorder is RecorderName.PERF_RECORD:
         used |= {"sampling", "frequency", "period", "call_graph", "count_hardware", "keep_recordings"}
         if spec.call_graph is CallGraph.DWARF:
@@ -90,7 +90,7 @@ def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[st
         if spec.scope is Scope.SYSTEM:
             used |= {"per_cpu"}
         if spec.scope is not Scope.PROCESS:
-            used |= {"splitting"} if spec.splitting is Splitting.ONE_RUN else {"splitting", "events_per_run"}
+            used |= {"splitting"} if spec.splitting is EventSplitting.ONE_RUN else {"splitting", "events_per_run"}
         if target is None or target.sudo:
             used |= {"sudo"}
     if spec.scope is Scope.COMMAND:
@@ -101,9 +101,9 @@ def relevant(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> frozenset[st
     return frozenset(used).union(*(_SCHEDULER_FIELDS[name] for name in schedulers))
 
 
-def normalised(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> JobSpec:
+def normalize(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> JobSpec:
     """The spec with every field that does not count at its default."""
-    used = relevant(spec, target)
+    used = relevant_fields(spec, target)
     plain = JobSpec()
     changes: dict[str, Any] = {
         name: getattr(plain, name)
@@ -120,32 +120,32 @@ def normalised(spec: JobSpec, target: Target | None = HERE[LOCAL]) -> JobSpec:
     return replace(spec, **changes)
 
 
-_MPI = Mpi(MpiFlavour.OPENMPI)
+_MPI = Mpi(MpiFlavor.OPENMPI)
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "recorder": tuple(RecorderName),
     "scope": tuple(Scope),
     "call_graph": tuple(CallGraph),
-    "mpi": ("none", *MpiFlavour),
+    "mpi": ("none", *MpiFlavor),
     "recorded": ("ranks", "hosts"),
-    "splitting": tuple(Splitting),
+    "splitting": tuple(EventSplitting),
     # Of the target:
     "scheduler": tuple(SchedulerName),
     "sudo": ("no", "yes"),
 }
 """What decides which fields count, by name, with the values that each may have."""
-OF_TARGET = ("scheduler", "sudo")
+CHOICES_OF_TARGET = ("scheduler", "sudo")
 """Those that the target decides."""
-MADE_BY_FORM = tuple(name for name in CHOICES if name not in OF_TARGET)
+CHOICES_OF_FORM = tuple(name for name in CHOICES if name not in CHOICES_OF_TARGET)
 """Those that are fields of the form themselves."""
 
 
-def made(target: Target) -> dict[str, str]:
+def target_choices(target: Target) -> dict[str, str]:
     """What a target decides, in the words of CHOICES."""
     return {"scheduler": str(target.scheduler), "sudo": "yes" if target.sudo else "no"}
 
 
 @lru_cache
-def hidden_by() -> Mapping[str, str]:
+def hiding_choices() -> Mapping[str, str]:
     """For each field of the form the choices that leave it unused, as words "name-value" with blanks between.
 
     A field is used exactly if none of them is made.
@@ -161,14 +161,18 @@ def hidden_by() -> Mapping[str, str]:
 def _cases() -> Iterator[tuple[list[str], frozenset[str]]]:
     """Every way to choose, and the fields that count then. Flavours of MPI do not differ in that."""
     targets = [Target("t", scheduler=name, sudo=sudo) for name, sudo in product(SchedulerName, (False, True))]
-    ways: Iterable[tuple[Any, ...]] = product(RecorderName, Scope, CallGraph, (None, False, True), Splitting, targets)
+    ways: Iterable[tuple[Any, ...]] = product(
+        RecorderName, Scope, CallGraph, (None, False, True), EventSplitting, targets
+    )
     for recorder, scope, graph, per_host, splitting, target in ways:
         mpi = None if per_host is None else replace(_MPI, per_host=per_host)
         spec = JobSpec(recorder=recorder, scope=scope, call_graph=graph, mpi=mpi, splitting=splitting)
-        chosen = {"recorder": recorder, "scope": scope, "call_graph": graph, "splitting": splitting} | made(target)
+        chosen = {"recorder": recorder, "scope": scope, "call_graph": graph, "splitting": splitting} | target_choices(
+            target
+        )
         words = [f"{name}-{value}" for name, value in chosen.items()]
-        words += ["mpi-none"] if mpi is None else [f"mpi-{flavour}" for flavour in MpiFlavour]
+        words += ["mpi-none"] if mpi is None else [f"mpi-{flavour}" for flavour in MpiFlavor]
         # Without MPI it is not seen which ranks are recorded: either may stand there.
         words += ["recorded-ranks"] if not per_host else []
         words += ["recorded-hosts"] if per_host is not False else []
-        yield words, relevant(spec, target)
+        yield words, relevant_fields(spec, target)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from ...domain.errors import InvalidRequest
 from ...domain.targets import Target
-from . import exchange, target_validity
-from .preset_file import FORMATS, secrets_in
+from . import serialization, target_validity
+from .preset_file import FORMATS, find_secrets
 
 
 def to_file(target: Target, form: str) -> str:
@@ -15,21 +15,21 @@ def to_file(target: Target, form: str) -> str:
     """
     if form not in FORMATS:
         raise InvalidRequest(f"Targets are written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
-    left_out = secrets_in(target.environment)
+    left_out = find_secrets(target.environment)
     kept = {name: value for name, value in target.environment.items() if name not in left_out}
     data = target_validity.to_data(replace(target, environment=kept))
     if form == "json":
-        return exchange.to_json(data)
+        return serialization.to_json(data)
     heading = ["A target of Perfloom. Use it with: perfloom target import THIS-FILE, or under Targets, New target."]
     if left_out:
         heading.append(f"Left out, as they look like secrets: {', '.join(left_out)}.")
-    return exchange.to_toml(data, "\n".join(heading))
+    return serialization.to_toml(data, "\n".join(heading))
 
 
 def from_file(data: bytes | str, name: str | None = None) -> Target:
     """The target in such a file. name: in place of its own. Raises InvalidRequest."""
     try:
-        found = exchange.from_text(data)
+        found = serialization.from_text(data)
         if not found:
             raise InvalidRequest("It is empty.")
         return target_validity.from_data(found, name=name)

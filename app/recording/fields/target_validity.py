@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import MpiFlavour
+from ...domain.jobs import MpiFlavor
 from ...domain.targets import LOCAL, SchedulerName, Ssh, Target
-from ..plan import filling
+from ..plan import path_variables
 
 MAX_NAME = 60
 MAX_TEXT = 32_768
@@ -29,7 +29,7 @@ _KEY_TYPE = re.compile(r"(?:sk-)?(?:ssh|ecdsa)-[a-z0-9@.-]+")
 
 
 @dataclass(frozen=True)
-class Hop:
+class JumpHost:
     """A host on the way: [user@]host[:port]."""
 
     host: str
@@ -37,7 +37,7 @@ class Hop:
     port: int | None = None
 
 
-def check(target: Target) -> dict[str, str]:
+def validate_target(target: Target) -> dict[str, str]:
     """A sentence for each value that cannot be used, by its name in Target or Ssh. Empty: all can.
 
     Values of any type are looked at, since a target may come from a file.
@@ -49,9 +49,9 @@ def check(target: Target) -> dict[str, str]:
     return found
 
 
-def checked(target: Target) -> Target:
+def require_valid(target: Target) -> Target:
     """The same target. Raises InvalidRequest with the first thing that is wrong."""
-    for name, message in check(target).items():
+    for name, message in validate_target(target).items():
         raise InvalidRequest(message, name)
     return target
 
@@ -81,10 +81,10 @@ def from_data(data: Mapping[str, Any], *, name: str | None = None) -> Target:
         value = kept.get(word, {})
         if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
             raise InvalidRequest(f"“{word}” holds names with texts.", word)
-    for word, kind in (("scheduler", SchedulerName), ("mpi", MpiFlavour)):
+    for word, kind in (("scheduler", SchedulerName), ("mpi", MpiFlavor)):
         if kept.get(word) is not None and kept[word] not in [each.value for each in kind]:
             raise InvalidRequest(f"“{str(kept[word])[:40]}” is none of {', '.join(kind)}. Choose one of them.", word)
-    return checked(Target.from_json(kept))
+    return require_valid(Target.from_json(kept))
 
 
 def to_data(target: Target) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def to_data(target: Target) -> dict[str, Any]:
     return {key: data[key] for key in target.to_json() if key in data}
 
 
-def hop(text: str) -> Hop:
+def parse_jump_host(text: str) -> JumpHost:
     """A host on the way as it is written: [user@]host[:port], an IPv6 address in brackets. Raises InvalidRequest."""
     user, at, rest = text.rpartition("@")
     bracket = re.fullmatch(r"\[([^\]]*)\](?::(.*))?", rest)
@@ -111,14 +111,14 @@ def hop(text: str) -> Hop:
         raise InvalidRequest(wrong, "jump")
     if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
         raise InvalidRequest(wrong, "jump")
-    return Hop(host, user, None if port is None else int(port))
+    return JumpHost(host, user, None if port is None else int(port))
 
 
 def _messages(target: Target) -> Iterator[tuple[str, str | None]]:
     yield "name", name_problem(target.name)
     if target.ssh is not None:
         yield from _ssh(target.ssh)
-    if target.name == LOCAL and not target.here:
+    if target.name == LOCAL and not target.is_local:
         yield "name", "The target local is this machine itself. Give another name to another place."
     yield "directory", _place(target.directory, "The directory")
     yield "scratch", _place(target.scratch, "The scratch directory")
@@ -126,7 +126,7 @@ def _messages(target: Target) -> Iterator[tuple[str, str | None]]:
     yield "modules", _each(target.modules, _module, "modules")
     yield "environment", _environment(target.environment)
     yield "starters", _starters(target.starters)
-    if target.mpi is MpiFlavour.SRUN and target.scheduler is not SchedulerName.SLURM:
+    if target.mpi is MpiFlavor.SRUN and target.scheduler is not SchedulerName.SLURM:
         yield "mpi", "srun starts ranks under Slurm alone. Choose Slurm as the batch system, or another flavour."
     yield "sudo", _switch(target.sudo)
     yield "counters", _number(target.counters, 1, 64, "events in a run", whole=True)
@@ -218,7 +218,7 @@ def _jump(text: Any) -> str | None:
     if not isinstance(text, str):
         return "A host on the way is a text."
     try:
-        hop(text)
+        parse_jump_host(text)
     except InvalidRequest as error:
         return error.message
     return None
@@ -255,7 +255,7 @@ def _place(path: Any, what: str) -> str | None:
     if path.strip("/") == "":
         return f"{what} is the root of all files. Choose one of your own."
     try:
-        filling.variables(path)
+        path_variables.path_variables(path)
     except InvalidRequest as error:
         return error.message
     return None
@@ -274,9 +274,9 @@ def _environment(environment: Any) -> str | None:
     if len(environment) > MAX_COUNT:
         return f"These are {len(environment):,} variables. Use at most {MAX_COUNT}."
     for name, value in environment.items():
-        if not isinstance(name, str) or len(name) > 200 or not filling.VARIABLE.fullmatch(name):
+        if not isinstance(name, str) or len(name) > 200 or not path_variables.VARIABLE.fullmatch(name):
             return f"“{str(name)[:60]}” cannot name a variable. Use letters, digits and _, no digit first."
-        if name.startswith(filling.OWN):
+        if name.startswith(path_variables.RESERVED_PREFIXES):
             return f"The variable {name[:60]} is Perfloom's own. Use another name."
         if not isinstance(value, str) or "\0" in value or text_problem(value.translate(_CONTROLS), "It"):
             return f"The value of {name[:60]} cannot be given to a program. Use text without zero bytes."
@@ -287,8 +287,8 @@ def _starters(starters: Any) -> str | None:
     if not isinstance(starters, dict):
         return "These are flavours of MPI with the names of their starters."
     for flavour, program in starters.items():
-        if flavour not in [each.value for each in MpiFlavour]:
-            return f"“{str(flavour)[:40]}” is no flavour of MPI. Use one of {', '.join(MpiFlavour)}."
+        if flavour not in [each.value for each in MpiFlavor]:
+            return f"“{str(flavour)[:40]}” is no flavour of MPI. Use one of {', '.join(MpiFlavor)}."
         problem = program_problem(program, f"the starter of {flavour}")
         if problem is not None:
             return problem

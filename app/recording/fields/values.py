@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from ...domain.errors import InvalidRequest
-from . import words
+from . import command_line
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(ms|s|sec|min|m|h)?", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
@@ -13,7 +13,7 @@ _CLOCK = re.compile(r"(?:([0-9]{1,3})-)?([0-9]{1,4}):([0-5]?[0-9])(?::([0-5]?[0-
 _VARIABLE = re.compile(r"(?:export[ \t]+)?([^=\s]+)=(.*)", re.ASCII | re.DOTALL)
 
 
-def whole(text: str) -> int | None:
+def parse_int(text: str) -> int | None:
     """A whole number, None for an empty field."""
     text = text.strip()
     if not text:
@@ -23,7 +23,7 @@ def whole(text: str) -> int | None:
     return int(text)
 
 
-def duration(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """Seconds, None for an empty field; 90, 1.5 s, 500 ms, 2 min and 1 h are understood."""
     text = text.strip()
     if not text:
@@ -34,7 +34,7 @@ def duration(text: str) -> float | None:
     return float(match.group(1)) * _UNITS[match.group(2) or "s"]
 
 
-def variables(text: str) -> dict[str, str]:
+def parse_variables(text: str) -> dict[str, str]:
     """Variables from lines NAME=value. A value is not shown in a message: it may be a secret."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -47,28 +47,28 @@ def variables(text: str) -> dict[str, str]:
         if name in found:
             raise InvalidRequest(f"Line {number} sets {name[:60]} a second time. Keep one of the two.")
         try:
-            found[name] = words.from_line(value) if value.startswith("$'") else value
+            found[name] = command_line.parse_value(value) if value.startswith("$'") else value
         except InvalidRequest:
             raise InvalidRequest(f"Line {number} opens $'… and does not end with the closing quote. Add it.") from None
     return found
 
 
-def variables_text(values: Mapping[str, str]) -> str:
-    """What `variables` reads. Blanks at the ends of a value stay; only what a line cannot hold is quoted."""
+def format_variables(values: Mapping[str, str]) -> str:
+    """What `parse_variables` reads. Blanks at the ends of a value stay; only what a line cannot hold is quoted."""
     return "\n".join(f"{name}={_variable_text(value)}" for name, value in values.items())
 
 
 def _variable_text(value: str) -> str:
-    return value if words.to_line(value.strip()) == value.strip() else words.to_line(value)
+    return value if command_line.format_value(value.strip()) == value.strip() else command_line.format_value(value)
 
 
-def number_text(value: float | int | None) -> str:
+def format_number(value: float | int | None) -> str:
     if value is None:
         return ""
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def wall_time(text: str) -> int | None:
+def parse_wall_time(text: str) -> int | None:
     """Seconds, None for an empty field; 30 min, 1.5 h, 2 d, 1:30 (hours, minutes), 1:30:00 and 1-12:00 are understood.
 
     A number alone is not: batch systems take it for minutes, and our other fields for seconds.
@@ -84,8 +84,8 @@ def wall_time(text: str) -> int | None:
     raise InvalidRequest(f"“{text[:40]}” is no wall time. Write 30 min, 2 h, or 1:30:00 for hours, minutes, seconds.")
 
 
-def wall_time_text(seconds: int | None) -> str:
-    """What `wall_time` reads, in the largest unit that is exact."""
+def format_wall_time(seconds: int | None) -> str:
+    """What `parse_wall_time` reads, in the largest unit that is exact."""
     if seconds is None:
         return ""
     for unit, name in ((3600, "h"), (60, "min")):
@@ -94,16 +94,16 @@ def wall_time_text(seconds: int | None) -> str:
     return f"{seconds} s"
 
 
-def lines(text: str) -> tuple[str, ...]:
+def parse_lines(text: str) -> tuple[str, ...]:
     """One value a line; blank lines are none."""
-    return tuple(filter(None, map(words.from_line, text.split("\n"))))
+    return tuple(filter(None, map(command_line.parse_value, text.split("\n"))))
 
 
-def lines_text(values: Iterable[str]) -> str:
-    """What `lines` reads."""
-    return "\n".join(map(words.to_line, values))
+def format_lines(values: Iterable[str]) -> str:
+    """What `parse_lines` reads."""
+    return "\n".join(map(command_line.format_value, values))
 
 
-def listed(text: str) -> tuple[str, ...]:
+def parse_path_list(text: str) -> tuple[str, ...]:
     """Entries of a variable such as PATH: one a line, or with colons between as in the variable itself."""
-    return tuple(part for line in lines(text) for part in line.split(":") if part)
+    return tuple(part for line in parse_lines(text) for part in line.split(":") if part)

@@ -5,22 +5,22 @@ from itertools import islice
 from typing import Protocol
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import JobSpec, Mpi, MpiFlavour
+from ...domain.jobs import JobSpec, Mpi, MpiFlavor
 from ...domain.targets import Target, TargetFacts
-from ..plan.quoting import Shell
+from ..plan.quoting import ShellCode
 
-Words = tuple[str | Shell, ...]
+Arguments = tuple[str | ShellCode, ...]
 """Of a command line. Shell: what only the host where it is started knows."""
 
 HOSTFILE = '${pl_hostfile:+"%s"} ${pl_hostfile:+"$pl_hostfile"}'
 """An option with the file that LSF made of the job's hosts, where there is one."""
 
 
-class Starter(Protocol):
+class MpiLauncher(Protocol):
     """One flavour of MPI."""
 
     @property
-    def flavour(self) -> MpiFlavour:
+    def implementation(self) -> MpiFlavor:
         """As it stands in a JobSpec."""
 
     @property
@@ -28,41 +28,41 @@ class Starter(Protocol):
         """For a person."""
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def program_names(self) -> tuple[str, ...]:
         """What its starter is usually called, the likeliest first."""
 
     @property
-    def says(self) -> str:
+    def version_pattern(self) -> str:
         """What `NAME --version` says of it: a basic regular expression of grep. Empty where nothing needs to."""
 
-    def words(self, spec: JobSpec, mpi: Mpi) -> Words:
+    def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         """What stands between the starter and what each rank runs."""
 
-    def values(self, word: str) -> int:
+    def value_count(self, word: str) -> int:
         """How many of the next words a word of the user's takes for its values, whatever they are."""
 
 
-def named(words: Sequence[str], *options: str) -> bool:
+def has_option(words: Sequence[str], *options: str) -> bool:
     """Whether the user's words hold one of the options, as `--option value` or `--option=value`."""
     return any(word == option or word.startswith(f"{option}=") for word in words for option in options)
 
 
-def check_arguments(starter: Starter, words: Sequence[str], field: str) -> None:
+def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> None:
     """Raises InvalidRequest where the last option lacks a value: the starter would take a word of ours for it."""
     rest = iter(words)
     for word in rest:
-        needed = starter.values(word)
+        needed = launcher.value_count(word)
         if len(list(islice(rest, needed))) < needed:
             lacks = "a value" if needed == 1 else "two values"
             raise InvalidRequest(
-                f"{word[:80]!r} in the arguments of {starter.title} needs {lacks}: the word that follows would be "
+                f"{word[:80]!r} in the arguments of {launcher.title} needs {lacks}: the word that follows would be "
                 "taken for it. Write its value behind it, or remove it.",
                 field,
             )
 
 
-def programs(starter: Starter, mpi: Mpi, target: Target, facts: TargetFacts | None) -> tuple[str, ...]:
+def launcher_programs(launcher: MpiLauncher, mpi: Mpi, target: Target, facts: TargetFacts | None) -> tuple[str, ...]:
     """What the starter may be called there: what the user says, what the target says, what its check found, or else
     its usual names, of which the first is taken that is there and says that it is of the flavour."""
     told = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
-    return (told,) if told else starter.names
+    return (told,) if told else launcher.program_names

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ...domain.jobs import JobSpec, Mpi, MpiFlavour
-from ..plan.quoting import Shell
-from .base import HOSTFILE, Words, named
+from ...domain.jobs import JobSpec, Mpi, MpiFlavor
+from ..plan.quoting import ShellCode
+from .base import HOSTFILE, Arguments, has_option
 
 LOCALHOST = '${pl_nameless:+"-localhost"} ${pl_nameless:+"localhost"}'
 """Where its proxies are to connect to, on a host whose own name cannot be resolved."""
@@ -15,7 +15,7 @@ genvlist gpus-per-proc grr gtool gtoolfile host hostfile hosts iface launcher la
 machinefile map-by membind n nameserver np order-nodes outfile-pattern perhost ppn prepend-pattern rankmap rmk s tmpdir
 topolib usize wdir
 """
-VALUES = dict.fromkeys(_VALUED.split(), 1) | {"env": 2, "genv": 2}
+VALUE_COUNTS = dict.fromkeys(_VALUED.split(), 1) | {"env": 2, "genv": 2}
 """How many values the options of MPICH's and Intel MPI's Hydra have. Each may begin with one hyphen or two."""
 
 
@@ -23,30 +23,30 @@ VALUES = dict.fromkeys(_VALUED.split(), 1) | {"env": 2, "genv": 2}
 class Hydra:
     """It finds Slurm by itself, and the hosts of LSF in the file that LSF made."""
 
-    flavour: MpiFlavour
+    implementation: MpiFlavor
     title: str
-    names: tuple[str, ...]
-    says: str
+    program_names: tuple[str, ...]
+    version_pattern: str
 
-    def words(self, spec: JobSpec, mpi: Mpi) -> Words:
-        words: list[str | Shell] = []
-        if not named(mpi.arguments, "-f", "-hostfile", "-machinefile", "-machine", "-hosts", "-host"):
-            words += [Shell(HOSTFILE % "-f")]
-        if not named(mpi.arguments, "-localhost", "-iface"):
-            words.append(Shell(LOCALHOST))
+    def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
+        words: list[str | ShellCode] = []
+        if not has_option(mpi.arguments, "-f", "-hostfile", "-machinefile", "-machine", "-hosts", "-host"):
+            words += [ShellCode(HOSTFILE % "-f")]
+        if not has_option(mpi.arguments, "-localhost", "-iface"):
+            words.append(ShellCode(LOCALHOST))
         words += mpi.arguments
-        if mpi.ranks_per_node is not None and not named(mpi.arguments, "-ppn", "-perhost", "-grr"):
+        if mpi.ranks_per_node is not None and not has_option(mpi.arguments, "-ppn", "-perhost", "-grr"):
             words += ["-ppn", str(mpi.ranks_per_node)]
         return (*words, "-n", str(mpi.ranks), *mpi.rank_arguments)
 
-    def values(self, word: str) -> int:
-        return VALUES.get(word.lstrip("-"), 0) if word.startswith("-") else 0
+    def value_count(self, word: str) -> int:
+        return VALUE_COUNTS.get(word.lstrip("-"), 0) if word.startswith("-") else 0
 
 
 MPICH = Hydra(
-    MpiFlavour.MPICH,
+    MpiFlavor.MPICH,
     "MPICH (Hydra)",
     ("mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra"),
     "HYDRA\\|MPICH",
 )
-INTEL = Hydra(MpiFlavour.INTEL, "Intel MPI", ("mpirun", "mpiexec.hydra", "mpiexec"), "Intel(R) MPI")
+INTEL = Hydra(MpiFlavor.INTEL, "Intel MPI", ("mpirun", "mpiexec.hydra", "mpiexec"), "Intel(R) MPI")

@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from ...domain.jobs import MpiFlavour
-from .base import Starter, Words
+from ...domain.jobs import MpiFlavor
+from .base import Arguments, MpiLauncher
 from .hydra import INTEL, MPICH
 from .openmpi import OPENMPI
 from .spectrum import PLATFORM, SPECTRUM
 from .srun import SRUN
 
-STARTERS: Mapping[MpiFlavour, Starter] = MappingProxyType(
-    {starter.flavour: starter for starter in (OPENMPI, MPICH, INTEL, SPECTRUM, PLATFORM, SRUN)}
+MPI_LAUNCHERS: Mapping[MpiFlavor, MpiLauncher] = MappingProxyType(
+    {launcher.implementation: launcher for launcher in (OPENMPI, MPICH, INTEL, SPECTRUM, PLATFORM, SRUN)}
 )
 
 
-def starter_of(flavour: MpiFlavour) -> Starter:
+def mpi_launcher_of(flavour: MpiFlavor) -> MpiLauncher:
     """The starter of that flavour's ranks."""
-    return STARTERS[flavour]
+    return MPI_LAUNCHERS[flavour]
 
 
-__all__ = ["STARTERS", "Starter", "Words", "starter_of"]
+__all__ = ["MPI_LAUNCHERS", "Arguments", "MpiLauncher", "mpi_launcher_of"]

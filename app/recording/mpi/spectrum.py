@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from ...domain.jobs import JobSpec, Mpi, MpiFlavour
-from .base import Words
+from ...domain.jobs import JobSpec, Mpi, MpiFlavor
+from .base import Arguments
 from .openmpi import OpenMpi
 
-SPECTRUM = OpenMpi(MpiFlavour.SPECTRUM, "Spectrum MPI", ("mpirun", "mpiexec"), "Spectrum MPI")
+SPECTRUM = OpenMpi(MpiFlavor.SPECTRUM, "Spectrum MPI", ("mpirun", "mpiexec"), "Spectrum MPI")
 
-PLATFORM_VALUED = ("-e", "-f", "-h", "-hostfile", "-hostlist", "-l", "-netaddr", "-np", "-sp", "-subnet")
+PLATFORM_OPTIONS_WITH_VALUE = ("-e", "-f", "-h", "-hostfile", "-hostlist", "-l", "-netaddr", "-np", "-sp", "-subnet")
 """Options of Platform MPI's mpirun that have a value in the next word."""
 
 
@@ -16,16 +16,16 @@ PLATFORM_VALUED = ("-e", "-f", "-h", "-hostfile", "-hostlist", "-l", "-netaddr",
 class Platform:
     """Ranks per node are the batch system's to say here: Platform MPI takes the hosts as it gives them."""
 
-    flavour: MpiFlavour = MpiFlavour.PLATFORM
+    implementation: MpiFlavor = MpiFlavor.PLATFORM
     title: str = "Platform MPI"
-    names: tuple[str, ...] = ("mpirun",)
-    says: str = "Platform MPI\\|HP-MPI"
+    program_names: tuple[str, ...] = ("mpirun",)
+    version_pattern: str = "Platform MPI\\|HP-MPI"
 
-    def words(self, spec: JobSpec, mpi: Mpi) -> Words:
+    def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         return (*mpi.arguments, "-np", str(mpi.ranks), *mpi.rank_arguments)
 
-    def values(self, word: str) -> int:
-        return int(word in PLATFORM_VALUED)
+    def value_count(self, word: str) -> int:
+        return int(word in PLATFORM_OPTIONS_WITH_VALUE)
 
 
 PLATFORM = Platform()

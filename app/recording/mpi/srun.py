@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from ...domain.jobs import JobSpec, Mpi, MpiFlavour
-from ..plan.quoting import Shell
+from ...domain.jobs import JobSpec, Mpi, MpiFlavor
+from ..plan.quoting import ShellCode
 from ..schedulers import sbatch_options
-from .base import Words, named
+from .base import Arguments, has_option
 
 SHORT_WITH_VALUE = frozenset("ABCDFGJLMNSTWbcdeimnopqrtwx")
 """Short options whose value stands behind them, in the same word or in the next."""
-SHORT_GLUED = frozenset("IKk")
+SHORT_WITH_ATTACHED_VALUE = frozenset("IKk")
 """Those whose value may only stand in the same word."""
 
 _LONG_WITH_VALUE = """
@@ -22,31 +22,31 @@ _LONG_ALONE = """
 bcast compress disable-status exact immediate interactive kill-on-bad-exit label multi-prog no-allocate overlap
 preserve-env pty quit-on-interrupt send-libs unbuffered whole x11
 """
-LONG_ALONE = sbatch_options.LONG_ALONE - LONG_WITH_VALUE | frozenset(_LONG_ALONE.split())
+LONG_WITHOUT_VALUE = sbatch_options.LONG_WITHOUT_VALUE - LONG_WITH_VALUE | frozenset(_LONG_ALONE.split())
 
 
 @dataclass(frozen=True)
 class Srun:
     """How ranks find each other (`--mpi`) depends on the MPI library of the program; it is looked up when it starts."""
 
-    flavour: MpiFlavour = MpiFlavour.SRUN
+    implementation: MpiFlavor = MpiFlavor.SRUN
     title: str = "srun"
-    names: tuple[str, ...] = ("srun",)
-    says: str = ""
+    program_names: tuple[str, ...] = ("srun",)
+    version_pattern: str = ""
 
-    def words(self, spec: JobSpec, mpi: Mpi) -> Words:
-        words: list[str | Shell] = []
+    def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
+        words: list[str | ShellCode] = []
         own = (*mpi.arguments, *mpi.rank_arguments)
-        if not named(own, "--mpi"):
-            words += [Shell('${pl_pmi:+"--mpi=$pl_pmi"}')]
+        if not has_option(own, "--mpi"):
+            words += [ShellCode('${pl_pmi:+"--mpi=$pl_pmi"}')]
         words += [*mpi.arguments, "-n", str(mpi.ranks)]
-        if mpi.ranks_per_node is not None and not named(own, "--ntasks-per-node"):
+        if mpi.ranks_per_node is not None and not has_option(own, "--ntasks-per-node"):
             words += [f"--ntasks-per-node={mpi.ranks_per_node}"]
-        if spec.batch.cpus is not None and not named(own, "--cpus-per-task", "-c"):
+        if spec.batch.cpus is not None and not has_option(own, "--cpus-per-task", "-c"):
             words += [f"--cpus-per-task={spec.batch.cpus}"]
         return (*words, *mpi.rank_arguments)
 
-    def values(self, word: str) -> int:
+    def value_count(self, word: str) -> int:
         if word.startswith("--"):
             return int(_long(word[2:]))
         if not word.startswith("-"):
@@ -54,16 +54,16 @@ class Srun:
         for place, letter in enumerate(word[1:], 2):
             if letter in SHORT_WITH_VALUE:
                 return int(place == len(word))
-            if letter in SHORT_GLUED:
+            if letter in SHORT_WITH_ATTACHED_VALUE:
                 break
         return 0
 
 
 def _long(name: str) -> bool:
     """Whether the next word belongs to a long option, which may be cut short."""
-    if name in LONG_ALONE or not name:
+    if name in LONG_WITHOUT_VALUE or not name:
         return False
-    known = LONG_WITH_VALUE | LONG_ALONE
+    known = LONG_WITH_VALUE | LONG_WITHOUT_VALUE
     fits = {name} if name in known else {each for each in known if each.startswith(name)}
     return bool(fits) and fits <= LONG_WITH_VALUE
 

@@ -19,29 +19,36 @@ At the target a job has a directory of its own (0700), in the target's directory
     run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artefacts
 
 State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
-`signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `text` (ok, or failed and
-why), `note` (for a person). A key that stands there again counts as the last one says, but for notes.
+`signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `script_text` (ok, or failed
+and why), `note` (for a person). A key that stands there again counts as the last one says, but for notes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...domain.errors import InvalidRequest
-from ...domain.facts import HostFacts
-from ...domain.jobs import JobSpec, Scope, Splitting
-from ...domain.rank_notes import MOST_RUNS
+from ...domain.host_facts import HostFacts
+from ...domain.jobs import EventSplitting, JobSpec, Scope
+from ...domain.rank_state import MAX_RUNS
 from ...domain.targets import Target, TargetFacts
 from ..mpi import base
-from ..mpi.registry import starter_of
+from ..mpi.registry import mpi_launcher_of
 from ..recorders import recorder_of
-from .around import text
-from .collecting import list_script, listed, remove_script, symbolise_script
-from .filling import OWN
-from .looking import Followed, Found, look_script, looked, with_batch
-from .plan_text import chosen, plan_text
+from .collection import list_script, parse_list_output, remove_script, symbolize_script
+from .path_variables import RESERVED_PREFIXES
+from .plan_text import parse_rank_ranges, plan_text
+from .polling import PollRequest, PollResult, parse_poll_output, poll_script, with_batch_status
 from .preview import preview as _preview
-from .runs import Run, runs, submissions
-from .starting import end_script, forget_script, make_script, place_script, start_script, started
+from .runs import Run, plan_runs, submissions
+from .submission import (
+    cancel_script,
+    create_directory_script,
+    parse_submit_output,
+    reset_submission_script,
+    resolve_directory_script,
+    submit_script,
+)
+from .target_environment import script_text
 
 SCRIPTS = {
     "common.sh": ("modules.sh", "common.sh", "count.sh"),
@@ -50,9 +57,9 @@ SCRIPTS = {
     "perfloom-wait": ("wait.sh",),
 }
 """The files that are the same for every job, and the scripts that each is made of."""
-UNKNOWN_FAR = HostFacts(host="", options=("-N",))
+UNKNOWN_REMOTE_HOST = HostFacts(host="", options=("-N",))
 """Stands in for a host that nobody has looked at. Every perf has -N, and without it fills somebody's home."""
-MOST_EVENTS = 2000
+MAX_EVENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -66,26 +73,26 @@ class Plan:
     runs: tuple[Run, ...]
 
 
-def planned(spec: JobSpec, target: Target) -> bool:
+def needs_plan(spec: JobSpec, target: Target) -> bool:
     """Whether a job goes the planned road; what is left is one process on this machine, started as it is."""
     of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
     of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
-    more = spec.mpi is not None or spec.splitting is not Splitting.ONE_RUN or not spec.keep_recordings
+    more = spec.mpi is not None or spec.splitting is not EventSplitting.ONE_RUN or not spec.keep_recordings
     # What is put into a program has to lie somewhere.
     injected = recorder_of(spec).injection(spec) is not None
-    return not target.here or injected or bool(of_target or of_job or more)
+    return not target.is_local or injected or bool(of_target or of_job or more)
 
 
-def plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
+def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
     """The plan of a job in its directory there (a full path). Raises InvalidRequest for what cannot be run so."""
-    check(spec, target)
+    require_plannable(spec, target)
     host = recording_host(target, facts)
-    found = runs(spec, target, host)
-    if len(found) > MOST_RUNS:
-        raise InvalidRequest(f"These are {len(found):,} runs; at most {MOST_RUNS:,} are made. Choose fewer events.")
+    found = plan_runs(spec, target, host)
+    if len(found) > MAX_RUNS:
+        raise InvalidRequest(f"These are {len(found):,} runs; at most {MAX_RUNS:,} are made. Choose fewer events.")
     parts = submissions(spec, found)
-    starters = base.programs(starter_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
-    files = {name: "".join(map(text, names)) for name, names in SCRIPTS.items()}
+    starters = base.launcher_programs(mpi_launcher_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
+    files = {name: "".join(map(script_text, names)) for name, names in SCRIPTS.items()}
     files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, starters)
     if (injection := recorder_of(spec).injection(spec)) is not None:
         files |= injection.files
@@ -96,17 +103,17 @@ def preview(spec: JobSpec, target: Target, facts: TargetFacts | None) -> str:
     """The command lines that a job means, for a person: transport, batch system, launcher, recorder, command. Raises
     InvalidRequest where the job cannot be run so."""
     # What the texts of the plan refuse is said before the job is submitted.
-    plan(spec, target, facts, "JOB", "/JOB")
+    make_plan(spec, target, facts, "JOB", "/JOB")
     return _preview(spec, target, facts, recording_host(target, facts))
 
 
 def recording_host(target: Target, facts: TargetFacts | None) -> HostFacts:
     """Facts of the host where perf runs, as far as they are known, with the perf that the target names."""
-    host = facts.recording if facts else UNKNOWN_FAR
+    host = facts.recording_host if facts else UNKNOWN_REMOTE_HOST
     return replace(host, perf=target.perf) if target.perf else host
 
 
-def check(spec: JobSpec, target: Target) -> None:
+def require_plannable(spec: JobSpec, target: Target) -> None:
     """Raise InvalidRequest for what cannot be run so, whatever the host is like."""
     mpi = spec.mpi
     if mpi is not None:
@@ -114,21 +121,21 @@ def check(spec: JobSpec, target: Target) -> None:
             raise InvalidRequest("With MPI a command is recorded. Give one, and choose no process or system.", "scope")
         if mpi.ranks < 1 or mpi.every < 1 or (mpi.ranks_per_node or 1) < 1:
             raise InvalidRequest("Numbers of ranks begin at 1.", "ranks")
-        chosen(mpi.only)
-        starter = starter_of(mpi.flavour)
+        parse_rank_ranges(mpi.only)
+        starter = mpi_launcher_of(mpi.flavour)
         base.check_arguments(starter, mpi.arguments, "mpi_arguments")
         base.check_arguments(starter, mpi.rank_arguments, "rank_arguments")
     injection = recorder_of(spec).injection(spec)
     if injection is not None and (spec.scope is not Scope.COMMAND or spec.sudo or (mpi is not None and mpi.per_host)):
         raise InvalidRequest("PyTorch is recorded in a command that is started, as you. Choose that.", "scope")
-    if own := next((name for name in target.environment if name.startswith(OWN)), None):
+    if own := next((name for name in target.environment if name.startswith(RESERVED_PREFIXES)), None):
         raise InvalidRequest(
             f"The target {target.name} sets the variable {own[:60]}, which is Perfloom's own. Take it out of the "
             "target's variables, or give it another name.",
             "target",
         )
-    if len(spec.events) > MOST_EVENTS:
-        raise InvalidRequest(f"These are {len(spec.events):,} events; at most {MOST_EVENTS:,} are taken.", "events")
+    if len(spec.events) > MAX_EVENTS:
+        raise InvalidRequest(f"These are {len(spec.events):,} events; at most {MAX_EVENTS:,} are taken.", "events")
     if spec.sudo and not target.sudo:
         raise InvalidRequest(f"The target {target.name} does not allow sudo. Record without it, or allow it.", "sudo")
     if spec.scope is Scope.COMMAND and not spec.command:
@@ -138,27 +145,27 @@ def check(spec: JobSpec, target: Target) -> None:
 
 
 __all__ = [
-    "UNKNOWN_FAR",
-    "Followed",
-    "Found",
+    "UNKNOWN_REMOTE_HOST",
     "Plan",
+    "PollRequest",
+    "PollResult",
     "Run",
-    "check",
-    "end_script",
-    "forget_script",
+    "cancel_script",
+    "create_directory_script",
     "list_script",
-    "listed",
-    "look_script",
-    "looked",
-    "make_script",
-    "place_script",
-    "plan",
-    "planned",
+    "make_plan",
+    "needs_plan",
+    "parse_list_output",
+    "parse_poll_output",
+    "parse_submit_output",
+    "poll_script",
     "preview",
     "recording_host",
     "remove_script",
-    "start_script",
-    "started",
-    "symbolise_script",
-    "with_batch",
+    "require_plannable",
+    "reset_submission_script",
+    "resolve_directory_script",
+    "submit_script",
+    "symbolize_script",
+    "with_batch_status",
 ]

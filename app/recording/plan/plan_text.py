@@ -10,27 +10,27 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from ...domain.errors import InvalidRequest
-from ...domain.facts import HostFacts
+from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from ...domain.rank_notes import INCOMPLETE
+from ...domain.rank_state import INCOMPLETE
 from ...domain.targets import Target
-from ...ingest.perf_text.fields import FIELDS, OPTIONS, with_told
-from ..mpi.registry import Words, starter_of
+from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
+from ..mpi.registry import Arguments, mpi_launcher_of
 from ..recorders import Injection, perf_record, recorder_of
-from ..recorders.base import program
-from ..recorders.events import telling, to_sample
-from .around import function
-from .filling import OWN, VARIABLE, filled
-from .quoting import Shell, join, quote, word
-from .runs import Run, repeated_by_runs
+from ..recorders.base import perf_program
+from ..recorders.events import events_to_sample, needs_event_fields
+from .path_variables import RESERVED_PREFIXES, VARIABLE, expand_path
+from .quoting import ShellCode, join, quote, shell_word
+from .runs import Run, repeats_as_runs
+from .target_environment import shell_function
 
-PATIENCE_S = {False: 2, True: 25}
+STOP_TIMEOUT_S = {False: 2, True: 25}
 """How long who was told to end may take, once more, before it is killed. True: it has a recording to write itself."""
 GRACE_S = 45
 """How long what was told to end twice, 20 s apart, may take to complete its files before all of it is killed."""
 _PLACE = PurePath("/the/recording's/own/directory")
 """Stands for the directory of a recording until its words are written down."""
-_OUT = Shell('"$pl_out"')
+_OUT = ShellCode('"$pl_out"')
 
 
 def plan_text(
@@ -45,13 +45,13 @@ def plan_text(
     """The text. facts: of the host where perf runs. parts: the runs of each submission. starters: what MPI's starter of
     ranks may be called."""
     mpi = spec.mpi
-    observed = recorded(spec)
+    observed = recorder_specs(spec)
     injection = recorder_of(spec).injection(spec)
     values = {
         "id": job_id,
         "flavour": str(mpi.flavour) if mpi else "",
         "every": str(mpi.every) if mpi else "1",
-        "only": " ".join(f"{first}-{last}" for first, last in chosen(mpi.only)) if mpi else "",
+        "only": " ".join(f"{first}-{last}" for first, last in parse_rank_ranges(mpi.only)) if mpi else "",
         "per_host": "1" if mpi and mpi.per_host else "",
         "whole_system": "1" if observed.scope is Scope.SYSTEM else "",
         "sudo": "1" if spec.sudo else "",
@@ -59,12 +59,12 @@ def plan_text(
         "duration": f"{spec.duration_s:.3f}".rstrip("0").rstrip(".") if spec.duration_s else "",
         "has_command": "1" if spec.command else "",
         "keep": "1" if spec.keep_recordings else "",
-        "artefact": recorder_of(spec).artefacts(spec)[0].name,
+        "artefact": recorder_of(spec).artifacts(spec)[0].name,
         "injects": "1" if injection else "",
-        "counts": "1" if any(counting(run.of(observed), facts) for run in runs) else "",
-        "patience": str(PATIENCE_S[injection is not None]),
+        "counts": "1" if any(stat_argv(run.as_spec(observed), facts) for run in runs) else "",
+        "patience": str(STOP_TIMEOUT_S[injection is not None]),
         "grace": str(GRACE_S),
-        "perf": program(facts),
+        "perf": perf_program(facts),
         "fields": ",".join(_fields(observed, facts)),
         "options": " ".join(OPTIONS),
         "incomplete": INCOMPLETE,
@@ -76,63 +76,69 @@ def plan_text(
     lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
     lines += [f"pl_cwd={_directory(spec.cwd)}"]
     lines += [f"pl_has_scratch={quote('1' if target.scratch else '')}"]
-    lines += function("pl_scratch_path", [f"printf '%s\\n' {word(filled(target.scratch))}"] if target.scratch else [])
+    lines += shell_function(
+        "pl_scratch_path", [f"printf '%s\\n' {shell_word(expand_path(target.scratch))}"] if target.scratch else []
+    )
     lines += _by_case("pl_runs_of", {n: f"pl_runs={quote(' '.join(map(str, p)))}" for n, p in enumerate(parts)})
-    lines += function("pl_modules", [f"pl_module {quote(_module(name))}" for name in (*target.modules, *spec.modules)])
+    lines += shell_function(
+        "pl_modules", [f"pl_module {quote(_module(name))}" for name in (*target.modules, *spec.modules)]
+    )
     lines += _by_run("pl_environment", runs, lambda run: _exports(target.environment | run.environment))
     before = [("PATH", spec.path), ("LD_LIBRARY_PATH", spec.library_path)]
-    lines += function("pl_prefixes", [f"pl_prefix {name} {quote(':'.join(d))}" for name, d in before if d])
-    lines += function("pl_preload", [f"pl_prefix LD_PRELOAD {quote(':'.join(spec.preload))}"] if spec.preload else [])
+    lines += shell_function("pl_prefixes", [f"pl_prefix {name} {quote(':'.join(d))}" for name, d in before if d])
+    lines += shell_function(
+        "pl_preload", [f"pl_prefix LD_PRELOAD {quote(':'.join(spec.preload))}"] if spec.preload else []
+    )
     lines += _by_run("pl_command", runs, lambda run: _words(_command(run.command)))
     if injection is None:
-        lines += _by_run("pl_record", runs, lambda run: _words(recording(run.of(observed), facts)))
-        lines += _by_run("pl_count", runs, lambda run: _words(counting(run.of(observed), facts) or ("false",)))
+        lines += _by_run("pl_record", runs, lambda run: _words(recorder_argv(run.as_spec(observed), facts)))
+        lines += _by_run("pl_count", runs, lambda run: _words(stat_argv(run.as_spec(observed), facts) or ("false",)))
     else:
-        lines += function("pl_inject", _injected(injection))
+        lines += shell_function("pl_inject", _injected(injection))
     if mpi:
-        starter = starter_of(mpi.flavour)
-        values = {"starter_says": starter.says, "starter_title": starter.title, "ranks": str(mpi.ranks)}
+        starter = mpi_launcher_of(mpi.flavour)
+        values = {"starter_says": starter.version_pattern, "starter_title": starter.title, "ranks": str(mpi.ranks)}
         lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
-        lines += function("pl_starters", [_words(starters)])
-        lines += function("pl_start", ["shift", _words(starter.words(spec, mpi))])
+        lines += shell_function("pl_starters", [_words(starters)])
+        lines += shell_function("pl_start", ["shift", _words(starter.arguments(spec, mpi))])
     return "\n".join(lines) + "\n"
 
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     stacks = spec.call_graph is not CallGraph.NONE
-    if spec.recorder is RecorderName.PERF_RECORD and telling(to_sample(spec, facts), stacks):
-        return with_told(FIELDS, stacks=stacks)
+    if spec.recorder is RecorderName.PERF_RECORD and needs_event_fields(events_to_sample(spec, facts), stacks):
+        return add_tracepoint_field(FIELDS, stacks=stacks)
     return FIELDS
 
 
-def recorded(spec: JobSpec) -> JobSpec:
+def recorder_specs(spec: JobSpec) -> JobSpec:
     """The job as each of its recorders sees it."""
     if spec.mpi is not None and spec.mpi.per_host:
         spec = replace(spec, scope=Scope.SYSTEM)
-    return replace(spec, repeat=None) if repeated_by_runs(spec) else spec
+    return replace(spec, repeat=None) if repeats_as_runs(spec) else spec
 
 
-def recording(spec: JobSpec, facts: HostFacts) -> Words:
+def recorder_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     """The recorder's own command line, without the user's command. With sudo, perf writes to its standard output."""
-    main = recorder_of(spec).artefacts(spec)[0].name
+    main = recorder_of(spec).artifacts(spec)[0].name
     argv = list(recorder_of(spec).argv(replace(spec, command=()), facts, _PLACE))
     if spec.sudo:
         at = argv.index(str(_PLACE / main))
         argv[at - 1 : at + 1] = ["--log-fd", "1"] if spec.recorder is RecorderName.PERF_STAT else ["-o", "-"]
-    return tuple(Shell(f"{_OUT.text}/{main}") if one == str(_PLACE / main) else one for one in argv)
+    return tuple(ShellCode(f"{_OUT.text}/{main}") if one == str(_PLACE / main) else one for one in argv)
 
 
-def counting(spec: JobSpec, facts: HostFacts) -> Words:
+def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
     """perf stat's command line for what is counted beside the recording, without whom it observes; empty for nothing.
     With sudo nothing is: perf stat would have to be root's too."""
     if spec.recorder is not RecorderName.PERF_RECORD or spec.sudo:
         return ()
-    events = [word for event in perf_record.counted(spec, facts) for word in ("-e", event)]
-    out = Shell(f"{_OUT.text}/{perf_record.COUNTS}")
-    return (program(facts), "stat", "-x,", "-o", out, *events) if events else ()
+    events = [word for event in perf_record.counted_events(spec, facts) for word in ("-e", event)]
+    out = ShellCode(f"{_OUT.text}/{perf_record.COUNTS_FILE}")
+    return (perf_program(facts), "stat", "-x,", "-o", out, *events) if events else ()
 
 
-def chosen(only: str) -> tuple[tuple[int, int], ...]:
+def parse_rank_ranges(only: str) -> tuple[tuple[int, int], ...]:
     """The ranks that a text names, "0-3,8", as (first, last). Raises InvalidRequest."""
     found = []
     for piece in only.split(","):
@@ -183,14 +189,14 @@ def _exports(environment: Mapping[str, str]) -> str:
             raise InvalidRequest(
                 f"“{name[:60]}” cannot name a variable. Use letters, digits and _, no digit first.", "environment"
             )
-        if name.startswith(OWN):
+        if name.startswith(RESERVED_PREFIXES):
             raise InvalidRequest(f"The variable {name[:60]} is Perfloom's own. Use another name.", "environment")
         # Not in one with export, which some shells split at blanks.
         lines.append(f"{name}={quote(value)}; export {name}")
     return "\n".join(lines) or ":"
 
 
-def _words(words: Iterable[str | Shell]) -> str:
+def _words(words: Iterable[str | ShellCode]) -> str:
     """What is given, called with these words behind."""
     return f'"$@" {join(words)}'
 
@@ -202,6 +208,6 @@ def _by_run(name: str, runs: Sequence[Run], text: Callable[[Run], str]) -> list[
 def _by_case(name: str, texts: Mapping[int, str]) -> list[str]:
     """A function that does what the number it is given says. One text for all numbers stands there once."""
     if len(set(texts.values())) == 1:
-        return function(name, ["shift", next(iter(texts.values()))])
+        return shell_function(name, ["shift", next(iter(texts.values()))])
     cases = [line for number, text in texts.items() for line in (f"{number})", text, ";;")]
-    return function(name, ["pl_case=$1", "shift", "case $pl_case in", *cases, "esac"])
+    return shell_function(name, ["pl_case=$1", "shift", "case $pl_case in", *cases, "esac"])

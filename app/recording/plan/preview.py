@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
 
-from ...domain.facts import HostFacts
+from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec
 from ...domain.targets import Target, TargetFacts
 from ..mpi import base
-from ..mpi.registry import starter_of
+from ..mpi.registry import mpi_launcher_of
 from ..recorders import recorder_of
 from ..schedulers import scheduler_of
-from .plan_text import counting, recorded, recording
-from .quoting import Shell, join
-from .runs import Run, runs, submissions
-from .starting import job_name
+from .plan_text import recorder_argv, recorder_specs, stat_argv
+from .quoting import ShellCode, join
+from .runs import Run, plan_runs, submissions
+from .submission import job_name
 
-MOST_RUNS = 20
+MAX_RUNS = 20
 _OPTION = re.compile(r'\$\{\w+:\+"([^"$]+)"\}')
 _VALUE = re.compile(r'\$\{\w+:\+"(?:([\w=-]+))?\$pl_(\w+)"\}')
 
@@ -29,7 +29,7 @@ def preview(spec: JobSpec, target: Target, facts: TargetFacts | None, host: Host
     InvalidRequest where the job cannot be run so.
     """
     lines: list[str] = []
-    found = runs(spec, target, host)
+    found = plan_runs(spec, target, host)
     depth = 0
     if target.ssh is not None:
         lines.append(_ssh(target))
@@ -40,11 +40,11 @@ def preview(spec: JobSpec, target: Target, facts: TargetFacts | None, host: Host
         inner = depth
         if scheduler is not None:
             script = ("/bin/sh", "job.sh", ".", str(number))
-            argv = scheduler.submit(spec, job_name("JOB", number), script, f"sub{number}.log")
+            argv = scheduler.submit_command(spec, job_name("JOB", number), script, f"sub{number}.log")
             lines.append("  " * depth + join(argv))
             inner += 1
         for run in (found[one] for one in part):
-            if shown == MOST_RUNS:
+            if shown == MAX_RUNS:
                 return "\n".join((*lines, f"# and {len(found) - shown} more runs"))
             shown += 1
             if len(found) > 1:
@@ -64,26 +64,29 @@ def _ssh(target: Target) -> str:
 
 def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFacts, run: Run) -> Iterator[str]:
     if spec.mpi is not None:
-        starter = starter_of(spec.mpi.flavour)
-        yield f"{join(base.programs(starter, spec.mpi, target, facts)[:1])} {_plain(starter.words(spec, spec.mpi))}"
+        starter = mpi_launcher_of(spec.mpi.flavour)
+        yield (
+            f"{join(base.launcher_programs(starter, spec.mpi, target, facts)[:1])} "
+            f"{_plain(starter.arguments(spec, spec.mpi))}"
+        )
     place = PurePath(f"run{run.number}", "RANK" if spec.mpi is not None else "all")
     recorder = recorder_of(spec)
     if recorder.injection(spec) is not None:
-        yield join(recorder.argv(replace(run.of(spec), command=()), host, place))
+        yield join(recorder.argv(replace(run.as_spec(spec), command=()), host, place))
     else:
-        words = join(recording(run.of(recorded(spec)), host)).replace('"$pl_out"', str(place))
+        words = join(recorder_argv(run.as_spec(recorder_specs(spec)), host)).replace('"$pl_out"', str(place))
         yield ("sudo -n " if spec.sudo else "") + words + (" --" if run.command else "")
     if run.command:
         yield join(run.command)
-    if counts := counting(run.of(recorded(spec)), host):
+    if counts := stat_argv(run.as_spec(recorder_specs(spec)), host):
         yield "# Beside it: " + join(counts).replace('"$pl_out"', str(place))
 
 
-def _plain(words: base.Words) -> str:
+def _plain(words: base.Arguments) -> str:
     """Words for a person: what only the host knows in brackets."""
     shown = []
     for one in words:
-        if isinstance(one, Shell):
+        if isinstance(one, ShellCode):
             text = _OPTION.sub(r"\1", _VALUE.sub(lambda match: (match[1] or "") + match[2].upper(), one.text))
             shown.append(f"[{text}]")
         else:

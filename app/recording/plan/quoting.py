@@ -14,7 +14,7 @@ _RESERVED = frozenset(
 
 
 @dataclass(frozen=True)
-class Shell:
+class ShellCode:
     """A piece of sh that Perfloom itself wrote, such as a variable of its own. Never holds anything of the user."""
 
     text: str
@@ -33,11 +33,11 @@ def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def word(text: str | Shell) -> str:
+def shell_word(text: str | ShellCode) -> str:
     """A word as it stands in a script: a user's text quoted, a piece of our own sh as it is."""
-    return text.text if isinstance(text, Shell) else quote(text)
+    return text.text if isinstance(text, ShellCode) else quote(text)
 
 
-def join(argv: Iterable[str | Shell]) -> str:
+def join(argv: Iterable[str | ShellCode]) -> str:
     """A command line of sh that runs exactly this argv."""
-    return " ".join(word(one) for one in argv)
+    return " ".join(shell_word(one) for one in argv)

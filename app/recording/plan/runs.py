@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...domain.facts import HostFacts
-from ...domain.jobs import JobSpec, RecorderName, Splitting
+from ...domain.host_facts import HostFacts
+from ...domain.jobs import EventSplitting, JobSpec, RecorderName
 from ...domain.targets import Target
-from ..recorders.events import to_count, to_sample
-from ..recorders.splitting import groups
+from ..recorders.event_grouping import group_events
+from ..recorders.events import events_to_count, events_to_sample
 
-RUN = "{run}"
+RUN_PLACEHOLDER = "{run}"
 """Stands for the number of the run where there are several."""
 
 
@@ -24,40 +24,44 @@ class Run:
     environment: dict[str, str]
     repeat: int = 0
 
-    def of(self, spec: JobSpec) -> JobSpec:
+    def as_spec(self, spec: JobSpec) -> JobSpec:
         """The job as if this run were all of it."""
         return replace(spec, events=self.events, command=self.command, environment=self.environment)
 
 
-def runs(spec: JobSpec, target: Target, facts: HostFacts) -> tuple[Run, ...]:
+def plan_runs(spec: JobSpec, target: Target, facts: HostFacts) -> tuple[Run, ...]:
     """The runs of a job, by number."""
     sets: Sequence[tuple[str, ...]] = (spec.events,)
-    if spec.splitting is not Splitting.ONE_RUN:
-        chosen = to_sample(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else to_count(spec, facts)
-        sets = groups(chosen, facts, most=spec.events_per_run, counters=target.counters)
-    repeats = (spec.repeat or 1) if repeated_by_runs(spec) else 1
+    if spec.splitting is not EventSplitting.ONE_RUN:
+        chosen = (
+            events_to_sample(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else events_to_count(spec, facts)
+        )
+        sets = group_events(chosen, facts, most=spec.events_per_run, counters=target.counters)
+    repeats = (spec.repeat or 1) if repeats_as_runs(spec) else 1
     several = len(sets) * repeats > 1
     found = []
     for number in range(len(sets) * repeats):
-        command = tuple(numbered(word, number) for word in spec.command) if several else spec.command
-        environment = {k: numbered(v, number) for k, v in spec.environment.items()} if several else spec.environment
+        command = tuple(with_run_number(word, number) for word in spec.command) if several else spec.command
+        environment = (
+            {k: with_run_number(v, number) for k, v in spec.environment.items()} if several else spec.environment
+        )
         found.append(Run(number, sets[number // repeats], command, environment, number % repeats))
     return tuple(found)
 
 
-def repeated_by_runs(spec: JobSpec) -> bool:
+def repeats_as_runs(spec: JobSpec) -> bool:
     """Whether what is to be repeated is started anew each time as a whole. `perf stat -r` would start a rank's program
     a second time, which its starter knows nothing of; and with sudo perf does not start the program."""
     return spec.recorder is RecorderName.PERF_STAT and (spec.repeat or 1) > 1 and (spec.mpi is not None or spec.sudo)
 
 
-def numbered(text: str, run: int) -> str:
+def with_run_number(text: str, run: int) -> str:
     """A text with the run's number in it where the user wants it."""
-    return text.replace(RUN, str(run))
+    return text.replace(RUN_PLACEHOLDER, str(run))
 
 
 def submissions(spec: JobSpec, found: Sequence[Run]) -> tuple[tuple[int, ...], ...]:
     """The numbers of the runs that each submission makes: all in one, or each in one of its own at the same time."""
-    if spec.splitting is Splitting.AT_ONCE:
+    if spec.splitting is EventSplitting.AT_ONCE:
         return tuple((run.number,) for run in found)
     return (tuple(run.number for run in found),)

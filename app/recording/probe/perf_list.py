@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from ...domain.facts import PerfEvent
+from ...domain.host_facts import PerfEvent
 
 RECORD_OPTIONS = (
     ("-z", "--compression-level"),
@@ -30,7 +30,7 @@ _GROUPS = {
 }
 _EVENT = re.compile(r"  (\S.*?)(?:\s+\[([^\[\]]+)\])?\s*")
 _TOPIC = re.compile(r"(\S[^\[\]]*):")
-_LONGEST = 300
+_MAX_TEXT = 300
 
 
 def events_from_json(text: str) -> tuple[PerfEvent, ...]:
@@ -81,7 +81,7 @@ def events_from_text(text: str) -> tuple[PerfEvent, ...]:
     def close() -> None:
         if last and description:
             whole = " ".join(description).strip("[] ")
-            found[last] = PerfEvent(last, found[last].group, whole[:_LONGEST])
+            found[last] = PerfEvent(last, found[last].group, whole[:_MAX_TEXT])
         description.clear()
 
     for line in text.splitlines():
@@ -106,10 +106,10 @@ def _add(found: dict[str, PerfEvent], name: str, kind: str, description: str) ->
     group = _GROUPS.get(kind.lower(), kind.lower() or "pmu")
     # "software//modifier" says how an event may be written.
     if name and name not in found and not name.endswith("//modifier"):
-        found[name] = PerfEvent(name, group, description[:_LONGEST])
+        found[name] = PerfEvent(name, group, description[:_MAX_TEXT])
 
 
-def offered(help_text: str, options: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+def offered_options(help_text: str, options: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """Which options stand in what `perf … -h` prints. options: (what we write, the long form that help lists)."""
     words = set(re.findall(r"--[a-z][a-z0-9-]+", help_text))
     return tuple(short for short, long in options if long in words)
@@ -119,7 +119,7 @@ def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
     """The options of a perf for HostFacts, from what its `record -h` and its `version --build-options` print."""
     built = build_options(build_text)
     without = {"-z"} if built.get("zstd") is False else set()
-    found = [one for one in offered(help_text, RECORD_OPTIONS) if one not in without]
+    found = [one for one in offered_options(help_text, RECORD_OPTIONS) if one not in without]
     # A perf too old or too new to say is given the benefit of the doubt.
     said = [built[name] for name in UNWINDERS if name in built]
     if any(said) or not said:
@@ -129,7 +129,7 @@ def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
 
 def stat_options(help_text: str) -> tuple[str, ...]:
     """The same for `perf stat`."""
-    return offered(help_text, STAT_OPTIONS)
+    return offered_options(help_text, STAT_OPTIONS)
 
 
 def build_options(text: str) -> dict[str, bool]:
@@ -144,7 +144,7 @@ def version(text: str) -> str | None:
     return found[1] if found else None
 
 
-def counted(text: str) -> bool | None:
+def counts_hardware_events(text: str) -> bool | None:
     """From `perf stat -x; -e cycles,instructions`: whether anything was counted. None where perf said neither."""
     states = [line.split(";")[0] for line in text.splitlines() if line.count(";") >= 4]
     if any(re.fullmatch(r"[0-9][0-9.,]*", state) for state in states):

@@ -6,39 +6,49 @@ from dataclasses import dataclass, replace
 from importlib import resources
 
 from ...domain.errors import Unavailable
-from ...domain.facts import HostFacts, PerfEvent
-from ...domain.jobs import MpiFlavour
-from ...domain.plain import one_line
-from ...domain.targets import Queue, SchedulerName, Target, TargetFacts
-from ..plan.around import around, function
-from ..plan.filling import filled
+from ...domain.host_facts import HostFacts, PerfEvent
+from ...domain.jobs import MpiFlavor
+from ...domain.targets import BatchQueue, SchedulerName, Target, TargetFacts
+from ...domain.text import sanitize_line
+from ..plan.path_variables import expand_path
 from ..plan.quoting import join, quote
-from ..plan.starting import DIRECTORY
+from ..plan.submission import DEFAULT_DIRECTORY
+from ..plan.target_environment import environment_functions, shell_function
 from ..schedulers import SCHEDULERS, Scheduler, scheduler_of
-from . import perf_list, rights
+from . import perf_capabilities, perf_list
 
-MARK = "perfloom-probe"
-STARTERS = ("mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra", "mpiexec.openmpi", "mpiexec.mpich")
-PACKERS = ("zstd", "gzip")
-SHARED_SYSTEMS = re.compile(r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I)
+SECTION_MARKER = "perfloom-probe"
+MPI_LAUNCHERS = (
+    "mpirun",
+    "mpiexec",
+    "mpirun.openmpi",
+    "mpirun.mpich",
+    "mpiexec.hydra",
+    "mpiexec.openmpi",
+    "mpiexec.mpich",
+)
+COMPRESSORS = ("zstd", "gzip")
+SHARED_FILESYSTEMS = re.compile(
+    r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I
+)
 """File systems that other hosts may see, too, as `stat -f` calls them."""
 
 _CPU_FACTS = {"vendor_id": "cpu_vendor", "cpu family": "cpu_family", "model": "cpu_model", "CPU part": "cpu_part"}
 _LONGEST = 400
 _VERSIONS = (
-    (MpiFlavour.SPECTRUM, re.compile(r"(?:IBM )?Spectrum MPI\)?\s+([\d.]+)", re.I)),
-    (MpiFlavour.PLATFORM, re.compile(r"Platform MPI\s+([\d.]+)", re.I)),
-    (MpiFlavour.INTEL, re.compile(r"Intel\(R\) MPI Library.*?Version ([\w.]+(?: (?:Update|Build) \w+)?)", re.I | re.S)),
-    (MpiFlavour.OPENMPI, re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) ([\w.]+)", re.I)),
-    (MpiFlavour.MPICH, re.compile(r"HYDRA build details:.*?Version:\s+([\w.]+)", re.S)),
+    (MpiFlavor.SPECTRUM, re.compile(r"(?:IBM )?Spectrum MPI\)?\s+([\d.]+)", re.I)),
+    (MpiFlavor.PLATFORM, re.compile(r"Platform MPI\s+([\d.]+)", re.I)),
+    (MpiFlavor.INTEL, re.compile(r"Intel\(R\) MPI Library.*?Version ([\w.]+(?: (?:Update|Build) \w+)?)", re.I | re.S)),
+    (MpiFlavor.OPENMPI, re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) ([\w.]+)", re.I)),
+    (MpiFlavor.MPICH, re.compile(r"HYDRA build details:.*?Version:\s+([\w.]+)", re.S)),
 )
-TITLES = {
-    MpiFlavour.OPENMPI: "Open MPI",
-    MpiFlavour.MPICH: "MPICH",
-    MpiFlavour.INTEL: "Intel MPI",
-    MpiFlavour.SPECTRUM: "Spectrum MPI",
-    MpiFlavour.PLATFORM: "Platform MPI",
-    MpiFlavour.SRUN: "srun",
+MPI_TITLES = {
+    MpiFlavor.OPENMPI: "Open MPI",
+    MpiFlavor.MPICH: "MPICH",
+    MpiFlavor.INTEL: "Intel MPI",
+    MpiFlavor.SPECTRUM: "Spectrum MPI",
+    MpiFlavor.PLATFORM: "Platform MPI",
+    MpiFlavor.SRUN: "srun",
 }
 
 
@@ -56,17 +66,17 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockReading:
     """One look at the clock there. Nanoseconds since the epoch: ours before and after, its own in between."""
 
     before_ns: int
-    there_ns: int
+    remote_ns: int
     after_ns: int
 
     @property
-    def ahead_ns(self) -> int:
+    def offset_ns(self) -> int:
         """How far it is ahead of ours, give or take `error_ns`."""
-        return self.there_ns - (self.before_ns + self.after_ns) // 2
+        return self.remote_ns - (self.before_ns + self.after_ns) // 2
 
     @property
     def error_ns(self) -> int:
@@ -83,21 +93,25 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     leaves nothing else behind. compute: it runs in a batch job, where the batch system is not asked for its queues.
     """
     scheduler = scheduler_of(target.scheduler)
-    wanted = {*PACKERS, *(name for each in SCHEDULERS.values() for name in each.programs)}
-    starters = dict.fromkeys((*target.starters.values(), *STARTERS))
+    wanted = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
+    starters = dict.fromkeys((*target.starters.values(), *MPI_LAUNCHERS))
     lines = [
-        f"probe_mark={quote(MARK)}",
+        f"probe_mark={quote(SECTION_MARKER)}",
         f"probe_perf={quote(target.perf or 'perf')}",
         f"probe_sudo={'yes' if target.sudo else ''}",
         f"probe_makes={'yes' if compute or target.scheduler is SchedulerName.NONE else ''}",
-        *function("directory", [f"printf '%s.' {filled(target.directory or DIRECTORY).text}"]),
-        *function("scratch", [f"printf '%s.' {filled(target.scratch).text}" if target.scratch else "echo none; false"]),
-        *function("each_starter", [f"starter {quote(name)}" for name in starters]),
-        *function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
-        *function("queues", [f"apart queues {join(scheduler.queues())}"] if scheduler and not compute else []),
+        *shell_function("directory", [f"printf '%s.' {expand_path(target.directory or DEFAULT_DIRECTORY).text}"]),
+        *shell_function(
+            "scratch", [f"printf '%s.' {expand_path(target.scratch).text}" if target.scratch else "echo none; false"]
+        ),
+        *shell_function("each_starter", [f"starter {quote(name)}" for name in starters]),
+        *shell_function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
+        *shell_function(
+            "queues", [f"apart queues {join(scheduler.queues_command())}"] if scheduler and not compute else []
+        ),
     ]
     body = resources.files(__package__).joinpath("probe.sh").read_text(encoding="utf-8")
-    return "\n".join([around(target), *lines, body])
+    return "\n".join([environment_functions(target), *lines, body])
 
 
 def read_sections(text: str) -> dict[str, list[Section]]:
@@ -113,7 +127,7 @@ def read_sections(text: str) -> dict[str, list[Section]]:
 
     for line in text.split("\n"):
         words = line.split(" ")
-        if len(words) == 3 and words[0] == MARK and words[1] in ("begin", "end"):
+        if len(words) == 3 and words[0] == SECTION_MARKER and words[1] in ("begin", "end"):
             if words[1] == "begin":
                 close(None)
                 name = words[2]
@@ -126,7 +140,7 @@ def read_sections(text: str) -> dict[str, list[Section]]:
     return found
 
 
-def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...] = ()) -> TargetFacts:
+def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReading, ...] = ()) -> TargetFacts:
     """What the script printed. now: seconds since the epoch, here. clocks: looks at the clock there.
 
     Raises Unavailable where it printed nothing of a host: what answered is no shell.
@@ -159,7 +173,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...]
         if not sudo:
             problems["sudo"] = _short(one.text("sudo"))
     needed = scheduler_of(target.scheduler)
-    best = quickest(clocks)
+    best = best_clock_reading(clocks)
     return TargetFacts(
         host=_host(one, now),
         starters=starters,
@@ -173,17 +187,17 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[Clock, ...]
         scratch=scratch.path if target.scratch else "",
         free_bytes=place.free_bytes,
         scratch_free_bytes=scratch.free_bytes if target.scratch else None,
-        clock_ns=best.ahead_ns if best else None,
+        clock_ns=best.offset_ns if best else None,
         clock_error_ns=best.error_ns if best else None,
         sudo=sudo,
         module_command={"yes": True, "no": False}.get(one.line("module-command")),
-        packers=tuple(name for name in PACKERS if name in programs),
+        packers=tuple(name for name in COMPRESSORS if name in programs),
         missing=tuple(name for name in (needed.programs if needed else ()) if name not in programs),
         problems=problems,
     )
 
 
-def with_compute(facts: TargetFacts, seen: TargetFacts | None, *, shared: bool) -> TargetFacts:
+def with_compute_node(facts: TargetFacts, seen: TargetFacts | None, *, shared: bool) -> TargetFacts:
     """The facts with those of a node where jobs run. seen: what the probe printed there, None where it could not run.
 
     shared: whether the directory of jobs is seen there.
@@ -208,7 +222,7 @@ def with_compute(facts: TargetFacts, seen: TargetFacts | None, *, shared: bool) 
     )
 
 
-def with_earlier(facts: TargetFacts, earlier: TargetFacts | None) -> TargetFacts:
+def with_previous_probe(facts: TargetFacts, earlier: TargetFacts | None) -> TargetFacts:
     """The facts of a check without a probe job, with what the last probe job at the same place found."""
     if earlier is None or earlier.compute is None or earlier.directory != facts.directory:
         return facts
@@ -223,13 +237,13 @@ def with_earlier(facts: TargetFacts, earlier: TargetFacts | None) -> TargetFacts
     )
 
 
-def read_clock(before_ns: int, text: str, after_ns: int) -> Clock | None:
+def read_clock(before_ns: int, text: str, after_ns: int) -> ClockReading | None:
     """A look at the clock by CLOCK_SCRIPT; None where the `date` there knows no nanoseconds."""
     found = re.fullmatch(r"\s*(\d{19})\s*", text)
-    return Clock(before_ns, int(found[1]), after_ns) if found else None
+    return ClockReading(before_ns, int(found[1]), after_ns) if found else None
 
 
-def quickest(clocks: Iterable[Clock]) -> Clock | None:
+def best_clock_reading(clocks: Iterable[ClockReading]) -> ClockReading | None:
     """The look that tells most of the clock there; None without any."""
     return min(clocks, key=lambda look: look.after_ns - look.before_ns, default=None)
 
@@ -257,7 +271,9 @@ def _host(one: _Sections, now: float) -> HostFacts:
     cpu = _fields(one.text("cpu"), ":")
     perf, version, problem = _perf(one)
     python, torch = _python(one)
-    capabilities = rights.from_status(one.text("rights")) | rights.from_getcap(one.good("capabilities"))
+    capabilities = perf_capabilities.from_status(one.text("rights")) | perf_capabilities.from_getcap(
+        one.good("capabilities")
+    )
     paranoid = _number(settings.get("perf_event_paranoid"))
     if perf is not None and paranoid is None:
         perf, problem = None, "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
@@ -319,7 +335,7 @@ def _perf(one: _Sections) -> tuple[str | None, str | None, str | None]:
 
 def _counters(one: _Sections) -> bool | None:
     for name in ("counters", "user-counters"):
-        found = perf_list.counted(one.text(name))
+        found = perf_list.counts_hardware_events(one.text(name))
         if found is not None:
             return found
     return None
@@ -343,12 +359,12 @@ def _starters(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str,
             found = pattern.search(said)
             if found:
                 programs.setdefault(flavour.value, program)
-                versions.setdefault(flavour.value, f"{TITLES[flavour]} {found[1].strip('.')}")
+                versions.setdefault(flavour.value, f"{MPI_TITLES[flavour]} {found[1].strip('.')}")
                 break
     kinds = _srun_kinds(one.good("srun"))
     if kinds:
-        programs[MpiFlavour.SRUN.value] = "srun"
-        versions[MpiFlavour.SRUN.value] = f"srun with {', '.join(kinds)}"
+        programs[MpiFlavor.SRUN.value] = "srun"
+        versions[MpiFlavor.SRUN.value] = f"srun with {', '.join(kinds)}"
     return programs | dict(target.starters), versions
 
 
@@ -362,7 +378,7 @@ def _srun_kinds(text: str) -> list[str]:
     return found
 
 
-def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tuple[str, tuple[Queue, ...]]:
+def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tuple[str, tuple[BatchQueue, ...]]:
     adapter = scheduler_of(target.scheduler)
     if adapter is None:
         return "", ()
@@ -371,7 +387,7 @@ def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tupl
         return version, ()
     answer = one.all["queues"][0]
     try:
-        return version, adapter.read_queues(answer.text, one.text("queues-problem"), answer.status or 0)
+        return version, adapter.parse_queues_output(answer.text, one.text("queues-problem"), answer.status or 0)
     except Exception as error:
         # Only the family of errors is expected; but a version of the batch system that prints something else altogether
         # must not cost all the other facts.
@@ -391,7 +407,7 @@ def _scheduler_version(scheduler: Scheduler, text: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _DirectoryFacts:
     path: str = ""
     system: str = ""
     runs: bool | None = None
@@ -399,7 +415,7 @@ class _Place:
     problem: str = ""
 
 
-def _place(text: str) -> _Place:
+def _place(text: str) -> _DirectoryFacts:
     """What the script found out about a directory."""
     found = dict(re.findall(r"^(path|system|runs) (.*)$", text, re.M))
     problem = re.search(r"^problem (.*)", text, re.M)
@@ -408,7 +424,7 @@ def _place(text: str) -> _Place:
     said = _short(problem[1]) if problem else ""
     if path and not path.startswith("/"):
         path, said = "", f"“{path[:80]}” is no full path."
-    return _Place(
+    return _DirectoryFacts(
         path=path,
         system=found.get("system", ""),
         runs={"yes": True, "no": False}.get(found.get("runs", "")),
@@ -440,5 +456,5 @@ def _number(text: str | None) -> int | None:
 
 
 def _short(text: str) -> str:
-    whole = one_line(text)
+    whole = sanitize_line(text)
     return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"

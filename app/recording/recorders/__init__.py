@@ -1,7 +1,7 @@
 """Recorders: each turns a JobSpec and the facts of a host into argv. A new one is one file and one entry here."""
 
 from ...domain.jobs import JobSpec, RecorderName
-from .base import Artefact, Injection, Recorder
+from .base import Artifact, Injection, Recorder
 from .perf_record import PerfRecord
 from .perf_stat import PerfStat
 from .pytorch import PyTorchProfiler
@@ -16,4 +16,4 @@ def recorder_of(spec: JobSpec) -> Recorder:
     return RECORDERS[spec.recorder]
 
 
-__all__ = ["RECORDERS", "Artefact", "Injection", "Recorder", "recorder_of"]
+__all__ = ["RECORDERS", "Artifact", "Injection", "Recorder", "recorder_of"]

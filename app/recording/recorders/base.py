@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Protocol
 
-from ...domain.facts import HostFacts
+from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, RecorderName, Scope
 
 
 @dataclass(frozen=True)
-class Artefact:
+class Artifact:
     """A file that a recorder leaves in the job's artefacts directory.
 
     text: it can be read as it is. Otherwise it means something only on the host that recorded it (perf.data needs
@@ -38,7 +38,7 @@ class Injection:
 
 
 class Recorder(Protocol):
-    """Runs nothing and asks nothing: `argv` is what to start, `artefacts` what it will have left."""
+    """Runs nothing and asks nothing: `argv` is what to start, `artifacts` what it will have left."""
 
     @property
     def name(self) -> RecorderName:
@@ -48,31 +48,33 @@ class Recorder(Protocol):
     def title(self) -> str:
         """For a person."""
 
-    def argv(self, spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+    def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """The recorder's program and options, then the user's command where there is one."""
 
-    def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
+    def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
         """What a recording leaves, the main one first."""
 
     def injection(self, spec: JobSpec) -> Injection | None:
         """What is put into the program, for a recorder that is no program; None for one that is."""
 
 
-USUAL = frozenset(f"{root}/{folder}" for root in ("", "/usr", "/usr/local") for folder in ("bin", "sbin"))
+STANDARD_DIRECTORIES = frozenset(
+    f"{root}/{folder}" for root in ("", "/usr", "/usr/local") for folder in ("bin", "sbin")
+)
 """Directories in which everybody finds a program by its name."""
 
 
-def program(facts: HostFacts) -> str:
+def perf_program(facts: HostFacts) -> str:
     """perf as it is called on that host: by its name where that is enough.
 
     Called by its full path perf would put its own directory before all others in its command's PATH, and /usr/bin
     before a virtual environment (setup_path in tools/lib/subcmd/exec-cmd.c): another program than the user's would run.
     """
     path = PurePath(facts.perf or "perf")
-    return path.name if str(path.parent) in (*USUAL, ".") else str(path)
+    return path.name if str(path.parent) in (*STANDARD_DIRECTORIES, ".") else str(path)
 
 
-def target(spec: JobSpec) -> tuple[str, ...]:
+def target_arguments(spec: JobSpec) -> tuple[str, ...]:
     """The end of a perf command line: what is observed, and the command where there is one."""
     command = ("--", *spec.command) if spec.command else ()
     if spec.scope is Scope.PROCESS:

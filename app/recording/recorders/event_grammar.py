@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...domain.event_names import CACHE, HARDWARE, MODIFIERS, SOFTWARE, split
+from ...domain.event_names import CACHE_EVENT, HARDWARE_EVENTS, MODIFIERS, SOFTWARE_EVENTS, split_modifiers
 
 STACK_LIMIT = 65528
 """perf keeps the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
@@ -44,24 +44,24 @@ _GROUP = re.compile(r"[\w.-]*\{(?P<events>.*)\}(?::(?P<modifiers>.*))?", re.S)
 _BEHIND = "Write it as in cpu-clock/period=9/u: modifiers such as u stand behind the terms."
 
 
-class Fault(NamedTuple):
+class EventProblem(NamedTuple):
     """Something that perf refuses. advice: what to write."""
 
     text: str
     advice: str
 
 
-def fault_of_group(item: str) -> Fault | None:
+def find_group_problem(item: str) -> EventProblem | None:
     """What perf refuses about a group `{a,b}:S` as a whole; None for nothing, and for what is no group."""
     found = _GROUP.fullmatch(item)
     if found is None:
         return None
     if not found["events"].strip():
-        return Fault(f"{item} is a group without events.", "Put events in, as in {cycles,instructions}.")
+        return EventProblem(f"{item} is a group without events.", "Put events in, as in {cycles,instructions}.")
     return _fault_of_modifiers(found["modifiers"] or "", "a group")
 
 
-def fault_of(event: str, counting: bool) -> Fault | None:
+def find_event_problem(event: str, counting: bool) -> EventProblem | None:
     """What perf refuses about a single event, None for nothing. counting: it is for perf stat."""
     if event.startswith("mem:"):
         return _fault_of_breakpoint(event)
@@ -70,49 +70,53 @@ def fault_of(event: str, counting: bool) -> Fault | None:
         name, _, modifiers = event.partition(":")
         return _fault_of_modifiers(modifiers, name) if _is_symbol(name) else None
     name, tail = found["head"].strip(), found["tail"]
-    bare = split(name)[0] if ":" in split(name)[0] else name.partition(":")[0]
+    bare = split_modifiers(name)[0] if ":" in split_modifiers(name)[0] else name.partition(":")[0]
     if bare != name and (_is_symbol(bare) or _is_tracepoint(bare)):
-        return Fault(f"{name[len(bare) :]} stands before the terms of {bare}.", _BEHIND)
+        return EventProblem(f"{name[len(bare) :]} stands before the terms of {bare}.", _BEHIND)
     # Behind these perf's grammar takes a colon.
-    if tail.startswith(":") and (_is_tracepoint(name) or _NUMERIC.fullmatch(name) or CACHE.fullmatch(name)):
+    if tail.startswith(":") and (_is_tracepoint(name) or _NUMERIC.fullmatch(name) or CACHE_EVENT.fullmatch(name)):
         tail = tail[1:]
     return _fault_of_modifiers(tail, name) or next(_faults_of_terms(event, name, found["terms"], counting), None)
 
 
 def _is_symbol(name: str) -> bool:
-    return name in SOFTWARE or name in HARDWARE or CACHE.fullmatch(name) is not None
+    return name in SOFTWARE_EVENTS or name in HARDWARE_EVENTS or CACHE_EVENT.fullmatch(name) is not None
 
 
 def _is_tracepoint(name: str) -> bool:
     return _TRACEPOINT.fullmatch(name) is not None and not _NUMERIC.fullmatch(name)
 
 
-def _fault_of_modifiers(modifiers: str, name: str) -> Fault | None:
+def _fault_of_modifiers(modifiers: str, name: str) -> EventProblem | None:
     if not modifiers:
         return None
     if not MODIFIERS.fullmatch(modifiers):
-        return Fault(f"{modifiers} is no modifier of {name}.", "Give u for user space, k for the kernel, or nothing.")
+        return EventProblem(
+            f"{modifiers} is no modifier of {name}.", "Give u for user space, k for the kernel, or nothing."
+        )
     twice = next((each for each in modifiers if modifiers.count(each) > (3 if each == "p" else 1)), None)
     if twice is not None:
-        return Fault(f"{modifiers} has the modifier {twice} too often.", "Give each once, p at most three times.")
+        return EventProblem(
+            f"{modifiers} has the modifier {twice} too often.", "Give each once, p at most three times."
+        )
     return None
 
 
-def _fault_of_breakpoint(event: str) -> Fault | None:
+def _fault_of_breakpoint(event: str) -> EventProblem | None:
     found = _BREAKPOINT.fullmatch(event)
     if found is None:
         advice = "Give an address, and what is to be seen there: mem:0x4005d0/4:rw"
-        return Fault(f"{event} is no breakpoint to perf.", advice)
+        return EventProblem(f"{event} is no breakpoint to perf.", advice)
     access = found["access"] or ""
     if len({*access}) < len(access) or ("x" in access and access != "x"):
         text = f"No breakpoint can be set for {access}."
-        return Fault(text, "Give r, w or rw for data, x alone for code.")
+        return EventProblem(text, "Give r, w or rw for data, x alone for code.")
     if found["length"] and int(found["length"]) not in (1, 2, 4, 8):
-        return Fault(f"A breakpoint cannot watch {found['length']} bytes.", "Give 1, 2, 4 or 8.")
+        return EventProblem(f"A breakpoint cannot watch {found['length']} bytes.", "Give 1, 2, 4 or 8.")
     return _fault_of_modifiers(found["modifiers"], "a breakpoint")
 
 
-def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Iterator[Fault]:
+def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Iterator[EventProblem]:
     if not terms:
         return
     pairs = [tuple(part.strip() for part in text.partition("=")) for text in _terms(terms)]
@@ -121,34 +125,36 @@ def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Itera
     allowed = _OF_TRACEPOINTS if tracepoint else TERMS
     for key, sign, value in pairs:
         if not key or (sign and not value):
-            yield Fault(f"A term of {event} is empty.", "Write terms as in cpu-clock/period=9,percore/.")
+            yield EventProblem(f"A term of {event} is empty.", "Write terms as in cpu-clock/period=9,percore/.")
         if (tracepoint or _is_symbol(name)) and key not in allowed:
-            yield Fault(f"{name} has no term {key}.", f"perf knows {', '.join(sorted(allowed))}.")
+            yield EventProblem(f"{name} has no term {key}.", f"perf knows {', '.join(sorted(allowed))}.")
         if key in _NUMBERS and sign:
-            yield from _faults_ofnumber_of(event, key, value)
+            yield from _number_problems(event, key, value)
         elif key in _TEXTS and not _TEXT.fullmatch(value):
-            yield Fault(f"{key} of {event} is no word to perf.", f"Write {key}=WORD, of letters and digits.")
+            yield EventProblem(f"{key} of {event} is no word to perf.", f"Write {key}=WORD, of letters and digits.")
         if counting and key in TERMS and (tracepoint or key not in _COUNTED):
-            yield Fault(f"perf stat takes no term {key}.", "Leave it out: it is for samples.")
-    if given.get("call-graph") == "dwarf" and number_of(given.get("stack-size", "")) > STACK_LIMIT:
+            yield EventProblem(f"perf stat takes no term {key}.", "Leave it out: it is for samples.")
+    if given.get("call-graph") == "dwarf" and parse_number(given.get("stack-size", "")) > STACK_LIMIT:
         text = f"perf cannot copy stacks of {given['stack-size']} bytes."
-        yield Fault(text, f"Give at most {STACK_LIMIT}; 8192 is usual.")
-    if tracepoint or name in SOFTWARE:
+        yield EventProblem(text, f"Give at most {STACK_LIMIT}; 8192 is usual.")
+    if tracepoint or name in SOFTWARE_EVENTS:
         needed = ["call-graph=lbr"] if given.get("call-graph") == "lbr" else []
         needed += ["branch_type"] if "branch_type" in given else []
         needed += ["aux-output"] if "aux-output" in given and given["aux-output"] != "0" else []
         for term in needed:
-            yield Fault(f"{term} comes with hardware events only, not with {name}.", "Leave it out, or take cycles.")
+            yield EventProblem(
+                f"{term} comes with hardware events only, not with {name}.", "Leave it out, or take cycles."
+            )
 
 
-def _faults_ofnumber_of(event: str, key: str, value: str) -> Iterator[Fault]:
+def _number_problems(event: str, key: str, value: str) -> Iterator[EventProblem]:
     if not _NUMBER.fullmatch(value):
         advice = "Write it in whole digits, without an exponent or a sign."
-        yield Fault(f"{key}={value} of {event} is no number to perf.", advice)
-    elif number_of(value) >= (1 << 63 if key in ("period", "freq") else 1 << 64):
-        yield Fault(f"{key}={value} of {event} is too large.", "Give a smaller number.")
-    elif key in _FLAGS and number_of(value) > 1:
-        yield Fault(f"{key}={value} of {event} is neither 0 nor 1.", f"Write {key}=0 or {key}=1.")
+        yield EventProblem(f"{key}={value} of {event} is no number to perf.", advice)
+    elif parse_number(value) >= (1 << 63 if key in ("period", "freq") else 1 << 64):
+        yield EventProblem(f"{key}={value} of {event} is too large.", "Give a smaller number.")
+    elif key in _FLAGS and parse_number(value) > 1:
+        yield EventProblem(f"{key}={value} of {event} is neither 0 nor 1.", f"Write {key}=0 or {key}=1.")
 
 
 def _terms(terms: str) -> list[str]:
@@ -164,6 +170,6 @@ def _terms(terms: str) -> list[str]:
     return found
 
 
-def number_of(value: str) -> int:
+def parse_number(value: str) -> int:
     """A number as perf reads it, decimal even with a 0 in front; 0 for what is none."""
     return (int(value, 16) if value.startswith("0x") else int(value)) if _NUMBER.fullmatch(value) else 0

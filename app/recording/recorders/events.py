@@ -4,29 +4,29 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from ...domain.event_names import CACHE, HARDWARE, SOFTWARE, base, in_kernel
-from ...domain.facts import HostFacts
+from ...domain.event_names import CACHE_EVENT, HARDWARE_EVENTS, SOFTWARE_EVENTS, is_kernel_event, strip_modifiers
+from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec
-from ...ingest.perf_text.fields import SCHEDULER, TELLING
+from ...ingest.perf_text.fields import REQUIRED_EVENTS, SCHEDULER
 
 RAW = re.compile(r"r[0-9a-fA-F]{1,16}")
 PMU = re.compile(r"[\w.-]+/.*/")
 _GROUP = re.compile(r"[\w.-]*\{(.*)\}(?::\w+)?", re.S)
 
-MANAGERS = frozenset({"cap_perfmon", "cap_sys_admin"})
+PRIVILEGED_CAPABILITIES = frozenset({"cap_perfmon", "cap_sys_admin"})
 
 
-def privileged(facts: HostFacts) -> bool:
+def is_privileged(facts: HostFacts) -> bool:
     """Whether perf on that host may observe everything, whatever perf_event_paranoid says."""
-    return facts.root or bool(MANAGERS.intersection(facts.perf_capabilities))
+    return facts.root or bool(PRIVILEGED_CAPABILITIES.intersection(facts.perf_capabilities))
 
 
-def user_space_only(facts: HostFacts) -> bool:
+def is_user_space_only(facts: HostFacts) -> bool:
     """Whether the kernel's part is hidden from perf there (perf_event_paranoid 2 and no privilege)."""
-    return not privileged(facts) and facts.paranoid is not None and facts.paranoid >= 2
+    return not is_privileged(facts) and facts.paranoid is not None and facts.paranoid >= 2
 
 
-def items(text: str) -> list[str]:
+def split_event_list(text: str) -> list[str]:
     """What stands between the commas of a text as `perf -e` takes it: single events, and groups `{a,b}:S` as a whole.
 
     A comma inside `pmu/…/` or `{…}` belongs to the event. Raises ValueError, with the text so far, where such a pair
@@ -55,34 +55,34 @@ def items(text: str) -> list[str]:
     return [event for event in [*found, last] if event]
 
 
-def parts(event: str) -> list[str]:
+def single_events(event: str) -> list[str]:
     """The single events of an event as typed: perf takes groups `{a,b}:S`, lists `a,b`, and lists of both."""
     try:
-        each = items(event)
+        each = split_event_list(event)
     except ValueError:
         return [event]
     found: list[str] = []
     for item in each:
         group = _GROUP.fullmatch(item)
-        found += parts(group[1]) if group else [item]
+        found += single_events(group[1]) if group else [item]
     return found or [event]
 
 
-def group_of(event: str, facts: HostFacts | None) -> str | None:
+def event_type(event: str, facts: HostFacts | None) -> str | None:
     """The group of one event: hardware, cache, software, tracepoint, raw, or what perf list calls it; None: unknown.
 
     What perf lists on that host goes before what names usually mean.
     """
-    name = base(event)
+    name = strip_modifiers(event)
     if facts is not None:
         for known in facts.events:
             if known.name in (name, event):
                 return known.group
-    if name in HARDWARE:
+    if name in HARDWARE_EVENTS:
         return "hardware"
-    if name in SOFTWARE:
+    if name in SOFTWARE_EVENTS:
         return "software"
-    if CACHE.fullmatch(name):
+    if CACHE_EVENT.fullmatch(name):
         return "cache"
     if RAW.fullmatch(name) or PMU.fullmatch(name):
         return "raw"
@@ -94,17 +94,17 @@ def group_of(event: str, facts: HostFacts | None) -> str | None:
 
 
 def _suffix(facts: HostFacts) -> str:
-    return ":u" if user_space_only(facts) else ""
+    return ":u" if is_user_space_only(facts) else ""
 
 
-def to_sample(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+def events_to_sample(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     """What `perf record` samples: the user's events, else time on the CPU by what the host has for it."""
     if spec.events:
         return spec.events
     return (("cycles" if facts.hardware_counters else "cpu-clock") + _suffix(facts),)
 
 
-def to_count(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+def events_to_count(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     """What `perf stat` counts: the user's events, else time, scheduling, faults and, where they exist, counters; but
     nothing that happens where perf may not look."""
     if spec.events:
@@ -113,21 +113,21 @@ def to_count(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
     if facts.hardware_counters:
         chosen += ["cycles", "instructions", "branches", "branch-misses"]
     suffix = _suffix(facts)
-    return tuple(name + suffix for name in chosen if not (suffix and in_kernel(name)))
+    return tuple(name + suffix for name in chosen if not (suffix and is_kernel_event(name)))
 
 
-def only_tracepoints(events: Sequence[str], facts: HostFacts | None) -> bool:
+def are_tracepoints(events: Sequence[str], facts: HostFacts | None) -> bool:
     """Whether there is nothing but tracepoints, which happen too rarely to be sampled by frequency."""
-    return all(group_of(part, facts) == "tracepoint" for event in events for part in parts(event))
+    return all(event_type(part, facts) == "tracepoint" for event in events for part in single_events(event))
 
 
-def telling(events: Sequence[str], stacks: bool) -> bool:
+def needs_event_fields(events: Sequence[str], stacks: bool) -> bool:
     """Whether of such events is read what they tell. stacks: whether there are call stacks; else what they tell is only
     told apart from where they were in recordings of nothing else."""
-    names = [part for event in events for part in parts(event)]
-    if stacks and any(fnmatchcase(TELLING[SCHEDULER], name) for name in names):
+    names = [part for event in events for part in single_events(event)]
+    if stacks and any(fnmatchcase(REQUIRED_EVENTS[SCHEDULER], name) for name in names):
         return True
     return any(
         all(name.startswith(group) for name in names) and any(fnmatchcase(needed, name) for name in names)
-        for group, needed in TELLING.items()
+        for group, needed in REQUIRED_EVENTS.items()
     )

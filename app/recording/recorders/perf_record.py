@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ...domain.event_names import SOFTWARE, occurs, plain, split
-from ...domain.facts import HostFacts
+from ...domain.event_names import SOFTWARE_EVENTS, is_occurrence, split_modifiers, split_sampling_terms
+from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from .base import Artefact, program, target
-from .event_grammar import fault_of
-from .events import group_of, only_tracepoints, parts, telling, to_sample
+from .base import Artifact, perf_program, target_arguments
+from .event_grammar import find_event_problem
+from .events import are_tracepoints, event_type, events_to_sample, needs_event_fields, single_events
 
-COUNTS = "perf-stat.txt"
+COUNTS_FILE = "perf-stat.txt"
 """The file with what was counted at the same time."""
-FREQUENCY = 199
+DEFAULT_FREQUENCY_HZ = 199
 """Hz when nothing was asked for: enough for a picture, little enough for 8 kB of stack each; a prime, so that it
 does not beat with a program's own rhythm."""
 
@@ -23,11 +23,11 @@ class PerfRecord:
     name: RecorderName = RecorderName.PERF_RECORD
     title: str = "Sample with perf record"
 
-    def argv(self, spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+    def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """Never `-B`: without build ids perf puts wrong names on binaries that were rebuilt since."""
-        words = [program(facts), "record", "-o", str(artefacts / "perf.data")]
-        words += rate(spec, facts)
-        for event in to_sample(spec, facts):
+        words = [perf_program(facts), "record", "-o", str(artifacts / "perf.data")]
+        words += rate_options(spec, facts)
+        for event in events_to_sample(spec, facts):
             words += ["-e", with_rate(event, spec)]
         if spec.call_graph is CallGraph.DWARF:
             words += ["--call-graph", f"dwarf,{spec.stack_bytes}"]
@@ -36,70 +36,77 @@ class PerfRecord:
         if spec.per_cpu:
             words += ["--sample-cpu"]
         words += [option for option in ("-z", "-N", "--no-bpf-event") if option in facts.options]
-        return (*words, *target(spec))
+        return (*words, *target_arguments(spec))
 
-    def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
-        return (Artefact("perf.data", "Recording of perf record", text=False),)
+    def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
+        return (Artifact("perf.data", "Recording of perf record", text=False),)
 
     def injection(self, spec: JobSpec) -> None:
         """It is a program itself."""
 
 
-def counted(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
-    """The events that are counted while they are sampled: those of `countable`, but not where it is read what
+def counted_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
+    """The events that are counted while they are sampled: those of `countable_events`, but not where it is read what
     tracepoints tell: they would tell of perf stat, too."""
-    return () if telling(spec.events, spec.call_graph is not CallGraph.NONE) else countable(spec, facts)
+    return (
+        () if needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE) else countable_events(spec, facts)
+    )
 
 
-def countable(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
+def countable_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
     """The events whose total samples do not tell, since they occur now and then; and on request those of the CPU."""
     found: dict[str, None] = {}
-    for event in (part for whole in spec.events for part in parts(whole)):
-        name = plain(event)[0]
-        hardware = group_of(event, facts) in ("hardware", "cache", "raw")
-        wanted = occurs(name) or (hardware and spec.count_hardware)
-        if wanted and fault_of(name, counting=True) is None:
+    for event in (part for whole in spec.events for part in single_events(whole)):
+        name = split_sampling_terms(event)[0]
+        hardware = event_type(event, facts) in ("hardware", "cache", "raw")
+        wanted = is_occurrence(name) or (hardware and spec.count_hardware)
+        if wanted and find_event_problem(name, counting=True) is None:
             found[name] = None
     return tuple(found)
 
 
-def counting(spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+def nested_stat_argv(spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
     """The command line with perf stat inside of perf record, where anything is to be counted: it starts the command, or
     observes what perf record does for as long. Both see the same program: events inside are those of its processes."""
-    argv, events = PerfRecord().argv(spec, facts, artefacts), counted(spec, facts)
+    argv, events = PerfRecord().argv(spec, facts, artifacts), counted_events(spec, facts)
     if not events:
         return argv
-    inside = [program(facts), "stat", "-x,", "-o", str(artefacts / COUNTS)]
+    inside = [perf_program(facts), "stat", "-x,", "-o", str(artifacts / COUNTS_FILE)]
     for event in events:
         inside += ["-e", event]
-    end = target(spec)
+    end = target_arguments(spec)
     observed = {Scope.PROCESS: ("-p", str(spec.pid)), Scope.SYSTEM: ("-a",)}.get(spec.scope, ())
     return (*argv[: len(argv) - len(end)], *observed, "--", *inside, *end)
 
 
-def counts_inside(argv: Sequence[str]) -> bool:
-    """Whether a command line is one that `counting` has made."""
+def has_nested_stat(argv: Sequence[str]) -> bool:
+    """Whether a command line is one that `nested_stat_argv` has made."""
     words = list(argv)
     inside = words[words.index("--") + 1 :] if "--" in words else []
-    return words[1:2] == ["record"] and inside[1:4] == ["stat", "-x,", "-o"] and PurePath(inside[4]).name == COUNTS
+    return words[1:2] == ["record"] and inside[1:4] == ["stat", "-x,", "-o"] and PurePath(inside[4]).name == COUNTS_FILE
 
 
 def with_rate(event: str, spec: JobSpec) -> str:
     """An event with a rate of its own, where nobody gave one: every occurrence of software events that happen now and
     then, where stacks are cheap enough for that."""
-    name, modifiers = split(event)
+    name, modifiers = split_modifiers(event)
     given = spec.period is not None or spec.frequency is not None or "/" in event
-    if given or spec.call_graph not in (CallGraph.FP, CallGraph.NONE) or name not in SOFTWARE or not occurs(name):
+    if (
+        given
+        or spec.call_graph not in (CallGraph.FP, CallGraph.NONE)
+        or name not in SOFTWARE_EVENTS
+        or not is_occurrence(name)
+    ):
         return event
     return f"{name}/period=1/{modifiers}"
 
 
-def rate(spec: JobSpec, facts: HostFacts) -> list[str]:
+def rate_options(spec: JobSpec, facts: HostFacts) -> list[str]:
     """How often: the user's frequency or period, else the default; every occurrence of tracepoints."""
     if spec.period is not None:
         return ["-c", str(spec.period)]
     if spec.frequency is not None:
         return ["-F", str(spec.frequency)]
-    if only_tracepoints(to_sample(spec, facts), facts):
+    if are_tracepoints(events_to_sample(spec, facts), facts):
         return ["-c", "1"]
-    return ["-F", str(FREQUENCY)]
+    return ["-F", str(DEFAULT_FREQUENCY_HZ)]

@@ -10,14 +10,22 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Any
 
-from ...domain.event_names import CYCLES, SOFTWARE, base, in_kernel, split, term, unseen
-from ...domain.facts import HostFacts
+from ...domain.event_names import (
+    CYCLE_EVENTS,
+    SOFTWARE_EVENTS,
+    get_term,
+    is_kernel_event,
+    is_unobservable,
+    split_modifiers,
+    strip_modifiers,
+)
+from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from .event_grammar import STACK_LIMIT, fault_of, fault_of_group, number_of
-from .events import group_of, parts, privileged, telling, to_sample, user_space_only
-from .perf_record import countable
-from .splitting import needs_counter
-from .torch_inject import steps_of
+from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, parse_number
+from .event_grouping import needs_counter
+from .events import event_type, events_to_sample, is_privileged, is_user_space_only, needs_event_fields, single_events
+from .perf_record import countable_events
+from .torch_inject import parse_steps
 
 REPEAT_LIMIT = 100
 MANY_STEPS = 50
@@ -25,7 +33,7 @@ INTERPRETERS = ("python", "torchrun", "perl", "ruby", "node", "bash", "sh")
 """How the names of programs begin that take a script as their first word."""
 
 
-class Level(StrEnum):
+class Severity(StrEnum):
     """How bad a finding is."""
 
     ERROR = "error"
@@ -37,10 +45,10 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class PreflightFinding:
     """One thing to say about a job that is not yet queued. field: of JobSpec. advice: what to do next."""
 
-    level: Level
+    level: Severity
     field: str
     message: str
     advice: str
@@ -49,23 +57,23 @@ class Finding:
         return asdict(self) | {"level": str(self.level)}
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> "Finding":
-        return cls(Level(data["level"]), str(data["field"]), str(data["message"]), str(data["advice"]))
+    def from_json(cls, data: dict[str, Any]) -> "PreflightFinding":
+        return cls(Severity(data["level"]), str(data["field"]), str(data["message"]), str(data["advice"]))
 
 
-def _error(field: str, message: str, advice: str) -> Finding:
-    return Finding(Level.ERROR, field, message, advice)
+def _error(field: str, message: str, advice: str) -> PreflightFinding:
+    return PreflightFinding(Severity.ERROR, field, message, advice)
 
 
-def _warning(field: str, message: str, advice: str) -> Finding:
-    return Finding(Level.WARNING, field, message, advice)
+def _warning(field: str, message: str, advice: str) -> PreflightFinding:
+    return PreflightFinding(Severity.WARNING, field, message, advice)
 
 
-def _hint(field: str, message: str, advice: str) -> Finding:
-    return Finding(Level.HINT, field, message, advice)
+def _hint(field: str, message: str, advice: str) -> PreflightFinding:
+    return PreflightFinding(Severity.HINT, field, message, advice)
 
 
-RARE = frozenset(
+BURSTY_EVENTS = frozenset(
     (
         "alignment-faults",
         "context-switches",
@@ -81,7 +89,7 @@ RARE = frozenset(
 )
 """Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
 
-DEEPEST_STACK = 127
+DEFAULT_MAX_STACK = 127
 """kernel.perf_event_max_stack, where nobody changed it."""
 
 KERNEL_UNITS = frozenset({"software", "tracepoint", "breakpoint", "kprobe", "uprobe"})
@@ -91,20 +99,20 @@ _RUNTIME = frozenset({"sched:*", "sched:sched_stat_runtime", "sched:sched_stat_*
 """Events that tell how long a thread ran, where not all of a CPU is recorded."""
 
 
-def preflight(spec: JobSpec, facts: HostFacts | None) -> list[Finding]:
+def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
     """Everything that can be said about `spec` before it is queued, errors first, then in the order of the form.
 
     facts None: no worker has described its host yet, so only the description itself is looked at.
     """
     found = list(_description(spec))
     if facts is not None and spec.recorder is not RecorderName.PYTORCH:
-        for look in _LOOKS:
+        for look in _CHECKS:
             found += look(spec, facts)
-    order = list(Level)
+    order = list(Severity)
     return sorted(found, key=lambda finding: order.index(finding.level))
 
 
-def _description(spec: JobSpec) -> Iterator[Finding]:
+def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
     """What is wrong on any host."""
     if spec.scope is Scope.COMMAND and not (spec.command and spec.command[0]):
         yield _error("command", "There is no command to record.", "Type the program to start, with its arguments.")
@@ -133,7 +141,7 @@ def _description(spec: JobSpec) -> Iterator[Finding]:
         yield from _profiled(spec)
 
 
-def _script(spec: JobSpec) -> Iterator[Finding]:
+def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
     """A script by its bare name, where the command runs in a directory of the job's own."""
     if spec.cwd is not None or spec.scope is Scope.PROCESS or len(spec.command) < 2:
         return
@@ -144,13 +152,13 @@ def _script(spec: JobSpec) -> Iterator[Finding]:
         yield _warning("command", text, "Give its whole path or the working directory, or copy it as an input file.")
 
 
-def _sampling(spec: JobSpec) -> Iterator[Finding]:
+def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.frequency is not None and spec.period is not None:
         yield _error("frequency", "Frequency and period exclude each other.", "Leave one of them empty.")
     for field, value in (("frequency", spec.frequency), ("period", spec.period)):
         if value is not None and value <= 0:
             yield _error(field, f"A {field} of {value} records nothing.", "Give a number above 0, or leave it empty.")
-    names = {event.partition("/")[0] for event in singles(spec)}
+    names = {event.partition("/")[0] for event in selected_events(spec)}
     if spec.scope is not Scope.SYSTEM and "sched:sched_switch" in names and not names & _RUNTIME:
         text = "For one program, sched_switch tells when a thread left a CPU, not when it came back."
         yield _hint("events", text, "Add sched:sched_stat_runtime, or record the whole system.")
@@ -171,26 +179,26 @@ def _sampling(spec: JobSpec) -> Iterator[Finding]:
         yield _hint("call_graph", text, "Build with -fno-omit-frame-pointer, or choose dwarf.")
 
 
-def _attributes(spec: JobSpec) -> Iterator[Finding]:
+def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
     """What stands beside the name of an event, and perf does not understand on any host."""
     for whole in spec.events:
-        if fault := fault_of_group(whole):
+        if fault := find_group_problem(whole):
             yield _error("events", *fault)
-    for event in singles(spec):
-        if fault := fault_of(event, spec.recorder is RecorderName.PERF_STAT):
+    for event in selected_events(spec):
+        if fault := find_event_problem(event, spec.recorder is RecorderName.PERF_STAT):
             yield _error("events", *fault)
             continue
-        if unseen(event):
+        if is_unobservable(event):
             # Of a tracepoint perf stat does not print that it was counted in user space: its 0 would pass for a count.
-            level = Level.WARNING if base(event) in SOFTWARE else Level.ERROR
+            level = Severity.WARNING if strip_modifiers(event) in SOFTWARE_EVENTS else Severity.ERROR
             text = f"{event} is never seen: it happens in the kernel, and u asks for user space only."
-            yield Finding(level, "events", text, "Leave out the u.")
-        if number_of(term(event, "max-stack") or "") > DEEPEST_STACK:
-            text = f"{event} is refused unless kernel.perf_event_max_stack was raised from {DEEPEST_STACK}."
-            yield _warning("events", text, f"Give at most {DEEPEST_STACK}.")
+            yield PreflightFinding(level, "events", text, "Leave out the u.")
+        if parse_number(get_term(event, "max-stack") or "") > DEFAULT_MAX_STACK:
+            text = f"{event} is refused unless kernel.perf_event_max_stack was raised from {DEFAULT_MAX_STACK}."
+            yield _warning("events", text, f"Give at most {DEFAULT_MAX_STACK}.")
 
 
-def _counting(spec: JobSpec) -> Iterator[Finding]:
+def _counting(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.interval_ms is not None and spec.interval_ms < 1:
         yield _error("interval_ms", "perf cannot print that often.", "Give 1 ms or more, or leave it empty.")
     elif spec.interval_ms is not None and spec.interval_ms < 100:
@@ -205,10 +213,10 @@ def _counting(spec: JobSpec) -> Iterator[Finding]:
         yield _warning("per_cpu", text, "Choose the whole system, or leave it off.")
 
 
-def _profiled(spec: JobSpec) -> Iterator[Finding]:
+def _profiled(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.scope is not Scope.COMMAND:
         yield _error("scope", "PyTorch is recorded in a command that is started.", "Choose a command.")
-    steps = steps_of(spec.pytorch.steps)
+    steps = parse_steps(spec.pytorch.steps)
     if steps is not None and steps[2] > MANY_STEPS:
         text = f"{steps[2]:,} steps in one recording lie in the program's memory until they are written."
         yield _hint("pytorch.steps", text, "A few steps show what all do: 1,1,3,1 is usual.")
@@ -220,15 +228,15 @@ def _profiled(spec: JobSpec) -> Iterator[Finding]:
         yield _hint("pytorch.modules", text, "Record stacks too: the modules of other models come with them.")
 
 
-def _perf(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _perf(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if facts.perf is None:
         advice = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora)."
         yield _error("recorder", facts.perf_problem or f"There is no perf on {facts.host}.", advice)
 
 
-def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     level = facts.paranoid
-    if level is None or privileged(facts):
+    if level is None or is_privileged(facts):
         return
     setcap = f"setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
     grant = "As root: sysctl kernel.perf_event_paranoid={} — or give the right to perf alone: " + setcap
@@ -240,11 +248,11 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         yield _error("scope", f"{now}: the whole system cannot be observed.", grant.format(0))
     if spec.per_cpu and spec.scope is not Scope.SYSTEM and spec.recorder is RecorderName.PERF_STAT and level > 0:
         yield _error("per_cpu", f"{now}: CPUs cannot be told apart.", grant.format(0))
-    events = singles(spec)
-    kernel = [event for event in events if set(split(event)[1]) & {"k", "h"}]
+    events = selected_events(spec)
+    kernel = [event for event in events if set(split_modifiers(event)[1]) & {"k", "h"}]
     if kernel and level >= 2:
         yield _error("events", f"{now}: {kernel[0]} asks for the kernel, which is hidden.", grant.format(1))
-    traced = [event for event in events if group_of(event, facts) == "tracepoint"]
+    traced = [event for event in events if event_type(event, facts) == "tracepoint"]
     if traced and level > -1:
         yield _error("events", f"{now}: tracepoints such as {traced[0]} are for root.", grant.format(-1))
     if spec.scope is Scope.PROCESS:
@@ -252,7 +260,9 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         yield _hint(
             "pid", text, "Give one of them, or give perf the right: " + grant.format(level).split(" alone: ")[-1]
         )
-    hidden = [event for event in events if in_kernel(event) and not unseen(event) and event not in traced]
+    hidden = [
+        event for event in events if is_kernel_event(event) and not is_unobservable(event) and event not in traced
+    ]
     if hidden and level >= 2 and not kernel:
         text = f"{now}: {hidden[0]} is not seen, since it happens in the kernel."
         yield _warning("events", text, grant.format(1))
@@ -261,28 +271,28 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         yield _hint("events", text, grant.format(1))
 
 
-def _events(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if facts.perf is None:
         return
     listed = {event.name for event in facts.events}
     units = {name.partition("/")[0] for name in listed if "/" in name} | KERNEL_UNITS
-    for event in singles(spec):
-        name = base(event)
-        group = group_of(event, facts)
+    for event in selected_events(spec):
+        name = strip_modifiers(event)
+        group = event_type(event, facts)
         if group in ("hardware", "cache", "raw") and "/" in name and not needs_counter(name, facts):
             # Another unit than the CPU, with counters of its own.
             if listed and name.partition("/")[0] not in units:
                 text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
                 yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
         elif group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in listed:
-            if spec.recorder is RecorderName.PERF_RECORD and name in CYCLES:
+            if spec.recorder is RecorderName.PERF_RECORD and name in CYCLE_EVENTS:
                 text = f"{facts.host} has no hardware counters: perf records cpu-clock in place of {event}."
                 yield _warning("events", text, "Choose cpu-clock, so that the result says what it is.")
             else:
                 where = "as in most virtual machines"
                 text = f"{event} cannot be measured: {facts.host} has no hardware counters, {where}."
-                level = Level.ERROR if spec.recorder is RecorderName.PERF_RECORD else Level.WARNING
-                yield Finding(level, "events", text, "Choose software events (cpu-clock, page-faults …).")
+                level = Severity.ERROR if spec.recorder is RecorderName.PERF_RECORD else Severity.WARNING
+                yield PreflightFinding(level, "events", text, "Choose software events (cpu-clock, page-faults …).")
         elif group == "hardware" and listed and name not in listed:
             text = f"perf list on {facts.host} does not offer {event}."
             yield _error("events", text, "This CPU does not support it: choose another from the list.")
@@ -291,24 +301,28 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
             yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
 
 
-def singles(spec: JobSpec) -> list[str]:
+def selected_events(spec: JobSpec) -> list[str]:
     """Each event of a job by itself, as typed."""
-    return [part for event in spec.events for part in parts(event)]
+    return [part for event in spec.events for part in single_events(event)]
 
 
 def _pattern(name: str) -> bool:
     return "*" in name or "?" in name or "{" in name
 
 
-def by_frequency(event: str, spec: JobSpec) -> bool:
+def samples_by_frequency(event: str, spec: JobSpec) -> bool:
     """Whether an event is sampled so many times a second. What it says itself goes before what holds for all."""
-    return term(event, "freq") is not None or (term(event, "period") is None and spec.period is None)
+    return get_term(event, "freq") is not None or (get_term(event, "period") is None and spec.period is None)
 
 
-def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if spec.recorder is not RecorderName.PERF_RECORD:
         return
-    rare = [event for event in singles(spec) if base(event) in RARE and by_frequency(event, spec)]
+    rare = [
+        event
+        for event in selected_events(spec)
+        if strip_modifiers(event) in BURSTY_EVENTS and samples_by_frequency(event, spec)
+    ]
     if rare:
         text = f"By frequency, samples of what is as uneven as {rare[0]} tell no total: only what is counted is shown."
         yield _hint("frequency", text, "Give a period, for example 100; or count it with perf stat.")
@@ -316,40 +330,40 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         return
     most = f"{facts.host} samples at most {facts.max_frequency} times a second"
     advice = f"Ask for {facts.max_frequency} or less, or as root raise kernel.perf_event_max_sample_rate."
-    for event in singles(spec):
-        if number_of(term(event, "freq") or "") > facts.max_frequency:
+    for event in selected_events(spec):
+        if parse_number(get_term(event, "freq") or "") > facts.max_frequency:
             # The kernel refuses what the option -F lowers.
             yield _error("events", f"{most}: {event} is refused.", advice)
     if (spec.frequency or 0) > facts.max_frequency:
         yield _warning("frequency", f"{most}; perf lowers {spec.frequency}.", advice)
 
 
-def _uncounted(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _uncounted(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     """Events that are counted beside their samples, elsewhere."""
-    events = countable(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
+    events = countable_events(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
     if events and spec.sudo:
         text = f"With sudo nothing is counted beside the samples: {events[0]} has no total."
         yield _hint("sudo", text, "Count it in a job with perf stat.")
         return
-    rare = [event for event in events if group_of(event, facts) != "tracepoint"]
-    if rare and telling(spec.events, spec.call_graph is not CallGraph.NONE):
+    rare = [event for event in events if event_type(event, facts) != "tracepoint"]
+    if rare and needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE):
         text = f"Beside tracepoints that show the scheduler or locks nothing is counted: {rare[0]} has no total."
         yield _hint("events", text, "Count it in a job of its own.")
 
 
-def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if spec.recorder is not RecorderName.PERF_RECORD or facts.perf is None:
         return
-    own = [event for event in singles(spec) if term(event, "call-graph") == "lbr"]
+    own = [event for event in selected_events(spec) if get_term(event, "call-graph") == "lbr"]
     if own and (facts.lbr is False or facts.hardware_counters is False):
         text = f"The CPU of {facts.host} does not record call stacks by itself, as {own[0]} asks for (LBR)."
         yield _error("events", text, "Write call-graph=dwarf, which works everywhere.")
     if spec.call_graph is CallGraph.LBR:
-        hardware = [e for event in to_sample(spec, facts) for e in parts(event)]
+        hardware = [e for event in events_to_sample(spec, facts) for e in single_events(event)]
         if facts.lbr is False or facts.hardware_counters is False:
             text = f"The CPU of {facts.host} does not record call stacks by itself (LBR)."
             yield _error("call_graph", text, "Choose dwarf, which works everywhere.")
-        elif not all(group_of(event, facts) in ("hardware", "cache", "raw") for event in hardware):
+        elif not all(event_type(event, facts) in ("hardware", "cache", "raw") for event in hardware):
             text = "LBR comes with hardware events only."
             yield _error("call_graph", text, "Choose hardware events such as cycles, or dwarf.")
     if spec.call_graph is CallGraph.DWARF and facts.options and "--call-graph dwarf" not in facts.options:
@@ -360,17 +374,17 @@ def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
         yield _hint("call_graph", text, "Keep the recording short, or the frequency low.")
 
 
-def _names(spec: JobSpec, facts: HostFacts) -> Iterator[Finding]:
+def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     """Kernel symbols are addresses for whoever may not read /proc/kallsyms."""
     hidden = (facts.kptr_restrict or 0) >= (2 if facts.root else 1)
-    if not hidden or user_space_only(facts) or "cap_syslog" in facts.perf_capabilities:
+    if not hidden or is_user_space_only(facts) or "cap_syslog" in facts.perf_capabilities:
         return
     if spec.recorder is RecorderName.PERF_RECORD and facts.perf is not None:
         text = f"kptr_restrict is {facts.kptr_restrict} on {facts.host}: functions of the kernel have no names."
         yield _hint("events", text, "As root: sysctl kernel.kptr_restrict=0")
 
 
-_LOOKS: tuple[Callable[[JobSpec, HostFacts], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[JobSpec, HostFacts], Iterator[PreflightFinding]], ...] = (
     _perf,
     _rights,
     _events,

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
 
-from ...domain.facts import HostFacts
+from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, PyTorch, RecorderName
-from .base import Artefact, Injection
+from .base import Artifact, Injection
 from .torch_inject import OPTIONS, PREFIX
 
-TRACE = "*.pt.trace.json.gz"
-FILE = "sitecustomize.py"
+TRACE_PATTERN = "*.pt.trace.json.gz"
+INJECTED_FILE = "sitecustomize.py"
 """The name by which Python imports a file when it starts."""
 
 
@@ -19,21 +19,21 @@ class PyTorchProfiler:
     name: RecorderName = RecorderName.PYTORCH
     title: str = "Record with PyTorch's profiler"
 
-    def argv(self, spec: JobSpec, facts: HostFacts, artefacts: PurePath) -> tuple[str, ...]:
+    def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """The command with its variables before it, as one would type it where the injected file lies."""
         injection = self.injection(spec)
-        found = dict.fromkeys(injection.paths, ".") | {injection.folder: str(artefacts)} | dict(injection.variables)
+        found = dict.fromkeys(injection.paths, ".") | {injection.folder: str(artifacts)} | dict(injection.variables)
         return ("env", *(f"{name}={value}" for name, value in found.items()), *spec.command)
 
-    def artefacts(self, spec: JobSpec) -> tuple[Artefact, ...]:
+    def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
         """As many as there are processes that use PyTorch, each with a name of its own."""
-        return (Artefact(TRACE, "Trace of PyTorch's profiler", text=True),)
+        return (Artifact(TRACE_PATTERN, "Trace of PyTorch's profiler", text=True),)
 
     def injection(self, spec: JobSpec) -> Injection:
-        return Injection({FILE: _source()}, variables(spec.pytorch), PREFIX + "OUT", ("PYTHONPATH",))
+        return Injection({INJECTED_FILE: _source()}, injected_variables(spec.pytorch), PREFIX + "OUT", ("PYTHONPATH",))
 
 
-def variables(asked: PyTorch) -> dict[str, str]:
+def injected_variables(asked: PyTorch) -> dict[str, str]:
     """What the injected file is told."""
     found = {"STEPS": asked.steps} | {name: "1" for name in OPTIONS if getattr(asked, name.lower())}
     if asked.seconds is not None:

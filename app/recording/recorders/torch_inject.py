@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-NAME, PREFIX, TAKEN = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN"
+NAME, PREFIX, CLAIM_VARIABLE = "_perfloom_torch", "PERFLOOM_TORCH_", "PERFLOOM_TORCH_TAKEN"
 STEPS, WHOLE = "1,1,3,1", "whole"
 OPTIONS = {"MEMORY": "profile_memory", "SHAPES": "record_shapes", "STACKS": "with_stack", "MODULES": "with_modules"}
 """Options of torch.profiler.profile by the last word of their variables."""
 WHOLE_S = {False: 30.0, True: 10.0}
 """How long a recording of the whole run may last; with stacks (True) every call of Python is in it."""
-MOST_SPANS, MOST_WORDS = 100, 5
+MAX_SPANS, MAX_MESSAGES = 100, 5
 PATIENCE_BATCHES = 100  # may be taken before an optimizer that there is makes its first step
 PATIENCE_STEPS = 20
 """An optimizer or DataLoader that goes on so often while the one that counts stands still, counts from then on."""
@@ -35,25 +35,25 @@ RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MPI_RANKID", 
 """Variables that tell a process its rank. The first that is set counts."""
 
 
-def steps_of(text: str) -> tuple[int, ...] | None:
+def parse_steps(text: str) -> tuple[int, ...] | None:
     """(wait, warmup, active, repeat) that a text asks for; None for "whole". Raises ValueError."""
     if text.strip().lower() == WHOLE:
         return None
     found = [int(word) for word in text.split(",")]
     wait, warmup, active, repeat = found if len(found) == 4 else (*found, 1)
-    if not (0 <= wait < 10**9 and 0 <= warmup < 10**6 and 0 < active < 10**6 and 0 < repeat <= MOST_SPANS):
+    if not (0 <= wait < 10**9 and 0 <= warmup < 10**6 and 0 < active < 10**6 and 0 < repeat <= MAX_SPANS):
         raise ValueError(text)
     return max(1, wait), warmup, active, repeat
 
 
-class Watch:
+class TorchRecorder:
     """Watches over a process that has imported torch. Not for use in its children, unless `after_fork` was called."""
 
     def __init__(self, torch: Any, out: str) -> None:
         self.torch, self.out, self.pid = torch, out, os.getpid()
         self.host = "".join(sign if sign.isalnum() and ord(sign) < 128 else "-" for sign in os.uname().nodename)[:60]
         self.options = {option: os.environ.get(PREFIX + name) == "1" for name, option in OPTIONS.items()}
-        self.steps = steps_of(STEPS)
+        self.steps = parse_steps(STEPS)
         self.unit, self.done = "", 0  # what a step is, as soon as that is known, and how many are over
         self.clock, self.kind = NOTHING, ""  # whose steps count, and its class
         self.others = self.optimizers = self.batches = self.depth = 0
@@ -73,61 +73,61 @@ class Watch:
         torch = self.torch
         os.makedirs(self.out, exist_ok=True)
         try:
-            self.steps = steps_of(os.environ.get(PREFIX + "STEPS") or STEPS)
+            self.steps = parse_steps(os.environ.get(PREFIX + "STEPS") or STEPS)
         except ValueError:
-            self.say(f"{PREFIX}STEPS is not understood, and {STEPS} is taken.")
+            self.report(f"{PREFIX}STEPS is not understood, and {STEPS} is taken.")
         process: Any = sys.modules.get("multiprocessing.process")
         self.child = process is not None and process.current_process().name != "MainProcess"
         optimizers = torch.optim.Optimizer
         name = "_patch_step_function" if hasattr(optimizers, "_patch_step_function") else "_hook_for_profile"
-        setattr(optimizers, name, self.around(getattr(optimizers, name), after=self.on_optimizer))
+        setattr(optimizers, name, self.wrap(getattr(optimizers, name), after=self.on_optimizer))
         for place in ("amp", "cuda.amp"):
-            scaler = reach(torch, place + ".GradScaler")
+            scaler = resolve_attribute(torch, place + ".GradScaler")
             if scaler is not None and "step" in vars(scaler):
-                scaler.step = self.around(scaler.step, self.before_step, self.on_step, 1)
+                scaler.step = self.wrap(scaler.step, self.before_step, self.on_step, 1)
         __import__("torch.utils.data")
         batches = torch.utils.data.dataloader._BaseDataLoaderIter
-        batches.__next__ = self.around(batches.__next__, before=self.on_batch)
+        batches.__next__ = self.wrap(batches.__next__, before=self.on_batch)
         profiler = torch.autograd.profiler.profile
-        profiler.__init__ = self.around(profiler.__init__, before=self.on_other_profiler)
+        profiler.__init__ = self.wrap(profiler.__init__, before=self.on_other_profiler)
         # Of our hook, which is gone after the first call.
         warnings.filterwarnings("ignore", message=".*global hooks on modules")
-        self.hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: self.safely(self.on_use))
+        self.hook = torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: self.run_safely(self.on_use))
         if torch.distributed.is_available():
             destroy = torch.distributed.destroy_process_group
-            torch.distributed.destroy_process_group = self.around(destroy, before=self.on_group_end)
+            torch.distributed.destroy_process_group = self.wrap(destroy, before=self.on_group_end)
         atexit.register(self.at_end)
-        os._exit = self.around(os._exit, before=lambda *_: self.at_end())
+        os._exit = self.wrap(os._exit, before=lambda *_: self.at_end())
         os.register_at_fork(after_in_child=self.after_fork)
-        built = reach(torch, "version.cuda") or reach(torch, "version.hip")
+        built = resolve_attribute(torch, "version.cuda") or resolve_attribute(torch, "version.hip")
         if built and any(map(os.path.exists, DEVICES)):
             # Until the program itself sets up a device it may still choose which ones it sees, and fork.
-            torch.cuda._lazy_init = self.around(torch.cuda._lazy_init, after=self.on_use)
+            torch.cuda._lazy_init = self.wrap(torch.cuda._lazy_init, after=self.on_use)
         elif self.steps is None or not self.options["with_stack"]:
             # With stacks every import would be in it.
             self.begin_whole()
 
-    def around(self, call: Any, before: Any = None, after: Any = None, place: int = 0) -> Any:
+    def wrap(self, call: Any, before: Any = None, after: Any = None, place: int = 0) -> Any:
         """The same call, something done before and after it that gets one of its arguments. Stacks show its name."""
         import functools
 
-        compiling = reach(self.torch, "compiler.is_compiling") or bool
+        compiling = resolve_attribute(self.torch, "compiler.is_compiling") or bool
 
         @functools.wraps(call)
         def perfloom_recorder(*arguments: Any, **named: Any) -> Any:
             # What is compiled holds nothing of ours.
             if compiling():
                 return call(*arguments, **named)
-            self.safely(before, *arguments[place : place + 1])
+            self.run_safely(before, *arguments[place : place + 1])
             try:
                 return call(*arguments, **named)
             finally:
-                self.safely(after, *arguments[place : place + 1])
+                self.run_safely(after, *arguments[place : place + 1])
 
         setattr(perfloom_recorder, NAME, True)
         return perfloom_recorder
 
-    def safely(self, do: Callable[..., object] | None, *arguments: Any) -> None:
+    def run_safely(self, do: Callable[..., object] | None, *arguments: Any) -> None:
         """Do something for which the program must not suffer. Where it fails, nothing more is recorded."""
         if do is None or os.getpid() != self.pid or (self.off and do != self.on_group_end):
             return
@@ -135,7 +135,7 @@ class Watch:
             do(*arguments)
         except Exception as error:
             self.off = True
-            self.say(f"PyTorch is not recorded any more: {type(error).__name__}: {error}")
+            self.report(f"PyTorch is not recorded any more: {type(error).__name__}: {error}")
             try:
                 self.finish(drop=True)
             except Exception:
@@ -146,7 +146,7 @@ class Watch:
         self.optimizers += 1
         kind = type(optimizer)
         if not getattr(kind.step, NAME, False):
-            kind.step = self.around(kind.step, self.before_step, self.on_step)
+            kind.step = self.wrap(kind.step, self.before_step, self.on_step)
 
     def on_use(self, *_: Any) -> None:
         """A module is called for the first time, or a device was set up."""
@@ -168,7 +168,7 @@ class Watch:
             self.reason = "From there on the program recorded itself."
             self.finish()
             self.off = True
-            self.say("The program uses a profiler of PyTorch itself: from there on nothing is recorded besides it.")
+            self.report("The program uses a profiler of PyTorch itself: from there on nothing is recorded besides it.")
 
     def before_step(self, optimizer: Any) -> None:
         """An optimizer is about to make a step."""
@@ -177,19 +177,19 @@ class Watch:
     def on_step(self, optimizer: Any) -> None:
         """It has made it, or a gradient scaler has skipped it."""
         self.depth -= 1
-        if not self.depth and self.counts(optimizer, OPTIMIZER):
-            self.over(OPTIMIZER)
+        if not self.depth and self.is_step_source(optimizer, OPTIMIZER):
+            self.on_step_end(OPTIMIZER)
 
     def on_batch(self, batches: Any) -> None:
         """A batch is asked for: waiting for it is part of its step."""
         self.batches += 1
         waits = self.optimizers and self.batches < PATIENCE_BATCHES
-        if not self.child and not waits and self.unit != OPTIMIZER and self.counts(batches, BATCH):
+        if not self.child and not waits and self.unit != OPTIMIZER and self.is_step_source(batches, BATCH):
             self.use()
             if self.batches > 1:
-                self.over(BATCH)
+                self.on_step_end(BATCH)
 
-    def counts(self, one: Any, unit: str) -> bool:
+    def is_step_source(self, one: Any, unit: str) -> bool:
         """Whether it is this one whose steps count, and this thread in which they do."""
         import threading
         import weakref
@@ -208,7 +208,7 @@ class Watch:
         """The program has begun: what Python starts from here on are its children."""
         if not self.used:
             self.used = True
-            os.environ[TAKEN] = role()
+            os.environ[CLAIM_VARIABLE] = launcher_role()
 
     def after_fork(self) -> None:
         """This is a child now. It may be a rank, if nobody has begun; the profiler of its parent is not its own."""
@@ -216,9 +216,9 @@ class Watch:
         self.off = self.off or self.used or recording
         if recording:
             sys.setprofile(None)
-            (reach(self.torch, "autograd._enable_record_function") or bool)(False)
+            (resolve_attribute(self.torch, "autograd._enable_record_function") or bool)(False)
 
-    def over(self, unit: str) -> None:
+    def on_step_end(self, unit: str) -> None:
         """A step is over."""
         self.use()
         if self.steps is None:
@@ -231,8 +231,8 @@ class Watch:
         wait, warmup, active, repeat = self.steps
         if self.prof is not None:
             if self.prof.current_action.name == "RECORD_AND_SAVE":
-                self.tell()
-            self.alone(self.prof.step)
+                self.add_metadata()
+            self.run_exclusively(self.prof.step)
         elif self.done == wait:
             self.begin_steps()
         if self.done >= (wait + warmup + active) * repeat:
@@ -260,14 +260,14 @@ class Watch:
         """The whole run was recorded for so long."""
         if self.whole:
             self.reason = f"It was ended after {self.seconds:g} seconds, the limit without steps."
-            self.safely(self.finish)
+            self.run_safely(self.finish)
         return 0
 
     def begin_steps(self) -> None:
         """Record by the schedule, of which the first steps are over."""
         wait, warmup, active, repeat = self.steps or ()
         schedule, profile = self.torch.profiler.schedule, self.torch.profiler.profile
-        plan = self.alone(lambda: schedule(wait=wait, warmup=warmup, active=active, repeat=repeat))
+        plan = self.run_exclusively(lambda: schedule(wait=wait, warmup=warmup, active=active, repeat=repeat))
         prof = profile(activities=self.activities(), schedule=plan, on_trace_ready=self.save, **self.options)
         # Its steps have the numbers that the program's have.
         prof.step_num = self.done
@@ -281,15 +281,15 @@ class Watch:
 
         self.prof, self.owner = prof, threading.get_ident()
         replace_handler(signal.SIG_DFL, self.at_sigterm)
-        self.alone(prof.start)
+        self.run_exclusively(prof.start)
 
     def activities(self) -> list[Any]:
         """What can be recorded without setting up a device that the program has not set up itself."""
         kinds = self.torch.profiler.ProfilerActivity
-        ready = [name for name in ("CUDA", "XPU") if (reach(self.torch, name.lower() + ".is_initialized") or bool)()]
+        ready = [x for x in ("CUDA", "XPU") if (resolve_attribute(self.torch, f"{x.lower()}.is_initialized") or bool)()]
         return [kinds.CPU, *(getattr(kinds, name) for name in ready)]
 
-    def alone(self, do: Callable[[], Any]) -> Any:
+    def run_exclusively(self, do: Callable[[], Any]) -> Any:
         """Have the profiler do something that the end of the process must wait for, and of which nobody is warned."""
         import warnings
 
@@ -310,19 +310,19 @@ class Watch:
         prof, whole = self.prof, self.whole
         if prof is None:
             return
-        self.tell()
+        self.add_metadata()
         self.prof, self.whole = None, False
         if whole:
             self.timer.cancel()
         if whole or drop:
             prof.on_trace_ready = None if drop else self.save
-        self.alone(prof.stop)
+        self.run_exclusively(prof.stop)
         replace_handler(self.at_sigterm, signal.SIG_DFL)
 
     def at_end(self) -> None:
         """The process ends."""
         if os.getpid() == self.pid and not self.busy:
-            self.safely(self.save_rest)
+            self.run_safely(self.save_rest)
             self.off = True
 
     def save_rest(self) -> None:
@@ -334,12 +334,12 @@ class Watch:
         if self.saved or not self.used:
             return
         if self.unit and self.steps:
-            self.say(
+            self.report(
                 f"Nothing was recorded: the program ended after {self.done} steps ({self.unit}), and the schedule "
                 f"records from step {sum(self.steps[:2]) + 1} on. Choose a shorter one, such as 1,0,1, or “whole”."
             )
         elif not self.child:
-            self.say("Nothing was recorded: no operator of PyTorch ran in this process.")
+            self.report("Nothing was recorded: no operator of PyTorch ran in this process.")
 
     def at_sigterm(self, number: int, *_: Any) -> None:
         """The process is told to end, which it would on the spot. What was recorded is saved first."""
@@ -353,7 +353,7 @@ class Watch:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    def tell(self) -> None:
+    def add_metadata(self) -> None:
         """Have the trace say what its steps are."""
         import json
 
@@ -377,7 +377,7 @@ class Watch:
         plain = os.path.join(self.out, f".{name}.json")
         try:
             prof.export_chrome_trace(plain)
-            if packed(plain, plain + ".gz"):
+            if compress_trace(plain, plain + ".gz"):
                 for other in [path for path, unit in self.saved.items() if unit != self.unit]:
                     os.remove(other)
                     del self.saved[other]
@@ -385,31 +385,31 @@ class Watch:
                 os.rename(plain + ".gz", final)
                 self.saved[final] = self.unit
         except Exception as error:
-            self.say(f"A trace could not be written to {self.out}: {type(error).__name__}: {error}")
+            self.report(f"A trace could not be written to {self.out}: {type(error).__name__}: {error}")
         finally:
             for path in filter(os.path.exists, (plain, plain + ".gz")):
                 os.remove(path)
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Tell a person, on standard error and where the job looks. Never too often."""
         import contextlib
 
         self.words, text = self.words + 1, " ".join(text.split())
-        if self.words <= MOST_WORDS:
+        if self.words <= MAX_MESSAGES:
             with contextlib.suppress(Exception):
                 print("perfloom:", text, file=sys.stderr, flush=True)
             with contextlib.suppress(Exception), open(f"{self.out}/{self.host}-{os.getpid()}.note", "ab") as file:
                 file.write(f"{text}\n".encode())
 
 
-def reach(start: Any, path: str) -> Any:
+def resolve_attribute(start: Any, path: str) -> Any:
     """What a path of attributes leads to; None where there is no such."""
     for name in path.split("."):
         start = getattr(start, name, None)
     return start
 
 
-def packed(plain: str, target: str) -> bool:
+def compress_trace(plain: str, target: str) -> bool:
     """Pack a trace. Returns whether there is anything of torch in it."""
     import gzip
 
@@ -443,12 +443,12 @@ def replace_handler(there: Any, wanted: Any) -> None:
         signal.signal(signal.SIGTERM, wanted)
 
 
-def role() -> str:
+def launcher_role() -> str:
     """What a launcher has said that this process is. A child has that of its parent."""
     return "|".join(os.environ.get(name, "") for name in (*RANKS, "TORCHELASTIC_RESTART_COUNT"))
 
 
-class Finder:
+class TorchFinder:
     """Asked by Python for each module that is imported, until torch was."""
 
     def __init__(self, out: str) -> None:
@@ -465,7 +465,7 @@ class Finder:
             spec: Any = importlib.util.find_spec(name)
         finally:
             self.asks = False
-        load = reach(spec, "loader.exec_module")
+        load = resolve_attribute(spec, "loader.exec_module")
         if load is not None:
             spec.loader.exec_module = lambda module: self.loaded(module, spec.loader, load)
         return spec
@@ -475,15 +475,15 @@ class Finder:
         del loader.exec_module
         load(module)
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
-        watch = Watch(module, self.out)
-        watch.safely(watch.attach)
+        watch = TorchRecorder(module, self.out)
+        watch.run_safely(watch.attach)
 
 
 def main() -> None:
     """Wait for torch, and let the sitecustomize.py that would have been found without us do what it does."""
     out = os.environ.get(PREFIX + "OUT")
-    if out and os.environ.get(TAKEN) != role():
-        sys.meta_path.insert(0, Finder(os.path.abspath(out)))
+    if out and os.environ.get(CLAIM_VARIABLE) != launcher_role():
+        sys.meta_path.insert(0, TorchFinder(os.path.abspath(out)))
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]
     ours = sys.modules[NAME] = sys.modules.pop("sitecustomize")

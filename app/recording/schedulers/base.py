@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ...domain.jobs import JobSpec
-from ...domain.targets import BatchStatus, Queue, SchedulerName
+from ...domain.targets import BatchQueue, BatchStatus, SchedulerName
 
 
 class Scheduler(Protocol):
@@ -30,42 +30,44 @@ class Scheduler(Protocol):
     def programs(self) -> tuple[str, ...]:
         """What must be on PATH there."""
 
-    def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
+    def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         """argv that hands over the command line `script`. job_name: made by us, found again by `named`. output: the
         file for what the batch system itself has to say. Raises InvalidRequest for arguments that would turn it into
         something else than one job that runs once."""
 
-    def submitted(self, stdout: str, stderr: str, status: int) -> str:
+    def parse_submit_output(self, stdout: str, stderr: str, status: int) -> str:
         """The batch system's id of what was submitted. After Unreachable it may be submitted all the same: ask by
         `named` before anything else."""
 
-    def named(self, job_name: str) -> tuple[str, ...]:
+    def find_command(self, job_name: str) -> tuple[str, ...]:
         """argv that finds the id of a job by its name, for a submission whose answer was lost."""
 
-    def found(self, stdout: str, stderr: str, status: int) -> str | None:
+    def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
         """The id that `named` found, None where there is none."""
 
-    def look(self, ids: Sequence[str]) -> tuple[str, ...]:
+    def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
         """argv that asks for the state of many jobs at once: one request to the batch system."""
 
-    def seen(self, ids: Sequence[str], stdout: str, stderr: str, status: int) -> Mapping[str, BatchStatus]:
+    def parse_status_output(
+        self, ids: Sequence[str], stdout: str, stderr: str, status: int
+    ) -> Mapping[str, BatchStatus]:
         """The state of each of `ids`; GONE for those that are not known any more."""
 
-    def look_back(self, id: str) -> tuple[str, ...]:
+    def history_command(self, id: str) -> tuple[str, ...]:
         """argv that asks the history for one job that is GONE."""
 
-    def seen_back(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
+    def parse_history_output(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
         """What the history says; UNKNOWN where it says nothing."""
 
-    def cancel(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
+    def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
         """argv that ends jobs. gently: those that run are sent TERM, so that they can complete what is recorded, and
         those that wait are taken out of the queue. Otherwise whatever is left of them is killed."""
 
-    def cancelled(self, stdout: str, stderr: str, status: int) -> None:
+    def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
         """Reads what `cancel` printed. That jobs have ended already is no error."""
 
-    def queues(self) -> tuple[str, ...]:
+    def queues_command(self) -> tuple[str, ...]:
         """argv that lists queues."""
 
-    def read_queues(self, stdout: str, stderr: str, status: int) -> tuple[Queue, ...]:
+    def parse_queues_output(self, stdout: str, stderr: str, status: int) -> tuple[BatchQueue, ...]:
         """The queues."""

@@ -8,15 +8,15 @@ from typing import Any
 
 from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import Batch, JobSpec, Mpi
-from ...domain.targets import BatchState, BatchStatus, Queue, SchedulerName
+from ...domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName
 from ..plan.quoting import join
-from .asking import Voice, clock, refuse, script
-from .lsf_words import ENDS, OF_STATES, STATES, meaning
+from .common import AnswerParser, hours_and_minutes, reject_options, script_argv
+from .lsf_states import END_REASONS, STATE_TEXTS, STATES, explain_reason
 
-VOICE = Voice(
+ANSWERS = AnswerParser(
     "LSF",
     noise=re.compile(r"^\s*(bsub|bjobs|bkill|bhist|bqueues)\s*:\s*"),
-    silence=re.compile(
+    no_answer=re.compile(
         r"Cannot connect to LSF|LSF is down|LSF is processing your request|Failed in an? (LSF|LIM) library call|"
         r"non-LSF host|Communication time ?out|Connection (refused|reset|timed out)|daemon not responding|"
         r"LIM is down|Slave LIM|mbatchd is (down|not)|Please wait",
@@ -34,7 +34,7 @@ VOICE = Voice(
 SUBMITTED = re.compile(r"Job <(\d+)> is submitted to")
 UNKNOWN_ID = re.compile(r"Job <(\d+)> is not found")
 QUEUE = re.compile(r"^(\S+)\s+(-?\d+)\s+(Open|Closed)\S(Active|Inact\w*)(.*)$")
-OVER = re.compile(r"has already finished|No matching job found|is being (terminated|signaled)")
+ALREADY_ENDED = re.compile(r"has already finished|No matching job found|is being (terminated|signaled)")
 """What bkill says of a job that has ended, or will."""
 EVENT = re.compile(r"^\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d( \d{4})?: (.*(?:\n .*)*)", re.M)
 """An event of bhist -l with the lines that it goes on in."""
@@ -42,16 +42,16 @@ ENDED = re.compile(r"Donesuccessfully|Exited(?:withexitcode(\d+)|bysignal(\d+))?
 SPREAD = re.compile(r"\bspan\s*\[|\{|\|\|")
 """What forbids to add a span to a resource string: it has one, or is a compound or an alternative requirement."""
 
-KEPT = (
+RESERVED_OPTIONS = (
     *("-J", "-o", "-oo", "-e", "-eo", "-K", "-I", "-Ip", "-Is", "-ISp", "-ISs", "-IS", "-IX", "-r", "-Zs", "-Z", "-i"),
     *("-is", "-h", "-V", "-pack", "-f", "-H", "-jsdl", "-jsdl_strict", "-json", "-yaml"),
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
-OTHERS = ("-Jd", "-env", "-eptl", "-ext", "-freq", "-hl", "-hostfile", "-outdir", "-rcacct", "-rn", "-rnc")
+ALLOWED_OPTIONS = ("-Jd", "-env", "-eptl", "-ext", "-freq", "-hl", "-hostfile", "-outdir", "-rcacct", "-rn", "-rnc")
 """Options of LSF 9.1 to 10.1 that begin like one of them and are for the user."""
 
-ALONE = ("-ar", "-B", "-N", "-Ne", "-x", "-hl", "-rn", "-ul", "-tty", "-ti", "-XF", "-datachk")
+OPTIONS_WITHOUT_VALUE = ("-ar", "-B", "-N", "-Ne", "-x", "-hl", "-rn", "-ul", "-tty", "-ti", "-XF", "-datachk")
 """Options without a value."""
 
 _VALUED = """
@@ -59,7 +59,7 @@ a alloc_flags app b c C clusters cn_mem core_isolation csm cwd D data datagrp E 
 hostfile Jd jobaff jsm k L ln_mem ln_slots Lp M m mig n network nnodes notify outdir p P ptl q Q R rcacct rnc s S sla
 smt sp stage step_cgroup t T u U v w W wa We wt
 """
-VALUED = tuple(f"-{name}" for name in _VALUED.split())
+OPTIONS_WITH_VALUE = tuple(f"-{name}" for name in _VALUED.split())
 """Options of LSF 9.1 to 10.1 that take the next word for their value, whatever it is (command reference of bsub)."""
 
 FEW_TRIES = """
@@ -68,7 +68,7 @@ LSB_NTRIES=${LSB_NTRIES:-3}; export LSB_NTRIES
 """Without it LSF's programs wait for ever for a master that is down. (bsub waits: what was not answered to must not be
 submitted later.)"""
 
-LOOK = (
+STATUS_SCRIPT = (
     FEW_TRIES
     + r"""
 said=$(bjobs -a -o 'jobid stat queue exec_host exit_code exit_reason pend_reason' -json "$@" 2>&1)
@@ -86,7 +86,7 @@ bjobs -a -noheader -o "jobid stat exit_code exec_host delimiter='^'" "$@"
 """-json needs 10.1 with fix pack 2. An older bjobs refuses it at once, without asking its master, and is asked as of
 old."""
 
-GENTLY = (
+TERMINATE_SCRIPT = (
     FEW_TRIES
     + r"""
 for id in $(bjobs -noheader -o "jobid stat delimiter='^'" "$@" 2>/dev/null | sed -n 's/^\([0-9]*\)^P[ES].*/\1/p'); do
@@ -97,10 +97,10 @@ bkill -s TERM "$@"
 )
 """A signal other than the usual does nothing for jobs that wait. TERM goes to every process of a job."""
 
-BACK = FEW_TRIES + 'bhist -l -n 2 "$1"\n'
-NAMED = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\'^\'"\n'
-HARD = FEW_TRIES + 'bkill "$@"\n'
-QUEUES = FEW_TRIES + "bqueues -w || exit\nbparams 2>/dev/null\nexit 0\n"
+HISTORY_SCRIPT = FEW_TRIES + 'bhist -l -n 2 "$1"\n'
+FIND_SCRIPT = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\'^\'"\n'
+KILL_SCRIPT = FEW_TRIES + 'bkill "$@"\n'
+QUEUES_SCRIPT = FEW_TRIES + "bqueues -w || exit\nbparams 2>/dev/null\nexit 0\n"
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ class Lsf:
     the last."""
 
     name: SchedulerName = SchedulerName.LSF
-    title: str = VOICE.title
+    title: str = ANSWERS.title
     programs: tuple[str, ...] = ("bsub", "bjobs", "bkill", "bhist", "bqueues")
 
-    def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
+    def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         batch, mpi = spec.batch, spec.mpi
-        refuse(self.title, "bsub", ((_option(word), word) for word in batch.arguments), KEPT)
+        reject_options(self.title, "bsub", ((_option(word), word) for word in batch.arguments), RESERVED_OPTIONS)
         _refuse_commands(batch.arguments)
         # -rn: never run again, even where the queue would.
         argv = ["bsub", "-J", job_name, "-o", output, "-rn"]
@@ -124,7 +124,7 @@ class Lsf:
         if batch.project:
             argv += ["-P", batch.project]
         if batch.wall_time_s is not None:
-            hours, minutes = clock(batch.wall_time_s)
+            hours, minutes = hours_and_minutes(batch.wall_time_s)
             argv += ["-W", f"{hours}:{minutes:02}"]
         slots = (mpi.ranks if mpi else 1) * (batch.cpus or 1)
         if slots > 1:
@@ -136,43 +136,45 @@ class Lsf:
         # bsub hands the command on to /bin/sh, so that it is one word here. No exec: a queue may put words before it.
         return (*argv, *batch.arguments, join(script))
 
-    def submitted(self, stdout: str, stderr: str, status: int) -> str:
+    def parse_submit_output(self, stdout: str, stderr: str, status: int) -> str:
         match = SUBMITTED.search(stdout) or SUBMITTED.search(stderr)
         if match:
             return match[1]
-        VOICE.answered("bsub", stderr or stdout, status)
-        VOICE.refused(stderr or stdout)
+        ANSWERS.check_answered("bsub", stderr or stdout, status)
+        ANSWERS.raise_refused(stderr or stdout)
 
-    def named(self, job_name: str) -> tuple[str, ...]:
-        return script(NAMED, job_name)
+    def find_command(self, job_name: str) -> tuple[str, ...]:
+        return script_argv(FIND_SCRIPT, job_name)
 
-    def found(self, stdout: str, stderr: str, status: int) -> str | None:
+    def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
         ids = re.findall(r"^(\d+)\^", stdout, re.M)
         if ids:
             return str(ids[0])
         if re.search(r"is not found|No (\w+ )?job found", stderr):
             return None
-        VOICE.complete("bjobs", stderr, status or 1)
+        ANSWERS.check_complete("bjobs", stderr, status or 1)
         return None
 
-    def look(self, ids: Sequence[str]) -> tuple[str, ...]:
-        return script(LOOK, *ids)
+    def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
+        return script_argv(STATUS_SCRIPT, *ids)
 
-    def seen(self, ids: Sequence[str], stdout: str, stderr: str, status: int) -> Mapping[str, BatchStatus]:
+    def parse_status_output(
+        self, ids: Sequence[str], stdout: str, stderr: str, status: int
+    ) -> Mapping[str, BatchStatus]:
         records = _records(stdout)
         # A part of the answer names those it does not know; silence about one is not the same.
         lost = set(UNKNOWN_ID.findall(f"{stdout}\n{stderr}"))
         found = {str(record.get("JOBID", "")): _status(record) for record in records if record.get("STAT")}
         if not found and not lost:
-            VOICE.complete("bjobs", stderr, status or 1)
+            ANSWERS.check_complete("bjobs", stderr, status or 1)
         found = {id: BatchStatus(id, BatchState.GONE) for id in lost} | found
         silent = "LSF said nothing of this job."
         return {id: found.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
 
-    def look_back(self, id: str) -> tuple[str, ...]:
-        return script(BACK, id)
+    def history_command(self, id: str) -> tuple[str, ...]:
+        return script_argv(HISTORY_SCRIPT, id)
 
-    def seen_back(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
+    def parse_history_output(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
         state, code, signal, keyword = "", "", "", ""
         for _, text in EVENT.findall(stdout):
             # It breaks its lines in the middle of sentences and words.
@@ -183,41 +185,43 @@ class Lsf:
                 keyword = match[0]
         if not state:
             if "No matching job found" not in stderr:
-                VOICE.answered("bhist", stderr, status)
+                ANSWERS.check_answered("bhist", stderr, status)
             return BatchStatus(id, BatchState.UNKNOWN, reason="LSF knows nothing of this job any more.")
         code = str(128 + int(signal)) if signal else code
         return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
 
-    def cancel(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
-        return script(GENTLY if gently else HARD, *ids)
+    def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
+        return script_argv(TERMINATE_SCRIPT if gently else KILL_SCRIPT, *ids)
 
-    def cancelled(self, stdout: str, stderr: str, status: int) -> None:
+    def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
         lines = stderr.splitlines()
-        left = [line for line in lines if not OVER.search(line)]
-        if len(left) < len(lines) or OVER.search(stdout):
+        left = [line for line in lines if not ALREADY_ENDED.search(line)]
+        if len(left) < len(lines) or ALREADY_ENDED.search(stdout):
             # It did answer in the end.
-            left = [line for line in left if not VOICE.silence.search(line)]
-        VOICE.answered("bkill", "\n".join(left), status)
+            left = [line for line in left if not ANSWERS.no_answer.search(line)]
+        ANSWERS.check_answered("bkill", "\n".join(left), status)
         if status and left:
-            raise InvalidRequest(f"LSF did not cancel the job: {VOICE.said(chr(10).join(left))}.")
+            raise InvalidRequest(f"LSF did not cancel the job: {ANSWERS.clean_text(chr(10).join(left))}.")
 
-    def queues(self) -> tuple[str, ...]:
-        return script(QUEUES)
+    def queues_command(self) -> tuple[str, ...]:
+        return script_argv(QUEUES_SCRIPT)
 
-    def read_queues(self, stdout: str, stderr: str, status: int) -> tuple[Queue, ...]:
-        VOICE.complete("bqueues", stderr, status)
+    def parse_queues_output(self, stdout: str, stderr: str, status: int) -> tuple[BatchQueue, ...]:
+        ANSWERS.check_complete("bqueues", stderr, status)
         match = re.search(r"Default Queues?:\s*(.*)", stdout)
         default = match[1].split() if match else []
         rows = [found for line in stdout.splitlines() if (found := QUEUE.match(line))]
         return tuple(
-            Queue(row[1], row[1] in default[:1], row[3] == "Open" and row[4] == "Active", None, _counts(row[5]))
+            BatchQueue(row[1], row[1] in default[:1], row[3] == "Open" and row[4] == "Active", None, _counts(row[5]))
             for row in rows
         )
 
 
 def _option(word: str) -> str:
     """The option of a word, as far as it matters. Its value may be glued to it: -Jname."""
-    return max((option for option in (*KEPT, *OTHERS) if word.startswith(option)), key=len, default=word)
+    return max(
+        (option for option in (*RESERVED_OPTIONS, *ALLOWED_OPTIONS) if word.startswith(option)), key=len, default=word
+    )
 
 
 def _refuse_commands(arguments: Sequence[str]) -> None:
@@ -227,7 +231,7 @@ def _refuse_commands(arguments: Sequence[str]) -> None:
     lacking, may_be_value = "", False
     for word in arguments:
         if lacking:
-            if word in (*VALUED, *ALONE):
+            if word in (*OPTIONS_WITH_VALUE, *OPTIONS_WITHOUT_VALUE):
                 raise _lacks_value(lacking)
             lacking, may_be_value = "", False
             continue
@@ -238,9 +242,9 @@ def _refuse_commands(arguments: Sequence[str]) -> None:
                 "further arguments of bsub, or put the option before it that it is the value of.",
                 "batch_arguments",
             )
-        lacking = word if word in VALUED else ""
+        lacking = word if word in OPTIONS_WITH_VALUE else ""
         # Of a later version, it may have a value. One that is glued to its option leaves no room for another.
-        may_be_value = option and word not in ALONE and re.fullmatch(r"-[A-Za-z_]+", word) is not None
+        may_be_value = option and word not in OPTIONS_WITHOUT_VALUE and re.fullmatch(r"-[A-Za-z_]+", word) is not None
     if lacking:
         raise _lacks_value(lacking)
 
@@ -283,9 +287,9 @@ def _status(record: Mapping[str, Any]) -> BatchStatus:
     state = STATES.get(native, BatchState.UNKNOWN)
     code = str(record.get("EXIT_CODE") or "").strip()
     exit_status, signal = _ending(int(code) if code.isdecimal() else None)
-    reason = OF_STATES.get(native, "")
+    reason = STATE_TEXTS.get(native, "")
     if state is BatchState.PENDING or native == "PSUSP":
-        reason = meaning(str(record.get("PEND_REASON") or "")) or reason
+        reason = explain_reason(str(record.get("PEND_REASON") or "")) or reason
     if native == "EXIT":
         state, reason = _end(str(record.get("EXIT_REASON") or ""), signal)
     if state is BatchState.DONE:
@@ -304,11 +308,11 @@ def _status(record: Mapping[str, Any]) -> BatchStatus:
 def _end(words: str, signal: int | None) -> tuple[BatchState, str]:
     """Why a job ended that did not end well."""
     keyword = words.partition(":")[0].strip().rstrip(".;")
-    if keyword in ENDS:
-        state, advice = ENDS[keyword]
+    if keyword in END_REASONS:
+        state, advice = END_REASONS[keyword]
         return state, f"{advice} ({words.strip().rstrip('.')})"
     if not keyword and signal == 12:
-        return ENDS["TERM_RUNLIMIT"]
+        return END_REASONS["TERM_RUNLIMIT"]
     return BatchState.FAILED, f"LSF's reason: {words.strip().rstrip('.')}." if words.strip() else ""
 
 

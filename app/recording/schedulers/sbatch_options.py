@@ -29,7 +29,7 @@ consolidate-segments contiguous exclusive external get-user-env help hold ignore
 oom-kill-step overcommit oversubscribe parsable propagate quiet reboot requeue resv-ports share spread-job
 spread-segments stepmgr test-only usage use-min-nodes verbose version wait
 """
-LONG_ALONE = frozenset(_LONG_ALONE.split())
+LONG_WITHOUT_VALUE = frozenset(_LONG_ALONE.split())
 """Long options without a value, or whose value may only stand behind = in the same word."""
 
 
@@ -75,7 +75,7 @@ def _takes_value(name: str) -> bool:
 
 def _in_full(name: str) -> list[str]:
     """The long options that a name may stand for: getopt_long takes it as it is, or for the only one that begins so."""
-    known = LONG_WITH_VALUE | LONG_ALONE
+    known = LONG_WITH_VALUE | LONG_WITHOUT_VALUE
     return [name] if name in known else sorted(each for each in known if each.startswith(name)) or [name]
 
 

@@ -6,16 +6,22 @@ from dataclasses import dataclass
 
 from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import JobSpec
-from ...domain.targets import BatchState, BatchStatus, Queue, SchedulerName
+from ...domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName
 from ..plan.quoting import join
-from .asking import Voice, clock, refuse, script
+from .common import AnswerParser, hours_and_minutes, reject_options, script_argv
 from .sbatch_options import parse
-from .slurm_words import HELD, OF_STATES, STATES, meaning, plain
+from .slurm_states import (
+    HELD_REASONS,
+    STATE_TEXTS,
+    STATES,
+    explain_reason,
+    readable_reason,
+)
 
-VOICE = Voice(
+ANSWERS = AnswerParser(
     "Slurm",
     noise=re.compile(r"^\s*(sbatch|squeue|scancel|sinfo|scontrol|sacct|slurm_\w+)?\s*:?\s*(error|fatal)\s*:\s*"),
-    silence=re.compile(
+    no_answer=re.compile(
         r"Unable to contact slurm controller|Socket timed out|Connection (refused|timed out|reset)|Zero Bytes were|"
         r"backup controller|Unable to establish control|Communication connection failure|Transport endpoint|"
         r"Could not establish a configuration source|Insufficient|Slurm temporarily unable|try again later"
@@ -31,11 +37,11 @@ VOICE = Voice(
 ID = re.compile(r"^(\d+)(?:;[\w.-]+)?$", re.M)
 """`;cluster` stands behind it where SLURM_CLUSTERS is set, which the other programs heed as well."""
 
-MOST_HOSTS = 10_000
+MAX_HOSTS = 10_000
 NO_OUTPUT = 53
 """The signal, so to say, of a job whose output Slurm could not open."""
 
-KEPT = (
+RESERVED_OPTIONS = (
     *(
         "--parsable",
         "--wrap",
@@ -54,7 +60,7 @@ KEPT = (
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
-LOOK = r"""
+STATUS_SCRIPT = r"""
 { squeue --noheader --states=all --sort=P,-p,i --format='%i|%T|%P|%N|%S|%r'; echo "status|$?"; } |
 awk -F'|' -v ids="$*" '
 BEGIN { n = split(ids, words, " "); for (i = 1; i <= n; i++) ours[words[i]] = 1 }
@@ -75,14 +81,14 @@ END { if (status == 0) print "end"; exit status }
 and priority, so that those that wait before ours are counted on the way; where the first of them waits for another,
 that other is hidden from us (PrivateData), and so is the true number. A last line tells that nothing was cut off."""
 
-NAMED = r"""
+FIND_SCRIPT = r"""
 ids=$(squeue --noheader --states=all --name="$1" --format=%i) || exit
 [ -n "$ids" ] ||
     ids=$(sacct --noheader --parsable2 --allocations --starttime=now-3days --name="$1" --format=JobID 2>/dev/null)
 printf '%s\nend\n' "$ids"
 """
 
-BACK = r"""
+HISTORY_SCRIPT = r"""
 sacct --noheader --parsable2 --allocations --jobs="$1" --format=State,ExitCode,NodeList 2>/dev/null |
     sed 's/^/sacct|/' | grep . && exit
 scontrol --oneliner show job "$1" 2>/dev/null | grep . && exit
@@ -91,7 +97,7 @@ squeue --version >/dev/null
 """
 """Accounting, the controller's memory, and the list of completed jobs: a cluster may have any of them or none."""
 
-GENTLY = r"""
+TERMINATE_SCRIPT = r"""
 scancel --state=PENDING "$@"
 scancel --state=SUSPENDED "$@"
 scancel --state=RUNNING --batch --signal=TERM "$@"
@@ -108,12 +114,12 @@ class Slurm:
     """
 
     name: SchedulerName = SchedulerName.SLURM
-    title: str = VOICE.title
+    title: str = ANSWERS.title
     programs: tuple[str, ...] = ("sbatch", "squeue", "scancel", "sinfo")
 
-    def submit(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
+    def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
         batch, mpi = spec.batch, spec.mpi
-        refuse(self.title, "sbatch", parse(batch.arguments), KEPT)
+        reject_options(self.title, "sbatch", parse(batch.arguments), RESERVED_OPTIONS)
         # % is a sign of its own in the name of the output. The environment is that of the shell that submits, whatever
         # SBATCH_EXPORT says. Another --export in the user's words comes later and counts: the job's scripts set what
         # the job and its target ask for themselves, in the batch script and in each rank.
@@ -124,7 +130,7 @@ class Slurm:
         if batch.project:
             argv.append(f"--account={batch.project}")
         if batch.wall_time_s is not None:
-            hours, minutes = clock(batch.wall_time_s)
+            hours, minutes = hours_and_minutes(batch.wall_time_s)
             argv.append(f"--time={hours}:{minutes:02}:00")
         if batch.nodes is not None:
             argv.append(f"--nodes={batch.nodes}")
@@ -139,25 +145,27 @@ class Slurm:
         # that it takes for a script, sbatch would not read it as an option.
         return (*argv, f"--wrap=exec {join(script)}", *batch.arguments)
 
-    def submitted(self, stdout: str, stderr: str, status: int) -> str:
+    def parse_submit_output(self, stdout: str, stderr: str, status: int) -> str:
         found = ID.findall(stdout)
         if status == 0 and found:
             return str(found[-1])
-        VOICE.answered("sbatch", stderr, status)
-        VOICE.refused(stderr or stdout)
+        ANSWERS.check_answered("sbatch", stderr, status)
+        ANSWERS.raise_refused(stderr or stdout)
 
-    def named(self, job_name: str) -> tuple[str, ...]:
-        return script(NAMED, job_name)
+    def find_command(self, job_name: str) -> tuple[str, ...]:
+        return script_argv(FIND_SCRIPT, job_name)
 
-    def found(self, stdout: str, stderr: str, status: int) -> str | None:
+    def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
         _whole(stdout, stderr, status)
         found = ID.findall(stdout)
         return found[0] if found else None
 
-    def look(self, ids: Sequence[str]) -> tuple[str, ...]:
-        return script(LOOK, *ids)
+    def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
+        return script_argv(STATUS_SCRIPT, *ids)
 
-    def seen(self, ids: Sequence[str], stdout: str, stderr: str, status: int) -> Mapping[str, BatchStatus]:
+    def parse_status_output(
+        self, ids: Sequence[str], stdout: str, stderr: str, status: int
+    ) -> Mapping[str, BatchStatus]:
         _whole(stdout, stderr, status)
         found = {}
         for line in stdout.splitlines():
@@ -168,11 +176,11 @@ class Slurm:
                 found[id] = _status(id, state, reason, nodes=nodes, position=position, start=start)
         return {id: found.get(id) or BatchStatus(id, BatchState.GONE) for id in ids}
 
-    def look_back(self, id: str) -> tuple[str, ...]:
-        return script(BACK, id)
+    def history_command(self, id: str) -> tuple[str, ...]:
+        return script_argv(HISTORY_SCRIPT, id)
 
-    def seen_back(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
-        VOICE.complete("squeue", stderr, status)
+    def parse_history_output(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
+        ANSWERS.check_complete("squeue", stderr, status)
         line = (stdout.strip().splitlines() or [""])[0]
         if line.startswith("sacct|"):
             state, code, nodes = f"{line}||".split("|")[1:4]
@@ -188,32 +196,32 @@ class Slurm:
             )
         return BatchStatus(id, BatchState.UNKNOWN, reason="Slurm knows nothing of this job any more.")
 
-    def cancel(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
+    def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
         # The other way: CONT and TERM for every process of the job, and KILL after KillWait.
-        return script(GENTLY, *ids) if gently else ("scancel", *ids)
+        return script_argv(TERMINATE_SCRIPT, *ids) if gently else ("scancel", *ids)
 
-    def cancelled(self, stdout: str, stderr: str, status: int) -> None:
+    def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
         left = [line for line in stderr.splitlines() if "Invalid job id" not in line and "already complet" not in line]
-        VOICE.answered("scancel", "\n".join(left), status)
+        ANSWERS.check_answered("scancel", "\n".join(left), status)
         if status and any("denied" in line for line in left):
-            raise InvalidRequest(f"Slurm did not cancel the job: {VOICE.said(chr(10).join(left))}.")
+            raise InvalidRequest(f"Slurm did not cancel the job: {ANSWERS.clean_text(chr(10).join(left))}.")
 
-    def queues(self) -> tuple[str, ...]:
+    def queues_command(self) -> tuple[str, ...]:
         return ("sinfo", "--noheader", "--format=%P|%a|%l|%F")
 
-    def read_queues(self, stdout: str, stderr: str, status: int) -> tuple[Queue, ...]:
-        VOICE.complete("sinfo", stderr, status)
-        found: dict[str, Queue] = {}
+    def parse_queues_output(self, stdout: str, stderr: str, status: int) -> tuple[BatchQueue, ...]:
+        ANSWERS.check_complete("sinfo", stderr, status)
+        found: dict[str, BatchQueue] = {}
         for line in stdout.splitlines():
             words = line.split("|")
             if len(words) == 4 and (name := words[0].removesuffix("*")) not in found:
-                found[name] = Queue(
-                    name, words[0].endswith("*"), words[1] == "up", seconds(words[2]), _nodes_text(words[3])
+                found[name] = BatchQueue(
+                    name, words[0].endswith("*"), words[1] == "up", parse_time_limit(words[2]), _nodes_text(words[3])
                 )
         return tuple(found.values())
 
 
-def seconds(limit: str) -> int | None:
+def parse_time_limit(limit: str) -> int | None:
     """A time limit of Slurm ([days-]hours:minutes:seconds, minutes:seconds or minutes); null for none or unknown."""
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit.strip())
     if not match:
@@ -227,7 +235,7 @@ def seconds(limit: str) -> int | None:
     return (((days or 0) * 24 + hours) * 60 + minutes) * 60 + rest
 
 
-def host_list(text: str) -> tuple[str, ...]:
+def expand_host_list(text: str) -> tuple[str, ...]:
     """The names in a host list such as `login,node[01-03,7]`. One that cannot be read stays as it is."""
     found: list[str] = []
     for word in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
@@ -237,9 +245,9 @@ def host_list(text: str) -> tuple[str, ...]:
             continue
         for part in match[2].split(","):
             first, _, last = part.partition("-")
-            if len(found) > MOST_HOSTS or not (re.fullmatch(r"[0-9]{1,9}", first) and re.fullmatch("[0-9]{0,9}", last)):
+            if len(found) > MAX_HOSTS or not (re.fullmatch(r"[0-9]{1,9}", first) and re.fullmatch("[0-9]{0,9}", last)):
                 break
-            numbers = range(int(first), int(last or first) + 1)[:MOST_HOSTS]
+            numbers = range(int(first), int(last or first) + 1)[:MAX_HOSTS]
             found += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
     return tuple(found)
 
@@ -251,9 +259,9 @@ def _status(
     word = (native.split() or [""])[0].rstrip("+")
     state = STATES.get(word, BatchState.UNKNOWN)
     waits = state is BatchState.PENDING
-    if waits and HELD.match(plain(reason)):
+    if waits and HELD_REASONS.match(readable_reason(reason)):
         state = BatchState.HELD
-    text = meaning(reason) if waits or state in (BatchState.HELD, BatchState.FAILED) else ""
+    text = explain_reason(reason) if waits or state in (BatchState.HELD, BatchState.FAILED) else ""
     if native == "PENDING" and not text:
         text = "Slurm has not looked at it yet."
     if waits and re.match(r"\d{4}-", start):
@@ -269,9 +277,9 @@ def _status(
         id,
         state,
         native,
-        text or OF_STATES.get(word, ""),
+        text or STATE_TEXTS.get(word, ""),
         position,
-        host_list(nodes) if nodes not in ("", "(null)", "None assigned") else (),
+        expand_host_list(nodes) if nodes not in ("", "(null)", "None assigned") else (),
         exit_status,
         signal,
     )
@@ -279,7 +287,7 @@ def _status(
 
 def _whole(stdout: str, stderr: str, status: int) -> None:
     """Raises Unreachable where squeue failed, or its answer has not the end that our own scripts give it."""
-    VOICE.complete("squeue", stderr, status)
+    ANSWERS.check_complete("squeue", stderr, status)
     if not stdout.endswith("end\n"):
         raise Unreachable("Slurm does not answer as expected: the end of what squeue says is missing.")
 

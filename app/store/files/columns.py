@@ -15,22 +15,22 @@ import pyarrow as pa
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import SCHEMAS
-from ...ingest.pieces import Pieces
-from ...ingest.renewal import renewed
-from ...ingest.stored import (
-    AGAIN,
+from ...ingest.chunked_tables import ChunkedTable
+from ...ingest.profile_upgrade import upgrade_profile
+from ...ingest.storage_format import (
+    EMPTY_FILE,
     MANIFEST,
     MANIFEST_LIMIT_BYTES,
-    NOTHING,
+    REREAD_ADVICE,
     Manifest,
     TableFile,
-    decode,
-    encode,
-    encode_pieces,
-    file_name,
-    manifest_json,
+    format_error,
+    format_manifest,
+    get_file_name,
     parse_manifest,
-    short,
+    read_table,
+    write_chunked_table,
+    write_table,
 )
 from .disk import disk_errors, sync_directory
 
@@ -40,7 +40,7 @@ WRITERS = 4
 """How many tables are written at a time: while one waits for the disk, another's checksum is computed."""
 
 
-def write(profile: Profile, directory: Path, pieces: Mapping[str, Pieces] | None = None) -> None:
+def write(profile: Profile, directory: Path, pieces: Mapping[str, ChunkedTable] | None = None) -> None:
     """Write `profile` into `directory` (made where missing, else without a profile so far) and flush it to disk.
 
     pieces: tables that come in pieces, in place of those of the profile.
@@ -51,7 +51,7 @@ def write(profile: Profile, directory: Path, pieces: Mapping[str, Pieces] | None
         directory.mkdir(parents=True, exist_ok=True)
         tables = _write_tables(profile.tables() | dict(pieces or {}), directory)
         with open(directory / MANIFEST, "wb") as file:
-            file.write(manifest_json(profile.meta, tables))
+            file.write(format_manifest(profile.meta, tables))
             file.flush()
             os.fsync(file.fileno())
         sync_directory(directory)
@@ -63,8 +63,8 @@ def read(directory: Path) -> Profile:
     Raises UnreadableInput where it is damaged, or of a schema that cannot be read by this version.
     """
     manifest = read_manifest(directory)
-    tables = {name: decode(_mapped(directory / file_name(name), name), name, manifest) for name in SCHEMAS}
-    return renewed(Profile(meta=manifest.meta, **tables), manifest.schema_version)
+    tables = {name: read_table(_mapped(directory / get_file_name(name), name), name, manifest) for name in SCHEMAS}
+    return upgrade_profile(Profile(meta=manifest.meta, **tables), manifest.schema_version)
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -74,24 +74,24 @@ def read_manifest(directory: Path) -> Manifest:
         with open(path, "rb") as file:
             return parse_manifest(file.read(MANIFEST_LIMIT_BYTES + 1))
     except OSError:
-        raise UnreadableInput(f"There is no stored profile in {directory}. {AGAIN}") from None
+        raise UnreadableInput(f"There is no stored profile in {directory}. {REREAD_ADVICE}") from None
 
 
 def verify(directory: Path) -> None:
     """Compare every file with its checksum. Raises UnreadableInput where one differs."""
     for name, entry in read_manifest(directory).tables.items():
-        if name not in SCHEMAS or entry == NOTHING:
+        if name not in SCHEMAS or entry == EMPTY_FILE:
             continue
         try:
-            with open(directory / file_name(name), "rb") as file:
+            with open(directory / get_file_name(name), "rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError:
             found = "missing"
         if found != entry.sha256:
-            raise UnreadableInput(f"The table {name} of this result is damaged: its checksum differs. {AGAIN}")
+            raise UnreadableInput(f"The table {name} of this result is damaged: its checksum differs. {REREAD_ADVICE}")
 
 
-def _write_tables(tables: Mapping[str, pa.Table | Pieces], directory: Path) -> dict[str, TableFile]:
+def _write_tables(tables: Mapping[str, pa.Table | ChunkedTable], directory: Path) -> dict[str, TableFile]:
     """Write tables, several large ones at a time. Pieces come from one file, which has one place in it: those wait."""
     whole = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
     if sum(whole.values()) < LARGE_BYTES:
@@ -106,16 +106,16 @@ def _write_tables(tables: Mapping[str, pa.Table | Pieces], directory: Path) -> d
     return {name: written[name] for name in tables}
 
 
-def _write_table(table: pa.Table | Pieces, name: str, directory: Path) -> TableFile:
-    rows = table.rows if isinstance(table, Pieces) else table.num_rows
+def _write_table(table: pa.Table | ChunkedTable, name: str, directory: Path) -> TableFile:
+    rows = table.rows if isinstance(table, ChunkedTable) else table.num_rows
     if not rows:
-        return NOTHING
-    path = directory / file_name(name)
+        return EMPTY_FILE
+    path = directory / get_file_name(name)
     with open(path, "wb") as file:
-        if isinstance(table, Pieces):
-            encode_pieces(table, file)
+        if isinstance(table, ChunkedTable):
+            write_chunked_table(table, file)
         else:
-            encode(table, name, file)
+            write_table(table, name, file)
         file.flush()
         os.fsync(file.fileno())
     with open(path, "rb") as file:
@@ -130,4 +130,6 @@ def _mapped(path: Path, name: str) -> pa.MemoryMappedFile | None:
     except FileNotFoundError:
         return None
     except (OSError, pa.ArrowException) as error:
-        raise UnreadableInput(f"The table {name} of this result cannot be opened ({short(error)}). {AGAIN}") from None
+        raise UnreadableInput(
+            f"The table {name} of this result cannot be opened ({format_error(error)}). {REREAD_ADVICE}"
+        ) from None

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...domain.errors import Unavailable
-from ...places import reason
+from ...paths import os_error_text
 
 MAX_NAME_BYTES = 180
 
@@ -33,7 +33,7 @@ def unavailable(path: Path, error: OSError) -> Unavailable:
     if error.errno == errno.EROFS:
         return Unavailable(f"The disk that holds {path} can only be read; make it writable, then try again.")
     return Unavailable(
-        f"{path} cannot be written: {reason(error)}. Check the disk and its permissions, then try again."
+        f"{path} cannot be written: {os_error_text(error)}. Check the disk and its permissions, then try again."
     )
 
 
@@ -55,13 +55,13 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def no_room(path: Path) -> bool:
+def is_full(path: Path) -> bool:
     """Whether the disk of `path` has no space for us, to speak of."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize < 1 << 20
 
 
-def bytes_below(path: Path) -> int:
+def disk_usage(path: Path) -> int:
     """Disk space that a directory's files take, in bytes; links are not followed."""
     total = 0
     for folder, _, names in os.walk(path):

@@ -32,7 +32,7 @@ class Original:
     bytes: int
 
 
-def keep(files: Sequence[Path], directory: Path, ours: Path) -> tuple[OriginalFile, ...]:
+def store_copies(files: Sequence[Path], directory: Path, ours: Path) -> tuple[OriginalFile, ...]:
     """Put copies of `files` into `directory`/original, flushed to disk, under safe names.
 
     A file below `ours` (the data directory) is linked instead, where that is possible: nobody writes to it any more.

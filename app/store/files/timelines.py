@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from ...analysis.timeline.sources import KEPT_AS, Timeline, opened, prepared
+from ...analysis.timeline.model import CACHE_NAME, Timeline, open_timeline, prepare_timeline
 from ...domain.errors import PerfloomError, Unavailable
 from ...domain.profile import Profile
 from . import arrays
 
-SMALL = 300_000
+SMALL_ROWS = 300_000
 """Up to so many slices and samples nobody has to be told to wait."""
 _KEPT = re.compile(r"timeline-[0-9]+")
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Timelines:
             raise self._failed[profile]
         kept = arrays.read(self._path(id))
         if kept is not None:
-            return self._keep(profile, opened(profile, kept))
+            return self._keep(profile, open_timeline(profile, kept))
         if _small(profile):
             return self.prepare(id, profile)
         running = self._running.get(id)
@@ -51,14 +51,14 @@ class Timelines:
             thread.start()
         return None
 
-    def ahead(self, id: str, profile: Profile) -> None:
+    def prepare_large(self, id: str, profile: Profile) -> None:
         """Prepare the timeline of a large result before anybody asks for it. Raises UnreadableInput."""
         if not _small(profile) and arrays.read(self._path(id)) is None:
             self.prepare(id, profile)
 
     def prepare(self, id: str, profile: Profile) -> Timeline:
         """Prepare the timeline of a result and keep it, as far as the disk lets. Raises UnreadableInput."""
-        made = prepared(profile)
+        made = prepare_timeline(profile)
         try:
             path = self._path(id)
             arrays.write(path, made)
@@ -67,7 +67,7 @@ class Timelines:
             made = arrays.read(path) or made
         except Unavailable as error:
             log.warning("the timeline of %s is not kept: %s", id, error.message)
-        return self._keep(profile, opened(profile, made))
+        return self._keep(profile, open_timeline(profile, made))
 
     @staticmethod
     def _remove_earlier(path: Path) -> None:
@@ -78,7 +78,7 @@ class Timelines:
                     other.unlink()
 
     def _path(self, id: str) -> Path:
-        return self._cache(id) / KEPT_AS
+        return self._cache(id) / CACHE_NAME
 
     def _keep(self, profile: Profile, timeline: Timeline) -> Timeline:
         return self._opened.setdefault(profile, timeline)
@@ -98,4 +98,4 @@ class Timelines:
 
 
 def _small(profile: Profile) -> bool:
-    return bool(profile.slices.num_rows + profile.samples.num_rows + profile.instants.num_rows <= SMALL)
+    return bool(profile.slices.num_rows + profile.samples.num_rows + profile.instants.num_rows <= SMALL_ROWS)

@@ -10,18 +10,18 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.wrappers import Response
 
 from ...domain.errors import Conflict, InvalidRequest, PerfloomError
-from ...domain.units import TIME_UNITS, Quantity, quantity
+from ...domain.units import TIME_UNITS, Quantity, format_quantity
 from ...readers import READERS
 from ...store import Job
 from ...store.files.disk import disk_errors
 from ...store.ids import new_id
 from ..rendering import Page, render
 from ..security import is_api
-from ..services import services
-from ..uploads import keep_all, received, takes_files
+from ..services import current_services
+from ..uploads import accepts_files, received_files, save_all
 
 blueprint = Blueprint("imports", __name__)
-TOGETHER = "together"
+TOGETHER_FIELD = "together"
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ImportPage(Page):
 
     template: ClassVar[str] = "import.html"
     name: str
-    together: bool
+    merge_files: bool
     clock: str
     clocks: tuple[tuple[str, str], ...]
     clock_of: str
@@ -49,7 +49,7 @@ def show() -> Response:
 
 @blueprint.post("/import")
 @blueprint.post("/api/v1/imports")
-@takes_files
+@accepts_files
 def submit() -> Response:
     """Take the files (field `file`, several), make jobs of them, and go where they can be watched.
 
@@ -70,9 +70,9 @@ def submit() -> Response:
 
 
 def _submit() -> list[Job]:
-    clock, files = asked_clock(), received("file")
+    clock, files = parse_clock(), received_files("file")
     name = " ".join(request.form.get("name", "").split())
-    if len(files) > 1 and request.form.get(TOGETHER, "") in ("1", "on"):
+    if len(files) > 1 and request.form.get(TOGETHER_FIELD, "") in ("1", "on"):
         return [_job(files, name or f"{files[0].filename} and {len(files) - 1} more", clock)]
     numbered = len(files) > 1
     return [
@@ -84,7 +84,7 @@ def _submit() -> list[Job]:
 @blueprint.post("/results/<id>/again")
 def again(id: str) -> Response:
     """Read the files of a result again, by another clock (`clock`), into a result of its own."""
-    store, clock = services().store, asked_clock()
+    store, clock = current_services().store, parse_clock()
     result, files = store.results.get(id), store.results.original(id)
     if not files or len(files) < len(result.originals):
         raise Conflict(
@@ -98,11 +98,11 @@ def again(id: str) -> Response:
             os.link(file.path, directory / file.path.name)
     spec = import_spec([file.path.name for file in files], clock)
     job = store.jobs.create("import", spec, result.name, id=job_id)
-    services().queue.ring_read(job_id)
+    current_services().queue.enqueue_read(job_id)
     return redirect(f"/jobs/{job.id}", 303)
 
 
-def asked_clock() -> str:
+def parse_clock() -> str:
     """The unit of times that a form says, empty for none. Raises InvalidRequest."""
     clock = request.form.get("clock", "")
     if clock and clock not in TIME_UNITS:
@@ -118,24 +118,24 @@ def import_spec(names: Sequence[str], clock: str) -> dict[str, Any]:
 def _job(files: Sequence[FileStorage], name: str, clock: str) -> Job:
     """Keep the files where jobs have theirs, then tell the catalogue, then ring: a crash in between loses nothing
     that was acknowledged."""
-    store = services().store
+    store = current_services().store
     id = new_id()
-    kept = keep_all(files, store.jobs.directory(id) / "artefacts")
+    kept = save_all(files, store.jobs.directory(id) / "artefacts")
     job = store.jobs.create("import", import_spec(kept, clock), name[:300], id=id)
-    services().queue.ring_read(id)
+    current_services().queue.enqueue_read(id)
     return job
 
 
 def _page(error: PerfloomError | None = None) -> Response:
     page = ImportPage(
         name=request.form.get("name", "") if error else "",
-        together=bool(error) and TOGETHER in request.form,
+        merge_files=bool(error) and TOGETHER_FIELD in request.form,
         clock=request.form.get("clock", "") if error else "",
         clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items()),
-        clock_of=", ".join(reader.label for reader in READERS.values() if reader.by_clock),
+        clock_of=", ".join(reader.label for reader in READERS.values() if reader.read_with_time_unit),
         error=error.message if error else None,
         formats=(*(reader.label for reader in READERS.values()), "the ranks of a job (ranks.tar)"),
-        limit=quantity(services().settings.upload_limit_bytes, "bytes"),
+        limit=format_quantity(current_services().settings.upload_limit_bytes, "bytes"),
         max_files=200,
     )
     return render(page, error.http_status if error else 200)

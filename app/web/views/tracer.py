@@ -17,7 +17,7 @@ EXAMPLES = (
     ("C++", "example.cpp", "c++ -O2 -DPERFLOOM_TRACE -pthread example.cpp -o example"),
 )
 """Language, file, and the command that compiles it."""
-CALLS = (
+API_CALLS = (
     ("start_tracing_session()", "Records from now on."),
     ("stop_tracing_session(path)", "Writes all that was recorded."),
     ("begin_trace(name, mark)", "A piece of work begins. mark: a char array with room for the name and 21 characters."),
@@ -51,7 +51,7 @@ class TracerPage(Page):
 def show() -> Response:
     """The page."""
     examples = tuple(Example(language, file, _text(file), command) for language, file, command in EXAMPLES)
-    return render(TracerPage(header=HEADER, calls=CALLS, examples=examples))
+    return render(TracerPage(header=HEADER, calls=API_CALLS, examples=examples))
 
 
 @cache

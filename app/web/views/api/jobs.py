@@ -8,14 +8,14 @@ from flask import Blueprint, Response, jsonify, request
 from ....domain.errors import InvalidRequest
 from ....domain.jobs import JobState
 from ....recording.fields.job_json import from_json
-from ....recording.recorders.preflight import Finding, Level
+from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
-from ...services import services
-from ..jobs.examine import examine_spec
+from ...services import current_services
 from ..jobs.form import CHECK_TIMEOUT_S, queue_job
+from ..jobs.form_check import check_spec
 from ..jobs.jobs import request_cancel
-from ..jobs.places import place_of, targets
-from ..jobs.stages import stages
+from ..jobs.stages import list_stages
+from ..jobs.target_choice import list_targets, select_target
 
 blueprint = Blueprint("jobs_api", __name__, url_prefix="/api/v1/jobs")
 LIMIT = 500
@@ -32,11 +32,11 @@ def create() -> Response:
     except RecursionError:
         # Brackets in brackets, deeper than the parser goes.
         data = None
-    parsed = from_json(data, targets())
+    parsed = from_json(data, list_targets())
     if parsed.spec is None:
-        return _refused(parsed.faults)
-    examined = examine_spec(parsed.spec, place_of(parsed.spec.target), ask_within_s=CHECK_TIMEOUT_S)
-    if examined.blocked:
+        return _refused(parsed.findings)
+    examined = check_spec(parsed.spec, select_target(parsed.spec.target), host_timeout_s=CHECK_TIMEOUT_S)
+    if examined.has_errors:
         return _refused(list(examined.findings))
     job = queue_job(parsed.spec)
     response = _answer(_job(job) | {"findings": [finding.to_json() for finding in examined.findings]})
@@ -51,7 +51,7 @@ def index() -> Response:
     asked = request.args.get("state", "")
     if asked not in ("", "active", *JobState):
         raise InvalidRequest(f"state is one of active, {', '.join(JobState)}.", "state")
-    found = services().store.jobs.list(
+    found = current_services().store.jobs.list(
         active=True if asked == "active" else None,
         states=(JobState(asked),) if asked not in ("", "active") else (),
         offset=_number("offset", 0, 10**9),
@@ -63,7 +63,7 @@ def index() -> Response:
 @blueprint.get("/<id>")
 def show(id: str) -> Response:
     """One job."""
-    return _answer(_job(services().store.jobs.get(id)))
+    return _answer(_job(current_services().store.jobs.get(id)))
 
 
 @blueprint.post("/<id>/cancel")
@@ -94,9 +94,9 @@ def _job(job: Job) -> dict[str, Any]:
         "ended_s": job.ended,
         "stages": [
             {"name": stage.name, "status": stage.status.value, "seconds": stage.seconds}
-            for stage in stages(job, time.time())
+            for stage in list_stages(job, time.time())
         ],
-        "needs": [] if job.state.final else [prompt.text for prompt in job.needs],
+        "needs": [] if job.state.final else [prompt.text for prompt in job.needed_secrets],
         "attempt": job.attempt,
         "host": job.host,
         "argv": job.argv,
@@ -107,8 +107,8 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _refused(findings: list[Finding]) -> Response:
-    first = next(finding for finding in findings if finding.level is Level.ERROR)
+def _refused(findings: list[PreflightFinding]) -> Response:
+    first = next(finding for finding in findings if finding.level is Severity.ERROR)
     response = _answer(
         {
             "error": f"{first.message} {first.advice}".strip(),

@@ -9,15 +9,15 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ....analysis.core.affected import SAYS_SO, affected
+from ....analysis.core.loss_impact import LOSS_TABLES, loss_impact_of
 from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.selection import NS_PER_MS
-from ....domain.units import utc_iso
+from ....domain.units import format_utc_iso
 from ....store import Result
-from ...services import services
-from ..results.frame import selected
-from ..results.tables import rows_asked
+from ...services import current_services
+from ..results.result_frame import request_selection
+from ..results.tables import table_response
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 MAX_LIMIT = 1000
@@ -30,7 +30,7 @@ def results() -> AnyResponse:
     search, tag, sort (a name, with a minus for descending), offset, limit (100; at most 1000).
     """
     sort = request.args.get("sort") or "-created"
-    found, total = services().store.results.search(
+    found, total = current_services().store.results.search(
         request.args.get("search", ""),
         request.args.getlist("tag"),
         sort.removeprefix("-"),
@@ -38,20 +38,20 @@ def results() -> AnyResponse:
         _whole("offset", 0),
         min(_whole("limit", 100), MAX_LIMIT),
     )
-    return jsonify(total=total, results=[about(result) for result in found])
+    return jsonify(total=total, results=[result_json(result) for result in found])
 
 
 @blueprint.get("/results/<id>")
 def result(id: str) -> AnyResponse:
     """A result: the object of the list, with `meta` in full."""
-    found = services().store.results.get(id)
-    return jsonify(about(found) | {"meta": found.meta.to_json()})
+    found = current_services().store.results.get(id)
+    return jsonify(result_json(found) | {"meta": found.meta.to_json()})
 
 
 @blueprint.delete("/results/<id>")
 def delete(id: str) -> AnyResponse:
     """Delete a result and its files. Answers 204."""
-    services().store.results.delete(id)
+    current_services().store.results.delete(id)
     return Response(status=204)
 
 
@@ -62,14 +62,14 @@ def table(id: str, table: str) -> AnyResponse:
     found = TABLES.get(table)
     if found is None:
         raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
-    profile, selection = services().store.results.open(id), selected()
+    profile, selection = current_services().store.results.open(id), request_selection()
     data = found.rows(profile, selection, request.args.get("by"))
-    return rows_asked(
-        f"{services().store.results.get(id).name} {table}",
+    return table_response(
+        f"{current_services().store.results.get(id).name} {table}",
         data,
         found.columns,
-        single=found.single,
-        affected=table not in SAYS_SO and bool(affected(profile)),
+        single=found.single_row,
+        affected=table not in LOSS_TABLES and bool(loss_impact_of(profile)),
     )
 
 
@@ -89,15 +89,15 @@ def tables() -> AnyResponse:
     )
 
 
-def about(result: Result) -> dict[str, Any]:
+def result_json(result: Result) -> dict[str, Any]:
     """A result in JSON. Times: ISO 8601 in UTC."""
     return {
         "id": result.id,
         "name": result.name,
         "job": result.job_id,
         "format": result.format,
-        "created": utc_iso(result.created),
-        "recorded": None if result.recorded is None else utc_iso(result.recorded),
+        "created": format_utc_iso(result.created),
+        "recorded": None if result.recorded is None else format_utc_iso(result.recorded),
         "bytes": result.bytes,
         "duration_ms": None if result.duration_ns is None else result.duration_ns / NS_PER_MS,
         "samples": result.samples,

@@ -7,30 +7,30 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.compare.counts import COLUMNS, NOT_COMPARED, SAMPLED, count_differences, has_counts, only_counted
+from ....analysis.compare.counts import COLUMNS, NOT_COMPARED, SAMPLED, diff_counts, has_counts, is_counts_only
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....domain.units import quantity
+from ....domain.units import format_quantity
 from ....store import Result
 from ...rendering import Page, render
-from ...services import services
-from ..results.frame import Link, selected
-from ..results.sheets import Sheet, Shown, sheet
-from ..results.tables import FILE, asked_search, here, keep_matching, rows_asked, table_file
-from .functions import Bar, Side, sided, tabs
-from .tables import bar_of
+from ...services import current_services
+from ..results.result_frame import PageLink, request_selection
+from ..results.sheets import ColumnView, Sheet, build_sheet
+from ..results.tables import FILE_RULE, current_url_with, filter_rows, parse_search, table_file_response, table_response
+from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
+from .tables import selection_bar
 
 blueprint = Blueprint("compare_counts", __name__)
 
 
 COLUMNS_SHOWN = (
-    Shown("event", "Event", "name"),
-    Shown("status", "What", "status", title=lambda row: row["note"] or ""),
-    Shown("base", "Base", "amount", caveat=lambda row: _spread(row["base_deviation_percent"])),
-    Shown("other", "Other", "amount", caveat=lambda row: _spread(row["other_deviation_percent"])),
-    Shown("delta", "Change", "amount", "Other less base", signed=True, tone=lambda row: _tone(row)),
-    Shown("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
-    Shown("ratio", "Ratio", "ratio", "Other ÷ base"),
+    ColumnView("event", "Event", "name"),
+    ColumnView("status", "What", "status", title=lambda row: row["note"] or ""),
+    ColumnView("base", "Base", "amount", caveat=lambda row: _spread(row["base_deviation_percent"])),
+    ColumnView("other", "Other", "amount", caveat=lambda row: _spread(row["other_deviation_percent"])),
+    ColumnView("delta", "Change", "amount", "Other less base", signed=True, tone=lambda row: _tone(row)),
+    ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
+    ColumnView("ratio", "Ratio", "ratio", "Other ÷ base"),
 )
 
 
@@ -39,18 +39,18 @@ class CompareCountsPage(Page):
     """`/compare/counts?base=&other=`. warning: that one side was sampled, empty where both were counted."""
 
     template: ClassVar[str] = "compare/counts.html"
-    base: Side
-    other: Side
+    base: ComparedResult
+    other: ComparedResult
     swap: str
-    tabs: tuple[Link, ...]
-    bar: Bar
+    tabs: tuple[PageLink, ...]
+    bar: SelectionBar
     warning: str
     sheet: Sheet
     csv: str
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _CountsQuery:
     base: Result
     other: Result
     profiles: tuple[Profile, Profile]
@@ -60,16 +60,16 @@ class _Asked:
 @blueprint.get("/compare/counts")
 def show() -> Response:
     """The comparison, in the order of the events."""
-    asked = _asked()
+    asked = _parse_query()
     return render(
         CompareCountsPage(
-            base=sided("Base", "base", asked.base, quantity(asked.base.duration_ns, "ns")),
-            other=sided("Other", "other", asked.other, quantity(asked.other.duration_ns, "ns")),
-            swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
-            tabs=tabs(asked.profiles, "counts"),
-            bar=bar_of(selected(), asked.profiles[1]),
+            base=compared_result("Base", "base", asked.base, format_quantity(asked.base.duration_ns, "ns")),
+            other=compared_result("Other", "other", asked.other, format_quantity(asked.other.duration_ns, "ns")),
+            swap=current_url_with(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
+            tabs=comparison_tabs(asked.profiles, "counts"),
+            bar=selection_bar(request_selection(), asked.profiles[1]),
             warning=_warning(asked),
-            sheet=sheet(
+            sheet=build_sheet(
                 "Differences of counts",
                 _shown(asked.rows),
                 COLUMNS_SHOWN,
@@ -77,39 +77,39 @@ def show() -> Response:
                 noun="event",
                 note=lambda row: f"{row['event']}: {row['note']}." if row["note"] else "",
             ),
-            csv=here(("page", None)).replace("/compare/counts", "/compare/counts.csv", 1),
+            csv=current_url_with(("page", None)).replace("/compare/counts", "/compare/counts.csv", 1),
         )
     )
 
 
-@blueprint.get(f"/compare/counts.{FILE}")
+@blueprint.get(f"/compare/counts.{FILE_RULE}")
 def as_file(form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom diff A B counts` names them."""
-    asked = _asked()
-    return table_file(f"{asked.base.name} to {asked.other.name} counts", form, asked.rows, COLUMNS)
+    asked = _parse_query()
+    return table_file_response(f"{asked.base.name} to {asked.other.name} counts", form, asked.rows, COLUMNS)
 
 
 @blueprint.get("/api/v1/compare/counts")
 def as_json() -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
-    asked = _asked()
-    return rows_asked(f"{asked.base.name} to {asked.other.name} counts", asked.rows, COLUMNS)
+    asked = _parse_query()
+    return table_response(f"{asked.base.name} to {asked.other.name} counts", asked.rows, COLUMNS)
 
 
-def _asked() -> _Asked:
+def _parse_query() -> _CountsQuery:
     if not (request.args.get("base") and request.args.get("other")):
         raise InvalidRequest("Two results are compared; choose them on the page Compare.", "base")
-    results = services().store.results
+    results = current_services().store.results
     base, other = (results.get(request.args[word]) for word in ("base", "other"))
     profiles = results.open(base.id), results.open(other.id)
     if not any(has_counts(profile) for profile in profiles):
         raise NotFound("Neither of these results has counts of perf stat; compare their functions.")
-    selection = selected()
-    rows = keep_matching(count_differences(*profiles, selection, selection), asked_search(), ("event", "status"))
-    return _Asked(base, other, profiles, rows)
+    selection = request_selection()
+    rows = filter_rows(diff_counts(*profiles, selection, selection), parse_search(), ("event", "status"))
+    return _CountsQuery(base, other, profiles, rows)
 
 
-def _warning(asked: _Asked) -> str:
+def _warning(asked: _CountsQuery) -> str:
     sampled = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if _sampled(profile)]
     counted = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if has_counts(profile)]
     if len(counted) == 2 and SAMPLED not in {*asked.rows["base_source"], *asked.rows["other_source"]}:
@@ -123,7 +123,7 @@ def _warning(asked: _Asked) -> str:
 
 
 def _sampled(profile: Profile) -> bool:
-    return bool(profile.samples.num_rows) and not only_counted(profile)
+    return bool(profile.samples.num_rows) and not is_counts_only(profile)
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:

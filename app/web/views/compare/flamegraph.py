@@ -5,127 +5,136 @@ from dataclasses import dataclass
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
-from ....analysis.compare.flamegraph import grouped
-from ....analysis.compare.functions import unknown_values
-from ....analysis.compare.matching import main_pair
-from ....analysis.stacks.flamegraph import Group, Order, flame_diff, search
-from ....charts.flamegraph import difference_payload
+from ....analysis.compare.flamegraph import can_group
+from ....analysis.compare.functions import unknown_columns
+from ....analysis.compare.matching import main_event_pair
+from ....analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_diff, search
+from ....charts.flamegraph import build_difference_payload
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
-from ....domain.selection import Selection, flag
+from ....domain.selection import Selection, parse_flag
 from ....store import Result
-from ...services import services
-from ..results.flame_words import (
+from ...services import current_services
+from ..results.flame_controls import (
     DEFAULT_WIDTH,
-    Bar,
-    Graph,
-    Switch,
-    asked_group,
-    asked_look,
-    asked_order,
-    asked_pattern,
-    asked_width,
-    bar,
-    group_choice,
-    grow_switch,
-    here,
-    invert_switch,
-    matched_text,
-    number,
-    order_choice,
-    recursion_switch,
-    svg_response,
+    ControlSwitch,
+    FlameControls,
+    FlameGraphView,
+    build_controls,
+    build_direction_switch,
+    build_group_choice,
+    build_invert_switch,
+    build_order_choice,
+    build_recursion_switch,
+    current_url,
+    flame_svg_response,
+    format_matches,
+    parse_group,
+    parse_number,
+    parse_order,
+    parse_pattern,
+    parse_svg_style,
+    parse_width,
 )
-from ..results.frame import selected
+from ..results.result_frame import request_selection
 
 blueprint = Blueprint("differential", __name__)
 
 
 @dataclass(frozen=True)
-class Difference:
-    """What templates/compare/_flamegraph.html shows. reading: how to read the graph. download: as a file to save."""
+class DifferenceView:
+    """What templates/compare/_flamegraph.html shows. explanation: how to read the graph. download: as a file to
+    save."""
 
-    bar: Bar
-    graph: Graph
-    reading: str
+    bar: FlameControls
+    graph: FlameGraphView
+    explanation: str
     download: str
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _ComparedPair:
     base: Result
     other: Result
     base_profile: Profile
     other_profile: Profile
-    normalise: bool
+    normalize: bool
     reverse: bool
 
     @property
-    def shown(self) -> Profile:
+    def displayed(self) -> Profile:
         """Whose frames the graph has."""
         return self.base_profile if self.reverse else self.other_profile
 
 
-def difference() -> Difference:
+def difference() -> DifferenceView:
     """The graph of the two results that the present request compares. Raises as `flame_diff` does.
 
     The page that shows it is to be answered with the policy `flame_words.PAGE_POLICY`.
     """
-    pair, selection = _pair(), selected()
-    reverse = Switch("reverse", "1", "Show what vanished", "Draw the base, with its widths", pair.reverse)
+    pair, selection = _pair(), request_selection()
+    reverse = ControlSwitch("reverse", "1", "Show what vanished", "Draw the base, with its widths", pair.reverse)
     try:
-        pattern = asked_pattern()
-        matched = matched_text(search(pair.shown, selection, pattern) if pattern else None)
+        pattern = parse_pattern()
+        matched = format_matches(search(pair.displayed, selection, pattern) if pattern else None)
     except InvalidRequest as error:
         matched = error.message
-    return Difference(
-        bar=bar(
+    return DifferenceView(
+        bar=build_controls(
             "/api/v1/compare/flamegraph/search",
             matched,
-            [order_choice(Order.WEIGHT, Order.NAME), group_choice(pair.base_profile, pair.other_profile)],
-            [reverse, invert_switch(selection.invert), recursion_switch(selection.recursion), grow_switch()],
+            [
+                build_order_choice(SiblingOrder.WEIGHT, SiblingOrder.NAME),
+                build_group_choice(pair.base_profile, pair.other_profile),
+            ],
+            [
+                reverse,
+                build_invert_switch(selection.invert),
+                build_recursion_switch(selection.recursion),
+                build_direction_switch(),
+            ],
             reloads=True,
         ),
-        graph=Graph(
+        graph=FlameGraphView(
             label="Differential flame graph",
-            source="/api/v1/compare/flamegraph",
-            static=here("/compare/flamegraph.svg", width=str(DEFAULT_WIDTH)),
-            nothing=(
+            data_url="/api/v1/compare/flamegraph",
+            static_url=current_url("/compare/flamegraph.svg", width=str(DEFAULT_WIDTH)),
+            empty_text=(
                 "Nothing is left of this selection to be drawn. Remove a part of it above, or turn “Show what "
                 f"vanished” {'off' if pair.reverse else 'on'}."
             ),
             functions=f"/api/v1/results/{pair.other.id}/functions",
             reversed_functions=f"/api/v1/results/{pair.base.id}/functions",
         ),
-        reading=(
+        explanation=(
             f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red is more in the other than in the "
             "base, blue is less, pale the same, gray has fewer than 30 samples in both"
             + (", as a share of each whole." if _by_share(pair, selection) else ", as it was measured.")
             + _ungrouped(pair, selection)
         ),
-        download=here("/compare/flamegraph.svg", download="1"),
+        download=current_url("/compare/flamegraph.svg", download="1"),
     )
 
 
-def _by_share(pair: _Pair, selection: Selection) -> bool:
+def _by_share(pair: _ComparedPair, selection: Selection) -> bool:
     """Whether shares are compared: asked for, or all that samples tell."""
     try:
-        events = main_pair(pair.base_profile, pair.other_profile, selection, selection)
+        events = main_event_pair(pair.base_profile, pair.other_profile, selection, selection)
     except InvalidRequest:
         # The graph itself says so.
-        return pair.normalise
-    return pair.normalise or bool(unknown_values(pair.base_profile, pair.other_profile, *events))
+        return pair.normalize
+    return pair.normalize or bool(unknown_columns(pair.base_profile, pair.other_profile, *events))
 
 
-def _ungrouped(pair: _Pair, selection: Selection) -> str:
+def _ungrouped(pair: _ComparedPair, selection: Selection) -> str:
     """Why frames are not grouped by the names of threads, though that was asked for."""
     try:
-        group = asked_group()
-        together = grouped(pair.base_profile, pair.other_profile, selection, selection, group)
+        group = parse_group()
+        together = can_group(pair.base_profile, pair.other_profile, selection, selection, group)
     except InvalidRequest:
         # The graph itself says so.
         return ""
-    if group is not Group.COMM or together:
+    if group is not FlameGroup.COMM or together:
         return ""
     return " Threads have other names in the two, so frames are not grouped by them."
 
@@ -134,17 +143,17 @@ def _ungrouped(pair: _Pair, selection: Selection) -> str:
 def as_json() -> Response:
     """As the flame graph of one result, with what each frame weighs in the base. base, other: ids; normalise=1|0;
     reverse=1: widths and frames are those of the base."""
-    pair, selection = _pair(), selected()
-    data = difference_payload(
+    pair, selection = _pair(), request_selection()
+    data = build_difference_payload(
         pair.base_profile,
         pair.other_profile,
         selection,
         selection,
-        group=asked_group(),
-        order=asked_order(),
-        zoom=number("zoom"),
-        width_px=asked_width(),
-        normalise=pair.normalise,
+        group=parse_group(),
+        order=parse_order(),
+        zoom=parse_number("zoom"),
+        width_px=parse_width(),
+        normalize=pair.normalize,
         reverse=pair.reverse,
     )
     return jsonify(data)
@@ -153,45 +162,45 @@ def as_json() -> Response:
 @blueprint.get("/api/v1/compare/flamegraph/search")
 def matches() -> Response:
     """The functions that match `q`, of the result whose frames are drawn."""
-    found = search(_pair().shown, selected(), asked_pattern())
-    return jsonify(functions=list(found.functions), matched=found.matched, percent=found.percent)
+    found = search(_pair().displayed, request_selection(), parse_pattern())
+    return jsonify(functions=list(found.functions), matched=found.matched_weight, percent=found.percent)
 
 
 @blueprint.get("/compare/flamegraph.svg")
 def as_svg() -> Response:
     """The same picture as SVG, as for one result."""
-    pair, selection, look = _pair(), selected(), asked_look()
+    pair, selection, look = _pair(), request_selection(), parse_svg_style()
     tree = flame_diff(
         pair.base_profile,
         pair.other_profile,
         selection,
         selection,
-        group=asked_group(),
-        order=asked_order(),
-        zoom=number("zoom"),
-        least=look.least_px / look.width,
-        normalise=pair.normalise,
+        group=parse_group(),
+        order=parse_order(),
+        zoom=parse_number("zoom"),
+        min_share=look.min_px / look.width,
+        normalize=pair.normalize,
         reverse=pair.reverse,
     )
-    pattern = asked_pattern()
-    return svg_response(
+    pattern = parse_pattern()
+    return flame_svg_response(
         tree,
-        pair.shown,
+        pair.displayed,
         "/compare",
         name=f"{pair.base.name} to {pair.other.name}",
         look=look,
-        found=search(pair.shown, selection, pattern) if pattern else None,
+        found=search(pair.displayed, selection, pattern) if pattern else None,
     )
 
 
-def _pair() -> _Pair:
-    results = services().store.results
+def _pair() -> _ComparedPair:
+    results = current_services().store.results
     base, other = (results.get(request.args.get(word, "")) for word in ("base", "other"))
-    return _Pair(
+    return _ComparedPair(
         base=base,
         other=other,
         base_profile=results.open(base.id),
         other_profile=results.open(other.id),
-        normalise=flag("normalise", request.args.get("normalise") or "1"),
-        reverse=flag("reverse", request.args.get("reverse")),
+        normalize=parse_flag("normalise", request.args.get("normalise") or "1"),
+        reverse=parse_flag("reverse", request.args.get("reverse")),
     )

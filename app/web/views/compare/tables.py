@@ -8,30 +8,39 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.compare.tables import (
-    COMPARED,
+    COMPARED_TABLES,
     STATUSES,
-    Compared,
+    ComparedTable,
     Measure,
-    by_of,
-    bys,
-    differing,
-    has,
-    measure_of,
-    measures_of,
+    diff_table,
+    has_table,
+    list_groupings,
+    list_measures,
+    resolve_grouping,
+    resolve_measure,
 )
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....domain.selection import Selection, flag
-from ....domain.units import quantity
+from ....domain.selection import Selection, parse_flag
+from ....domain.units import format_quantity
 from ....store import Result
-from ...pages import chips, with_query
+from ...pages import selection_chips, with_query
 from ...rendering import Page, render
-from ...services import services
-from ..results.frame import Link, own_words, selected, time_units
-from ..results.sheets import Sheet, Shown, sheet, words
-from ..results.tables import FILE, asked_order, asked_search, here, keep_matching, rows_asked, table_file
-from ..trace.operators import LABELS
-from .functions import Bar, Side, change_bar, change_tone, sided, status_column, statuses, tabs
+from ...services import current_services
+from ..results.result_frame import PageLink, page_params, request_selection, time_unit_links
+from ..results.sheets import ColumnView, Sheet, build_sheet, words
+from ..results.tables import (
+    FILE_RULE,
+    current_url_with,
+    filter_rows,
+    parse_order,
+    parse_search,
+    table_file_response,
+    table_response,
+)
+from ..trace.operators import GROUPING_LABELS
+from .columns import change_bar, change_tone, status_column, status_links
+from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
 
 blueprint = Blueprint("compare_tables", __name__)
 FACTORS = {"time": 1_000}
@@ -44,27 +53,27 @@ class CompareTablePage(Page):
     """`/compare/<table>?base=&other=`. choices: what a row is."""
 
     template: ClassVar[str] = "compare/table.html"
-    base: Side
-    other: Side
+    base: ComparedResult
+    other: ComparedResult
     swap: str
-    bar: Bar
-    tabs: tuple[Link, ...]
+    bar: SelectionBar
+    tabs: tuple[PageLink, ...]
     noun: str
-    choices: tuple[Link, ...]
-    measures: tuple[Link, ...]
-    scales: tuple[Link, ...]
-    statuses: tuple[Link, ...]
+    choices: tuple[PageLink, ...]
+    measures: tuple[PageLink, ...]
+    scales: tuple[PageLink, ...]
+    statuses: tuple[PageLink, ...]
     sheet: Sheet
     csv: str
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _TableQuery:
     base: Result
     other: Result
     profiles: tuple[Profile, Profile]
     selection: Selection
-    compared: Compared
+    compared: ComparedTable
     measure: Measure
     each_step: bool
     status: str
@@ -74,12 +83,12 @@ class _Asked:
 @blueprint.get("/compare/<table>")
 def show(table: str) -> Response:
     """The comparison as a table."""
-    asked = _asked(table)
+    asked = _parse_query(table)
     everything = _rows(asked)
     by = asked.by or "name"
     noun = asked.compared.noun if by == "name" else by
     columns = _columns(asked, noun.capitalize())
-    order = asked_order(words(columns), "-delta")
+    order = parse_order(words(columns), "-delta")
     rows = _narrowed(asked, everything)
     rows = rows.sort_values(
         order.column,
@@ -88,32 +97,44 @@ def show(table: str) -> Response:
         na_position="last",
         key=(lambda values: values.abs()) if order.column.startswith("delta") else None,
     )
-    measured = asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.sums else "")
+    measured = asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.additive else "")
     both = all(profile.steps.num_rows for profile in asked.profiles) and table != "steps"
     return render(
         CompareTablePage(
-            base=sided("Base", "base", asked.base, quantity(asked.base.duration_ns, "ns")),
-            other=sided("Other", "other", asked.other, quantity(asked.other.duration_ns, "ns")),
-            swap=here(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
-            bar=bar_of(asked.selection, asked.profiles[1]),
-            tabs=tabs(asked.profiles, table),
+            base=compared_result("Base", "base", asked.base, format_quantity(asked.base.duration_ns, "ns")),
+            other=compared_result("Other", "other", asked.other, format_quantity(asked.other.duration_ns, "ns")),
+            swap=current_url_with(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
+            bar=selection_bar(asked.selection, asked.profiles[1]),
+            tabs=comparison_tabs(asked.profiles, table),
             noun=noun,
             choices=tuple(
-                Link(word, LABELS[word], here(("by", None if word == "name" else word), ("page", None)), word == by)
-                for word in bys(*asked.profiles, table)
+                PageLink(
+                    word,
+                    GROUPING_LABELS[word],
+                    current_url_with(("by", None if word == "name" else word), ("page", None)),
+                    word == by,
+                )
+                for word in list_groupings(*asked.profiles, table)
             ),
             measures=tuple(
-                Link(one.column, one.label, here(("of", one.column), ("page", None)), one is asked.measure)
-                for one in measures_of(asked.compared, *asked.profiles)
+                PageLink(
+                    one.column, one.label, current_url_with(("of", one.column), ("page", None)), one is asked.measure
+                )
+                for one in list_measures(asked.compared, *asked.profiles)
             ),
             scales=(
-                Link("step", "Each step", here(("each-step", None), ("page", None)), asked.each_step),
-                Link("whole", "Whole recordings", here(("each-step", "0"), ("page", None)), not asked.each_step),
+                PageLink("step", "Each step", current_url_with(("each-step", None), ("page", None)), asked.each_step),
+                PageLink(
+                    "whole",
+                    "Whole recordings",
+                    current_url_with(("each-step", "0"), ("page", None)),
+                    not asked.each_step,
+                ),
             )
             if both
             else (),
-            statuses=statuses(everything, asked.status),
-            sheet=sheet(
+            statuses=status_links(everything, asked.status),
+            sheet=build_sheet(
                 f"Differences: {measured}",
                 rows,
                 columns,
@@ -123,19 +144,19 @@ def show(table: str) -> Response:
                 bar_label="Of the greatest change",
                 wide=False,
             ),
-            csv=here(("page", None)).replace(f"/compare/{table}", f"/compare/{table}.csv", 1),
+            csv=current_url_with(("page", None)).replace(f"/compare/{table}", f"/compare/{table}.csv", 1),
         )
     )
 
 
-def _columns(asked: _Asked, label: str) -> tuple[Shown, ...]:
+def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
     unit, factor = UNITS[asked.measure.kind], FACTORS.get(asked.measure.kind, 1)
     return (
-        Shown("name", label, "name"),
+        ColumnView("name", label, "name"),
         status_column(),
-        Shown("base", "Base", "value", scale="value", unit=unit, times=factor),
-        Shown("other", "Other", "value", scale="value", unit=unit, times=factor),
-        Shown(
+        ColumnView("base", "Base", "value", scale="value", unit=unit, times=factor),
+        ColumnView("other", "Other", "value", scale="value", unit=unit, times=factor),
+        ColumnView(
             "delta",
             "Change",
             "value",
@@ -146,54 +167,54 @@ def _columns(asked: _Asked, label: str) -> tuple[Shown, ...]:
             signed=True,
             tone=change_tone("delta"),
         ),
-        Shown("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
+        ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
     )
 
 
-@blueprint.get(f"/compare/<table>.{FILE}")
+@blueprint.get(f"/compare/<table>.{FILE_RULE}")
 def as_file(table: str, form: str) -> Response:
     """All rows that status and search leave."""
-    asked = _asked(table)
-    return table_file(f"{asked.base.name} to {asked.other.name} {table}", form, _narrowed(asked, _rows(asked)))
+    asked = _parse_query(table)
+    return table_file_response(f"{asked.base.name} to {asked.other.name} {table}", form, _narrowed(asked, _rows(asked)))
 
 
 @blueprint.get("/api/v1/compare/<table>")
 def as_json(table: str) -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
-    asked = _asked(table)
-    return rows_asked(f"{asked.base.name} to {asked.other.name} {table}", _narrowed(asked, _rows(asked)))
+    asked = _parse_query(table)
+    return table_response(f"{asked.base.name} to {asked.other.name} {table}", _narrowed(asked, _rows(asked)))
 
 
-def _asked(table: str) -> _Asked:
-    if table not in COMPARED:
-        raise NotFound(f"There is no comparison of {table[:40]!r}; there is one of {', '.join(COMPARED)}.")
+def _parse_query(table: str) -> _TableQuery:
+    if table not in COMPARED_TABLES:
+        raise NotFound(f"There is no comparison of {table[:40]!r}; there is one of {', '.join(COMPARED_TABLES)}.")
     if not (request.args.get("base") and request.args.get("other")):
         raise InvalidRequest("Two results are compared; choose them on the page Compare.", "base")
-    results = services().store.results
+    results = current_services().store.results
     base, other = (results.get(request.args[word]) for word in ("base", "other"))
     profiles = results.open(base.id), results.open(other.id)
-    if not any(has(profile, table) for profile in profiles):
-        raise NotFound(f"Neither of these results has {COMPARED[table].title.lower()}; compare their functions.")
+    if not any(has_table(profile, table) for profile in profiles):
+        raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
     status = request.args.get("status", "")
     if status and status not in STATUSES:
         raise InvalidRequest(f"status is one of {', '.join(STATUSES)}, not {status[:40]!r}.", "status")
-    compared, by = COMPARED[table], by_of(*profiles, table, request.args.get("by", ""))
-    each = flag("each-step", request.args.get("each-step") or "1")
-    return _Asked(
+    compared, by = COMPARED_TABLES[table], resolve_grouping(*profiles, table, request.args.get("by", ""))
+    each = parse_flag("each-step", request.args.get("each-step") or "1")
+    return _TableQuery(
         base=base,
         other=other,
         profiles=profiles,
-        selection=selected().only(event=None),
+        selection=request_selection().replace(event=None),
         compared=compared,
-        measure=measure_of(measures_of(compared, *profiles), request.args.get("of", "")),
+        measure=resolve_measure(list_measures(compared, *profiles), request.args.get("of", "")),
         each_step=each and all(profile.steps.num_rows for profile in profiles),
         status=status,
         by=by,
     )
 
 
-def _rows(asked: _Asked) -> pd.DataFrame:
-    return differing(
+def _rows(asked: _TableQuery) -> pd.DataFrame:
+    return diff_table(
         *asked.profiles,
         asked.selection,
         asked.compared.name,
@@ -203,28 +224,28 @@ def _rows(asked: _Asked) -> pd.DataFrame:
     )
 
 
-def _narrowed(asked: _Asked, rows: pd.DataFrame) -> pd.DataFrame:
+def _narrowed(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:
     if asked.status:
         rows = rows[rows["status"] == asked.status]
-    return keep_matching(rows, asked_search(), ("name",))
+    return filter_rows(rows, parse_search(), ("name",))
 
 
-def bar_of(selection: Selection, profile: Profile) -> Bar:
+def selection_bar(selection: Selection, profile: Profile) -> SelectionBar:
     """The bar of a selection in which no event counts. profile: one of those compared."""
-    own = own_words()
+    own = page_params()
 
     def url(changed: Selection) -> str:
         return with_query(request.path, changed.to_query() + own)
 
-    return Bar(
+    return SelectionBar(
         selection=selection,
         event="",
         unit="",
         measure="",
         events=(),
-        time_units=time_units(profile),
-        chips=chips(selection, url),
+        time_units=time_unit_links(profile),
+        chips=selection_chips(selection, url),
         reset=url(Selection()),
-        own=own,
-        carried=selection.to_query() + own,
+        page_params=own,
+        kept_params=selection.to_query() + own,
     )

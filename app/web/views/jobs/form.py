@@ -8,29 +8,29 @@ from flask import Blueprint, Response, jsonify, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
-from ....domain.jobs import CallGraph, JobSpec, RecorderName, Scope, Splitting
-from ....recording.fields.check_place import FLAVOURS
+from ....domain.jobs import CallGraph, EventSplitting, JobSpec, RecorderName, Scope
 from ....recording.fields.events import EventMatches
-from ....recording.fields.job import NO_MPI, JobFields, to_fields
-from ....recording.fields.relevance import hidden_by
+from ....recording.fields.job_form import NO_MPI, JobForm, to_form
+from ....recording.fields.placement_validity import MPI_TITLES
+from ....recording.fields.relevance import hiding_choices
 from ....recording.recorders import RECORDERS
-from ....recording.recorders.preflight import Finding, Level
+from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
 from ....store.ids import is_id, new_id
 from ...pages import with_query
 from ...rendering import Page, render
-from ...services import services
+from ...services import current_services
 from ..targets import credentials
-from . import boundary, places
-from .examine import Examined, Lines, at_place, examine, lines_of
-from .places import Place, TargetChoice, matches, place_of
+from . import permission, target_choice
+from .form_check import FormCheck, Lines, check_form, check_target, command_lines
+from .target_choice import SelectedTarget, TargetChoice, match_events, select_target
 
 blueprint = Blueprint("job_form", __name__)
 CHECK_TIMEOUT_S = 3.0
 """How long a submit waits for the worker's look at paths and command."""
 PREVIEW_CHECK_TIMEOUT_S = 1.5
 
-SCOPES = (
+SCOPE_OPTIONS = (
     (Scope.COMMAND, "A command", "It is started, and recorded from its first instruction to its last."),
     (Scope.PROCESS, "A running process", "Attach to a process by its PID; it goes on undisturbed."),
     (Scope.SYSTEM, "The whole system", "Every process on every CPU."),
@@ -40,29 +40,29 @@ RECORDER_TEXTS = {
     RecorderName.PERF_STAT: ("perf stat", "Count events exactly: how much of each, without stacks."),
     RecorderName.PYTORCH: ("PyTorch", "Operators, kernels and memory of a program that uses it, step by step."),
 }
-CALL_GRAPHS = (
+CALL_GRAPH_OPTIONS = (
     (CallGraph.DWARF, "dwarf", "Copies a piece of the stack with each sample. Works for any program."),
     (CallGraph.FP, "fp", "Frame pointers: cheapest, for programs built with them."),
     (CallGraph.LBR, "lbr", "Intel’s branch records: cheap, with a limited depth."),
     (CallGraph.NONE, "none", "No stacks: only the function that ran."),
 )
-RECORDED = (
+RECORDED_OPTIONS = (
     ("ranks", "Ranks", "Each rank by itself: all of them, unless fewer are named below."),
     ("hosts", "Hosts", "In their place the whole system, once on every host."),
 )
-SPLITTINGS = (
-    (Splitting.ONE_RUN, "One run", "All in one; counters take turns, and what is scaled says so."),
+SPLITTING_OPTIONS = (
+    (EventSplitting.ONE_RUN, "One run", "All in one; counters take turns, and what is scaled says so."),
     (
-        Splitting.SEQUENTIAL,
+        EventSplitting.SEQUENTIAL,
         "A run for each group",
         "As many events at a time as there are counters, one run after another.",
     ),
-    (Splitting.AT_ONCE, "All runs at once", "The same, with all runs at the same time."),
+    (EventSplitting.AT_ONCE, "All runs at once", "The same, with all runs at the same time."),
 )
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectOption:
     """One of several to choose from. hint: what it means."""
 
     value: str
@@ -81,70 +81,70 @@ class PresetLink:
 
 
 @dataclass(frozen=True)
-class FormPage(Page):
+class JobFormPage(Page):
     """`/jobs/new`. id: of the job that this form will make, so that sending it twice makes one.
 
-    examined: None where nothing was sent yet; of_place: what is said of the target all the same. tried, saving: see
-    `form_page`. source: the job or preset the form was filled from, in words. hidden_by: for each field the choices
-    under which it has no meaning. secrets: passwords that the target asks for.
+    form_check: None where nothing was sent yet; target_findings: what is said of the target all the same. submitted,
+    saving_preset: see `form_page`. source: the job or preset the form was filled from, in words. hidden_by: for each
+    field the choices under which it has no meaning. secrets: passwords that the target asks for.
     """
 
     template: ClassVar[str] = "jobs/new.html"
     id: str
-    fields: JobFields
-    examined: Examined | None
-    of_place: tuple[Finding, ...]
-    tried: bool
-    saving: bool
-    place: Place
+    fields: JobForm
+    form_check: FormCheck | None
+    target_findings: tuple[PreflightFinding, ...]
+    submitted: bool
+    saving_preset: bool
+    selected_target: SelectedTarget
     targets: tuple[TargetChoice, ...]
     event_query: str
     event_matches: EventMatches | None
     presets: tuple[PresetLink, ...]
     preset_name: str
     source: str
-    recorders: tuple[Choice, ...]
-    scopes: tuple[Choice, ...]
-    call_graphs: tuple[Choice, ...]
-    splittings: tuple[Choice, ...]
-    flavours: tuple[Choice, ...]
-    recorded: tuple[Choice, ...]
+    recorders: tuple[SelectOption, ...]
+    scopes: tuple[SelectOption, ...]
+    call_graphs: tuple[SelectOption, ...]
+    splittings: tuple[SelectOption, ...]
+    mpi_implementations: tuple[SelectOption, ...]
+    recorded: tuple[SelectOption, ...]
     hidden_by: Mapping[str, str]
     secrets: tuple[Prompt, ...]
 
-    def findings(self, field: str) -> tuple[Finding, ...]:
+    def findings(self, field: str) -> tuple[PreflightFinding, ...]:
         """What is to be said at a field."""
-        if self.examined is None:
-            return tuple(finding for finding in self.of_place if finding.field == field)
-        return self.examined.by_field.get(field, ())
+        if self.form_check is None:
+            return tuple(finding for finding in self.target_findings if finding.field == field)
+        return self.form_check.by_field.get(field, ())
 
     def opened(self, *names: str) -> bool:
         """Whether a part of the form that holds these fields is shown unfolded: one is filled in, or wrong."""
-        plain = JobFields()
+        plain = JobForm()
         return any(getattr(self.fields, name) != getattr(plain, name) or self.invalid(name) for name in names)
 
     @property
     def command_lines(self) -> Lines:
         """The command, line by line."""
-        return lines_of(self.examined.command if self.examined else "")
+        return command_lines(self.form_check.command if self.form_check else "")
 
     def invalid(self, field: str) -> bool:
         """Whether a field has an error."""
-        return any(finding.level is Level.ERROR for finding in self.findings(field))
+        return any(finding.level is Severity.ERROR for finding in self.findings(field))
 
 
 @blueprint.get("/jobs/new")
 def new() -> AnyResponse:
     """The empty form, or one filled from an earlier job (`from`) or a preset (`preset`); `target` chooses one."""
-    fields, source, preset = JobFields(target=request.args.get("target") or JobFields.target), "", ""
+    fields, source, preset = JobForm(target=request.args.get("target") or JobForm.target), "", ""
     if "from" in request.args:
-        job = services().store.jobs.get(request.args["from"])
+        job = current_services().store.jobs.get(request.args["from"])
         if job.kind != "record":
             raise InvalidRequest("That was an import, which has no command. Import the files again under Import.")
-        fields, source = to_fields(job.job_spec), f"job {job.name or job.id}"
+        fields, source = to_form(job.job_spec), f"job {job.name or job.id}"
     elif "preset" in request.args:
-        found = services().store.presets.get(request.args["preset"])
-        fields, source, preset = to_fields(found.job_spec), f"preset {found.name}", found.name
+        found = current_services().store.presets.get(request.args["preset"])
+        fields, source, preset = to_form(found.job_spec), f"preset {found.name}", found.name
     return form_page(fields, source=source, preset=preset)
 
 
@@ -154,26 +154,26 @@ def submit() -> AnyResponse:
 
     Without scripts also: preview, event search, the fields of another target.
     """
-    typed = JobFields.from_form(request.form.to_dict(flat=False))
-    place = place_of(typed.target)
+    typed = JobForm.from_form(request.form.to_dict(flat=False))
+    selected_target = select_target(typed.target)
     action, query = request.form.get("action", "submit"), request.form.get("event_query", "")
     if action == "enter":
         # The Enter key without scripts: nothing is started by it.
         action = "events" if query.strip() and "event" not in request.form else "preview"
     if action == "target":
-        return form_page(typed, place=place)
+        return form_page(typed, selected_target=selected_target)
     if action == "events":
-        return form_page(typed, place=place, query=query, search=True)
-    examined = examine(typed, place, ask_within_s=CHECK_TIMEOUT_S)
+        return form_page(typed, selected_target=selected_target, query=query, search=True)
+    examined = check_form(typed, selected_target, host_timeout_s=CHECK_TIMEOUT_S)
     if action == "preview":
-        return form_page(typed, examined=examined, place=place)
-    secrets = credentials.given(credentials.asked_at(place.target), request.form)
-    if secrets and not credentials.workers():
-        missing = Finding(Level.ERROR, "", *credentials.NOBODY)
+        return form_page(typed, form_check=examined, selected_target=selected_target)
+    secrets = credentials.posted_secrets(credentials.secret_prompts(selected_target.target), request.form)
+    if secrets and not credentials.sealing_workers():
+        missing = PreflightFinding(Severity.ERROR, "", *credentials.NO_WORKER_TEXT)
         examined = replace(examined, findings=(missing, *examined.findings))
     accepted = request.form.get("accepted", "")
-    if examined.spec is None or examined.blocked or examined.warned not in ("", accepted):
-        return form_page(typed, examined=examined, place=place, tried=True, status=422)
+    if examined.spec is None or examined.has_errors or examined.has_warnings not in ("", accepted):
+        return form_page(typed, form_check=examined, selected_target=selected_target, submitted=True, status=422)
     return redirect(f"/jobs/{queue_job(examined.spec, request.form.get('id', ''), secrets).id}", 303)
 
 
@@ -183,26 +183,29 @@ def preview() -> Response:
 
     `check` asks the machine's worker too, which takes longer. `place`: what the page shows of the target.
     """
-    typed = JobFields.from_form(request.form.to_dict(flat=False))
-    place = place_of(typed.target)
+    typed = JobForm.from_form(request.form.to_dict(flat=False))
+    selected_target = select_target(typed.target)
     asked = PREVIEW_CHECK_TIMEOUT_S if request.form.get("check") else None
-    examined = examine(typed, place, ask_within_s=asked)
+    examined = check_form(typed, selected_target, host_timeout_s=asked)
     return jsonify(
         command=examined.command,
-        lines=lines_of(examined.command),
+        lines=command_lines(examined.command),
         note=examined.note,
         host=examined.host,
         groups=examined.groups,
         findings=[finding.to_json() for finding in examined.findings],
         place={
-            "name": place.name,
-            "host": place.host,
-            "text": place.text,
-            "suggested": place.suggested,
-            "queue_hint": place.queue_hint,
-            "queues": [{"name": queue.name, "text": queue.text} for queue in place.queues],
-            "default_events": place.default_events,
-            "secrets": [{"name": prompt.name, "text": prompt.text} for prompt in credentials.asked_at(place.target)],
+            "name": selected_target.name,
+            "host": selected_target.host,
+            "text": selected_target.text,
+            "suggested": selected_target.suggestions,
+            "queue_hint": selected_target.queue_hint,
+            "queues": [{"name": queue.name, "text": queue.text} for queue in selected_target.queues],
+            "default_events": selected_target.default_events,
+            "secrets": [
+                {"name": prompt.name, "text": prompt.text}
+                for prompt in credentials.secret_prompts(selected_target.target)
+            ],
         },
     )
 
@@ -210,13 +213,13 @@ def preview() -> Response:
 @blueprint.get("/jobs/events")
 def events() -> Response:
     """A page of the events that a target offers: `target`, `query`, `group`, `offset`."""
-    place = place_of(request.args.get("target") or JobFields.target)
+    selected_target = select_target(request.args.get("target") or JobForm.target)
     offset = request.args.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 9:
         raise InvalidRequest("offset is a whole number from 0.", "offset")
-    found = matches(place, request.args.get("query", ""), request.args.get("group", ""), int(offset))
+    found = match_events(selected_target, request.args.get("query", ""), request.args.get("group", ""), int(offset))
     return jsonify(
-        host=place.host or None,
+        host=selected_target.host or None,
         total=found.total,
         next=found.next_offset,
         groups=[{"name": name, "matches": count} for name, count in found.groups],
@@ -227,21 +230,21 @@ def events() -> Response:
 def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | None = None) -> Job:
     """Store the job and ring for it. wanted_id: the form's, so that a form sent twice makes one job. secrets: for its
     target, kept sealed."""
-    jobs = services().store.jobs
+    jobs = current_services().store.jobs
     name = spec.name or default_name(spec)
     id = wanted_id if is_id(wanted_id) else new_id()
     if secrets and jobs.find(id) is None:
         # Before anybody can look for them.
-        credentials.keep(f"job:{id}", secrets)
+        credentials.seal_secrets(f"job:{id}", secrets)
     try:
-        job = jobs.create("record", spec.to_json(), name, id=id, details=boundary.origin())
+        job = jobs.create("record", spec.to_json(), name, id=id, details=permission.request_origin())
     except Conflict:
         job = jobs.get(id)
         if job.kind == "record" and job.job_spec == spec:
             return job
         # Sent again after going back and changing something: that is another job.
         return queue_job(spec, secrets=secrets)
-    services().queue.ring(job)
+    current_services().queue.enqueue(job)
     return job
 
 
@@ -260,11 +263,11 @@ def default_name(spec: JobSpec) -> str:
 
 
 def form_page(
-    fields: JobFields,
+    fields: JobForm,
     *,
-    place: Place | None = None,
-    examined: Examined | None = None,
-    tried: bool = False,
+    selected_target: SelectedTarget | None = None,
+    form_check: FormCheck | None = None,
+    submitted: bool = False,
     saving: bool = False,
     query: str = "",
     search: bool = False,
@@ -274,33 +277,36 @@ def form_page(
     status: int = 200,
 ) -> AnyResponse:
     """The form with these fields in it. tried: it was sent and something is in the way; saving: as a preset."""
-    place = place or place_of(fields.target)
+    selected_target = selected_target or select_target(fields.target)
     sent = request.form.get("id", "")
-    page = FormPage(
+    page = JobFormPage(
         id=sent if is_id(sent) else new_id(),
         fields=fields,
-        examined=examined,
-        of_place=() if examined else at_place(place),
-        tried=tried,
-        saving=saving,
-        place=place,
-        targets=places.choices(),
+        form_check=form_check,
+        target_findings=() if form_check else check_target(selected_target),
+        submitted=submitted,
+        saving_preset=saving,
+        selected_target=selected_target,
+        targets=target_choice.list_target_choices(),
         event_query=query,
-        event_matches=matches(place, query) if search else None,
+        event_matches=match_events(selected_target, query) if search else None,
         presets=tuple(
             PresetLink(each.name, preset_url(each.name), preset_file_url(each.name), each.name == preset)
-            for each in services().store.presets.list()
+            for each in current_services().store.presets.list()
         ),
         preset_name=preset_name or preset,
         source=source,
-        recorders=tuple(Choice(name.value, *RECORDER_TEXTS[name]) for name in RECORDERS),
-        scopes=tuple(Choice(*choice) for choice in SCOPES),
-        call_graphs=tuple(Choice(*choice) for choice in CALL_GRAPHS),
-        splittings=tuple(Choice(*choice) for choice in SPLITTINGS),
-        flavours=(Choice(NO_MPI, "None: one process"), *(Choice(str(f), name) for f, name in FLAVOURS.items())),
-        recorded=tuple(Choice(*choice) for choice in RECORDED),
-        hidden_by=hidden_by(),
-        secrets=credentials.asked_at(place.target),
+        recorders=tuple(SelectOption(name.value, *RECORDER_TEXTS[name]) for name in RECORDERS),
+        scopes=tuple(SelectOption(*choice) for choice in SCOPE_OPTIONS),
+        call_graphs=tuple(SelectOption(*choice) for choice in CALL_GRAPH_OPTIONS),
+        splittings=tuple(SelectOption(*choice) for choice in SPLITTING_OPTIONS),
+        mpi_implementations=(
+            SelectOption(NO_MPI, "None: one process"),
+            *(SelectOption(str(f), name) for f, name in MPI_TITLES.items()),
+        ),
+        recorded=tuple(SelectOption(*choice) for choice in RECORDED_OPTIONS),
+        hidden_by=hiding_choices(),
+        secrets=credentials.secret_prompts(selected_target.target),
     )
     return render(page, status)
 

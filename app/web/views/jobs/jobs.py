@@ -14,25 +14,25 @@ from werkzeug.wrappers import Response as AnyResponse
 from ....domain.errors import Conflict, HostKeyUnknown, InvalidRequest, NotFound, Prompt
 from ....domain.jobs import JobSpec, JobState, Scope
 from ....domain.targets import LOCAL, SchedulerName
-from ....domain.units import quantity, utc_iso, utc_text
-from ....recording.fields import words
+from ....domain.units import format_quantity, format_utc, format_utc_iso
+from ....recording.fields import command_line
 from ....store import Job
 from ....store.files.disk import disk_errors, remove_tree
 from ....store.ids import new_id
-from ....store.jobs import POLLED
+from ....store.jobs import POLLED_STATES
 from ...pages import result_url, target_url
 from ...rendering import Page, render
-from ...services import services
-from ..results.tables import Pager, asked_page, attachment, here, pager
+from ...services import current_services
+from ..results.tables import Pager, attachment, build_pager, current_url_with, parse_page
 from ..targets import credentials
-from ..targets.checks import unaccepted
-from . import boundary
+from ..targets.checks import unaccepted_key_url
 from . import output as job_output
+from . import permission
 from . import stages as job_stages
-from .examine import Lines, lines_of
-from .facts import Fact, facts
-from .sight import SightView, command_of, plan_of, sight_of
-from .stages import Stage
+from .form_check import Lines, command_lines
+from .progress import ProgressView, load_plan, load_progress, plan_command
+from .settings_summary import SettingRow, list_settings
+from .stages import JobStage
 
 blueprint = Blueprint("jobs", __name__)
 PAGE_SIZE = 50
@@ -41,7 +41,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Row:
+class JobListRow:
     """A job in a list. target: empty for an import. result: address of its result, or None."""
 
     id: str
@@ -55,14 +55,14 @@ class Row:
     progress: float | None
     elapsed: str
     elapsed_s: float
-    ticking: bool
+    is_running: bool
     created_text: str
     created_iso: str
     result: str | None
 
 
 @dataclass(frozen=True)
-class Filter:
+class StateFilter:
     """A choice of which jobs are listed."""
 
     label: str
@@ -72,12 +72,12 @@ class Filter:
 
 
 @dataclass(frozen=True)
-class ListPage(Page):
+class JobListPage(Page):
     """`/jobs`."""
 
     template: ClassVar[str] = "jobs/list.html"
-    rows: tuple[Row, ...]
-    filters: tuple[Filter, ...]
+    rows: tuple[JobListRow, ...]
+    filters: tuple[StateFilter, ...]
     pager: Pager
     live: bool
 
@@ -86,10 +86,10 @@ class ListPage(Page):
 class JobPage(Page):
     """`/jobs/<id>`. open_url: its best result page. waiting: why nothing happens yet, where that can be told.
 
-    program: how the user's program ended. stops: cancelling now ends the recording and keeps it; drops: cancelling
-    now drops what was recorded. sight: what was seen of it at its target. needs: secrets that it waits for, needs_text:
-    why; keys_known: whether a worker is there that they can be sealed for. key_url: of the page where the key of a
-    host that kept it out can be accepted.
+    program: how the user's program ended. keeps_recording: cancelling now ends the recording and keeps it;
+    discards_recording: cancelling now drops what was recorded. progress: what was seen of it at its target.
+    secret_prompts: secrets that it waits for, secret_reason: why; can_seal: whether a worker is there that they can be
+    sealed for. key_url: of the page where the key of a host that kept it out can be accepted.
     """
 
     template: ClassVar[str] = "jobs/job.html"
@@ -99,7 +99,7 @@ class JobPage(Page):
     state: str
     label: str
     final: bool
-    stages: tuple[Stage, ...]
+    stages: tuple[JobStage, ...]
     elapsed: str
     elapsed_s: float
     reason: str
@@ -108,26 +108,26 @@ class JobPage(Page):
     reasons: tuple[str, ...]
     waiting: str
     cancel_requested: bool
-    stops: bool
-    drops: bool
+    keeps_recording: bool
+    discards_recording: bool
     result_url: str | None
     open_url: str | None
     incomplete: tuple[str, ...]
     command: str
     command_lines: Lines
-    facts: tuple[Fact, ...]
+    facts: tuple[SettingRow, ...]
     created_text: str
     created_iso: str
-    output: job_output.Piece
+    output: job_output.OutputChunk
     output_text: str
     output_size: str
     target: str
-    sight: SightView | None
-    seen_s: float
-    seen_text: str
-    needs: tuple[Prompt, ...]
-    needs_text: str
-    keys_known: bool
+    progress: ProgressView | None
+    observed_s: float
+    observed_text: str
+    secret_prompts: tuple[Prompt, ...]
+    secret_reason: str
+    can_seal: bool
     key_url: str
 
     @property
@@ -135,32 +135,32 @@ class JobPage(Page):
         """For each part of the page a mark that changes when it should be drawn again; running clocks aside."""
         state = (self.name, self.state, self.label, self.reason, self.reasons, self.waiting, self.result_url)
         parts = {
-            "state": (*state, self.key_url, self.open_url, self.incomplete, self.drops),
+            "state": (*state, self.key_url, self.open_url, self.incomplete, self.discards_recording),
             "rail": tuple((s.name, s.status, s.progress, s.text, s.since) for s in self.stages),
             "facts": (self.command, self.facts),
-            "sight": (self.final, self.sight and self.sight.marked),
-            "needs": (self.needs, self.needs_text, self.keys_known),
+            "sight": (self.final, self.progress and self.progress.change_key),
+            "needs": (self.secret_prompts, self.secret_reason, self.can_seal),
         }
         return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:12] for name, part in parts.items()}
 
 
 @dataclass(frozen=True)
-class DeletePage(Page):
+class DeleteJobPage(Page):
     """`/jobs/<id>/delete`: asks first."""
 
     template: ClassVar[str] = "jobs/delete.html"
     id: str
     name: str
     label: str
-    kept: bool
+    keeps_result: bool
 
 
 @blueprint.app_template_global("job_row")
-def job_row(job: Job) -> Row:
+def job_row(job: Job) -> JobListRow:
     """A job as a row of a list."""
     now = time.time()
     elapsed = max(0.0, (job.ended or now) - job.created)
-    return Row(
+    return JobListRow(
         id=job.id,
         name=_title(job),
         kind=job.kind,
@@ -170,11 +170,11 @@ def job_row(job: Job) -> Row:
         command=_asked_command(job),
         target=job.target if job.kind == "record" else "",
         progress=job.progress,
-        elapsed=job_stages.elapsed(elapsed),
+        elapsed=job_stages.format_elapsed(elapsed),
         elapsed_s=round(elapsed, 1),
-        ticking=not job.state.final,
-        created_text=utc_text(job.created),
-        created_iso=utc_iso(job.created),
+        is_running=not job.state.final,
+        created_text=format_utc(job.created),
+        created_iso=format_utc_iso(job.created),
         result=result_url(job.result_id) if job.result_id else None,
     )
 
@@ -182,7 +182,7 @@ def job_row(job: Job) -> Row:
 @blueprint.get("/jobs")
 def index() -> AnyResponse:
     """All jobs, newest first; `state` chooses those of one state, or the active ones."""
-    jobs = services().store.jobs
+    jobs = current_services().store.jobs
     counts = jobs.counts()
     active = sum(count for state, count in counts.items() if not state.final and state is not JobState.DRAFT)
     asked = request.args.get("state", "")
@@ -192,7 +192,7 @@ def index() -> AnyResponse:
     choices = [("", "All", sum(counts.values())), ("active", "Active", active)]
     choices += [(state.value, job_stages.LABELS[state], counts.get(state, 0)) for state in states]
     total = next(count for value, _, count in choices if value == asked)
-    page = asked_page()
+    page = parse_page()
     found = jobs.list(
         active=True if asked == "active" else None,
         states=(JobState(asked),) if asked in states else (),
@@ -200,14 +200,14 @@ def index() -> AnyResponse:
         limit=PAGE_SIZE,
     )
     return render(
-        ListPage(
+        JobListPage(
             rows=tuple(map(job_row, found)),
             filters=tuple(
-                Filter(label, count, here(("state", value or None), ("page", None)), value == asked)
+                StateFilter(label, count, current_url_with(("state", value or None), ("page", None)), value == asked)
                 for value, label, count in choices
                 if count or value in ("", asked)
             ),
-            pager=pager(page, total, PAGE_SIZE, noun="job"),
+            pager=build_pager(page, total, PAGE_SIZE, noun="job"),
             live=any(not job.state.final for job in found),
         )
     )
@@ -216,7 +216,7 @@ def index() -> AnyResponse:
 @blueprint.get("/jobs/running")
 def running() -> Response:
     """The jobs that have not ended, as a piece of a page and as ids, for the page that shows them."""
-    found = services().store.jobs.list(active=True, limit=20)
+    found = current_services().store.jobs.list(active=True, limit=20)
     html = render_template("jobs/_running_rows.html", jobs=found)
     return jsonify(ids=[job.id for job in found], html=html)
 
@@ -224,26 +224,26 @@ def running() -> Response:
 @blueprint.get("/jobs/<id>")
 def show(id: str) -> AnyResponse:
     """One job; the page keeps itself up to date, with scripts and without."""
-    return render(job_page(services().store.jobs.get(id)))
+    return render(job_page(current_services().store.jobs.get(id)))
 
 
 @blueprint.get("/jobs/<id>/live")
 def live(id: str) -> Response:
     """The state, the parts of the page with their marks, and the output after byte `offset`, whose `mark` the client
     has. `known`: the marks that the client has, with commas between; parts with these are left out."""
-    job = services().store.jobs.get(id)
+    job = current_services().store.jobs.get(id)
     offset = request.args.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 18:
         raise InvalidRequest("offset is a whole number from 0.", "offset")
     path = _output_path(id)
-    piece = job_output.piece_after(path, int(offset), request.args.get("mark", ""), job.state.final)
+    piece = job_output.read_after(path, int(offset), request.args.get("mark", ""), job.state.final)
     page = job_page(job, piece)
     answer: dict[str, Any] = {
         "state": page.state,
         "label": page.label,
         "final": page.final,
         "open_url": page.open_url,
-        "seen_s": page.seen_s if page.sight else None,
+        "seen_s": page.observed_s if page.progress else None,
         "output": {
             "reset": piece.offset != int(offset),
             "offset": piece.offset,
@@ -266,7 +266,7 @@ def live(id: str) -> Response:
 @blueprint.get("/jobs/<id>/output.txt")
 def output(id: str) -> AnyResponse:
     """All of the output that is kept, byte for byte, as a file."""
-    services().store.jobs.get(id)
+    current_services().store.jobs.get(id)
     path = _output_path(id)
     if not path.is_file():
         raise NotFound("This job has printed nothing, or its files are gone.")
@@ -283,20 +283,20 @@ def cancel(id: str) -> AnyResponse:
 @blueprint.post("/jobs/<id>/retry")
 def retry(id: str) -> AnyResponse:
     """The same again, as a new job: a program is never started twice under one id."""
-    job = services().store.jobs.get(id)
+    job = current_services().store.jobs.get(id)
     if not job.state.final:
         raise Conflict("This job has not ended yet. Wait for it, or cancel it first.")
     again = _same_again(job)
-    services().queue.ring(again)
+    current_services().queue.enqueue(again)
     return redirect(f"/jobs/{again.id}", 303)
 
 
 def _same_again(job: Job) -> Job:
     """A new job with the description of an earlier one; for an import with its files too."""
-    jobs = services().store.jobs
+    jobs = current_services().store.jobs
     if job.kind == "record":
-        boundary.refuse(services().store.targets.get(job.target).target)
-        return jobs.create("record", job.spec, job.name, details=boundary.origin())
+        permission.require_permission(current_services().store.targets.get(job.target).target)
+        return jobs.create("record", job.spec, job.name, details=permission.request_origin())
     id, files = new_id(), jobs.directory(job.id) / "artefacts"
     names = [str(name) for name in job.spec.get("files", ())]
     target = jobs.directory(id) / "artefacts"
@@ -314,10 +314,12 @@ def _same_again(job: Job) -> Job:
 @blueprint.route("/jobs/<id>/delete", methods=["GET", "POST"])
 def delete(id: str) -> AnyResponse:
     """Ask, then forget a job that has ended; its result stays."""
-    jobs = services().store.jobs
+    jobs = current_services().store.jobs
     job = jobs.get(id)
     if request.method == "GET":
-        page = DeletePage(id=id, name=_title(job), label=job_stages.LABELS[job.state], kept=job.result_id is not None)
+        page = DeleteJobPage(
+            id=id, name=_title(job), label=job_stages.LABELS[job.state], keeps_result=job.result_id is not None
+        )
         return render(page)
     jobs.delete(id)
     flash(f"Deleted the job “{_title(job)}”.", "good")
@@ -326,30 +328,30 @@ def delete(id: str) -> AnyResponse:
 
 def request_cancel(id: str) -> Job:
     """Note the wish in the catalogue and ring. Raises Conflict for a job that has ended."""
-    store = services().store
+    store = current_services().store
     store.jobs.get(id)
     if not store.jobs.request_cancel(id):
         raise Conflict("This job has ended already, so there is nothing to cancel.")
     job = store.jobs.get(id)
-    services().queue.ring(job)
+    current_services().queue.enqueue(job)
     return job
 
 
-def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
+def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
     """Everything the page of a job shows, at this moment."""
     now = time.time()
-    stages = job_stages.stages(job, now, batch=_in_batch(job))
+    stages = job_stages.list_stages(job, now, batch=_in_batch(job))
     elapsed = max(0.0, (job.ended or now) - job.created)
-    piece = piece or job_output.last_piece(_output_path(job.id), job.state.final)
+    piece = piece or job_output.read_tail(_output_path(job.id), job.state.final)
     waiting = _waiting(job, now)
     result, best, incomplete = _result(job)
     spec = _spec(job)
-    directory = services().store.jobs.directory(job.id)
-    plan = plan_of(directory)
-    sight = sight_of(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
-    command = words.join(job.argv) if job.argv else command_of(plan)
-    seen_s = max(0.0, now - sight.seen_at) if sight else 0.0
-    needs = () if job.state.final else job.needs
+    directory = current_services().store.jobs.directory(job.id)
+    plan = load_plan(directory)
+    sight = load_progress(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
+    command = command_line.join(job.argv) if job.argv else plan_command(plan)
+    seen_s = max(0.0, now - sight.observed_at) if sight else 0.0
+    needs = () if job.state.final else job.needed_secrets
     wrong = job.state.final and job.state is not JobState.STORED
     return JobPage(
         id=job.id,
@@ -359,35 +361,36 @@ def job_page(job: Job, piece: job_output.Piece | None = None) -> JobPage:
         label=_label(job),
         final=job.state.final,
         stages=stages,
-        elapsed=job_stages.elapsed(elapsed),
+        elapsed=job_stages.format_elapsed(elapsed),
         elapsed_s=round(elapsed, 1),
         reason=job.reason or "",
-        advice=job_stages.advice(job) if wrong else "",
+        advice=job_stages.failure_advice(job) if wrong else "",
         # The worker's own sentences say the same, and more.
         program="" if job.outcome and job.outcome.reasons else job_stages.outcome_text(job.outcome),
         reasons=_besides(job),
         waiting=waiting,
         cancel_requested=job.cancel_requested or _ending(job) > 1,
-        stops=spec is not None and spec.scope is not Scope.COMMAND and job.state is JobState.RUNNING,
-        drops=job.kind == "record" and (job.state in (JobState.COLLECTING, JobState.READING) or _ending(job) == 1),
+        keeps_recording=spec is not None and spec.scope is not Scope.COMMAND and job.state is JobState.RUNNING,
+        discards_recording=job.kind == "record"
+        and (job.state in (JobState.COLLECTING, JobState.READING) or _ending(job) == 1),
         result_url=result,
         open_url=best,
         incomplete=incomplete,
         command=command,
-        command_lines=lines_of(command),
-        facts=facts(job, spec),
-        created_text=utc_text(job.created),
-        created_iso=utc_iso(job.created),
+        command_lines=command_lines(command),
+        facts=list_settings(job, spec),
+        created_text=format_utc(job.created),
+        created_iso=format_utc_iso(job.created),
         output=piece,
-        output_text=job_output.overwritten(piece.text),
-        output_size=quantity(piece.size, "bytes").text if piece.size else "",
+        output_text=job_output.apply_carriage_returns(piece.text),
+        output_size=format_quantity(piece.size, "bytes").text if piece.size else "",
         target=job.target,
-        sight=sight,
-        seen_s=seen_s,
-        seen_text=job_stages.elapsed(seen_s),
-        needs=needs,
-        needs_text=job.progress_text if needs else "",
-        keys_known=bool(needs) and bool(credentials.workers()),
+        progress=sight,
+        observed_s=seen_s,
+        observed_text=job_stages.format_elapsed(seen_s),
+        secret_prompts=needs,
+        secret_reason=job.progress_text if needs else "",
+        can_seal=bool(needs) and bool(credentials.sealing_workers()),
         key_url=_key_url(job),
     )
 
@@ -419,7 +422,7 @@ def _in_batch(job: Job) -> bool:
     """Whether it goes through a batch system, as far as its target still tells."""
     if job.kind != "record" or job.target == LOCAL:
         return False
-    target = services().store.targets.all().get(job.target)
+    target = current_services().store.targets.all().get(job.target)
     return target is not None and target.scheduler is not SchedulerName.NONE
 
 
@@ -435,32 +438,32 @@ def _spec(job: Job) -> JobSpec | None:
 
 def _asked_command(job: Job) -> str:
     spec = _spec(job)
-    return words.join(spec.command) if spec else ""
+    return command_line.join(spec.command) if spec else ""
 
 
 def _output_path(id: str) -> Path:
-    return services().store.jobs.directory(id) / "output.log"
+    return current_services().store.jobs.directory(id) / "output.log"
 
 
 def _waiting(job: Job, now: float) -> str:
     """Why nothing happens: no worker is there to do it, or the target cannot be reached."""
     if job.state.final or now - job.created < QUEUED_LONG_S:
         return ""
-    if (job.state is JobState.QUEUED or job.planned) and not services().store.hosts.heard_of():
-        begun = f"What runs at {job.target} goes on." if job.state in POLLED else "The job waits."
+    if (job.state is JobState.QUEUED or job.planned) and not current_services().store.hosts.list_alive():
+        begun = f"What runs at {job.target} goes on." if job.state in POLLED_STATES else "The job waits."
         return (
             "No worker is running, so nothing happens now. Start one with “perfloom worker”, or “perfloom serve”, with "
-            f"--data {services().settings.data}. {begun}"
+            f"--data {current_services().settings.data}. {begun}"
         )
     # A secret that it waits for is asked for by itself.
-    return job.progress_text if job.details.get("unreached") and not job.needs else ""
+    return job.progress_text if job.details.get("unreached") and not job.needed_secrets else ""
 
 
 def _key_url(job: Job) -> str:
     """Where the key of a host can be accepted that did not let a job get there, empty where that is not what it
     waits for, or failed by."""
     kept_out = job.details.get("kind") == HostKeyUnknown.__name__ or bool(job.details.get("unreached"))
-    return target_url(job.target) if kept_out and unaccepted(job.target) else ""
+    return target_url(job.target) if kept_out and unaccepted_key_url(job.target) else ""
 
 
 def _result(job: Job) -> tuple[str | None, str | None, tuple[str, ...]]:
@@ -468,7 +471,7 @@ def _result(job: Job) -> tuple[str | None, str | None, tuple[str, ...]]:
     if job.result_id is None:
         return None, None, ()
     try:
-        result = services().store.results.get(job.result_id)
+        result = current_services().store.results.get(job.result_id)
     except NotFound:
         return None, None, ()
     best = "flamegraph" if result.samples and not result.missing else ""

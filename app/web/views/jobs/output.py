@@ -11,11 +11,11 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-PIECE_BYTES = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 """How much one answer carries at most."""
-BEHIND_BYTES = 4 * PIECE_BYTES
+MAX_BEHIND_BYTES = 4 * CHUNK_BYTES
 """Who is further behind than this is given the end instead of every piece."""
-LONGEST_SEQUENCE = 4096
+MAX_SEQUENCE_BYTES = 4096
 """Bytes; what opens a control sequence and does not close it within these is no sequence."""
 
 MARK_BYTES = 64
@@ -30,11 +30,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u
 
 
 @dataclass(frozen=True)
-class Piece:
+class OutputChunk:
     """A part of the output. offset, next: of its first byte and of the byte behind it; size: of the file now.
 
     mark: of the bytes before `next`; the client gives both back. text may hold carriage returns: what follows one
-    overwrites its line (`overwritten`).
+    overwrites its line (`apply_carriage_returns`).
     """
 
     offset: int
@@ -44,7 +44,7 @@ class Piece:
     text: str
 
 
-def harmless(data: bytes) -> str:
+def sanitize_output(data: bytes) -> str:
     """Text that shows `data`: colors and cursor movements left out, other control characters as signs."""
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     return _CONTROL.sub(_sign, _SEQUENCE.sub("", text))
@@ -57,17 +57,17 @@ def _sign(match: re.Match[str]) -> str:
     return "\u2421" if code == 0x7F else "\ufffd"
 
 
-def overwritten(text: str) -> str:
+def apply_carriage_returns(text: str) -> str:
     """`text` as a terminal leaves it: of a line with carriage returns, what was written last."""
     if "\r" not in text:
         return text
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
-def last_piece(path: Path, final: bool = False) -> Piece:
+def read_tail(path: Path, final: bool = False) -> OutputChunk:
     """The end of the output, from the start of a line where there is one. An absent file is empty."""
     size = _size(path)
-    start = max(0, size - PIECE_BYTES)
+    start = max(0, size - CHUNK_BYTES)
     data = _read(path, start, size - start)
     if start:
         newline = data.find(b"\n", 0, len(data) - 1)
@@ -76,25 +76,25 @@ def last_piece(path: Path, final: bool = False) -> Piece:
     return _piece(data, 0, start, size, final)
 
 
-def piece_after(path: Path, offset: int, mark: str, final: bool = False) -> Piece:
+def read_after(path: Path, offset: int, mark: str, final: bool = False) -> OutputChunk:
     """What follows byte `offset`; the end of the output where that is far behind, or is not what `mark` was of."""
     size = _size(path)
-    if not 0 <= offset <= size or size - offset > BEHIND_BYTES:
-        return last_piece(path, final)
+    if not 0 <= offset <= size or size - offset > MAX_BEHIND_BYTES:
+        return read_tail(path, final)
     start = max(0, offset - MARK_BYTES)
-    data = _read(path, start, offset - start + min(PIECE_BYTES, size - offset))
+    data = _read(path, start, offset - start + min(CHUNK_BYTES, size - offset))
     if _mark(data[: offset - start]) != mark:
-        return last_piece(path, final)
+        return read_tail(path, final)
     return _piece(data, offset - start, start, size, final)
 
 
-def _piece(data: bytes, before: int, start: int, size: int, final: bool) -> Piece:
+def _piece(data: bytes, before: int, start: int, size: int, final: bool) -> OutputChunk:
     """A piece of `data`, which starts at byte `start` of the file with `before` bytes that are known already."""
     end = len(data)
     if not (final and start + end >= size):
         end = before + _whole(data[before:])
-    text = harmless(data[before:end])
-    return Piece(start + before, start + end, size, _mark(data[max(0, end - MARK_BYTES) : end]), text)
+    text = sanitize_output(data[before:end])
+    return OutputChunk(start + before, start + end, size, _mark(data[max(0, end - MARK_BYTES) : end]), text)
 
 
 def _mark(data: bytes) -> str:
@@ -116,7 +116,7 @@ def _whole(data: bytes) -> int:
         length = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
         end -= back if length > back else 0
         break
-    opening = _OPEN_END.search(data, max(0, end - LONGEST_SEQUENCE), end)
+    opening = _OPEN_END.search(data, max(0, end - MAX_SEQUENCE_BYTES), end)
     if opening:
         end = opening.start()
     elif data[:end].endswith(b"\r"):

@@ -7,7 +7,7 @@ from ....domain import units
 from ....domain.jobs import JobState, Outcome
 from ....store.jobs import Job
 
-ROADS = {
+STAGE_SEQUENCES = {
     "record": (
         JobState.QUEUED,
         JobState.STAGING,
@@ -38,7 +38,7 @@ SIGNALS = {1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 6: "ABRT", 7: "BUS", 8: "FPE
 SIGNALS |= {14: "ALRM", 15: "TERM", 24: "XCPU", 25: "XFSZ"}
 
 
-class Status(StrEnum):
+class StageStatus(StrEnum):
     """Where a stage stands."""
 
     DONE = "done"
@@ -51,32 +51,32 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Stage:
+class JobStage:
     """One stage. seconds: how long it took or has taken so far, None where it was not entered. since: seconds since
     the epoch, for the stage that goes on. progress: 0–1 or None."""
 
     name: str
     label: str
-    status: Status
+    status: StageStatus
     seconds: float | None = None
     since: float | None = None
     progress: float | None = None
     text: str = ""
 
     @property
-    def took(self) -> str:
+    def duration_text(self) -> str:
         """The time for a person, empty where there is none."""
-        return "" if self.seconds is None else elapsed(self.seconds)
+        return "" if self.seconds is None else format_elapsed(self.seconds)
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """A time as a page counts it: tenths below ten seconds."""
     if seconds < 99.5:
-        return f"{seconds:.{1 if seconds < 9.95 else 0}f}{units.NO_BREAK}s"
-    return units.duration(round(seconds) * 1_000_000_000)
+        return f"{seconds:.{1 if seconds < 9.95 else 0}f}{units.NO_BREAK_SPACE}s"
+    return units.format_duration(round(seconds) * 1_000_000_000)
 
 
-def stages(job: Job, now: float, *, batch: bool = False) -> tuple[Stage, ...]:
+def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage, ...]:
     """The stages of a job in their order, the last one the end that it came to or is on the way to.
 
     batch: it goes through a batch system, so that it will wait there.
@@ -84,7 +84,7 @@ def stages(job: Job, now: float, *, batch: bool = False) -> tuple[Stage, ...]:
     spent: dict[JobState, float] = {}
     for (state, entered), (_, left) in zip(job.history, [*job.history[1:], (job.state, now)], strict=True):
         spent[state] = spent.get(state, 0.0) + max(0.0, left - entered)
-    usual = (*ROADS[job.kind], JobState.PENDING) if batch else ROADS[job.kind]
+    usual = (*STAGE_SEQUENCES[job.kind], JobState.PENDING) if batch else STAGE_SEQUENCES[job.kind]
     road = [*usual, *(state for state in spent if state not in usual and not state.final)]
     road.sort(key=_ORDER.__getitem__)
     went_wrong = job.state.final and job.state is not JobState.STORED
@@ -94,22 +94,22 @@ def stages(job: Job, now: float, *, batch: bool = False) -> tuple[Stage, ...]:
     return tuple(_stage(job, state, here, went_wrong, spent.get(state), now) for state in road)
 
 
-def _stage(job: Job, state: JobState, here: JobState, went_wrong: bool, spent: float | None, now: float) -> Stage:
+def _stage(job: Job, state: JobState, here: JobState, went_wrong: bool, spent: float | None, now: float) -> JobStage:
     label = LABELS[state]
     if state is JobState.STORED:
         if job.state is JobState.STORED:
-            return Stage(state.value, label, Status.DONE)
+            return JobStage(state.value, label, StageStatus.DONE)
         if went_wrong:
-            return Stage(job.state.value, LABELS[job.state], Status.ENDED)
-        return Stage(state.value, label, Status.AHEAD)
+            return JobStage(job.state.value, LABELS[job.state], StageStatus.ENDED)
+        return JobStage(state.value, label, StageStatus.AHEAD)
     if _ORDER[state] < _ORDER[here]:
-        return Stage(state.value, label, Status.DONE if spent is not None else Status.NEVER, spent)
+        return JobStage(state.value, label, StageStatus.DONE if spent is not None else StageStatus.NEVER, spent)
     if state is not here:
-        return Stage(state.value, label, Status.NEVER if went_wrong else Status.AHEAD)
+        return JobStage(state.value, label, StageStatus.NEVER if went_wrong else StageStatus.AHEAD)
     if went_wrong:
-        return Stage(state.value, label, Status.ENDED, spent)
+        return JobStage(state.value, label, StageStatus.ENDED, spent)
     since = next((at for entered, at in reversed(job.history) if entered is state), job.changed)
-    return Stage(state.value, label, Status.NOW, max(0.0, now - since), since, job.progress, job.progress_text)
+    return JobStage(state.value, label, StageStatus.NOW, max(0.0, now - since), since, job.progress, job.progress_text)
 
 
 def outcome_text(outcome: Outcome | None) -> str:
@@ -128,7 +128,7 @@ def outcome_text(outcome: Outcome | None) -> str:
     return f"The program ended with exit status {outcome.exit_status}."
 
 
-def advice(job: Job) -> str:
+def failure_advice(job: Job) -> str:
     """What to do after an end that was not meant, where the reason does not say it."""
     if job.result_id:
         return "What was recorded until then is kept."

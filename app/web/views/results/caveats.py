@@ -1,7 +1,7 @@
 """What has to stand beside a counted number: how far it was scaled up, and how far repeated runs differed."""
 
 
-def caveat(running_percent: float | None, deviation_percent: float | None = None, missing: int = 0) -> str:
+def format_caveat(running_percent: float | None, deviation_percent: float | None = None, missing: int = 0) -> str:
     """In a few words; empty where there is nothing to say.
 
     running_percent: share of the time in which there was a counter. deviation_percent: of the mean of repeated runs.

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from ....analysis.distributed.collective_calls import Basis
-from ....analysis.distributed.critical_path import changes_of_rank
-from ....analysis.distributed.skew import RankClock, Skew, State, skew_of
-from ....domain.listing import ranges_of, ranges_text
+from ....analysis.distributed.collective_calls import MatchBasis
+from ....analysis.distributed.critical_path import count_rank_changes
+from ....analysis.distributed.skew import ClockSkew, ClockState, RankClock, skew_of
+from ....domain.list_text import format_ranges, to_ranges
 from ....domain.profile import Profile
-from ....domain.units import quantity
-from .frame import Frame
+from ....domain.units import format_quantity
+from .result_frame import ResultFrame
 
-SHOWN_SHIFTS = 4
-ALIKE = 0.8
+MAX_SHOWN_SHIFTS = 4
+SIMILAR_SHARE = 0.8
 """A drift of so great a share of the greatest says no less of its clock than that does."""
 
 
@@ -25,75 +25,77 @@ class ClockNote:
     url: str
 
 
-def clock_note(frame: Frame, profile: Profile, *, path: bool = False) -> ClockNote | None:
+def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False) -> ClockNote | None:
     """What is to be said of a result with several ranks; None where there is nothing. path: of the critical path."""
     skew = skew_of(profile)
-    if skew is None or all(one.state is State.SAME_HOST for one in skew.ranks):
+    if skew is None or all(one.state is ClockState.SAME_HOST for one in skew.ranks):
         return None
     said = [_moved(skew), _by(skew), _off(skew), _left(skew), _unknown(skew), _drifting(skew)]
-    if path and skew.residual_ns and (changes := changes_of_rank(profile, frame.selection)):
-        left = quantity(skew.residual_ns, "ns").text
+    if path and skew.residual_ns and (changes := count_rank_changes(profile, frame.selection)):
+        left = format_quantity(skew.residual_ns, "ns").text
         said.append(f"The path goes from one rank to another {changes:,} times; each change is certain to {left} only.")
     return ClockNote(
         text=" ".join(sentence for sentence in said if sentence),
-        bad=bool(skew.of(State.OFF, State.UNKNOWN)) or skew.groups > 1,
+        bad=bool(skew.in_state(ClockState.OFF, ClockState.UNKNOWN)) or skew.groups > 1,
         url=next((f"{tab.url}#clocks" for tab in frame.tabs if tab.key == "communication"), ""),
     )
 
 
 def _amount(ns: int) -> str:
     sign = "−" if ns < 0 else "+"
-    return sign + quantity(abs(ns), "ns").text
+    return sign + format_quantity(abs(ns), "ns").text
 
 
-def _moved(skew: Skew) -> str:
-    moved = [one for one in skew.ranks if one.state is State.SHIFTED or (one.state is State.OFF and one.shift_ns)]
+def _moved(skew: ClockSkew) -> str:
+    moved = [
+        one for one in skew.ranks if one.state is ClockState.SHIFTED or (one.state is ClockState.OFF and one.shift_ns)
+    ]
     if not moved:
-        if skew.residual_ns is None or skew.of(State.OFF) or skew.groups > 1:
+        if skew.residual_ns is None or skew.in_state(ClockState.OFF) or skew.groups > 1:
             return ""
         return "The clocks of all ranks agree, by the ends of the collectives that they share."
-    if len(moved) <= SHOWN_SHIFTS:
+    if len(moved) <= MAX_SHOWN_SHIFTS:
         which = ", ".join(f"rank {one.rank} by {_amount(one.shift_ns or 0)}" for one in moved)
     else:
         shifts = [one.shift_ns or 0 for one in moved]
-        which = f"ranks {skew.of(State.SHIFTED)} by {_amount(min(shifts))} to {_amount(max(shifts))}"
+        which = f"ranks {skew.in_state(ClockState.SHIFTED)} by {_amount(min(shifts))} to {_amount(max(shifts))}"
     return f"Times are aligned by the ends of the collectives that ranks share: {which}."
 
 
-def _by(skew: Skew) -> str:
-    shared = max((one.basis for one in skew.ranks if one.clock is not None), default=Basis.ALONE)
-    if shared not in (Basis.STEP, Basis.ORDER):
+def _by(skew: ClockSkew) -> str:
+    shared = max((one.basis for one in skew.ranks if one.clock is not None), default=MatchBasis.ALONE)
+    if shared not in (MatchBasis.STEP, MatchBasis.ORDER):
         return ""
-    where = " in each step" if shared is Basis.STEP else ""
+    where = " in each step" if shared is MatchBasis.STEP else ""
     told = f"Collectives without a recorded sequence number were matched by their order{where}"
     return f"{told}; if a recording lacks some of them, its clock may be off by as much as lies between two."
 
 
-def _off(skew: Skew) -> str:
-    off = [one for one in skew.ranks if one.state is State.OFF]
+def _off(skew: ClockSkew) -> str:
+    off = [one for one in skew.ranks if one.state is ClockState.OFF]
     if not off:
         return ""
-    most = quantity(max(abs(one.clock.ahead_ns) for one in off if one.clock is not None), "ns").text
+    most = format_quantity(max(abs(one.clock.ahead_ns) for one in off if one.clock is not None), "ns").text
     return (
         f"The clocks of ranks differ by up to {most} and are not aligned, so times between ranks are wrong by as much: "
         "import the files of all ranks again."
     )
 
 
-def _left(skew: Skew) -> str:
+def _left(skew: ClockSkew) -> str:
     if not skew.residual_ns:
         return ""
-    left = quantity(skew.residual_ns, "ns").text
+    left = format_quantity(skew.residual_ns, "ns").text
     return (
         f"Residual skew: three of four collectives end within {left} on all their ranks; times between ranks that are "
         "shorter are not certain."
     )
 
 
-def _unknown(skew: Skew) -> str:
-    unknown = [one for one in skew.ranks if one.state in (State.UNKNOWN, State.SAME_HOST)]
-    if unknown and all(one.basis is Basis.UNDECIDED for one in unknown):
-        which = skew.of(State.UNKNOWN, State.SAME_HOST)
+def _unknown(skew: ClockSkew) -> str:
+    unknown = [one for one in skew.ranks if one.state in (ClockState.UNKNOWN, ClockState.SAME_HOST)]
+    if unknown and all(one.basis is MatchBasis.UNDECIDED for one in unknown):
+        which = skew.in_state(ClockState.UNKNOWN, ClockState.SAME_HOST)
         return (
             f"Not aligned: rank{'s' * (len(unknown) > 1)} {which}. They have different numbers of the same collectives "
             "and no sequence numbers were recorded, so nothing tells which is which. Record all ranks over the same "
@@ -105,7 +107,7 @@ def _unknown(skew: Skew) -> str:
             "as the clocks of their hosts do."
         )
     if unknown:
-        which = skew.of(State.UNKNOWN, State.SAME_HOST)
+        which = skew.in_state(ClockState.UNKNOWN, ClockState.SAME_HOST)
         return f"Not aligned: rank{'s' * (len(unknown) > 1)} {which}, which share no collective with others."
     if skew.groups > 1:
         return (
@@ -120,23 +122,23 @@ def _group(one: RankClock) -> int:
     return -1 if one.clock is None else one.clock.group
 
 
-def _ranks(skew: Skew, group: int) -> str:
-    return Skew(tuple(one for one in skew.ranks if _group(one) == group), None).of(*State)
+def _ranks(skew: ClockSkew, group: int) -> str:
+    return ClockSkew(tuple(one for one in skew.ranks if _group(one) == group), None).in_state(*ClockState)
 
 
-def _drifting(skew: Skew) -> str:
+def _drifting(skew: ClockSkew) -> str:
     drifts = {
         one.rank: one.clock.drift_ppm for one in skew.ranks if one.clock is not None and one.clock.drift_ppm is not None
     }
     if not drifts:
         return ""
     most = max(drifts.values(), key=abs)
-    which = [rank for rank, drift in drifts.items() if abs(drift) >= ALIKE * abs(most)]
+    which = [rank for rank, drift in drifts.items() if abs(drift) >= SIMILAR_SHARE * abs(most)]
     if len(which) == 1:
         sign = "−" if most < 0 else "+"
         told = f"The clock of rank {which[0]} drifts by {sign}{abs(most):.3g} ppm against the others'."
     else:
         # Of two clocks, or where as many run fast as slow, nothing tells which are right.
-        ranks = " and ".join(map(str, which)) if len(which) == 2 else ranges_text(ranges_of(sorted(which)))
+        ranks = " and ".join(map(str, which)) if len(which) == 2 else format_ranges(to_ranges(sorted(which)))
         told = f"The clocks of ranks {ranks} drift apart by {abs(most):.3g} ppm."
     return f"{told} One shift for the whole recording cannot mend that; it is part of the residual skew."

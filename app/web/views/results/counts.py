@@ -8,22 +8,22 @@ from flask import Blueprint, request
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
-from ....analysis.core.picking import hosts_of, ranks_of
+from ....analysis.core.sample_selection import hosts_of, ranks_of
 from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
-from ....charts.bars import BY, NARROW, WIDE, BarData, count_bars, draw
+from ....charts.bars import BY, NARROW_LAYOUT, WIDE_LAYOUT, BarData, build_bars, draw_bars
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
-from ....domain.units import MISSING, Quantity, quantity
+from ....domain.units import MISSING, Quantity, format_quantity
 from ...rendering import Page, render
-from .caveats import caveat
-from .frame import Frame, Link, open_frame
-from .run_notes import run_notes
-from .sheets import PLACES, Sheet, Shown, largest_bar, places_of, sheet, words
-from .tables import FILE, Order, asked_order, asked_search, here, keep_matching, table_file
+from .caveats import format_caveat
+from .result_frame import PageLink, ResultFrame, open_result_frame
+from .run_notes import list_run_notes
+from .sheets import PLACES, ColumnView, Sheet, build_sheet, largest_bar, places_of, words
+from .tables import FILE_RULE, SortOrder, current_url_with, filter_rows, parse_order, parse_search, table_file_response
 
 blueprint = Blueprint("counts", __name__)
-RUNNING = Shown(
+RUNNING = ColumnView(
     "running_percent",
     "Counted %",
     "percent",
@@ -31,12 +31,12 @@ RUNNING = Shown(
     missing="",
     unit_label="",
 )
-MOST_CHARTS = 8
-MOST_METRICS = 200
+MAX_CHARTS = 8
+MAX_METRICS = 200
 
 
 @dataclass(frozen=True)
-class Chart:
+class EventChart:
     """Bars of one event. svg: without script or style of its own, for wide and for narrow pages."""
 
     event: str
@@ -47,29 +47,29 @@ class Chart:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric of perf stat. of: the CPU, thread or group, empty for all. value: of several intervals the least and the
-    greatest, intervals: how many these are, 0 for the whole run."""
+    """A metric of perf stat. target: the CPU, thread or group, empty for all. value: of several intervals the least and
+    the greatest, intervals: how many these are, 0 for the whole run."""
 
     name: str
     event: str
-    of: str
+    target: str
     value: str
     intervals: int
 
 
 @dataclass(frozen=True)
 class CountsPage(Page):
-    """`/results/<id>/counts`. reading: what the colors of the bars say. notes: what is to be said of events that were
-    measured in several runs."""
+    """`/results/<id>/counts`. explanation: what the colors of the bars say. notes: what is to be said of events that
+    were measured in several runs."""
 
     template: ClassVar[str] = "results/counts.html"
-    frame: Frame
-    charts: tuple[Chart, ...]
-    reading: str
+    frame: ResultFrame
+    charts: tuple[EventChart, ...]
+    explanation: str
     notes: tuple[str, ...]
     left_out: int
     by: str
-    choices: tuple[Link, ...]
+    choices: tuple[PageLink, ...]
     sheet: Sheet
     csv: str
     metrics: tuple[MetricRow, ...]
@@ -80,28 +80,33 @@ class CountsPage(Page):
 @blueprint.get("/results/<id>/counts")
 def show(id: str) -> Response:
     """Charts and a page of the table: of the event selected, else of all."""
-    frame, profile = open_frame(id, "counts")
+    frame, profile = open_result_frame(id, "counts")
     offered = _offered(profile)
     usual = "rank" if "rank" in offered else BY[0]
     by, order = _by(usual), _order()
     rows = _rows(frame, profile, order)
     chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
-    bars = {event: count_bars(profile, frame.selection.only(event=event), by) for event in chosen[:MOST_CHARTS]}
+    bars = {event: build_bars(profile, frame.selection.replace(event=event), by) for event in chosen[:MAX_CHARTS]}
     metrics = _metrics(frame, profile)
     return render(
         CountsPage(
             frame=frame,
             charts=tuple(_chart(event, data, rows) for event, data in bars.items()),
-            notes=run_notes(profile, frame.selection.only(event=None)),
-            reading=_reading(list(bars.values())),
-            left_out=max(0, len(chosen) - MOST_CHARTS),
+            notes=list_run_notes(profile, frame.selection.replace(event=None)),
+            explanation=_reading(list(bars.values())),
+            left_out=max(0, len(chosen) - MAX_CHARTS),
             by=by,
             choices=tuple(
-                Link(word, f"By {word}", here(("by", None if word == usual else word), ("page", None)), word == by)
+                PageLink(
+                    word,
+                    f"By {word}",
+                    current_url_with(("by", None if word == usual else word), ("page", None)),
+                    word == by,
+                )
                 for word in BY
                 if word in offered or word == by
             ),
-            sheet=sheet(
+            sheet=build_sheet(
                 "Totals",
                 rows,
                 _columns(_says_something(rows)),
@@ -111,26 +116,28 @@ def show(id: str) -> Response:
                 bar_label="Of the largest of its event",
                 wide=False,
             ),
-            csv=here(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
-            metrics=metrics[:MOST_METRICS],
-            metrics_left_out=max(0, len(metrics) - MOST_METRICS),
-            metrics_csv=here(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/count-metrics.csv", 1),
+            csv=current_url_with(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
+            metrics=metrics[:MAX_METRICS],
+            metrics_left_out=max(0, len(metrics) - MAX_METRICS),
+            metrics_csv=current_url_with(("page", None)).replace(
+                f"/results/{id}/counts", f"/results/{id}/count-metrics.csv", 1
+            ),
         )
     )
 
 
-@blueprint.get(f"/results/<id>/count-metrics.{FILE}")
+@blueprint.get(f"/results/<id>/count-metrics.{FILE_RULE}")
 def metrics_as_file(id: str, form: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
-    frame, profile = open_frame(id, "counts")
-    return table_file(f"{frame.name} metrics", form, TABLES["count-metrics"].rows(profile, frame.selection))
+    frame, profile = open_result_frame(id, "counts")
+    return table_file_response(f"{frame.name} metrics", form, TABLES["count-metrics"].rows(profile, frame.selection))
 
 
-@blueprint.get(f"/results/<id>/counts.{FILE}")
+@blueprint.get(f"/results/<id>/counts.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "counts")
-    return table_file(f"{frame.name} counts", form, _rows(frame, profile, _order()))
+    frame, profile = open_result_frame(id, "counts")
+    return table_file_response(f"{frame.name} counts", form, _rows(frame, profile, _order()))
 
 
 def _offered(profile: Profile) -> tuple[str, ...]:
@@ -146,21 +153,21 @@ def _by(usual: str) -> str:
     return by
 
 
-def _chart(event: str, data: BarData, rows: pd.DataFrame) -> Chart:
+def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
     mine = rows[rows["event"] == event]
     deviation = mine["deviation_percent"].iloc[0] if len(mine) == 1 else None
-    total = quantity(data.total, data.unit)
-    return Chart(
+    total = format_quantity(data.total, data.unit)
+    return EventChart(
         event=event,
         total=replace(total, text=data.note) if data.note else total,
         # Where there is no value its place says why.
         caveat=""
         if data.total is None
-        else caveat(
+        else format_caveat(
             data.running_percent, None if pd.isna(deviation) else deviation, int(mine["missing"].fillna(0).sum())
         ),
-        # `draw` escapes every name and uses neither script nor style; tests hold it to that.
-        svg=Markup("").join(Markup(draw(data, room)) for room in (WIDE, NARROW)),
+        # `draw_bars` escapes every name and uses neither script nor style; tests hold it to that.
+        svg=Markup("").join(Markup(draw_bars(data, room)) for room in (WIDE_LAYOUT, NARROW_LAYOUT)),
     )
 
 
@@ -176,16 +183,16 @@ def _reading(charts: list[BarData]) -> str:
     return f"{stacked}; those of what was counted, not sampled, have one color." if counted else f"{stacked}."
 
 
-def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
+def _rows(frame: ResultFrame, profile: Profile, order: SortOrder) -> pd.DataFrame:
     rows = TABLES["counts"].rows(profile, frame.selection)
-    rows = keep_matching(rows, asked_search(), ("event", "process", "thread", "host"))
+    rows = filter_rows(rows, parse_search(), ("event", "process", "thread", "host"))
     # The table's own order is by event as recorded, the greatest value first; every other order keeps it among equals.
-    if order.word == "event":
+    if order.param == "event":
         return rows
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
 
 
-def _metrics(frame: Frame, profile: Profile) -> tuple[MetricRow, ...]:
+def _metrics(frame: ResultFrame, profile: Profile) -> tuple[MetricRow, ...]:
     """Of several intervals of one metric the range: a mean of ratios would be none of the whole."""
     rows = TABLES["count-metrics"].rows(profile, frame.selection)
     keys = ["metric", "unit", "event", "thread", "cpu", "host", "rank", "run"]
@@ -202,7 +209,7 @@ def _metrics(frame: Frame, profile: Profile) -> tuple[MetricRow, ...]:
             MetricRow(
                 name=row["metric"],
                 event=row["event"] or "",
-                of=" · ".join(place for place in places if place),
+                target=" · ".join(place for place in places if place),
                 value=low if low == high else f"{low} … {high}",
                 intervals=row["intervals"],
             )
@@ -217,27 +224,27 @@ def _metric(value: float | None, unit: str) -> str:
     return f"{text} %" if unit == "percent" else text
 
 
-def _says_something(rows: pd.DataFrame) -> tuple[Shown, ...]:
+def _says_something(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
     """The columns that are worth their place: of hosts, too, there must be more than one."""
     places = tuple(place for place in places_of(rows) if place.column != "host" or rows["host"].nunique() > 1)
     return (*places, RUNNING) if rows["running_percent"].notna().any() else places
 
 
-def _columns(optional: tuple[Shown, ...]) -> tuple[Shown, ...]:
+def _columns(optional: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
     def counted(row: dict[str, Any]) -> str:
         return "" if row["source"] == "sampled" else "counted"
 
     def limits(row: dict[str, Any]) -> str:
         if row["status"] not in (None, "ok"):
             return ""
-        return caveat(row["running_percent"], row["deviation_percent"], row["missing"] or 0)
+        return format_caveat(row["running_percent"], row["deviation_percent"], row["missing"] or 0)
 
     return (
-        Shown("event", "Event", "name", tag=counted),
-        Shown("process", "Process", "text", unnamed=lambda _: "all"),
-        Shown("thread", "Thread", "text", unnamed=lambda _: "all"),
+        ColumnView("event", "Event", "name", tag=counted),
+        ColumnView("process", "Process", "text", unnamed=lambda _: "all"),
+        ColumnView("thread", "Thread", "text", unnamed=lambda _: "all"),
         *optional,
-        Shown("value", "Value", "amount", missing=_reason, caveat=limits),
+        ColumnView("value", "Value", "amount", missing=_reason, caveat=limits),
     )
 
 
@@ -246,5 +253,5 @@ def _reason(row: dict[str, Any]) -> str:
     return MISSING if row["status"] in (None, "ok") else str(row["status"])
 
 
-def _order() -> Order:
-    return asked_order(words(_columns((*PLACES, RUNNING))), "event")
+def _order() -> SortOrder:
+    return parse_order(words(_columns((*PLACES, RUNNING))), "event")

@@ -9,22 +9,22 @@ from flask import request
 from markupsafe import Markup
 
 from ....analysis.core.schema import records
-from ....charts.small import Bar, distribution, draw_distribution, top_bars
+from ....charts.table_charts import TopBar, build_histogram, draw_histogram, draw_top_bars
 from ....domain.arrays import Array
 from ....domain.profile import Profile
-from ....domain.units import Quantity, quantity
+from ....domain.units import Quantity, format_quantity
 from ...rendering import Page
-from .frame import Frame, Link
-from .functions import LONGEST_URL
-from .sheets import SheetRow, Shown, headings, scales_of, sheet_rows
-from .tables import Heading, here
+from .functions import MAX_URL
+from .result_frame import PageLink, ResultFrame
+from .sheets import ColumnView, SheetRow, build_headings, build_rows, column_scales
+from .tables import ColumnHeading, current_url_with
 
-TOP = 8
+TOP_ROWS = 8
 NS_PER_US = 1_000
 
 
 @dataclass(frozen=True)
-class Chart:
+class TopChart:
     """A chart of the first rows. svg: without script or style of its own."""
 
     title: str
@@ -33,18 +33,18 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Part:
+class DetailTable:
     """A small table of a page about one thing. note: a sentence below its heading."""
 
     title: str
-    headings: tuple[Heading, ...]
+    headings: tuple[ColumnHeading, ...]
     rows: tuple[SheetRow, ...]
     note: str = ""
     more: int = 0
 
 
 @dataclass(frozen=True)
-class Figure:
+class KeyFigure:
     """A number that stands out."""
 
     label: str
@@ -54,49 +54,49 @@ class Figure:
 
 @dataclass(frozen=True)
 class DetailPage(Page):
-    """One operator or kernel. full: its whole name. back: the list it is from. flamegraph: its place there. beside: a
-    further page about it, as its address and what it is called; empty for none."""
+    """One operator or kernel. full_name: its whole name. back: the list it is from. flamegraph: its place there.
+    related_link: a further page about it, as its address and what it is called; empty for none."""
 
     template: ClassVar[str] = "results/detail.html"
-    frame: Frame
-    what: str
+    frame: ResultFrame
+    kind: str
     name: str
-    full: str
+    full_name: str
     back: str
     flamegraph: str
-    figures: tuple[Figure, ...]
-    charts: tuple[Chart, ...]
-    parts: tuple[Part, ...]
-    beside: tuple[str, str] = ("", "")
+    figures: tuple[KeyFigure, ...]
+    charts: tuple[TopChart, ...]
+    tables: tuple[DetailTable, ...]
+    related_link: tuple[str, str] = ("", "")
 
 
-def several_ranks(rows: pd.DataFrame) -> bool:
+def has_several_ranks(rows: pd.DataFrame) -> bool:
     """Whether rows are of several ranks."""
     return bool(rows["rank"].notna().any())
 
 
-def rank_links(profile: Profile) -> tuple[Link, ...]:
+def build_rank_links(profile: Profile) -> tuple[PageLink, ...]:
     """Ranks together or each by itself, where there are several."""
     if len({rank for rank in profile.threads.column("rank").to_pylist() if rank is not None}) < 2:
         return ()
-    each = each_rank()
+    each = is_by_rank()
     return (
-        Link("", "Ranks together", here(("each", None), ("page", None)), not each),
-        Link("1", "Each rank", here(("each", "1"), ("page", None)), each),
+        PageLink("", "Ranks together", current_url_with(("each", None), ("page", None)), not each),
+        PageLink("1", "Each rank", current_url_with(("each", "1"), ("page", None)), each),
     )
 
 
-def charts_of(
+def build_top_charts(
     rows: pd.DataFrame, wanted: Sequence[tuple[str, str, str]], short: Callable[[str], str] | None = None
-) -> tuple[Chart, ...]:
+) -> tuple[TopChart, ...]:
     """The first rows by each of (column of µs, column of its percentage or nothing, title)."""
     found = []
     for column, share, title in wanted:
-        first = rows[rows[column].fillna(0) > 0].nlargest(TOP, column)
+        first = rows[rows[column].fillna(0) > 0].nlargest(TOP_ROWS, column)
         if not len(first):
             continue
         bars = [
-            Bar(
+            TopBar(
                 short(row["name"]) if short else row["name"],
                 row["name"],
                 row[column] * NS_PER_US,
@@ -104,53 +104,53 @@ def charts_of(
             )
             for row in records(first)
         ]
-        # `top_bars` escapes every name and uses neither script nor style; tests hold it to that.
-        total = quantity(float(rows[column].sum()) * NS_PER_US, "ns")
-        found.append(Chart(title, total, Markup(top_bars(title, "ns", bars))))
+        # `draw_top_bars` escapes every name and uses neither script nor style; tests hold it to that.
+        total = format_quantity(float(rows[column].sum()) * NS_PER_US, "ns")
+        found.append(TopChart(title, total, Markup(draw_top_bars(title, "ns", bars))))
     return tuple(found)
 
 
-def part(
-    title: str, rows: pd.DataFrame, shown: Sequence[Shown], *, note: str = "", url: Any = None, most: int = 50
-) -> Part:
+def build_detail_table(
+    title: str, rows: pd.DataFrame, columns: Sequence[ColumnView], *, note: str = "", url: Any = None, limit: int = 50
+) -> DetailTable:
     """A small table of the first rows."""
-    scales = scales_of(rows, shown)
-    return Part(
+    scales = column_scales(rows, columns)
+    return DetailTable(
         title,
-        headings(shown, scales, None),
-        sheet_rows(rows.head(most), shown, scales, url=url),
+        build_headings(columns, scales, None),
+        build_rows(rows.head(limit), columns, scales, url=url),
         note,
-        max(0, len(rows) - most),
+        max(0, len(rows) - limit),
     )
 
 
-def distribution_chart(title: str, values: Array, noun: str, unit: str = "ns") -> tuple[Chart, ...]:
+def build_distribution_chart(title: str, values: Array, noun: str, unit: str = "ns") -> tuple[TopChart, ...]:
     """How values are distributed; nothing where there are too few."""
-    found = distribution(values)
+    found = build_histogram(values)
     if found is None:
         return ()
-    mean = quantity(float(values.mean()), unit)
-    return (Chart(title, mean, Markup(draw_distribution(title, unit, found, noun))),)
+    mean = format_quantity(float(values.mean()), unit)
+    return (TopChart(title, mean, Markup(draw_histogram(title, unit, found, noun))),)
 
 
-def detail_url(frame: Frame, key: str, name: str) -> str:
+def detail_url(frame: ResultFrame, key: str, name: str) -> str:
     """The page of one thing by its name; empty where the address would be too long."""
     url = frame.url(key, None, ("name", name))
-    return url if len(url) <= LONGEST_URL else ""
+    return url if len(url) <= MAX_URL else ""
 
 
-def flamegraph_url(frame: Frame, name: str) -> str:
+def flamegraph_url(frame: ResultFrame, name: str) -> str:
     """The callers and callees of a function in the flame graph."""
     url = frame.url("flamegraph", None, ("function", name))
-    return url if len(url) <= LONGEST_URL else ""
+    return url if len(url) <= MAX_URL else ""
 
 
-def figure(label: str, value: float | int | None, unit: str) -> Figure:
+def build_figure(label: str, value: float | int | None, unit: str) -> KeyFigure:
     """A number that stands out, in its unit."""
-    told = quantity(value, unit)
-    return Figure(label, told.text, told.exact)
+    told = format_quantity(value, unit)
+    return KeyFigure(label, told.text, told.exact)
 
 
-def each_rank() -> bool:
+def is_by_rank() -> bool:
     """Whether the rows are asked for of each rank."""
     return request.args.get("each") == "1"

@@ -14,16 +14,16 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....analysis.tables import TABLES
 from ....domain.errors import Forbidden, NotFound
-from ....domain.selection import Selection, flag
+from ....domain.selection import Selection, parse_flag
 from ....exporters import EXPORTERS, Exporter
 from ...pages import Pairs
 from ...security import SANDBOX_POLICY, public
-from ...services import services
-from .frame import selected
-from .tables import FILE, attachment, table_file
+from ...services import current_services
+from .result_frame import request_selection
+from .tables import FILE_RULE, attachment, table_file_response
 
 blueprint = Blueprint("exports", __name__)
-HANDED_SECONDS = 15 * 60
+SIGNED_URL_SECONDS = 15 * 60
 
 
 @blueprint.get("/results/<id>/export/<form>")
@@ -33,22 +33,22 @@ def export(id: str, form: str) -> AnyResponse:
     exporter = EXPORTERS.get(form)
     if exporter is None:
         raise NotFound(f"There is no export to {form[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
-    options = {word: flag(word, request.args.get(word)) for word in exporter.options}
-    return _exported(id, exporter, selected(), options)
+    options = {word: parse_flag(word, request.args.get(word)) for word in exporter.options}
+    return _exported(id, exporter, request_selection(), options)
 
 
-@blueprint.get(f"/results/<id>/tables/<table>.{FILE}")
+@blueprint.get(f"/results/<id>/tables/<table>.{FILE_RULE}")
 def table(id: str, table: str, form: str) -> Response:
     """A table, as `perfloom report` prints it. by: what its rows are, where it offers several."""
     found = TABLES.get(table)
     if found is None:
         raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
-    store, by = services().store, request.args.get("by")
+    store, by = current_services().store, request.args.get("by")
     name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
-    return table_file(name, form, found.rows(store.results.open(id), selected(), by), found.columns)
+    return table_file_response(name, form, found.rows(store.results.open(id), request_selection(), by), found.columns)
 
 
-def handed_address(id: str, form: str, words: Pairs) -> str:
+def signed_url(id: str, form: str, words: Pairs) -> str:
     """An address of an export that works without the token, for HANDED_SECONDS. words: of the selection."""
     key = _signer().dumps([id, form, words])
     return f"{request.host_url}handed/profile{EXPORTERS[form].suffix}?{urlencode({'key': key})}"
@@ -61,10 +61,11 @@ def handed(file: str) -> AnyResponse:
     if request.method == "OPTIONS":
         return _readable(Response(status=204))
     try:
-        id, form, words = _signer().loads(request.args.get("key", ""), max_age=HANDED_SECONDS)
+        id, form, words = _signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
     except SignatureExpired:
         raise Forbidden(
-            f"This address was good for {HANDED_SECONDS // 60} minutes. Open the export page of the result again for "
+            f"This address was good for {SIGNED_URL_SECONDS // 60} minutes. Open the export page of "
+            "the result again for "
             "a new one."
         ) from None
     except BadData:
@@ -81,7 +82,7 @@ def _signer() -> URLSafeTimedSerializer:
 
 def _readable(response: AnyResponse) -> AnyResponse:
     """`response`, which a page of the speedscope that is set may read."""
-    site = urlsplit(services().settings.speedscope_url)
+    site = urlsplit(current_services().settings.speedscope_url)
     response.headers["Access-Control-Allow-Origin"] = f"{site.scheme}://{site.netloc}"
     if request.method == "OPTIONS":
         response.headers["Access-Control-Allow-Methods"] = "GET"
@@ -92,7 +93,7 @@ def _readable(response: AnyResponse) -> AnyResponse:
 
 
 def _exported(id: str, exporter: Exporter, selection: Selection, options: dict[str, Any]) -> AnyResponse:
-    store = services().store
+    store = current_services().store
     name, profile = store.results.get(id).name, store.results.open(id)
     content = exporter.write(profile, selection, options)
     # The first piece is made here, so that what cannot be exported is an error and no broken file.

@@ -5,17 +5,17 @@ from typing import Any
 
 import pandas as pd
 
-from ....analysis.core.functions import functions_of, last_part
+from ....analysis.core.functions import base_name, functions_of
 from ....analysis.core.schema import records
 from ....domain.profile import Profile
-from ....domain.units import Quantity, scale_for
-from .frame import Frame
+from ....domain.units import Quantity, choose_scale
+from .result_frame import ResultFrame
 
-LONGEST_URL = 4_000
+MAX_URL = 4_000
 """Servers and proxies refuse much longer ones; a C++ name may be longer than that by itself."""
 
 
-def tells_modules(profile: Profile) -> bool:
+def has_modules(profile: Profile) -> bool:
     """Whether the module of any function is known: traces tell none."""
     return any(functions_of(profile).modules)
 
@@ -29,32 +29,32 @@ class FunctionRow:
     module: str
     module_short: str
     kind: str
-    place: str
-    own: Quantity
-    own_percent: Quantity
+    location: str
+    self_weight: Quantity
+    self_percent: Quantity
     total: Quantity
     total_percent: Quantity
-    own_bar: float
+    self_bar: float
     total_bar: float
     url: str
 
 
-def function_rows(frame: Frame, rows: pd.DataFrame) -> tuple[FunctionRow, ...]:
+def build_function_rows(frame: ResultFrame, rows: pd.DataFrame) -> tuple[FunctionRow, ...]:
     """Rows of the table `hotspots` for a page."""
-    scale = scale_for(float(rows["total"].abs().max()) if rows["total"].notna().any() else 0, frame.unit)
-    percents = scale_for(100, "percent")
+    scale = choose_scale(float(rows["total"].abs().max()) if rows["total"].notna().any() else 0, frame.unit)
+    percents = choose_scale(100, "percent")
     return tuple(
         FunctionRow(
             name=row["name"] or "",
             module=row["module"] or "",
-            module_short=last_part(row["module"] or ""),
+            module_short=base_name(row["module"] or ""),
             kind=row["kind"] or "",
-            place=place_of(row),
-            own=scale.quantity(row["self"]),
-            own_percent=percents.quantity(row["self_percent"]),
-            total=scale.quantity(row["total"]),
-            total_percent=percents.quantity(row["total_percent"]),
-            own_bar=_bar(row["self_percent"]),
+            location=place_of(row),
+            self_weight=scale.format(row["self"]),
+            self_percent=percents.format(row["self_percent"]),
+            total=scale.format(row["total"]),
+            total_percent=percents.format(row["total_percent"]),
+            self_bar=_bar(row["self_percent"]),
             total_bar=_bar(row["total_percent"]),
             url=sandwich_url(frame, row["name"] or ""),
         )
@@ -62,10 +62,10 @@ def function_rows(frame: Frame, rows: pd.DataFrame) -> tuple[FunctionRow, ...]:
     )
 
 
-def sandwich_url(frame: Frame, name: str) -> str:
+def sandwich_url(frame: ResultFrame, name: str) -> str:
     """Its callers and callees in the flame graph; empty where the address would be too long."""
     url = frame.url("flamegraph", None, ("function", name)) if name else ""
-    return url if len(url) <= LONGEST_URL else ""
+    return url if len(url) <= MAX_URL else ""
 
 
 def place_of(row: dict[str, Any]) -> str:

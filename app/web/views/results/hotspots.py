@@ -7,15 +7,15 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.core.functions import last_part
+from ....analysis.core.functions import base_name
 from ....analysis.stacks.hotspots import BY, hotspots
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ...rendering import Page, render
-from .frame import Frame, Link, open_frame
-from .functions import place_of, sandwich_url, tells_modules
-from .sheets import Sheet, Shown, sheet, words
-from .tables import FILE, Order, asked_order, asked_search, here, keep_matching, table_file
+from .functions import has_modules, place_of, sandwich_url
+from .result_frame import PageLink, ResultFrame, open_result_frame
+from .sheets import ColumnView, Sheet, build_sheet, words
+from .tables import FILE_RULE, SortOrder, current_url_with, filter_rows, parse_order, parse_search, table_file_response
 
 blueprint = Blueprint("hotspots", __name__)
 
@@ -25,10 +25,10 @@ class HotspotsPage(Page):
     """by: function, module or thread. with_modules: whether any is known."""
 
     template: ClassVar[str] = "results/hotspots.html"
-    frame: Frame
+    frame: ResultFrame
     by: str
     with_modules: bool
-    choices: tuple[Link, ...]
+    choices: tuple[PageLink, ...]
     sheet: Sheet
     csv: str
 
@@ -36,8 +36,8 @@ class HotspotsPage(Page):
 @blueprint.get("/results/<id>/hotspots")
 def show(id: str) -> Response:
     """A page of the table."""
-    frame, profile = open_frame(id, "hotspots")
-    by, with_modules = _by(), tells_modules(profile)
+    frame, profile = open_result_frame(id, "hotspots")
+    by, with_modules = _by(), has_modules(profile)
     columns, order = _columns(by, frame), _order(frame)
     shown = columns if by == "thread" or (by == "function" and with_modules) else (columns[0], *columns[2:])
     return render(
@@ -46,11 +46,16 @@ def show(id: str) -> Response:
             by=by,
             with_modules=with_modules,
             choices=tuple(
-                Link(word, f"By {word}", here(("by", None if word == "function" else word), ("page", None)), word == by)
+                PageLink(
+                    word,
+                    f"By {word}",
+                    current_url_with(("by", None if word == "function" else word), ("page", None)),
+                    word == by,
+                )
                 for word in BY
                 if word in (by, "function", "thread") or with_modules
             ),
-            sheet=sheet(
+            sheet=build_sheet(
                 "Hotspots",
                 _rows(frame, profile, by, order),
                 shown,
@@ -61,38 +66,38 @@ def show(id: str) -> Response:
                 mark="kind",
                 wide=False,
             ),
-            csv=here(("page", None)).replace(f"/results/{id}/hotspots", f"/results/{id}/hotspots.csv", 1),
+            csv=current_url_with(("page", None)).replace(f"/results/{id}/hotspots", f"/results/{id}/hotspots.csv", 1),
         )
     )
 
 
-@blueprint.get(f"/results/<id>/hotspots.{FILE}")
+@blueprint.get(f"/results/<id>/hotspots.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "hotspots")
+    frame, profile = open_result_frame(id, "hotspots")
     rows = _rows(frame, profile, _by(), _order(frame))
-    return table_file(f"{frame.name} hotspots", form, rows)
+    return table_file_response(f"{frame.name} hotspots", form, rows)
 
 
-def _columns(by: str, frame: Frame) -> tuple[Shown, ...]:
-    def weight(column: str, label: str, where: str) -> Shown:
-        return Shown(column, label, "value", f"{frame.event} in it{where}", "weight", unit=frame.unit)
+def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
+    def weight(column: str, label: str, where: str) -> ColumnView:
+        return ColumnView(column, label, "value", f"{frame.event} in it{where}", "weight", unit=frame.unit)
 
     def title(row: dict[str, Any]) -> str:
         return "\n".join(filter(None, (row["name"], place_of(row))))
 
     return (
-        Shown("name", by.capitalize(), "name", title=title),
-        Shown("module", "Process" if by == "thread" else "Module", "text", short=last_part),
+        ColumnView("name", by.capitalize(), "name", title=title),
+        ColumnView("module", "Process" if by == "thread" else "Module", "text", shorten=base_name),
         weight("self", "Self", ", not in what it calls"),
-        Shown("self_percent", "%", "percent", sort=""),
+        ColumnView("self_percent", "%", "percent", sort=""),
         weight("total", "Total", " and in all that it calls"),
-        Shown("total_percent", "%", "percent", sort=""),
+        ColumnView("total_percent", "%", "percent", sort=""),
     )
 
 
-def _order(frame: Frame) -> Order:
-    return asked_order(words(_columns("function", frame)), "-self")
+def _order(frame: ResultFrame) -> SortOrder:
+    return parse_order(words(_columns("function", frame)), "-self")
 
 
 def _by() -> str:
@@ -102,9 +107,9 @@ def _by() -> str:
     return by
 
 
-def _rows(frame: Frame, profile: Profile, by: str, order: Order) -> pd.DataFrame:
-    rows = hotspots(profile, frame.selection.only(event=frame.event or None), by)
-    rows = keep_matching(rows, asked_search(), ("name", "module"))
+def _rows(frame: ResultFrame, profile: Profile, by: str, order: SortOrder) -> pd.DataFrame:
+    rows = hotspots(profile, frame.selection.replace(event=frame.event or None), by)
+    rows = filter_rows(rows, parse_search(), ("name", "module"))
     # Without totals shares are what there is to sort by.
     unknown = order.column in ("self", "total") and rows[order.column].isna().all()
     column = f"{order.column}_percent" if unknown else order.column

@@ -12,14 +12,23 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.event_names import SAMPLED_ONLY
-from ....domain.units import Quantity, quantity, utc_iso, utc_text
+from ....domain.units import Quantity, format_quantity, format_utc, format_utc_iso
 from ....store import Job, Result
 from ....store.result import EventTotal
 from ...pages import result_url
 from ...rendering import Page, render
-from ...services import services
-from .caveats import caveat
-from .tables import Heading, Pager, asked_order, asked_page, attachment, heading, here, pager
+from ...services import current_services
+from .caveats import format_caveat
+from .tables import (
+    ColumnHeading,
+    Pager,
+    attachment,
+    build_heading,
+    build_pager,
+    current_url_with,
+    parse_order,
+    parse_page,
+)
 
 blueprint = Blueprint("results", __name__)
 PAGE_SIZE = 50
@@ -28,7 +37,7 @@ CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultListRow:
     """A result in the list. flamegraph: the address of its picture, None without samples. recorded: when, "" where that
     is not known; created: when it was stored."""
 
@@ -65,15 +74,15 @@ class TagLink:
 
 
 @dataclass(frozen=True)
-class ListPage(Page):
+class ResultListPage(Page):
     """`/`. empty: there is no result at all. running: jobs that have not ended, newest first."""
 
     template: ClassVar[str] = "results/list.html"
     search: str
     tag: str
     sort: str
-    headings: dict[str, Heading]
-    rows: tuple[Row, ...]
+    headings: dict[str, ColumnHeading]
+    rows: tuple[ResultListRow, ...]
     pager: Pager
     tags: tuple[TagLink, ...]
     running: tuple[Job, ...]
@@ -82,7 +91,7 @@ class ListPage(Page):
 
 
 @dataclass(frozen=True)
-class EditPage(Page):
+class EditResultPage(Page):
     """`/results/<id>/edit`. error: a sentence about the field named `field`."""
 
     template: ClassVar[str] = "results/edit.html"
@@ -97,7 +106,7 @@ class EditPage(Page):
 
 
 @dataclass(frozen=True)
-class DeletePage(Page):
+class DeleteResultPage(Page):
     """`/results/<id>/delete`: asks first."""
 
     template: ClassVar[str] = "results/delete.html"
@@ -117,9 +126,9 @@ def listed() -> AnyResponse:
 @blueprint.get("/")
 def index() -> AnyResponse:
     """All results, and the jobs that run."""
-    store = services().store
+    store = current_services().store
     search, tag = request.args.get("search", "").strip(), request.args.get("tag", "")
-    order, page = asked_order(SORTS, "-created"), asked_page()
+    order, page = parse_order(SORTS, "-created"), parse_page()
     found, total = store.results.search(search, tag, order.column, order.descending, (page - 1) * PAGE_SIZE, PAGE_SIZE)
     columns = (
         ("name", "Name", False, "name"),
@@ -130,22 +139,25 @@ def index() -> AnyResponse:
         ("bytes", "On disk", True, "fit"),
     )
     return render(
-        ListPage(
+        ResultListPage(
             search=search,
             tag=tag,
             sort=request.args.get("sort", ""),
             headings={
-                name: heading(order, name, label, numeric=numeric, css=css) for name, label, numeric, css in columns
+                name: build_heading(order, name, label, numeric=numeric, css=css)
+                for name, label, numeric, css in columns
             },
             rows=tuple(_row(result) for result in found),
-            pager=pager(page, total, PAGE_SIZE, noun="result"),
+            pager=build_pager(page, total, PAGE_SIZE, noun="result"),
             tags=tuple(
-                TagLink(name, count, here(("tag", None if name == tag else name), ("page", None)), name == tag)
+                TagLink(
+                    name, count, current_url_with(("tag", None if name == tag else name), ("page", None)), name == tag
+                )
                 for name, count in store.results.tags()
             ),
             running=store.jobs.list(active=True, limit=20),
             empty=total == 0 and not search and not tag,
-            data=str(services().settings.data),
+            data=str(current_services().settings.data),
         )
     )
 
@@ -153,7 +165,7 @@ def index() -> AnyResponse:
 @blueprint.route("/results/<id>/edit", methods=["GET", "POST"])
 def edit(id: str) -> AnyResponse:
     """Name, tags and notes."""
-    results = services().store.results
+    results = current_services().store.results
     result = results.get(id)
     if request.method == "GET":
         return _edit_page(result, result.name, ", ".join(result.tags), result.notes)
@@ -171,15 +183,15 @@ def edit(id: str) -> AnyResponse:
 @blueprint.route("/results/<id>/delete", methods=["GET", "POST"])
 def delete(id: str) -> AnyResponse:
     """Ask, then delete."""
-    results = services().store.results
+    results = current_services().store.results
     result = results.get(id)
     if request.method == "GET":
         return render(
-            DeletePage(
+            DeleteResultPage(
                 id=id,
                 name=result.name,
-                size=quantity(result.bytes, "bytes"),
-                created_text=utc_text(result.created),
+                size=format_quantity(result.bytes, "bytes"),
+                created_text=format_utc(result.created),
                 originals=tuple(original.name for original in result.originals),
             )
         )
@@ -191,7 +203,7 @@ def delete(id: str) -> AnyResponse:
 @blueprint.get("/results/<id>/original/<int:number>")
 def original(id: str, number: int) -> AnyResponse:
     """A file that the result was read from, byte for byte as it came; counted from 1."""
-    files = services().store.results.original(id)
+    files = current_services().store.results.original(id)
     if not 1 <= number <= len(files):
         raise NotFound("That file is no longer kept; the result itself is still whole.")
     file = files[number - 1]
@@ -204,16 +216,16 @@ def original(id: str, number: int) -> AnyResponse:
 
 def _total(main: EventTotal | None) -> Quantity:
     """What stands in the list; of an event that was sampled and whose samples tell no total, that."""
-    found = quantity(main.total if main else None, main.unit if main else "count")
+    found = format_quantity(main.total if main else None, main.unit if main else "count")
     return (
         replace(found, text=SAMPLED_ONLY, exact=SAMPLED_ONLY) if main and main.total is None and main.samples else found
     )
 
 
-def _row(result: Result) -> Row:
+def _row(result: Result) -> ResultListRow:
     main = next((e for e in result.events if e.name == result.meta.main_event), None)
     main = main or (result.events[0] if result.events else None)
-    return Row(
+    return ResultListRow(
         id=result.id,
         name=result.name,
         url=result_url(result.id),
@@ -226,19 +238,19 @@ def _row(result: Result) -> Row:
         notes=result.notes,
         event=main.name if main else "",
         total=_total(main),
-        caveat=caveat(100.0 / main.scaling if main and main.scaling else None),
-        duration=quantity(result.duration_ns, "ns"),
-        samples=quantity(result.samples, "count"),
-        size=quantity(result.bytes, "bytes"),
-        recorded_text=utc_text(result.recorded) if result.recorded is not None else "",
-        recorded_iso=utc_iso(result.recorded) if result.recorded is not None else "",
-        created_text=utc_text(result.created),
-        created_iso=utc_iso(result.created),
+        caveat=format_caveat(100.0 / main.scaling if main and main.scaling else None),
+        duration=format_quantity(result.duration_ns, "ns"),
+        samples=format_quantity(result.samples, "count"),
+        size=format_quantity(result.bytes, "bytes"),
+        recorded_text=format_utc(result.recorded) if result.recorded is not None else "",
+        recorded_iso=format_utc_iso(result.recorded) if result.recorded is not None else "",
+        created_text=format_utc(result.created),
+        created_iso=format_utc_iso(result.created),
     )
 
 
 def _edit_page(result: Result, name: str, tags: str, notes: str, error: InvalidRequest | None = None) -> AnyResponse:
-    page = EditPage(
+    page = EditResultPage(
         id=result.id,
         title=result.name,
         name=name,
@@ -246,7 +258,7 @@ def _edit_page(result: Result, name: str, tags: str, notes: str, error: InvalidR
         notes=notes,
         error=error.message if error else None,
         field=error.field if error else None,
-        known_tags=tuple(tag for tag, _ in services().store.results.tags()),
+        known_tags=tuple(tag for tag, _ in current_services().store.results.tags()),
     )
     return render(page, error.http_status if error else 200)
 

@@ -8,16 +8,16 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
-from ....domain.units import Quantity, scale_for
+from ....domain.units import Quantity, choose_scale
 from ...rendering import Page, render
-from .frame import Frame, open_frame
-from .tables import FILE, table_file
+from .result_frame import ResultFrame, open_result_frame
+from .tables import FILE_RULE, table_file_response
 
 blueprint = Blueprint("losses", __name__)
 
 
 @dataclass(frozen=True)
-class Row:
+class LossRow:
     """Something that could not be read. example: the first one, with its place in the file."""
 
     reason: str
@@ -30,8 +30,8 @@ class LossesPage(Page):
     """`/results/<id>/losses`. reasons: why the recording is not complete."""
 
     template: ClassVar[str] = "results/losses.html"
-    frame: Frame
-    rows: tuple[Row, ...]
+    frame: ResultFrame
+    rows: tuple[LossRow, ...]
     reasons: tuple[str, ...]
     csv: str
 
@@ -39,22 +39,22 @@ class LossesPage(Page):
 @blueprint.get("/results/<id>/losses")
 def show(id: str) -> Response:
     """All of them, the most frequent first."""
-    frame, profile = open_frame(id, "losses")
-    scale = scale_for(0, "count")
+    frame, profile = open_result_frame(id, "losses")
+    scale = choose_scale(0, "count")
     rows = records(TABLES["losses"].rows(profile, frame.selection))
     return render(
         LossesPage(
             frame=frame,
-            rows=tuple(Row(r["reason"] or "", scale.quantity(r["count"]), r["example"] or "") for r in rows),
+            rows=tuple(LossRow(r["reason"] or "", scale.format(r["count"]), r["example"] or "") for r in rows),
             reasons=() if frame.result.complete else tuple(frame.result.reasons) or ("It was cut short.",),
             csv=f"/results/{id}/losses.csv",
         )
     )
 
 
-@blueprint.get(f"/results/<id>/losses.{FILE}")
+@blueprint.get(f"/results/<id>/losses.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """The table; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "losses")
+    frame, profile = open_result_frame(id, "losses")
     rows = TABLES["losses"].rows(profile, frame.selection)
-    return table_file(f"{frame.name} losses", form, rows)
+    return table_file_response(f"{frame.name} losses", form, rows)

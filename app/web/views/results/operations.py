@@ -10,7 +10,7 @@ from flask.blueprints import BlueprintSetupState
 from .... import __version__
 from ....domain.jobs import JobState
 from ...security import public
-from ...services import services
+from ...services import current_services
 
 blueprint = Blueprint("operations", __name__)
 _REQUESTS = "perfloom requests"
@@ -51,7 +51,7 @@ def _count_requests(state: BlueprintSetupState) -> None:
 def healthz() -> Response:
     """200 while pages can be served, 503 while the catalogue does not answer. Tells nothing else."""
     try:
-        services().store.jobs.counts()
+        current_services().store.jobs.counts()
     except Exception:
         return Response("the catalogue does not answer\n", 503, mimetype="text/plain")
     return Response("ok\n", mimetype="text/plain")
@@ -60,9 +60,9 @@ def healthz() -> Response:
 @blueprint.get("/metrics")
 def metrics() -> Response:
     """Counts in the Prometheus text format. Each process counts its own requests, so they carry its id."""
-    store = services().store
+    store = current_services().store
     states = store.jobs.counts()
-    bytes_stored, results = store.results.totals()
+    bytes_stored, results = store.results.count_and_size()
     counts: RequestCounts = current_app.extensions[_REQUESTS]
     process = os.getpid()
     lines = [

@@ -9,36 +9,44 @@ from typing import Any, ClassVar
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from ....analysis.core.slices import has_clock, has_operators, has_times
-from ....analysis.core.told import by_pytorch
+from ....analysis.core.facts import is_pytorch_trace
+from ....analysis.core.slice_selection import has_clock, has_operators, has_times
 from ....analysis.memory.allocations import has_memory
-from ....analysis.ml.steps import token_rates
+from ....analysis.ml.steps import sum_token_rates
 from ....analysis.stacks.hotspots import hotspots
 from ....analysis.tables import TABLES, records
 from ....domain.jobs import Scope
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD, Selection
-from ....domain.units import TIME_UNITS, Quantity, count, quantity, scale_for, utc_iso, utc_text
+from ....domain.units import (
+    TIME_UNITS,
+    Quantity,
+    choose_scale,
+    format_count,
+    format_quantity,
+    format_utc,
+    format_utc_iso,
+)
 from ....readers import READERS
 from ....store import Job
 from ...rendering import Page, render
-from ...services import services
-from ..trace.overview import TraceOverview, trace_overview
-from .caveats import caveat
-from .clock_notes import ClockNote, clock_note
-from .frame import Frame, open_frame
-from .functions import FunctionRow, function_rows
-from .run_notes import run_notes, stack_notes
-from .taking import Taking, hosts_text, taking
+from ...services import current_services
+from ..trace.overview import TraceOverview, build_trace_overview
+from .caveats import format_caveat
+from .clock_notes import ClockNote, build_clock_note
+from .functions import FunctionRow, build_function_rows
+from .participants import Participants, format_hosts, list_participants
+from .result_frame import ResultFrame, open_result_frame
+from .run_notes import list_run_notes, list_stack_notes
 
 blueprint = Blueprint("overview", __name__)
 TOP_FUNCTIONS = 12
 TOP_THREADS = 8
-MOST_MEMORIES = 4
+MAX_MEMORIES = 4
 
 
 @dataclass(frozen=True)
-class Tile:
+class OverviewTile:
     """A number that stands out. caveat: what is to be said of it."""
 
     label: str
@@ -74,7 +82,7 @@ class ThreadRow:
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossSummary:
     """Something that could not be read."""
 
     reason: str
@@ -83,7 +91,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class File:
+class DownloadLink:
     """A file to download."""
 
     name: str
@@ -93,18 +101,18 @@ class File:
 
 @dataclass(frozen=True)
 class OverviewPage(Page):
-    """`/results/<id>`. observed: what was recorded, in words, where that was no command. recorder: the exact command
-    that recorded, where a job of ours did. facts: in the file's own words. clock: the unit of its times, where the
-    file does not say it; clocks: the others, by which it can be read again. sampled: what samples are called, empty
-    where there are none. trace: what there is to say of slices, steps and devices; None where there are none.
+    """`/results/<id>`. recorded_text: what was recorded, in words, where that was no command. recorder: the exact
+    command that recorded, where a job of ours did. facts: in the file's own words. clock: the unit of its times, where
+    the file does not say it; clocks: the others, by which it can be read again. sampled_note: what samples are called,
+    empty where there are none. trace: what there is to say of slices, steps and devices; None where there are none.
     """
 
     template: ClassVar[str] = "results/overview.html"
-    frame: Frame
-    tiles: tuple[Tile, ...]
+    frame: ResultFrame
+    tiles: tuple[OverviewTile, ...]
     trace: TraceOverview | None
     command: str
-    observed: str
+    recorded_text: str
     recorder: str
     job: Job | None
     host: str
@@ -117,47 +125,47 @@ class OverviewPage(Page):
     clock: str
     clocks: tuple[tuple[str, str], ...]
     events: tuple[EventRow, ...]
-    sampled: str
+    sampled_note: str
     functions: tuple[FunctionRow, ...]
     with_modules: bool
     function_count: int
     threads: tuple[ThreadRow, ...]
     thread_count: int
-    taking: Taking | None
+    participants: Participants | None
     clock_note: ClockNote | None
     notes: tuple[str, ...]
-    losses: tuple[Loss, ...]
-    originals: tuple[File, ...]
+    losses: tuple[LossSummary, ...]
+    originals: tuple[DownloadLink, ...]
     size: Quantity
 
 
 @blueprint.get("/results/<id>")
 def show(id: str) -> Response:
     """The overview."""
-    frame, profile = open_frame(id, "")
-    chosen = frame.selection.only(event=frame.event or None)
+    frame, profile = open_result_frame(id, "")
+    chosen = frame.selection.replace(event=frame.event or None)
     top = hotspots(profile, chosen) if profile.samples.num_rows else None
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
-    job = services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
+    job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     observed = _observed(job)
     started = frame.result.recorded
-    functions = function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
+    functions = build_function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
     reader = READERS.get(profile.meta.format)
-    clock = profile.meta.facts.get("clock", "") if reader is not None and reader.by_clock else ""
+    clock = profile.meta.facts.get("clock", "") if reader is not None and reader.read_with_time_unit else ""
     return render(
         OverviewPage(
             frame=frame,
             tiles=_tiles(frame, profile, chosen),
-            trace=trace_overview(frame, profile),
+            trace=build_trace_overview(frame, profile),
             command="" if observed else frame.result.command,
-            observed=observed,
+            recorded_text=observed,
             recorder=shlex.join(job.argv) if job and job.argv else "",
             job=job,
-            host=hosts_text(profile) or frame.result.host,
-            started_text=utc_text(started) if started is not None else "",
-            started_iso=utc_iso(started) if started is not None else "",
-            stored_text=utc_text(frame.result.created),
-            stored_iso=utc_iso(frame.result.created),
+            host=format_hosts(profile) or frame.result.host,
+            started_text=format_utc(started) if started is not None else "",
+            started_iso=format_utc_iso(started) if started is not None else "",
+            stored_text=format_utc(frame.result.created),
+            stored_iso=format_utc_iso(frame.result.created),
             format=profile.meta.format if reader is None else reader.label.removeprefix("a "),
             facts=tuple((word, value) for word, value in profile.meta.facts.items() if not clock or word != "clock"),
             clock=clock,
@@ -165,24 +173,26 @@ def show(id: str) -> Response:
             if clock and frame.result.originals
             else (),
             events=_events(frame, profile),
-            sampled=_rows_word(profile) if profile.samples.num_rows else "",
+            sampled_note=_rows_word(profile) if profile.samples.num_rows else "",
             functions=functions,
             with_modules=any(row.module for row in functions),
             function_count=len(top) if top is not None else 0,
             threads=_threads(frame, threads[:TOP_THREADS]),
             thread_count=len(threads),
-            taking=taking(profile),
-            clock_note=clock_note(frame, profile),
-            notes=run_notes(profile, Selection()) + stack_notes(profile),
+            participants=list_participants(profile),
+            clock_note=build_clock_note(frame, profile),
+            notes=list_run_notes(profile, Selection()) + list_stack_notes(profile),
             losses=tuple(
-                Loss(row["reason"] or "", quantity(row["count"], "count"), row["example"] or "")
+                LossSummary(row["reason"] or "", format_quantity(row["count"], "count"), row["example"] or "")
                 for row in records(TABLES["losses"].rows(profile, Selection()))
             ),
             originals=tuple(
-                File(original.name, f"/results/{id}/original/{number}", quantity(original.bytes, "bytes"))
+                DownloadLink(
+                    original.name, f"/results/{id}/original/{number}", format_quantity(original.bytes, "bytes")
+                )
                 for number, original in enumerate(frame.result.originals, start=1)
             ),
-            size=quantity(frame.result.bytes, "bytes"),
+            size=format_quantity(frame.result.bytes, "bytes"),
         )
     )
 
@@ -197,49 +207,53 @@ def _observed(job: Job | None) -> str:
     return "the whole system" if spec.scope is Scope.SYSTEM and not spec.command else ""
 
 
-def _tiles(frame: Frame, profile: Profile, selection: Selection) -> tuple[Tile, ...]:
+def _tiles(frame: ResultFrame, profile: Profile, selection: Selection) -> tuple[OverviewTile, ...]:
     row = records(TABLES["summary"].rows(profile, selection))[0]
     milliseconds = row["duration_ms"]
-    found = [Tile("Duration", quantity(None if milliseconds is None else milliseconds * 1e6, "ns"))]
+    found = [OverviewTile("Duration", format_quantity(None if milliseconds is None else milliseconds * 1e6, "ns"))]
     if not has_clock(profile):
-        found.append(Tile(frame.event or "Total", quantity(row["value"], frame.unit), caveat(row["running_percent"])))
+        found.append(
+            OverviewTile(
+                frame.event or "Total", format_quantity(row["value"], frame.unit), format_caveat(row["running_percent"])
+            )
+        )
         if profile.samples.num_rows or (profile.events.num_rows and not row["counts"]):
-            found.append(Tile(_rows_word(profile), quantity(row["samples"], "count")))
+            found.append(OverviewTile(_rows_word(profile), format_quantity(row["samples"], "count")))
     if row["counts"]:
-        found.append(Tile("Counted values", quantity(row["counts"], "count")))
+        found.append(OverviewTile("Counted values", format_quantity(row["counts"], "count")))
     for word in ("runs", "hosts", "ranks"):
         if row[word] > 1:
-            found.append(Tile(word.capitalize(), quantity(row[word], "count")))
+            found.append(OverviewTile(word.capitalize(), format_quantity(row[word], "count")))
     if any(pid is not None for pid in profile.threads.column("pid").to_pylist()):
-        found.append(Tile("Processes", quantity(row["processes"], "count")))
+        found.append(OverviewTile("Processes", format_quantity(row["processes"], "count")))
     if row["threads"]:
-        found.append(Tile("Threads", quantity(row["threads"], "count")))
-    if not by_pytorch(profile):
+        found.append(OverviewTile("Threads", format_quantity(row["threads"], "count")))
+    if not is_pytorch_trace(profile):
         found += _device_tiles(profile, selection)
     return tuple(tile for tile in found if tile.quantity.value is not None)
 
 
-def _device_tiles(profile: Profile, selection: Selection) -> Iterator[Tile]:
+def _device_tiles(profile: Profile, selection: Selection) -> Iterator[OverviewTile]:
     """What was called, and the most memory that each device had."""
     if has_operators(profile):
         rows = records(TABLES["operators"].rows(profile, selection))
-        yield Tile(
-            "Operators called", quantity(sum(row["calls"] for row in rows if row["kind"] == "operator"), "count")
+        yield OverviewTile(
+            "Operators called", format_quantity(sum(row["calls"] for row in rows if row["kind"] == "operator"), "count")
         )
-    for kind, rate in token_rates(profile, selection).items():
+    for kind, rate in sum_token_rates(profile, selection).items():
         if rate.per_s is not None:
-            steps = f"{rate.tokens:,} token{'s' * (rate.tokens != 1)} in {quantity(rate.ns, 'ns').text}"
-            told = Quantity(rate.per_s, count(rate.per_s), f"{rate.per_s:,.6f}")
-            yield Tile(f"{kind.capitalize()}, tokens/s", told, steps)
-    for row in records(TABLES["memory"].rows(profile, selection))[:MOST_MEMORIES] if has_memory(profile) else ():
+            steps = f"{rate.tokens:,} token{'s' * (rate.tokens != 1)} in {format_quantity(rate.ns, 'ns').text}"
+            told = Quantity(rate.per_s, format_count(rate.per_s), f"{rate.per_s:,.6f}")
+            yield OverviewTile(f"{kind.capitalize()}, tokens/s", told, steps)
+    for row in records(TABLES["memory"].rows(profile, selection))[:MAX_MEMORIES] if has_memory(profile) else ():
         blocks = "" if row["allocations"] is None else f"{row['allocations']:,} block{'s' * (row['allocations'] != 1)}"
         left = f", {row['unfreed']:,} never freed" if row["unfreed"] else ""
-        yield Tile(f"Peak memory, {row['device']}", quantity(row["peak_bytes"], "bytes"), blocks + left)
+        yield OverviewTile(f"Peak memory, {row['device']}", format_quantity(row["peak_bytes"], "bytes"), blocks + left)
 
 
-def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
+def _events(frame: ResultFrame, profile: Profile) -> tuple[EventRow, ...]:
     links = {link.key: link for link in frame.events}
-    rows = records(TABLES["events"].rows(profile, frame.selection.only(event=None)))
+    rows = records(TABLES["events"].rows(profile, frame.selection.replace(event=None)))
     several = profile.runs.num_rows > 1
     return tuple(
         EventRow(
@@ -247,9 +261,9 @@ def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
             url=links[row["event"]].url,
             current=links[row["event"]].current,
             sampling=_sampling(profile, row) + (f", in run {row['runs']}" if several and row["runs"] else ""),
-            samples=quantity(row["samples"], "count"),
+            samples=format_quantity(row["samples"], "count"),
             value=_value(row),
-            caveat=caveat(row["running_percent"], row["deviation_percent"]),
+            caveat=format_caveat(row["running_percent"], row["deviation_percent"]),
         )
         for row in rows
     )
@@ -257,7 +271,7 @@ def _events(frame: Frame, profile: Profile) -> tuple[EventRow, ...]:
 
 def _value(row: dict[str, Any]) -> Quantity:
     """The total of an event, or why there is none."""
-    found = quantity(row["value"], row["unit"])
+    found = format_quantity(row["value"], row["unit"])
     return replace(found, text=row["note"], exact=row["note"]) if row["note"] else found
 
 
@@ -274,7 +288,7 @@ def _sampling(profile: Profile, row: dict[str, Any]) -> str:
         words = f"{rate:,.0f} samples a second"
     elif row["sampling"] == "period" and rate is not None:
         words = "every one" if rate == 1 else f"every {rate:,.0f}th"
-        words = f"every {quantity(rate, unit).text}" if unit in ("ns", "bytes") else words
+        words = f"every {format_quantity(rate, unit).text}" if unit in ("ns", "bytes") else words
     elif not row["weighted"]:
         words = "sampled, each weighs 1"
     elif unit == "bytes" and profile.allocations.num_rows:
@@ -287,9 +301,9 @@ def _sampling(profile: Profile, row: dict[str, Any]) -> str:
     return words + (f", scaled ×{row['scaling']:.3g}" if told else "")
 
 
-def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
+def _threads(frame: ResultFrame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
     largest = max((row["value"] or 0 for row in rows), default=0)
-    percents = scale_for(100, "percent")
+    percents = choose_scale(100, "percent")
     often = Counter((row["rank"], row["name"]) for row in rows)
 
     def name(row: dict[str, Any]) -> str:
@@ -302,11 +316,11 @@ def _threads(frame: Frame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
             name=name(row) or "not known",
             process=row["process"] or "",
             rank="" if row["rank"] is None else str(row["rank"]),
-            url=frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),
-            value=quantity(row["value"], frame.unit),
-            caveat=caveat(row["running_percent"]),
+            url=frame.filtered_url("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),
+            value=format_quantity(row["value"], frame.unit),
+            caveat=format_caveat(row["running_percent"]),
             bar=100.0 * (row["value"] or 0) / largest if largest else 0.0,
-            percent=percents.quantity(row["percent"]),
+            percent=percents.format(row["percent"]),
         )
         for row in rows
     )

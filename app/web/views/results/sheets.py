@@ -11,24 +11,24 @@ import pandas as pd
 from flask import request
 
 from ....analysis.core.schema import records
-from ....domain.units import MISSING, Quantity, Scale, quantity, scale_for, signed
+from ....domain.units import MISSING, Quantity, Scale, choose_scale, format_quantity, use_minus_sign
 from .tables import (
     PAGE_SIZE,
-    Heading,
-    Order,
+    ColumnHeading,
     Pager,
-    asked_order,
-    asked_page,
-    asked_search,
-    heading,
-    keep_matching,
-    pager,
+    SortOrder,
+    build_heading,
+    build_pager,
+    filter_rows,
+    parse_order,
+    parse_page,
+    parse_search,
 )
 
 NS_PER = {"_ns": 1, "_us": 1_000, "_ms": 1_000_000, "_s": 1_000_000_000}
 """How many ns the unit has that the name of a column of times ends in."""
 UNITS = {"time": "ns", "bytes": "bytes", "percent": "percent", "count": "count"}
-CSS = {
+CSS_CLASSES = {
     "name": "name",
     "text": "name name--second",
     "code": "name name--second",
@@ -39,8 +39,8 @@ CSS = {
     "id": "num fit",
 }
 """The classes of headings that are not of numbers, by kind."""
-MOST_PLAIN, EXACT = 40, 1 << 53
-SHORT = frozenset({"call", "delay"})
+MAX_PLAIN, MAX_EXACT_INT = 40, 1 << 53
+INVARIABLE_NOUNS = frozenset({"call", "delay"})
 """Scales of times of single calls."""
 
 
@@ -49,7 +49,7 @@ Texts = Callable[[dict[str, Any]], str]
 
 
 @dataclass(frozen=True)
-class Shown:
+class ColumnView:
     """A column. column: of the table. kind:
 
     * name, text, code, word: texts; flag: yes or no; status: what became of a row
@@ -58,11 +58,11 @@ class Shown:
       of its row
     * ratio: a number of four digits
     * plain: a number of any size; where it is missing, what the column `text` of the row says
-    * link: only the address that `leads` gives
+    * link: only the address that `link` gives
 
     label: its heading, description: what it says when pointed at. scale: columns with the same word have one unit.
     missing: in place of a number that there is none of.
-    short: makes the text that is shown of a name or text. leads: where the cell of a row leads that is no name.
+    shorten: makes the text that is shown of a name or text. link: where the cell of a row leads that is no name.
     sort: its word in an address, "" for a column that does not sort; by default its name. signed: with a plus.
     unit_label: in the heading in place of the unit. title: what a text says when pointed at. caveat: what stands beside
     a number, tag: beside a name, in few words. tone: the CSS class of a number's color. unnamed: in place of a text
@@ -74,8 +74,8 @@ class Shown:
     kind: str = "count"
     description: str = ""
     scale: str = ""
-    short: Callable[[str], str] | None = None
-    leads: Texts | None = None
+    shorten: Callable[[str], str] | None = None
+    link: Texts | None = None
     missing: str | Texts = MISSING
     unit: str = ""
     times: int = 1
@@ -99,8 +99,8 @@ class Shown:
         return self.unit if self.kind == "value" else UNITS.get(self.kind, "")
 
     @property
-    def textual(self) -> bool:
-        return self.kind in CSS
+    def is_text(self) -> bool:
+        return self.kind in CSS_CLASSES
 
     @property
     def factor(self) -> int:
@@ -109,15 +109,15 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What stands in a column of a row. title: the whole or exact of it. url: where it leads. heads: it names the row.
-    mark, tag: before and behind a name. status: what became of the row. caveat: what limits the number."""
+class TableCell:
+    """What stands in a column of a row. title: the whole or exact of it. url: where it leads. is_heading: it names the
+    row. mark, tag: before and behind a name. status: what became of the row. caveat: what limits the number."""
 
     text: str
     title: str
     css: str
     url: str = ""
-    heads: bool = False
+    is_heading: bool = False
     mark: str = ""
     tag: str = ""
     status: str = ""
@@ -142,37 +142,37 @@ Bars = tuple[str, str] | Callable[[dict[str, Any]], Bar] | None
 class SheetRow:
     """cells: in the order of the columns. bar: None for no bar. note: a sentence below the row."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     bar: Bar | None
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A page of a table. bar: what the bars of the rows are, "" where they have none. hidden: the words of the address
-    that the search keeps.
+    """A page of a table. has_bars: what the bars of the rows are, "" where they have none. hidden_fields: the words of
+    the address that the search keeps.
 
-    noun: what a row is. all: how many rows there are without the search. wide: it has many columns and is scrolled
-    sideways, with names and bars on the left; else names give way, and bars stand on the right.
+    noun: what a row is. total_rows: how many rows there are without the search. wide: it has many columns and is
+    scrolled sideways, with names and bars on the left; else names give way, and bars stand on the right.
     """
 
     label: str
     noun: str
-    headings: tuple[Heading, ...]
+    headings: tuple[ColumnHeading, ...]
     rows: tuple[SheetRow, ...]
     pager: Pager
     search: str
-    hidden: tuple[tuple[str, str], ...]
-    bar: str
-    all: int
+    hidden_fields: tuple[tuple[str, str], ...]
+    has_bars: str
+    total_rows: int
     wide: bool = True
 
 
-def sheet(
+def build_sheet(
     label: str,
     rows: pd.DataFrame,
-    shown: Sequence[Shown],
-    order: Order | None,
+    columns: Sequence[ColumnView],
+    order: SortOrder | None,
     *,
     noun: str,
     url: Texts | None = None,
@@ -180,54 +180,54 @@ def sheet(
     bar_label: str = "Share",
     mark: str = "",
     note: Texts | None = None,
-    everything: int | None = None,
+    total_rows: int | None = None,
     wide: bool = True,
 ) -> Sheet:
-    """A page of `rows`, which are searched and sorted already (`asked`); without an order they do not sort.
+    """A page of `rows`, which are searched and sorted already (`filter_and_sort`); without an order they do not sort.
 
     url: where the name of a row leads. bar: the columns (percent) of what is dark and what is pale in it, or what makes
     it. bar_label: what it shows. mark: the column whose word colors the mark before the name. note: makes the sentence
     below a row.
     """
-    page = asked_page()
-    scales = scales_of(rows, shown)
+    page = parse_page()
+    scales = column_scales(rows, columns)
     part = rows.iloc[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return Sheet(
         label=label,
         noun=noun,
-        headings=headings(shown, scales, order),
-        rows=sheet_rows(part, shown, scales, url=url, bar=bar, mark=mark, note=note),
-        pager=pager(page, len(rows), PAGE_SIZE, noun=noun),
+        headings=build_headings(columns, scales, order),
+        rows=build_rows(part, columns, scales, url=url, bar=bar, mark=mark, note=note),
+        pager=build_pager(page, len(rows), PAGE_SIZE, noun=noun),
         search=request.args.get("search", ""),
-        hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-        bar=bar_label if bar else "",
-        all=len(rows) if everything is None else everything,
+        hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
+        has_bars=bar_label if bar else "",
+        total_rows=len(rows) if total_rows is None else total_rows,
         wide=wide,
     )
 
 
-def asked(
-    rows: pd.DataFrame, shown: Sequence[Shown], default: str, search: Sequence[str]
-) -> tuple[pd.DataFrame, Order]:
+def filter_and_sort(
+    rows: pd.DataFrame, columns: Sequence[ColumnView], default: str, search: Sequence[str]
+) -> tuple[pd.DataFrame, SortOrder]:
     """The rows that the search of the request leaves, in the order it asks for. Raises InvalidRequest."""
-    order = asked_order(words(shown), default)
-    rows = keep_matching(rows, asked_search(), search)
+    order = parse_order(words(columns), default)
+    rows = filter_rows(rows, parse_search(), search)
     # Stable, so that rows alike keep the order of the table.
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last"), order
 
 
 PLACES = (
-    Shown("host", "Host", "word"),
-    Shown("rank", "Rank", "id"),
-    Shown("run", "Run", "id"),
-    Shown("pid", "PID", "id"),
-    Shown("tid", "TID", "id"),
-    Shown("cpu", "CPU", "id"),
+    ColumnView("host", "Host", "word"),
+    ColumnView("rank", "Rank", "id"),
+    ColumnView("run", "Run", "id"),
+    ColumnView("pid", "PID", "id"),
+    ColumnView("tid", "TID", "id"),
+    ColumnView("cpu", "CPU", "id"),
 )
 """Where something was measured."""
 
 
-def places_of(rows: pd.DataFrame) -> tuple[Shown, ...]:
+def places_of(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
     """Of `PLACES` those in which something stands, of runs more than one."""
     return tuple(
         place
@@ -237,16 +237,18 @@ def places_of(rows: pd.DataFrame) -> tuple[Shown, ...]:
     )
 
 
-def words(shown: Sequence[Shown]) -> list[str]:
+def words(shown: Sequence[ColumnView]) -> list[str]:
     """The words that a table can be sorted by."""
     return [column.word for column in shown if column.word]
 
 
-def headings(shown: Sequence[Shown], scales: dict[str, Scale], order: Order | None) -> tuple[Heading, ...]:
+def build_headings(
+    columns: Sequence[ColumnView], scales: dict[str, Scale], order: SortOrder | None
+) -> tuple[ColumnHeading, ...]:
     """The headings of columns; without an order they do not sort."""
     found = []
-    for column in shown:
-        css = CSS.get(column.kind, "")
+    for column in columns:
+        css = CSS_CLASSES.get(column.kind, "")
         scale = scales.get(column.column)
         unit = "GB/s" if column.kind == "rate" else (scale.label if scale else "")
         unit = unit if column.unit_label is None else column.unit_label
@@ -254,20 +256,22 @@ def headings(shown: Sequence[Shown], scales: dict[str, Scale], order: Order | No
         hidden = column.kind == "link"
         if order is None or not column.word:
             css = css or "num"
-            found.append(Heading(column.label, unit=unit, css=css, description=column.description, hidden=hidden))
+            found.append(ColumnHeading(column.label, unit=unit, css=css, description=column.description, hidden=hidden))
         else:
-            numeric = column.kind not in CSS
+            numeric = column.kind not in CSS_CLASSES
             description = column.description
             found.append(
-                heading(order, column.word, column.label, numeric=numeric, unit=unit, css=css, description=description)
+                build_heading(
+                    order, column.word, column.label, numeric=numeric, unit=unit, css=css, description=description
+                )
             )
     return tuple(found)
 
 
-def scales_of(rows: pd.DataFrame, shown: Sequence[Shown]) -> dict[str, Scale]:
+def column_scales(rows: pd.DataFrame, columns: Sequence[ColumnView]) -> dict[str, Scale]:
     """The scale of each column of numbers with a unit."""
     largest: dict[str, float] = {}
-    for column in shown:
+    for column in columns:
         # Percent have one scale however large they are.
         if column.measure not in ("", "percent"):
             word = column.scale or column.column
@@ -275,23 +279,23 @@ def scales_of(rows: pd.DataFrame, shown: Sequence[Shown]) -> dict[str, Scale]:
             largest[word] = max(largest.get(word, 0.0), 0.0 if pd.isna(values) else float(values) * column.factor)
     return {
         column.column: _scale(column, largest.get(column.scale or column.column, 0.0))
-        for column in shown
+        for column in columns
         if column.measure
     }
 
 
-def _scale(column: Shown, largest: float) -> Scale:
+def _scale(column: ColumnView, largest: float) -> Scale:
     """Times stay in ms, and those of single calls in µs, for longer than elsewhere: beside a few long rows there are
     many short ones."""
     if column.kind == "time":
-        limit, most = (10**9, 10**6 - 1) if column.scale in SHORT else (10**11, 10**9 - 1)
+        limit, most = (10**9, 10**6 - 1) if column.scale in INVARIABLE_NOUNS else (10**11, 10**9 - 1)
         largest = largest if largest >= limit else min(largest, most)
-    return scale_for(largest, column.measure)
+    return choose_scale(largest, column.measure)
 
 
-def sheet_rows(
+def build_rows(
     rows: pd.DataFrame,
-    shown: Sequence[Shown],
+    columns: Sequence[ColumnView],
     scales: dict[str, Scale],
     *,
     url: Texts | None = None,
@@ -302,7 +306,7 @@ def sheet_rows(
     """Rows of a table for a page."""
     return tuple(
         SheetRow(
-            cells=tuple(_cell(column, row, scales, url, mark) for column in shown),
+            cells=tuple(_cell(column, row, scales, url, mark) for column in columns),
             bar=_bar(row, bar),
             note=note(row) if note else "",
         )
@@ -329,59 +333,59 @@ def _bar(row: dict[str, Any], bar: Bars) -> Bar | None:
     return Bar(_share(row[bar[1]]), _share(row[bar[0]])) if isinstance(bar, tuple) else bar(row)
 
 
-def _cell(column: Shown, row: dict[str, Any], scales: dict[str, Scale], url: Texts | None, mark: str) -> Cell:
+def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url: Texts | None, mark: str) -> TableCell:
     value = row[column.column]
-    leads = column.leads(row) if column.leads else ""
-    if column.textual:
+    leads = column.link(row) if column.link else ""
+    if column.is_text:
         text = str(value) if value not in (None, "") else column.unnamed(row) if column.unnamed else ""
-        shown = column.short(text) if column.short and text else text
+        shown = column.shorten(text) if column.shorten and text else text
         title = column.title(row) if column.title else text
         if column.kind == "name":
             css, tag = "name mono", column.tag(row) if column.tag else ""
-            return Cell(shown, title, css, url(row) if url else "", True, (row[mark] or "") if mark else "", tag)
+            return TableCell(shown, title, css, url(row) if url else "", True, (row[mark] or "") if mark else "", tag)
         if column.kind == "link":
-            return Cell(column.label if leads else "", "", "fit row-actions", leads)
+            return TableCell(column.label if leads else "", "", "fit row-actions", leads)
         if column.kind == "status":
-            return Cell(shown, column.title(row) if column.title else "", "fit status", status=text)
+            return TableCell(shown, column.title(row) if column.title else "", "fit status", status=text)
         if column.kind == "flag":
-            return Cell({True: "yes", False: "no"}.get(value, MISSING), "", "fit" if value else "fit faint")
+            return TableCell({True: "yes", False: "no"}.get(value, MISSING), "", "fit" if value else "fit faint")
         if column.kind == "id":
-            return Cell(text, "", "num")
-        css = CSS[column.kind] + {"word": "", "text": " muted", "code": " muted mono"}[column.kind]
-        return Cell(shown, title, css)
+            return TableCell(text, "", "num")
+        css = CSS_CLASSES[column.kind] + {"word": "", "text": " muted", "code": " muted mono"}[column.kind]
+        return TableCell(shown, title, css)
     if column.kind == "ratio":
-        return Cell(MISSING if value is None else f"{value:.4g}", "", "num")
+        return TableCell(MISSING if value is None else f"{value:.4g}", "", "num")
     if column.kind == "plain":
-        return Cell(*_plain(value, row.get("text")), "num")
+        return TableCell(*_plain(value, row.get("text")), "num")
     number = _number(column, value, row, scales)
     text = number.text
     if value is None:
         text = column.missing if isinstance(column.missing, str) else column.missing(row)
     css = f"num {column.tone(row)}".rstrip() if column.tone else "num"
-    return Cell(text, number.exact, css, leads, caveat=column.caveat(row) if column.caveat else "")
+    return TableCell(text, number.exact, css, leads, caveat=column.caveat(row) if column.caveat else "")
 
 
 def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
     """(what is shown of a number or text, the whole of it)."""
     if value is None:
         told = text or MISSING
-        return (told if len(told) <= MOST_PLAIN else f"{told[:MOST_PLAIN]}…"), told
-    if float(value).is_integer() and abs(value) < EXACT:
+        return (told if len(told) <= MAX_PLAIN else f"{told[:MAX_PLAIN]}…"), told
+    if float(value).is_integer() and abs(value) < MAX_EXACT_INT:
         return f"{int(value):,}", text or f"{int(value):,}"
-    return (f"{value:,.2f}" if 1_000 <= abs(value) < EXACT else f"{value:.6g}"), text or f"{value!r}"
+    return (f"{value:,.2f}" if 1_000 <= abs(value) < MAX_EXACT_INT else f"{value:.6g}"), text or f"{value!r}"
 
 
-def _number(column: Shown, value: Any, row: dict[str, Any], scales: dict[str, Scale]) -> Quantity:
+def _number(column: ColumnView, value: Any, row: dict[str, Any], scales: dict[str, Scale]) -> Quantity:
     if column.kind in ("number", "rate"):
         if value is None:
             return Quantity(None, MISSING, "not known")
-        return Quantity(value, signed(f"{value:,.2f}"), signed(f"{value:,.6g}"))
+        return Quantity(value, use_minus_sign(f"{value:,.2f}"), use_minus_sign(f"{value:,.6g}"))
     if column.kind == "time" and value is not None:
         value = round(value * column.factor, 3)
     elif column.times != 1 and value is not None:
         value *= column.times
     amount = column.kind == "amount"
-    number = quantity(value, row["unit"] or "count") if amount else scales[column.column].quantity(value)
+    number = format_quantity(value, row["unit"] or "count") if amount else scales[column.column].format(value)
     if column.signed and value is not None and value > 0:
         return Quantity(value, f"+{number.text}", f"+{number.exact}")
     return number

@@ -10,20 +10,20 @@ from dataclasses import dataclass
 import pandas as pd
 from flask import Response, jsonify, request
 
-from ....analysis.core.affected import marked
+from ....analysis.core.loss_impact import mark_affected_rows
 from ....analysis.tables import TABLES, Column, records
 from ....domain.errors import InvalidRequest
-from ....exporters.rows import ROW_FORMS, facts_of
+from ....exporters.table_formats import TABLE_FORMATS, table_metadata
 from ...pages import Pairs, with_query
 
 PAGE_SIZE = 100
-FILE = f"<any({','.join(ROW_FORMS)}):form>"
+FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):form>"
 """How an address of rows as a file ends."""
 MAX_SEARCH = 1_000
 
 
 @dataclass(frozen=True)
-class Heading:
+class ColumnHeading:
     """The heading of a column. url: sorts by it, None where that cannot be. sorted: "ascending", "descending" or "".
     hidden: it is there for screen readers only."""
 
@@ -46,22 +46,22 @@ class Pager:
 
 
 @dataclass(frozen=True)
-class Order:
+class SortOrder:
     """By which column a table is sorted."""
 
     column: str
     descending: bool
 
     @property
-    def word(self) -> str:
+    def param(self) -> str:
         """As it stands in a query."""
         return ("-" if self.descending else "") + self.column
 
 
-def asked_order(columns: Sequence[str], default: str) -> Order:
+def parse_order(columns: Sequence[str], default: str) -> SortOrder:
     """The order asked for by `sort`, else `default` ("-total"). Raises InvalidRequest for a column not offered."""
     word = request.args.get("sort") or default
-    order = Order(word.removeprefix("-"), word.startswith("-"))
+    order = SortOrder(word.removeprefix("-"), word.startswith("-"))
     if order.column not in columns:
         raise InvalidRequest(
             f"This table cannot be sorted by {order.column[:40]!r}; use one of {', '.join(columns)}.", "sort"
@@ -69,7 +69,7 @@ def asked_order(columns: Sequence[str], default: str) -> Order:
     return order
 
 
-def asked_page() -> int:
+def parse_page() -> int:
     """The page asked for, from 1. Raises InvalidRequest."""
     text = request.args.get("page", "1")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
@@ -77,7 +77,7 @@ def asked_page() -> int:
     return int(text)
 
 
-def asked_search() -> str:
+def parse_search() -> str:
     """The search asked for. Raises InvalidRequest for one that is too long."""
     search = request.args.get("search", "").strip()
     if len(search) > MAX_SEARCH:
@@ -85,7 +85,7 @@ def asked_search() -> str:
     return search
 
 
-def keep_matching(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.DataFrame:
+def filter_rows(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.DataFrame:
     """The rows that have every word of `search`, whatever its case, somewhere in these columns."""
     for word in dict.fromkeys(search.casefold().split()):
         found = pd.Series(False, index=rows.index)
@@ -95,7 +95,7 @@ def keep_matching(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd
     return rows
 
 
-def here(*changes: tuple[str, str | None]) -> str:
+def current_url_with(*changes: tuple[str, str | None]) -> str:
     """The address of the present page with some words changed; None or "" leaves a word out."""
     names = {name for name, _ in changes}
     pairs: Pairs = [(k, v) for k, v in request.args.items(multi=True) if k not in names and v != ""]
@@ -103,8 +103,8 @@ def here(*changes: tuple[str, str | None]) -> str:
     return with_query(request.path, pairs)
 
 
-def heading(
-    order: Order,
+def build_heading(
+    order: SortOrder,
     column: str,
     label: str,
     *,
@@ -112,13 +112,13 @@ def heading(
     unit: str = "",
     css: str = "",
     description: str = "",
-) -> Heading:
+) -> ColumnHeading:
     """A heading that sorts: numbers from the largest first, texts from A, and the other way when clicked again."""
     now = order.column == column
     descending = not order.descending if now else numeric
-    return Heading(
+    return ColumnHeading(
         label=label,
-        url=here(("sort", ("-" if descending else "") + column), ("page", None)),
+        url=current_url_with(("sort", ("-" if descending else "") + column), ("page", None)),
         sorted=("descending" if order.descending else "ascending") if now else "",
         unit=unit,
         css=" ".join(part for part in ("num" if numeric else "", css) if part),
@@ -126,7 +126,7 @@ def heading(
     )
 
 
-def pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") -> Pager:
+def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") -> Pager:
     """Where page `page` of `total` rows stands."""
     first, last = (page - 1) * size + 1, min(page * size, total)
     nouns = noun if total == 1 else f"{noun}s"
@@ -141,31 +141,31 @@ def pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") ->
     back = min(page - 1, -(-total // size))
     return Pager(
         text=text,
-        previous=here(("page", str(back) if back > 1 else None)) if page > 1 else None,
-        next=here(("page", str(page + 1))) if page * size < total else None,
+        previous=current_url_with(("page", str(back) if back > 1 else None)) if page > 1 else None,
+        next=current_url_with(("page", str(page + 1))) if page * size < total else None,
     )
 
 
-def table_file(name: str, form: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
+def table_file_response(name: str, form: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
     """The rows of a table as a download, as CSV, JSON or Parquet. columns: what is known of them, which need not be
     told of the tables that everybody can ask for."""
-    kind, names = ROW_FORMS[form], list(data)
+    kind, names = TABLE_FORMATS[form], list(data)
     columns = columns or next((t.columns for t in TABLES.values() if [c.name for c in t.columns] == names), ())
-    content = kind.write(data, columns, facts_of(name, list(request.args.items(multi=True))))
+    content = kind.write_chunks(data, columns, table_metadata(name, list(request.args.items(multi=True))))
     return attachment(Response(content, content_type=kind.media_type), name + kind.suffix)
 
 
-def rows_asked(
+def table_response(
     name: str, data: pd.DataFrame, columns: Sequence[Column] = (), *, single: bool = False, affected: bool = False
 ) -> Response:
     """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
     or a file. affected: something of the recording was not read, which each object then says. Raises InvalidRequest."""
     form = request.args.get("format") or "json"
-    if form not in ROW_FORMS:
-        raise InvalidRequest(f"format is one of {', '.join(ROW_FORMS)}, not {form[:40]!r}.", "format")
+    if form not in TABLE_FORMATS:
+        raise InvalidRequest(f"format is one of {', '.join(TABLE_FORMATS)}, not {form[:40]!r}.", "format")
     if form != "json":
-        return table_file(name, form, data, columns)
-    rows = marked(records(data), affected)
+        return table_file_response(name, form, data, columns)
+    rows = mark_affected_rows(records(data), affected)
     return jsonify(rows[0] if single else rows)
 
 

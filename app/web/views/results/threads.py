@@ -9,19 +9,19 @@ from flask import Blueprint
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
-from ....analysis.core.measured import counted, running_percent
-from ....analysis.core.picking import ranks_of
+from ....analysis.core.measurements import measure_counts, running_percent
+from ....analysis.core.sample_selection import ranks_of
 from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
-from ....charts.ranks import RankValue, balance, draw
+from ....charts.rank_columns import RankValue, draw_rank_columns, measure_balance
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD
-from ....domain.units import quantity
+from ....domain.units import format_quantity
 from ...rendering import Page, render
-from .caveats import caveat
-from .frame import Frame, open_frame
-from .sheets import PLACES, Sheet, Shown, largest_bar, places_of, sheet, words
-from .tables import FILE, Order, asked_order, asked_search, here, keep_matching, table_file
+from .caveats import format_caveat
+from .result_frame import ResultFrame, open_result_frame
+from .sheets import PLACES, ColumnView, Sheet, build_sheet, largest_bar, places_of, words
+from .tables import FILE_RULE, SortOrder, current_url_with, filter_rows, parse_order, parse_search, table_file_response
 
 blueprint = Blueprint("threads", __name__)
 UNEVEN = 1.1
@@ -37,8 +37,8 @@ class RankChart:
 
     event: str
     summary: str
-    most: str
-    most_url: str
+    max: str
+    max_url: str
     over_mean: str
     uneven: bool
     svg: Markup
@@ -50,7 +50,7 @@ class ThreadsPage(Page):
     """`/results/<id>/threads`. ranks: None where there are none to compare."""
 
     template: ClassVar[str] = "results/threads.html"
-    frame: Frame
+    frame: ResultFrame
     ranks: RankChart | None
     sheet: Sheet
     csv: str
@@ -59,50 +59,50 @@ class ThreadsPage(Page):
 @blueprint.get("/results/<id>/threads")
 def show(id: str) -> Response:
     """A page of the table, for the event selected."""
-    frame, profile = open_frame(id, "threads")
+    frame, profile = open_result_frame(id, "threads")
     order = _order(frame)
     rows = _rows(frame, profile, order)
     return render(
         ThreadsPage(
             frame=frame,
             ranks=_rank_chart(frame, profile),
-            sheet=sheet(
+            sheet=build_sheet(
                 "Threads",
                 rows,
                 _columns(frame, places_of(rows)),
                 order,
                 noun="thread",
-                url=lambda row: frame.narrowed("hotspots", threads=(row["key"],)) if row["key"] else "",
+                url=lambda row: frame.filtered_url("hotspots", threads=(row["key"],)) if row["key"] else "",
                 bar=largest_bar(rows, "value"),
                 bar_label="Of the largest",
                 wide=False,
             ),
-            csv=here(("page", None)).replace(f"/results/{id}/threads", f"/results/{id}/threads.csv", 1),
+            csv=current_url_with(("page", None)).replace(f"/results/{id}/threads", f"/results/{id}/threads.csv", 1),
         )
     )
 
 
-@blueprint.get(f"/results/<id>/threads.{FILE}")
+@blueprint.get(f"/results/<id>/threads.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "threads")
+    frame, profile = open_result_frame(id, "threads")
     rows = _rows(frame, profile, _order(frame))
-    return table_file(f"{frame.name} threads", form, rows)
+    return table_file_response(f"{frame.name} threads", form, rows)
 
 
-@blueprint.get(f"/results/<id>/ranks.{FILE}")
+@blueprint.get(f"/results/<id>/ranks.{FILE_RULE}")
 def ranks_as_file(id: str, form: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "threads")
-    return table_file(f"{frame.name} ranks", form, TABLES["ranks"].rows(profile, frame.selection))
+    frame, profile = open_result_frame(id, "threads")
+    return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].rows(profile, frame.selection))
 
 
-def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
+def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     """The selected event by rank, over all runs that measured it."""
     if len(ranks_of(profile)) < 2:
         return None
     found: dict[int, RankValue] = {}
-    selection = frame.selection.only(event=frame.event or None)
+    selection = frame.selection.replace(event=frame.event or None)
     for row in records(TABLES["ranks"].rows(profile, selection)):
         rank = row["rank"]
         if rank is None or row["recorded"] is False:
@@ -111,49 +111,49 @@ def _rank_chart(frame: Frame, profile: Profile) -> RankChart | None:
         value = before.value if row["value"] is None else (before.value or 0) + row["value"]
         found[rank] = RankValue(rank, value, row["host"] or before.host, row["note"] or before.note)
     values = [found[rank] for rank in sorted(found)]
-    told = balance(values)
+    told = measure_balance(values)
     if told is None:
         return None
     hosts = f" on {told.hosts:,} hosts" if told.hosts > 1 else ""
-    mean = f"{quantity(told.mean, frame.unit).text} on average"
-    scaled = caveat(running_percent(counted(profile, selection)))
+    mean = f"{format_quantity(told.mean, frame.unit).text} on average"
+    scaled = format_caveat(running_percent(measure_counts(profile, selection)))
     return RankChart(
         event=frame.event,
         summary=f"{told.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, scaled)))}",
-        most=f"rank {told.most.rank}",
-        most_url=frame.narrowed(None, ranks=((told.most.rank, told.most.rank),)),
+        max=f"rank {told.max.rank}",
+        max_url=frame.filtered_url(None, ranks=((told.max.rank, told.max.rank),)),
         over_mean=f"{told.over_mean:.2f}" if told.over_mean is not None else "",
         uneven=told.over_mean is not None and told.over_mean > UNEVEN,
-        # `draw` escapes every name and uses neither script nor style; tests hold it to that.
-        svg=Markup(draw(frame.event, frame.unit, values, told)),
+        # `draw_rank_columns` escapes every name and uses neither script nor style; tests hold it to that.
+        svg=Markup(draw_rank_columns(frame.event, frame.unit, values, told)),
         table=frame.url("ranks.csv"),
     )
 
 
-def _rows(frame: Frame, profile: Profile, order: Order) -> pd.DataFrame:
-    rows = TABLES["threads"].rows(profile, frame.selection.only(event=frame.event or None))
-    rows = keep_matching(rows, asked_search(), ("name", "process", "host", "key"))
+def _rows(frame: ResultFrame, profile: Profile, order: SortOrder) -> pd.DataFrame:
+    rows = TABLES["threads"].rows(profile, frame.selection.replace(event=frame.event or None))
+    rows = filter_rows(rows, parse_search(), ("name", "process", "host", "key"))
     return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
 
 
-def _columns(frame: Frame, places: Sequence[Shown]) -> tuple[Shown, ...]:
+def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnView, ...]:
     def flamegraph(row: dict[str, Any]) -> str:
-        return frame.narrowed("flamegraph", threads=(row["key"],)) if row["key"] and row["samples"] else ""
+        return frame.filtered_url("flamegraph", threads=(row["key"],)) if row["key"] and row["samples"] else ""
 
     def scaled(row: dict[str, Any]) -> str:
-        return caveat(row["running_percent"])
+        return format_caveat(row["running_percent"])
 
     return (
-        Shown("name", "Thread", "name", unnamed=lambda row: "not known" if row["key"] == UNKNOWN_THREAD else ""),
-        Shown("process", "Process", "text"),
+        ColumnView("name", "Thread", "name", unnamed=lambda row: "not known" if row["key"] == UNKNOWN_THREAD else ""),
+        ColumnView("process", "Process", "text"),
         *places,
-        Shown("samples", "Samples"),
-        Shown("value", frame.event or "Value", "value", unit=frame.unit, caveat=scaled),
-        Shown("percent", "%", "percent", sort=""),
-        Shown("key", "Flame graph", "link", sort="", leads=flamegraph),
+        ColumnView("samples", "Samples"),
+        ColumnView("value", frame.event or "Value", "value", unit=frame.unit, caveat=scaled),
+        ColumnView("percent", "%", "percent", sort=""),
+        ColumnView("key", "Flame graph", "link", sort="", link=flamegraph),
     )
 
 
-def _order(frame: Frame) -> Order:
+def _order(frame: ResultFrame) -> SortOrder:
     places = [place for place in PLACES if place.column != "cpu"]
-    return asked_order(words(_columns(frame, places)), "-value")
+    return parse_order(words(_columns(frame, places)), "-value")

@@ -9,43 +9,49 @@ import orjson
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
-from ....analysis.core.measured import weight_unit
-from ....analysis.core.picking import event_id, in_ranks, samples_of
-from ....analysis.core.windows import checked_step, step_windows
+from ....analysis.core.measurements import weight_unit
+from ....analysis.core.sample_selection import event_id, match_ranks, samples_of
+from ....analysis.core.windows import resolve_step, step_windows
 from ....analysis.timeline.details import (
-    instants_in,
-    place_of,
-    samples_in,
+    find_slice,
+    find_step,
+    list_instants,
     slice_details,
-    slice_in,
     stack_names,
-    step_in,
+    summarize_samples,
+    summarize_slice,
 )
-from ....analysis.timeline.flows import flows_in
-from ....analysis.timeline.search import search, step
-from ....analysis.timeline.sources import KINDS, Timeline
-from ....analysis.timeline.strip import Strip, Strips, strips
-from ....analysis.timeline.tracks import Track, extent, lane_event, tracks
-from ....charts.timeline import Band, clipped_text, parse_bands, viewport
-from ....charts.timeline_svg import draw
+from ....analysis.timeline.flows import list_flows
+from ....analysis.timeline.minimap import Minimap, MinimapSeries, build_minimap
+from ....analysis.timeline.model import KINDS, Timeline
+from ....analysis.timeline.search import find_next_hit, search
+from ....analysis.timeline.tracks import TimelineTrack, lane_event, list_tracks, time_extent
+from ....charts.timeline import TrackBand, build_viewport, format_clipped, parse_bands
+from ....charts.timeline_svg import draw_timeline
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....domain.selection import flag
+from ....domain.selection import parse_flag
 from ....domain.tables import NO_ID
-from ....domain.units import Quantity, quantity
-from ...rendering import Page, render, shell
-from ...services import services
-from .clock_notes import ClockNote, clock_note
-from .flame_words import PAGE_POLICY, STATIC_POLICY, asked_pattern, asked_width, here
-from .frame import Frame, open_frame, selected
-from .tables import asked_search
+from ....domain.units import Quantity, format_quantity
+from ...rendering import Page, current_shell, render
+from ...services import current_services
+from .clock_notes import ClockNote, build_clock_note
+from .flame_controls import (
+    PAGE_POLICY,
+    STATIC_POLICY,
+    current_url,
+    parse_pattern,
+    parse_width,
+)
+from .result_frame import ResultFrame, open_result_frame, request_selection
+from .tables import parse_search
 
 blueprint = Blueprint("timeline", __name__)
 STATIC_TRACKS = 30
 STATIC_WIDTH = 1200
-TABLE_ROWS = 500
-LINKED = ("flamegraph", "operators", "kernels")
-PREPARING = "The timeline of this result is being prepared. This takes a few seconds, once."
+MAX_TABLE_ROWS = 500
+LINKED_PAGES = ("flamegraph", "operators", "kernels")
+PREPARING_TEXT = "The timeline of this result is being prepared. This takes a few seconds, once."
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class TimelinePage(Page):
     """
 
     template: ClassVar[str] = "results/timeline.html"
-    frame: Frame
+    frame: ResultFrame
     source: str
     preparing: str
     empty: bool
@@ -86,21 +92,23 @@ class TimelinePage(Page):
 @blueprint.get("/results/<id>/timeline")
 def show(id: str) -> Response:
     """The page."""
-    frame, profile = open_frame(id, "timeline")
-    timeline = services().store.timelines.get(id, profile)
-    found, left_out = ([], 0) if timeline is None else tracks(profile, timeline, frame.selection)
+    frame, profile = open_result_frame(id, "timeline")
+    timeline = current_services().store.timelines.get(id, profile)
+    found, left_out = ([], 0) if timeline is None else list_tracks(profile, timeline, frame.selection)
     response = render(
         TimelinePage(
             frame=frame,
             source=f"/api/v1/results/{id}/timeline",
-            preparing=PREPARING if timeline is None else "",
+            preparing=PREPARING_TEXT if timeline is None else "",
             empty=timeline is not None and not found,
             pattern=request.args.get("q", ""),
-            links={tab.key: f"/results/{id}/{tab.key}" for tab in frame.tabs if tab.key in LINKED},
-            rows=tuple(_row(frame, track) for track in found[:TABLE_ROWS] if track.kind not in ("steps", "counter")),
-            left_out=left_out + max(0, len(found) - TABLE_ROWS),
-            static=here(f"/results/{id}/timeline.svg"),
-            clock_note=clock_note(frame, profile),
+            links={tab.key: f"/results/{id}/{tab.key}" for tab in frame.tabs if tab.key in LINKED_PAGES},
+            rows=tuple(
+                _row(frame, track) for track in found[:MAX_TABLE_ROWS] if track.kind not in ("steps", "counter")
+            ),
+            left_out=left_out + max(0, len(found) - MAX_TABLE_ROWS),
+            static=current_url(f"/results/{id}/timeline.svg"),
+            clock_note=build_clock_note(frame, profile),
         )
     )
     response.headers["Content-Security-Policy"] = PAGE_POLICY
@@ -113,14 +121,21 @@ def as_svg(id: str) -> Response:
     profile, timeline = _opened(id)
     if timeline is None:
         return _preparing()
-    selection = selected()
-    found, _ = tracks(profile, timeline, selection)
-    whole = extent(profile, timeline)
+    selection = request_selection()
+    found, _ = list_tracks(profile, timeline, selection)
+    whole = time_extent(profile, timeline)
     start = whole.first_ns if selection.start_ns is None else selection.start_ns
     end = whole.last_ns if selection.end_ns is None else selection.end_ns
-    # `draw` escapes every name and uses no script; tests hold it to that.
-    document = draw(
-        profile, timeline, selection, found[:STATIC_TRACKS], start, max(end, start + 1), STATIC_WIDTH, shell().theme
+    # `draw_timeline` escapes every name and uses no script; tests hold it to that.
+    document = draw_timeline(
+        profile,
+        timeline,
+        selection,
+        found[:STATIC_TRACKS],
+        start,
+        max(end, start + 1),
+        STATIC_WIDTH,
+        current_shell().theme,
     )
     response = Response(document, content_type="image/svg+xml; charset=utf-8")
     response.headers["Content-Security-Policy"] = STATIC_POLICY
@@ -128,16 +143,16 @@ def as_svg(id: str) -> Response:
     return response
 
 
-def _row(frame: Frame, track: Track) -> TrackRow:
+def _row(frame: ResultFrame, track: TimelineTrack) -> TrackRow:
     return TrackRow(
         name=track.name,
         group=track.group,
         kind=track.kind,
-        slices=quantity(track.slices, "count"),
-        samples=quantity(track.samples, "count"),
-        weight=quantity(track.weight, track.unit or "ns"),
-        clipped=clipped_text(track),
-        url=frame.narrowed(None, threads=(track.thread,)) if track.thread else None,
+        slices=format_quantity(track.slices, "count"),
+        samples=format_quantity(track.samples, "count"),
+        weight=format_quantity(track.weight, track.unit or "ns"),
+        clipped=format_clipped(track),
+        url=frame.filtered_url(None, threads=(track.thread,)) if track.thread else None,
     )
 
 
@@ -145,31 +160,31 @@ def _row(frame: Frame, track: Track) -> TrackRow:
 def as_json(id: str) -> Response:
     """`{"start_ns", "end_ns", "first_ns", "last_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202
     `{"preparing": sentence}` while there is none yet. search: in the names of tracks. busy: see
-    `analysis.timeline.strip`."""
+    `analysis.timeline.minimap`."""
     profile, timeline = _opened(id)
     if timeline is None:
         return _preparing()
-    found, left_out = tracks(profile, timeline, selected(), asked_search())
-    whole = extent(profile, timeline)
+    found, left_out = list_tracks(profile, timeline, request_selection(), parse_search())
+    whole = time_extent(profile, timeline)
     return _json(
         {
             "start_ns": whole.start_ns,
             "end_ns": whole.end_ns,
             "first_ns": whole.first_ns,
             "last_ns": whole.last_ns,
-            "tracks": [asdict(track) | {"not_drawn": clipped_text(track)} for track in found],
+            "tracks": [asdict(track) | {"not_drawn": format_clipped(track)} for track in found],
             "left_out": left_out,
-            "busy": _busy(strips(profile, timeline, selected(), whole)),
+            "busy": _busy(build_minimap(profile, timeline, request_selection(), whole)),
             "step": _step_window(profile),
             "kinds": KINDS,
         }
     )
 
 
-def _busy(found: Strips) -> dict[str, Any]:
+def _busy(found: Minimap) -> dict[str, Any]:
     """As plain data; `top`: the greatest of the values, as it is written at the axis."""
 
-    def plain(strip: Strip) -> dict[str, Any]:
+    def plain(strip: MinimapSeries) -> dict[str, Any]:
         most = float(strip.values.max(initial=0))
         values = [float(f"{value:.4g}") for value in strip.values.tolist()]
         return {
@@ -177,7 +192,7 @@ def _busy(found: Strips) -> dict[str, Any]:
             "values": values,
             "unit": strip.unit,
             "most": most,
-            "top": quantity(most, "count").text,
+            "top": format_quantity(most, "count").text,
         }
 
     device = None if found.device is None else plain(found.device)
@@ -186,12 +201,12 @@ def _busy(found: Strips) -> dict[str, Any]:
 
 def _step_window(profile: Profile) -> list[int] | None:
     """From when to when the step selected goes, over the ranks selected; None for no step."""
-    selection = selected()
+    selection = request_selection()
     if selection.step is None:
         return None
-    windows = step_windows(profile, checked_step(profile, selection.step))
+    windows = step_windows(profile, resolve_step(profile, selection.step))
     ranks = np.array([NO_ID if rank is None else rank for rank, _, _ in windows])
-    shown = in_ranks(ranks, selection) if selection.ranks else np.ones(len(windows), bool)
+    shown = match_ranks(ranks, selection) if selection.ranks else np.ones(len(windows), bool)
     chosen = [window for window, inside in zip(windows, shown, strict=True) if inside]
     return [min(start for _, start, _ in chosen), max(end for _, _, end in chosen)] if chosen else None
 
@@ -203,11 +218,11 @@ def view(id: str) -> Response:
     if timeline is None:
         return _preparing()
     bands = parse_bands([text for text in request.args.get("bands", "").split(",") if text], profile, timeline)
-    answer = viewport(profile, timeline, selected(), bands, *_window(), asked_width())
+    answer = build_viewport(profile, timeline, request_selection(), bands, *_window(), parse_width())
     if request.accept_encodings["gzip"] <= 0:
-        return Response(answer.text, mimetype="application/json")
+        return Response(answer.json, mimetype="application/json")
     # Packed already, to know how large it is.
-    response = Response(answer.packed, mimetype="application/json", headers={"Content-Encoding": "gzip"})
+    response = Response(answer.gzip, mimetype="application/json", headers={"Content-Encoding": "gzip"})
     response.vary.add("Accept-Encoding")
     return response
 
@@ -227,19 +242,19 @@ def at(id: str) -> Response:
     return _json(found)
 
 
-def _at(profile: Profile, timeline: Timeline, band: Band, start: int, end: int) -> dict[str, Any] | None:
-    if band.what == "rows":
+def _at(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: int) -> dict[str, Any] | None:
+    if band.kind == "rows":
         row = _whole("row", 0)
         if not 0 <= row < int(timeline.depths[band.number]):
             raise InvalidRequest("row is none of this thread's; its track says how many there are.", "row")
-        found = slice_in(timeline, band.number, row, start, end)
+        found = find_slice(timeline, band.number, row, start, end)
         return None if found is None else slice_details(profile, timeline, found)
-    if band.what == "lane":
-        event = int(lane_event(profile, selected())[band.number])
-        return samples_in(profile, timeline, event, band.number, start, end)
-    if band.what == "instants":
-        return instants_in(profile, timeline, band.number, start, end)
-    return step_in(profile, timeline, band.number, start, end) if band.what == "steps" else None
+    if band.kind == "lane":
+        event = int(lane_event(profile, request_selection())[band.number])
+        return summarize_samples(profile, timeline, event, band.number, start, end)
+    if band.kind == "instants":
+        return list_instants(profile, timeline, band.number, start, end)
+    return find_step(profile, timeline, band.number, start, end) if band.kind == "steps" else None
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/slices/<int:number>")
@@ -256,17 +271,17 @@ def slice_by_number(id: str, number: int) -> Response:
 @blueprint.get("/api/v1/results/<id>/timeline/flows")
 def flows(id: str) -> Response:
     """The flows of which one end begins between `from` and `to` (ns): see `analysis.timeline.flows`."""
-    return _json(flows_in(services().store.results.open(id), selected(), *_window()))
+    return _json(list_flows(current_services().store.results.open(id), request_selection(), *_window()))
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/search")
 def matches(id: str) -> Response:
     """What matches `q`: `{"functions", "hits", "total", "unit", "percent"}`."""
-    profile = services().store.results.open(id)
-    found = search(profile, selected(), asked_pattern())
+    profile = current_services().store.results.open(id)
+    found = search(profile, request_selection(), parse_pattern())
     unit = "ns"
     if not profile.slices.num_rows:
-        event = event_id(profile, selected().event)
+        event = event_id(profile, request_selection().event)
         unit = weight_unit(profile, event) if event >= 0 else "count"
     return jsonify(functions=found.functions, hits=found.hits, total=found.total, unit=unit, percent=found.percent)
 
@@ -279,19 +294,19 @@ def next_match(id: str) -> Response:
     if timeline is None:
         return _preparing()
     row = _whole("row", -1)
-    hit = step(
+    hit = find_next_hit(
         profile,
-        selected(),
-        asked_pattern(),
+        request_selection(),
+        parse_pattern(),
         _whole("from", 0),
         row if row >= 0 else None,
-        flag("back", request.args.get("back")),
+        parse_flag("back", request.args.get("back")),
     )
     if hit is None:
         raise NotFound("Nothing matches.")
     about: dict[str, Any]
     if profile.slices.num_rows:
-        place = place_of(profile, hit.row)
+        place = summarize_slice(profile, hit.row)
         about = {k: v for k, v in asdict(place).items() if k != "slice"}
     else:
         samples = samples_of(profile)
@@ -307,13 +322,13 @@ def next_match(id: str) -> Response:
 
 
 def _opened(id: str) -> tuple[Profile, Timeline | None]:
-    store = services().store
+    store = current_services().store
     profile = store.results.open(id)
     return profile, store.timelines.get(id, profile)
 
 
 def _preparing() -> Response:
-    response = jsonify(preparing=PREPARING)
+    response = jsonify(preparing=PREPARING_TEXT)
     response.status_code = 202
     return response
 

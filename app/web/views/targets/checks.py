@@ -13,22 +13,22 @@ from werkzeug.wrappers import Response as AnyResponse
 from ....domain.errors import Conflict, InvalidRequest, NotFound, Prompt
 from ....domain.jobs import Batch
 from ....domain.targets import BatchState, SchedulerName, Target
-from ....recording.fields import words
+from ....recording.fields import command_line
 from ....recording.fields.target_validity import text_problem
-from ....recording.probe.questions import KIND, Answer, HostKey, Question, again
-from ....recording.probe.words import fingerprint
+from ....recording.probe.check_messages import KIND, CheckRequest, CheckResult, HostKey, follow_up
+from ....recording.probe.target_text import fingerprint
 from ....store import Check, StoredTarget
 from ...pages import target_url, with_query
-from ...services import services
-from ..jobs import boundary
+from ...services import current_services
+from ..jobs import permission
 from . import credentials
 
 blueprint = Blueprint("target_checks", __name__)
-LOST_S = 600.0
+LOST_AFTER_S = 600.0
 """A question that nobody has answered for so long is not answered any more: its message has expired."""
-SILENT_S = 90.0
+SILENT_AFTER_S = 90.0
 """A look at a probe job that nobody has told of for so long is asked for anew."""
-LEAST_POLL_S = 1.0
+MIN_POLL_S = 1.0
 STATES = {
     BatchState.PENDING: "waits in the queue",
     BatchState.HELD: "is held in the queue",
@@ -43,20 +43,20 @@ class CheckView:
     """A check as its target's page shows it. id: of the latest question. url: of the page that shows it.
 
     phase: "asked" (no answer yet), "waiting" (for a probe job), "done" or "lost". text: one line on where it is.
-    trouble: why it came to nothing. host_key, prompts: what a person has to accept, or to type.
-    cancel: whether there is a probe job to cancel. question: what was asked, to be asked again.
+    failure: why it came to nothing. host_key, prompts: what a person has to accept, or to type.
+    can_cancel: whether there is a probe job to cancel. question: what was asked, to be asked again.
     """
 
     id: str
     url: str
     phase: str
     text: str
-    trouble: str = ""
+    failure: str = ""
     host_key: HostKey | None = None
     prompts: tuple[Prompt, ...] = ()
-    cancel: bool = False
-    question: Question | None = None
-    workers: bool = True
+    can_cancel: bool = False
+    question: CheckRequest | None = None
+    has_workers: bool = True
 
     @property
     def final(self) -> bool:
@@ -64,20 +64,25 @@ class CheckView:
         return self.phase in ("done", "lost")
 
     @property
-    def mark(self) -> str:
+    def version(self) -> str:
         """Changes when it should be drawn again."""
-        words = repr((self.phase, self.text, self.trouble, self.workers))
+        words = repr((self.phase, self.text, self.failure, self.has_workers))
         return hashlib.sha256(words.encode()).hexdigest()[:12]
 
     @property
-    def repeated(self) -> tuple[tuple[str, str], ...]:
+    def retry_fields(self) -> tuple[tuple[str, str], ...]:
         """The fields of the form that asks the same again, or goes on with the probe job that there is."""
         if self.question and self.question.job:
             return (("resume", self.id),)
         batch = self.question.batch if self.question else None
         if batch is None:
             return ()
-        found = {"probe": "1", "queue": batch.queue, "project": batch.project, "arguments": words.join(batch.arguments)}
+        found = {
+            "probe": "1",
+            "queue": batch.queue,
+            "project": batch.project,
+            "arguments": command_line.join(batch.arguments),
+        }
         return tuple((name, value) for name, value in found.items() if value)
 
 
@@ -87,31 +92,31 @@ def check(name: str) -> AnyResponse:
 
     Fields `secret:…` are sealed for the workers at once, for this check alone.
     """
-    target = services().store.targets.get(name).target
-    boundary.refuse(target)
+    target = current_services().store.targets.get(name).target
+    permission.require_permission(target)
     question = _resumed(name, request.form["resume"]) if request.form.get("resume") else None
-    question = question or Question(name, _batch(target) if request.form.get("probe") else None)
+    question = question or CheckRequest(name, _batch(target) if request.form.get("probe") else None)
     typed = [key.removeprefix(credentials.FIELD) for key in request.form if key.startswith(credentials.FIELD)]
-    secrets = credentials.given([Prompt(key, "") for key in typed[:20]], request.form)
+    secrets = credentials.posted_secrets([Prompt(key, "") for key in typed[:20]], request.form)
     if secrets:
-        credentials.keep(f"target:{name}", secrets)
+        credentials.seal_secrets(f"target:{name}", secrets)
     return redirect(_url(name, _ask(question).id), 303)
 
 
 @blueprint.get("/targets/<name>/check/<id>")
 def live(name: str, id: str) -> Response:
     """How far a check is, for the page while somebody looks: JSON with the part of the page that shows it."""
-    found = asked_check(name, id)
+    found = load_check(name, id)
     if found is None:
         raise NotFound("That check is no longer known; check again.")
     html = render_template("targets/_check.html", url=target_url(name), check=found)
-    return jsonify(id=found.id, url=found.url, final=found.final, mark=found.mark, text=found.text, html=html)
+    return jsonify(id=found.id, url=found.url, final=found.final, mark=found.version, text=found.text, html=html)
 
 
 @blueprint.post("/targets/<name>/accept")
 def accept(name: str) -> AnyResponse:
     """Accept the key that a host showed in the check `check`. Only the one whose `fingerprint` the person has seen."""
-    targets = services().store.targets
+    targets = current_services().store.targets
     target = targets.get(name).target
     answer = _answer(_check_of(name, request.form.get("check", "")))
     shown = answer.host_key if answer else None
@@ -122,14 +127,14 @@ def accept(name: str) -> AnyResponse:
     keys = tuple(dict.fromkeys((*target.ssh.host_keys, shown.line)))
     targets.save(replace(target, ssh=replace(target.ssh, host_keys=keys)))
     flash(f"Accepted the key of {shown.host}: {shown.fingerprint}.", "good")
-    return redirect(_url(name, _ask(Question(name)).id), 303)
+    return redirect(_url(name, _ask(CheckRequest(name)).id), 303)
 
 
 @blueprint.post("/targets/<name>/close")
 def close(name: str) -> AnyResponse:
     """Have the worker close the connections to a target that it keeps."""
-    services().store.targets.get(name)
-    _ask(Question(name, close=True))
+    current_services().store.targets.get(name)
+    _ask(CheckRequest(name, close=True))
     flash("The connection is closed as soon as a worker hears of it. The next job asks for the password.", "good")
     return redirect(target_url(name), 303)
 
@@ -137,7 +142,7 @@ def close(name: str) -> AnyResponse:
 @blueprint.post("/targets/<name>/forget-key")
 def forget_key(name: str) -> AnyResponse:
     """Take back that the key with this `fingerprint` was accepted."""
-    targets = services().store.targets
+    targets = current_services().store.targets
     target = targets.get(name).target
     wanted = request.form.get("fingerprint", "")
     if target.ssh is None or not wanted:
@@ -157,80 +162,82 @@ def cancel(name: str, id: str) -> AnyResponse:
     return redirect(_url(name, _ask(replace(following, cancel=True)).id), 303)
 
 
-def asked_check(name: str, id: str) -> CheckView | None:
+def load_check(name: str, id: str) -> CheckView | None:
     """A check of this target as its page shows it. Where it waits for a probe job, and the last look at that is some
     seconds old, the next look is asked for. None for one that is not known (any more)."""
     if not id:
         return None
-    store = services().store
+    store = current_services().store
     try:
         asked = _check_of(name, id)
         target = store.targets.get(name).target
     except (NotFound, InvalidRequest):
         return None
     answer = _answer(asked)
-    question = Question.from_json(asked.question)
+    question = CheckRequest.from_json(asked.question)
     now = time.time()
-    if answer is not None and not answer.done and (following := again(question, answer)) is not None:
-        if now - asked.created >= max(LEAST_POLL_S, target.poll_s):
+    if answer is not None and not answer.done and (following := follow_up(question, answer)) is not None:
+        if now - asked.created >= max(MIN_POLL_S, target.poll_s):
             asked, question = _ask(following), following
         return _waiting(name, asked, question, answer)
     if answer is None and question.job is not None:
-        if now - asked.created > SILENT_S:
+        if now - asked.created > SILENT_AFTER_S:
             # Its message is lost, or whoever took it was killed.
             asked = _ask(question)
-        return _waiting(name, asked, question, Answer(job=question.job))
+        return _waiting(name, asked, question, CheckResult(job=question.job))
     if answer is None:
-        if now - asked.created > LOST_S:
+        if now - asked.created > LOST_AFTER_S:
             text = "Nobody answered. See whether a worker runs, then check again."
             return CheckView(asked.id, _url(name, asked.id), "lost", text, question=question)
-        workers = bool(store.hosts.heard_of())
-        return CheckView(asked.id, _url(name, asked.id), "asked", "A worker looks.", question=question, workers=workers)
+        workers = bool(store.hosts.list_alive())
+        return CheckView(
+            asked.id, _url(name, asked.id), "asked", "A worker looks.", question=question, has_workers=workers
+        )
     text = "The check came to nothing." if answer.trouble else "The check is done."
     return CheckView(
         id=asked.id,
         url=_url(name, asked.id),
         phase="done",
         text=text,
-        trouble=answer.trouble,
+        failure=answer.trouble,
         host_key=answer.host_key,
         prompts=answer.prompts,
         question=question,
-        workers=bool(credentials.workers()) if answer.prompts else True,
+        has_workers=bool(credentials.sealing_workers()) if answer.prompts else True,
     )
 
 
-def pending_key(stored: StoredTarget) -> CheckView | None:
+def find_pending_key(stored: StoredTarget) -> CheckView | None:
     """The last check of a target where it ended at a host's key that nobody has accepted yet, else None."""
     ssh = stored.target.ssh
-    asked = services().store.checks.latest(KIND, stored.name) if ssh is not None else None
+    asked = current_services().store.checks.latest(KIND, stored.name) if ssh is not None else None
     if asked is None or ssh is None:
         return None
     if stored.facts is not None and stored.facts.host.checked_at > asked.created:
         # Somebody got in since: a command of a shell, or a job.
         return None
-    found = asked_check(stored.name, asked.id)
+    found = load_check(stored.name, asked.id)
     key = found.host_key if found else None
     return found if key is not None and key.line not in ssh.host_keys else None
 
 
-def unaccepted(name: str) -> HostKey | None:
+def unaccepted_key_url(name: str) -> HostKey | None:
     """The key that somebody has to accept on the page of this target before anything runs there, else None."""
-    stored = services().store.targets.find(name)
-    found = pending_key(stored) if stored is not None else None
+    stored = current_services().store.targets.find(name)
+    found = find_pending_key(stored) if stored is not None else None
     return found.host_key if found is not None else None
 
 
-def ask_check(name: str) -> str:
+def request_check(name: str) -> str:
     """Ask a worker to check a target; the address of the page that shows how far it is. Where nothing may be started on
     its machine, the page says so."""
-    if reason := boundary.refusal(services().store.targets.get(name).target):
+    if reason := permission.denied_reason(current_services().store.targets.get(name).target):
         flash(f"It is not checked. {reason}", "bad")
         return target_url(name)
-    return _url(name, _ask(Question(name)).id)
+    return _url(name, _ask(CheckRequest(name)).id)
 
 
-def _waiting(name: str, asked: Check, question: Question, answer: Answer) -> CheckView:
+def _waiting(name: str, asked: Check, question: CheckRequest, answer: CheckResult) -> CheckView:
     job = answer.job
     assert job is not None
     text = f"The probe job {job.id} {STATES.get(job.state, 'has ended; its answer is on the way')}"
@@ -243,33 +250,33 @@ def _waiting(name: str, asked: Check, question: Question, answer: Answer) -> Che
         url=_url(name, asked.id),
         phase="waiting",
         text=text.rstrip(".") + ".",
-        cancel=not question.cancel,
+        can_cancel=not question.cancel,
         question=question,
     )
 
 
 def _check_of(name: str, id: str) -> Check:
     """A check of this target. Raises NotFound."""
-    found = services().store.checks.get(id)
+    found = current_services().store.checks.get(id)
     if found.question.get("kind") != KIND or found.question.get("target") != name:
         raise NotFound("That check is no longer known; check again.")
     return found
 
 
-def _answer(asked: Check) -> Answer | None:
-    return None if asked.answer is None else Answer.from_json(asked.answer)
+def _answer(asked: Check) -> CheckResult | None:
+    return None if asked.answer is None else CheckResult.from_json(asked.answer)
 
 
-def _resumed(name: str, id: str) -> Question | None:
+def _resumed(name: str, id: str) -> CheckRequest | None:
     """What goes on with the probe job of a check, None where it has none."""
     asked = _check_of(name, id)
     answer = _answer(asked)
-    return again(Question.from_json(asked.question), answer) if answer else None
+    return follow_up(CheckRequest.from_json(asked.question), answer) if answer else None
 
 
-def _ask(question: Question) -> Check:
-    found = services().store.checks.ask(question.to_json() | boundary.origin())
-    services().queue.ring_target_check(found.id)
+def _ask(question: CheckRequest) -> Check:
+    found = current_services().store.checks.ask(question.to_json() | permission.request_origin())
+    current_services().queue.enqueue_target_check(found.id)
     return found
 
 
@@ -286,5 +293,5 @@ def _batch(target: Target) -> Batch:
         problem = text_problem(value, "This")
         if problem is not None or (value.startswith("-") and word != "arguments"):
             raise InvalidRequest(problem or "A queue or project does not begin with a minus.", word)
-    arguments = words.split(values["arguments"]).argv if values["arguments"] else ()
+    arguments = command_line.split(values["arguments"]).argv if values["arguments"] else ()
     return Batch(queue=values["queue"], project=values["project"], arguments=arguments)

@@ -11,23 +11,23 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import PASSWORD, Conflict, InvalidRequest, Prompt, Unavailable
 from ....domain.targets import Target
-from ....handover import hand_over
-from ....handover import workers as workers_of
 from ....store import Host
-from ...services import services
+from ....worker_secrets import secret_recipients as workers_of
+from ....worker_secrets import send_secrets
+from ...services import current_services
 
 blueprint = Blueprint("credentials", __name__)
 FIELD = "secret:"
 """Before the name of a secret, the name of its field in a form."""
-LONGEST = 10_000
-NOBODY = (
+MAX_SECRET_CHARACTERS = 10_000
+NO_WORKER_TEXT = (
     "No worker is there that a password could be sealed for, so it was not kept.",
     "Start one with “perfloom worker” or “perfloom serve”, then type it again; or leave it empty.",
 )
 """What is wrong then, and what to do."""
 
 
-def asked_at(target: Target | None) -> tuple[Prompt, ...]:
+def secret_prompts(target: Target | None) -> tuple[Prompt, ...]:
     """What the form asks for where a target is set to ask."""
     if target is None or target.ssh is None or not target.ssh.password:
         return ()
@@ -35,39 +35,39 @@ def asked_at(target: Target | None) -> tuple[Prompt, ...]:
     return (Prompt(PASSWORD, f"Password of {who}"),)
 
 
-def given(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[str, str]:
+def posted_secrets(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[str, str]:
     """The secrets in a posted form, by name; those left empty are not among them."""
     found = {prompt.name: form.get(FIELD + prompt.name, "") for prompt in prompts}
-    if any(len(value) > LONGEST or "\0" in value for value in found.values()):
+    if any(len(value) > MAX_SECRET_CHARACTERS or "\0" in value for value in found.values()):
         raise InvalidRequest("That is no password: it is too long, or holds a zero byte. Type it again.")
     return {name: value for name, value in found.items() if value}
 
 
-def workers() -> tuple[Host, ...]:
+def sealing_workers() -> tuple[Host, ...]:
     """The workers that secrets can be sealed for now."""
-    return workers_of(services().store)
+    return workers_of(current_services().store)
 
 
-def keep(subject: str, secrets: Mapping[str, str]) -> None:
+def seal_secrets(subject: str, secrets: Mapping[str, str]) -> None:
     """Seal `secrets` for "job:<id>" or "target:<name>" to each worker that is there. Raises Unavailable without one."""
-    if not hand_over(services().store, subject, secrets):
-        raise Unavailable(" ".join(NOBODY))
+    if not send_secrets(current_services().store, subject, secrets):
+        raise Unavailable(" ".join(NO_WORKER_TEXT))
 
 
 @blueprint.post("/jobs/<id>/credentials")
 def give(id: str) -> AnyResponse:
     """What a job waits for, typed on its page."""
-    job = services().store.jobs.get(id)
+    job = current_services().store.jobs.get(id)
     if job.state.final:
         raise Conflict("This job has ended already: it needs no password any more.")
-    prompts = job.needs
+    prompts = job.needed_secrets
     if not prompts:
         # Given twice, or on another page meanwhile.
         return redirect(f"/jobs/{id}", 303)
-    secrets = given(prompts, request.form)
+    secrets = posted_secrets(prompts, request.form)
     missing = [prompt.text for prompt in prompts if prompt.name not in secrets]
     if missing:
         raise InvalidRequest(f"Nothing was typed for: {missing[0]}. Go back and type it.")
-    keep(f"job:{id}", secrets)
-    services().queue.ring(job)
+    seal_secrets(f"job:{id}", secrets)
+    current_services().queue.enqueue(job)
     return redirect(f"/jobs/{id}", 303)

@@ -6,26 +6,26 @@ from typing import ClassVar
 from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ....domain.jobs import MpiFlavour
+from ....domain.jobs import MpiFlavor
 from ....domain.targets import KEEP_HOURS, LOCAL, SchedulerName
-from ....recording.fields.check_place import FLAVOURS
-from ....recording.fields.target import SSH_FIELDS, TargetFields, parse, to_fields
+from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.target_file import from_file
-from ....recording.recorders.preflight import Finding, Level
+from ....recording.fields.target_form import SSH_FIELDS, TargetForm, parse, to_form
+from ....recording.recorders.preflight import PreflightFinding, Severity
 from ...pages import target_url
 from ...rendering import Page, render
-from ...services import services
-from ..jobs.form import Choice
-from ..jobs.presets import sent_file
-from .checks import ask_check
+from ...services import current_services
+from ..jobs.form import SelectOption
+from ..jobs.presets import read_uploaded_file
+from .checks import request_check
 
 blueprint = Blueprint("target_form", __name__)
 
-WAYS = (
+ACCESS_OPTIONS = (
     ("ssh", "Another host, over SSH", "Jobs run there, or are handed to its batch system."),
     ("here", "This machine", "Without SSH: for its batch system, or with settings of its own."),
 )
-SCHEDULERS = (
+SCHEDULER_OPTIONS = (
     (SchedulerName.NONE, "None", "Programs are started right there."),
     (SchedulerName.SLURM, "Slurm", "By sbatch; it decides where and when."),
     (SchedulerName.LSF, "LSF", "By bsub; it decides where and when."),
@@ -33,7 +33,7 @@ SCHEDULERS = (
 
 
 @dataclass(frozen=True)
-class FormPage(Page):
+class TargetFormPage(Page):
     """`/targets/new` and `/targets/<name>/edit`. name: of the target that is edited, empty for a new one.
 
     source: what the form was filled from, in words. action: where it is sent. errors: a sentence by field.
@@ -44,22 +44,22 @@ class FormPage(Page):
     url: str
     action: str
     source: str
-    fields: TargetFields
+    fields: TargetForm
     errors: dict[str, str]
     local: bool
     keep_hours: int
-    ways: tuple[Choice, ...]
-    schedulers: tuple[Choice, ...]
-    flavours: tuple[Choice, ...]
+    access_options: tuple[SelectOption, ...]
+    schedulers: tuple[SelectOption, ...]
+    mpi_implementations: tuple[SelectOption, ...]
 
     @property
     def hidden_by(self) -> dict[str, str]:
         """For each field the choices under which it has no meaning."""
         return {name: "way-here" if name in SSH_FIELDS else "" for name in vars(self.fields)}
 
-    def findings(self, field: str) -> tuple[Finding, ...]:
+    def findings(self, field: str) -> tuple[PreflightFinding, ...]:
         """What is to be said at a field."""
-        return (Finding(Level.ERROR, field, self.errors[field], ""),) if field in self.errors else ()
+        return (PreflightFinding(Severity.ERROR, field, self.errors[field], ""),) if field in self.errors else ()
 
     def invalid(self, field: str) -> bool:
         """Whether a field has an error."""
@@ -67,7 +67,7 @@ class FormPage(Page):
 
     def opened(self, *names: str) -> bool:
         """Whether a part that is usually folded holds something that was set, or is wrong."""
-        plain = TargetFields()
+        plain = TargetForm()
         return any(name in self.errors or getattr(self.fields, name) != getattr(plain, name) for name in names)
 
 
@@ -75,39 +75,39 @@ class FormPage(Page):
 def new() -> AnyResponse:
     """The empty form, or one filled from a target that is there (`from`)."""
     if "from" not in request.args:
-        return form_page(TargetFields())
-    target = services().store.targets.get(request.args["from"]).target
-    fields = to_fields(target)
-    return form_page(TargetFields(**vars(fields) | {"name": ""}), source=f"the target {target.name}")
+        return form_page(TargetForm())
+    target = current_services().store.targets.get(request.args["from"]).target
+    fields = to_form(target)
+    return form_page(TargetForm(**vars(fields) | {"name": ""}), source=f"the target {target.name}")
 
 
 @blueprint.post("/targets/new")
 def add() -> AnyResponse:
     """Keep a new target, or show the form again with what is in its way."""
-    typed = TargetFields.from_form(request.form.to_dict(flat=False))
+    typed = TargetForm.from_form(request.form.to_dict(flat=False))
     parsed = parse(typed)
     errors = dict(parsed.errors)
-    targets = services().store.targets
+    targets = current_services().store.targets
     if parsed.target is not None and (parsed.target.name == LOCAL or targets.find(parsed.target.name) is not None):
         errors["name"] = f"There is a target “{parsed.target.name}” already. Choose another name."
     if errors or parsed.target is None:
         return form_page(typed, errors, status=422)
     targets.save(parsed.target)
     flash(f"Added the target “{parsed.target.name}”. A check says what works there.", "good")
-    return redirect(ask_check(parsed.target.name), 303)
+    return redirect(request_check(parsed.target.name), 303)
 
 
 @blueprint.route("/targets/<name>/edit", methods=["GET", "POST"])
 def edit(name: str) -> AnyResponse:
     """The settings of a target. Its name stays: jobs know it by that."""
-    stored = services().store.targets.get(name)
+    stored = current_services().store.targets.get(name)
     if request.method == "GET":
-        return form_page(to_fields(stored.target), name=name)
-    typed = TargetFields.from_form(request.form.to_dict(flat=False) | {"name": [name]})
+        return form_page(to_form(stored.target), name=name)
+    typed = TargetForm.from_form(request.form.to_dict(flat=False) | {"name": [name]})
     parsed = parse(typed, stored.target)
     if parsed.target is None:
         return form_page(typed, parsed.errors, name=name, status=422)
-    services().store.targets.save(parsed.target)
+    current_services().store.targets.save(parsed.target)
     flash("Saved.", "good")
     return redirect(target_url(name), 303)
 
@@ -115,12 +115,12 @@ def edit(name: str) -> AnyResponse:
 @blueprint.post("/targets/import")
 def import_file() -> AnyResponse:
     """Fill the form from a file that somebody exchanged. Nothing is saved."""
-    name, data = sent_file("Choose a file with a target: TOML or JSON, as the page of a target gives it away.")
-    return form_page(to_fields(from_file(data)), source=f"the file {name}. Nothing is saved yet")
+    name, data = read_uploaded_file("Choose a file with a target: TOML or JSON, as the page of a target gives it away.")
+    return form_page(to_form(from_file(data)), source=f"the file {name}. Nothing is saved yet")
 
 
 def form_page(
-    fields: TargetFields,
+    fields: TargetForm,
     errors: dict[str, str] | None = None,
     *,
     name: str = "",
@@ -128,7 +128,7 @@ def form_page(
     status: int = 200,
 ) -> AnyResponse:
     """The form with these fields in it. name: of the target that is edited."""
-    page = FormPage(
+    page = TargetFormPage(
         name=name,
         url=target_url(name) if name else "/targets",
         action=target_url(name, "edit") if name else "/targets/new",
@@ -137,8 +137,11 @@ def form_page(
         errors=errors or {},
         local=name == LOCAL,
         keep_hours=KEEP_HOURS,
-        ways=tuple(Choice(*way) for way in WAYS),
-        schedulers=tuple(Choice(*choice) for choice in SCHEDULERS),
-        flavours=(Choice("", "No suggestion"), *(Choice(each.value, FLAVOURS[each]) for each in MpiFlavour)),
+        access_options=tuple(SelectOption(*way) for way in ACCESS_OPTIONS),
+        schedulers=tuple(SelectOption(*choice) for choice in SCHEDULER_OPTIONS),
+        mpi_implementations=(
+            SelectOption("", "No suggestion"),
+            *(SelectOption(each.value, MPI_TITLES[each]) for each in MpiFlavor),
+        ),
     )
     return render(page, status)

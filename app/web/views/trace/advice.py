@@ -7,20 +7,20 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.advice.findings import INSTEAD, advice, advices, thresholds_of, withheld
+from ....analysis.advice.findings import WITHHELD_ADVICE, advice, find_advice, parse_thresholds, withheld_reason
 from ....analysis.advice.model import Advice, Rule
 from ....analysis.advice.rules import RULES
 from ....domain.profile import Profile
 from ...pages import RESULT_PAGES
 from ...rendering import Page, render
-from ..results.frame import Frame, open_frame
-from ..results.tables import FILE, table_file
+from ..results.result_frame import ResultFrame, open_result_frame
+from ..results.tables import FILE_RULE, table_file_response
 
 blueprint = Blueprint("advice", __name__)
 
 
 @dataclass(frozen=True)
-class Told:
+class AdviceItem:
     """A piece of advice. severity: high, medium or low. ranks: which it is about, in words; empty for all. where: the
     name of the page to look at, and its address."""
 
@@ -35,50 +35,50 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The threshold of a rule. given: what the address says, else empty. told: how often the rule spoke."""
+class ThresholdSetting:
+    """The threshold of a rule. given: what the address says, else empty. findings_count: how often the rule spoke."""
 
     key: str
     title: str
     meaning: str
     unit: str
-    standard: str
+    default: str
     given: str
-    told: int
+    findings_count: int
 
 
 @dataclass(frozen=True)
 class AdvicePage(Page):
-    """`/results/<id>/advice`. changed: how many thresholds are not the rules' own. hidden: what the form carries on.
-    withheld: why nothing is advised, empty where something may be; instead: what to do then."""
+    """`/results/<id>/advice`. changed_count: how many thresholds are not the rules' own. hidden: what the form carries
+    on. withheld_reason: why nothing is advised, empty where something may be; withheld_advice: what to do then."""
 
     template: ClassVar[str] = "results/advice.html"
-    frame: Frame
-    advice: tuple[Told, ...]
-    settings: tuple[Setting, ...]
-    changed: int
+    frame: ResultFrame
+    advice: tuple[AdviceItem, ...]
+    settings: tuple[ThresholdSetting, ...]
+    changed_count: int
     hidden: tuple[tuple[str, str], ...]
     csv: str
-    withheld: str
-    instead: str
+    withheld_reason: str
+    withheld_advice: str
 
 
 @blueprint.get("/results/<id>/advice")
 def show(id: str) -> Response:
     """The findings, most serious first, and the rules with their thresholds."""
-    frame, profile = open_frame(id, "advice")
-    thresholds = thresholds_of(request.args)
-    found = advices(profile, frame.selection, thresholds)
+    frame, profile = open_result_frame(id, "advice")
+    thresholds = parse_thresholds(request.args)
+    found = find_advice(profile, frame.selection, thresholds)
     keys = {rule.key for rule in RULES}
     return render(
         AdvicePage(
             frame=frame,
-            advice=tuple(_told(frame, profile, one) for one in found),
+            advice=tuple(_advice_item(frame, profile, one) for one in found),
             settings=tuple(
-                Setting(
+                ThresholdSetting(
                     rule.key,
                     rule.title,
-                    rule.meaning,
+                    rule.threshold_meaning,
                     rule.unit,
                     f"{rule.threshold:g}",
                     f"{thresholds[rule.key]:g}" if rule.key in thresholds else "",
@@ -86,30 +86,30 @@ def show(id: str) -> Response:
                 )
                 for rule in RULES
             ),
-            changed=len(thresholds),
+            changed_count=len(thresholds),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in keys),
             csv=frame.url("advice.csv", None, *((k, v) for k, v in request.args.items() if k in keys and v)),
-            withheld=withheld(profile),
-            instead=INSTEAD,
+            withheld_reason=withheld_reason(profile),
+            withheld_advice=WITHHELD_ADVICE,
         )
     )
 
 
-@blueprint.get(f"/results/<id>/advice.{FILE}")
+@blueprint.get(f"/results/<id>/advice.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "advice")
-    rows: pd.DataFrame = advice(profile, frame.selection, thresholds_of(request.args))
-    return table_file(f"{frame.name} advice", form, rows)
+    frame, profile = open_result_frame(id, "advice")
+    rows: pd.DataFrame = advice(profile, frame.selection, parse_thresholds(request.args))
+    return table_file_response(f"{frame.name} advice", form, rows)
 
 
-def _told(frame: Frame, profile: Profile, one: Advice) -> Told:
+def _advice_item(frame: ResultFrame, profile: Profile, one: Advice) -> AdviceItem:
     rank = one.finding.rank
     page = next(
         (page for page in RESULT_PAGES if page.key == one.rule.page and page.has_data(profile)), RESULT_PAGES[0]
     )
-    selection = frame.selection if rank is None else frame.selection.only(ranks=((rank, rank),))
-    return Told(
+    selection = frame.selection if rank is None else frame.selection.replace(ranks=((rank, rank),))
+    return AdviceItem(
         severity=one.severity,
         title=one.rule.title,
         ranks=f"ranks {one.ranks}, worst {rank}" if one.others else "" if rank is None else f"rank {rank}",
@@ -123,6 +123,6 @@ def _told(frame: Frame, profile: Profile, one: Advice) -> Told:
 
 def _limit(rule: Rule, one: Advice) -> str:
     """What was measured beside the threshold."""
-    measured, threshold = (rule.amount(value) for value in (one.finding.measured, one.threshold))
-    passed = "below" if rule.below else "at least"
-    return f"{rule.meaning[:1].upper()}{rule.meaning[1:]}: {measured}, {passed} {threshold}."
+    measured, threshold = (rule.format_amount(value) for value in (one.finding.measured, one.threshold))
+    passed = "below" if rule.triggers_below else "at least"
+    return f"{rule.threshold_meaning[:1].upper()}{rule.threshold_meaning[1:]}: {measured}, {passed} {threshold}."

@@ -14,71 +14,82 @@ from werkzeug.wrappers import Response
 from ....analysis.core.schema import records
 from ....analysis.distributed.skew import within_skew
 from ....analysis.tables import TABLES
-from ....charts.shares import Made, columns
-from ....charts.strips import Cell, strip
+from ....charts.heatmap_strips import HeatmapCell, draw_heatmap_strip
+from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
-from ....domain.units import Quantity, percent, quantity, scale_for
+from ....domain.units import Quantity, choose_scale, format_percent, format_quantity
 from ...rendering import Page, render
-from ..results.clock_notes import ClockNote, clock_note
-from ..results.frame import Frame, open_frame
-from ..results.sheets import Sheet, SheetRow, Shown, asked, headings, scales_of, sheet, sheet_rows
-from ..results.tables import FILE, Heading, table_file
-from .parts import (
+from ..results.clock_notes import ClockNote, build_clock_note
+from ..results.result_frame import ResultFrame, open_result_frame
+from ..results.sheets import (
+    ColumnView,
+    Sheet,
+    SheetRow,
+    build_headings,
+    build_rows,
+    build_sheet,
+    column_scales,
+    filter_and_sort,
+)
+from ..results.tables import FILE_RULE, ColumnHeading, table_file_response
+from .time_parts import (
     NS_PER_US,
     OVERLAP_PARTS,
-    Lying,
-    Share,
-    ends,
-    lying,
-    mean,
+    HorizontalBar,
+    PartShare,
+    draw_horizontal_bars,
+    first_and_last,
+    format_step_with_rank,
+    list_shares,
+    mean_values,
     overlap_values,
-    shares,
-    step_label,
     step_url,
 )
 
 blueprint = Blueprint("communication", __name__)
-MOST_RANKS = 64
-ALWAYS = ("name", "collectives", "calls", "total_us")
-MOST_ROWS = 100
-FILES = ("communication", "collectives", "stragglers", "clocks")
-PERCENTS = scale_for(100, "percent")
+MAX_RANKS = 64
+REQUIRED_COLUMNS = ("name", "collectives", "calls", "total_us")
+MAX_ROWS = 100
+FILE_TABLES = ("communication", "collectives", "stragglers", "clocks")
+PERCENT_SCALE = choose_scale(100, "percent")
 
 
-def _time(column: str, label: str, description: str = "") -> Shown:
-    return Shown(column, label, "time", description, scale="time")
+def _time(column: str, label: str, description: str = "") -> ColumnView:
+    return ColumnView(column, label, "time", description, scale="time")
 
 
 _WAITING = _time("waiting_us", "Waiting", "Until the last rank arrived; only where the same was found on other ranks.")
 _MOVING = _time("transferring_us", "Transfer", "From then on.")
-_UNCERTAIN = Shown(
+_UNCERTAIN = ColumnView(
     "uncertain",
     "Within skew",
     "flag",
     "Whether the waiting in a collective is on average shorter than the clocks' residual skew, so not certain",
 )
-_HELD_UNCERTAIN = Shown("held_up_uncertain", "Within skew", "flag", "The same of what it held others up, each of them")
+_HELD_UNCERTAIN = ColumnView(
+    "held_up_uncertain", "Within skew", "flag", "The same of what it held others up, each of them"
+)
 COLLECTIVES = (
-    Shown("name", "Collective", "name"),
-    Shown("group", "Group", "text", "The process group, as the recording names it."),
-    Shown("size", "Ranks in it", "count"),
-    Shown("dtype", "Type", "text"),
-    Shown("bytes", "Bytes", "bytes", "What one moves: the most that a rank gives or gets."),
-    Shown("collectives", "Count", "count", "Each counted once for all ranks."),
-    Shown("calls", "Calls, all ranks", "count", "Each counted on every rank."),
+    ColumnView("name", "Collective", "name"),
+    ColumnView("group", "Group", "text", "The process group, as the recording names it."),
+    ColumnView("size", "Ranks in it", "count"),
+    ColumnView("dtype", "Type", "text"),
+    ColumnView("bytes", "Bytes", "bytes", "What one moves: the most that a rank gives or gets."),
+    ColumnView("collectives", "Count", "count", "Each counted once for all ranks."),
+    ColumnView("calls", "Calls, all ranks", "count", "Each counted on every rank."),
     _time("total_us", "Total, all ranks", "How long the calls took, on all ranks together: calls × mean."),
     _time("mean_us", "Mean of a call", "How long one took on a rank."),
     _time("max_us", "Longest call"),
     _WAITING,
     _MOVING,
-    Shown("algorithm_gb_per_s", "Algorithm", "rate", "Bytes by the time of the transfer."),
-    Shown("bus_gb_per_s", "Bus", "rate", "The same times the factor of nccl-tests: what the links carried."),
+    ColumnView("algorithm_gb_per_s", "Algorithm", "rate", "Bytes by the time of the transfer."),
+    ColumnView("bus_gb_per_s", "Bus", "rate", "The same times the factor of nccl-tests: what the links carried."),
     _UNCERTAIN,
 )
 STRAGGLERS = (
-    Shown("rank", "Rank", "count"),
-    Shown("last", "Last", "count", "Of how many collectives it was the last to arrive."),
-    Shown("collectives", "Of", "count", "How many collectives were found on other ranks, too."),
+    ColumnView("rank", "Rank", "count"),
+    ColumnView("last", "Last", "count", "Of how many collectives it was the last to arrive."),
+    ColumnView("collectives", "Of", "count", "How many collectives were found on other ranks, too."),
     _time("held_up_us", "Held others up", "How long the other ranks waited for it in those."),
     _HELD_UNCERTAIN,
     _time("waiting_us", "Waited itself"),
@@ -86,76 +97,76 @@ STRAGGLERS = (
     _time("transferring_us", "Transfer"),
 )
 STEPS = (
-    Shown("step", "Step", "name"),
-    Shown("rank", "Rank", "count"),
+    ColumnView("step", "Step", "name"),
+    ColumnView("rank", "Rank", "count"),
     _time("total_us", "Total"),
     _time("computing_us", "Only computation", OVERLAP_PARTS[0].description),
     _time("both_us", "Both at once", OVERLAP_PARTS[1].description),
     _time("communicating_us", "Only communication", OVERLAP_PARTS[2].description),
     _time("neither_us", "Neither", OVERLAP_PARTS[3].description),
-    Shown("overlap_percent", "Overlapped", "percent", "Both at once as a share of all communication."),
+    ColumnView("overlap_percent", "Overlapped", "percent", "Both at once as a share of all communication."),
     _WAITING,
     _MOVING,
     _UNCERTAIN,
 )
 CLOCKS = (
-    Shown("rank", "Rank", "count"),
-    Shown("host", "Host", "text"),
-    Shown("state", "Clock", "word", "reference, shifted, agrees, off or not aligned."),
+    ColumnView("rank", "Rank", "count"),
+    ColumnView("host", "Host", "text"),
+    ColumnView("state", "Clock", "word", "reference, shifted, agrees, off or not aligned."),
     _time("shift_us", "Shift", "What was added to its times."),
     _time("skew_us", "Still ahead", "How far it is ahead of the reference, by the median of collectives' ends."),
     _time("residual_us", "Residual skew", "Within so much three of four of its collectives end on all their ranks."),
     _time("farthest_us", "Farthest", "Within so much all of them do."),
-    Shown("collectives", "Collectives", "count", "How many it shares with other ranks."),
-    Shown("matched_by", "Matched by", "word", "By what they are the same on other ranks, the least sure."),
-    Shown("drift_ppm", "Drift, ppm", "number", "By how much its clock runs faster, where that is evident."),
+    ColumnView("collectives", "Collectives", "count", "How many it shares with other ranks."),
+    ColumnView("matched_by", "Matched by", "word", "By what they are the same on other ranks, the least sure."),
+    ColumnView("drift_ppm", "Drift, ppm", "number", "By how much its clock runs faster, where that is evident."),
 )
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainTable:
     """A table that does not sort."""
 
-    headings: tuple[Heading, ...]
+    headings: tuple[ColumnHeading, ...]
     rows: tuple[SheetRow, ...]
     left_out: int
 
 
 @dataclass(frozen=True)
-class Heat:
-    """How long a rank waited in each step. svg: without script or style of its own. unsure: that is within the residual
-    skew of the clocks; unsure_cells: in some step it is."""
+class HeatmapRow:
+    """How long a rank waited in each step. svg: without script or style of its own. uncertain: that is within the
+    residual skew of the clocks; uncertain_cells: in some step it is."""
 
     label: str
     url: str
     svg: Markup
     waiting: Quantity
-    unsure: bool
-    unsure_cells: bool
+    uncertain: bool
+    uncertain_cells: bool
 
 
 @dataclass(frozen=True)
 class CommunicationPage(Page):
     """`/results/<id>/communication`. svg: a column for each step, the mean of its ranks; empty for a single one.
-    overlapped: which share of communication went on behind computation. heat: empty where no collective was found on
-    several ranks. compared: how many were, in words. csv: addresses by table."""
+    overlap_text: which share of communication went on behind computation. heatmap: empty where no collective was found
+    on several ranks. compared_text: how many were, in words. csv: addresses by table."""
 
     template: ClassVar[str] = "results/communication.html"
-    frame: Frame
+    frame: ResultFrame
     svg: Markup
     ends: tuple[str, str]
     longest: Quantity
-    ranks: tuple[Lying, ...]
+    ranks: tuple[HorizontalBar, ...]
     ranks_left_out: int
-    shares: tuple[Share, ...]
-    overlapped: str
-    heat: tuple[Heat, ...]
-    heat_ends: tuple[str, str]
-    stragglers: Plain | None
-    compared: str
+    shares: tuple[PartShare, ...]
+    overlap_text: str
+    heatmap: tuple[HeatmapRow, ...]
+    heatmap_ends: tuple[str, str]
+    stragglers: PlainTable | None
+    compared_text: str
     collectives: Sheet
-    steps: Plain
-    clocks: Plain | None
+    steps: PlainTable
+    clocks: PlainTable | None
     clock_note: ClockNote | None
     csv: dict[str, str]
 
@@ -163,22 +174,24 @@ class CommunicationPage(Page):
 @blueprint.get("/results/<id>/communication")
 def show(id: str) -> Response:
     """What is selected."""
-    frame, profile = open_frame(id, "communication")
+    frame, profile = open_result_frame(id, "communication")
     table = TABLES["communication"].rows(profile, frame.selection)
     steps = records(table)
     every = TABLES["collectives"].rows(profile, frame.selection)
     shown = tuple(
-        column for column in _uncertain(every, COLLECTIVES) if column.column in ALWAYS or _told(every, column)
+        column for column in _uncertain(every, COLLECTIVES) if column.column in REQUIRED_COLUMNS or _told(every, column)
     )
-    rows, order = asked(every, shown, "-total_us", ("name", "group", "dtype"))
+    rows, order = filter_and_sort(every, shown, "-total_us", ("name", "group", "dtype"))
     stragglers = TABLES["stragglers"].rows(profile, frame.selection)
     by_step, by_rank = _means(steps, "step"), _means(steps, "rank")
-    named = [Made(f"step {name}", values, frame.narrowed(None, step=name)) for name, values in by_step.items()]
+    named = [
+        StackedValues(f"step {name}", values, frame.filtered_url(None, step=name)) for name, values in by_step.items()
+    ]
     ranked = [
-        Made(
+        StackedValues(
             "average step" if rank is None else f"rank {rank}",
             values,
-            "" if rank is None else frame.narrowed(None, ranks=((rank, rank),)),
+            "" if rank is None else frame.filtered_url(None, ranks=((rank, rank),)),
         )
         for rank, values in by_rank.items()
     ]
@@ -187,37 +200,37 @@ def show(id: str) -> Response:
     return render(
         CommunicationPage(
             frame=frame,
-            # `columns` escapes every text and uses neither script nor style; tests hold it to that.
-            svg=Markup(columns("Computation and communication by step", OVERLAP_PARTS, named, "ns"))
+            # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
+            svg=Markup(draw_columns("Computation and communication by step", OVERLAP_PARTS, named, "ns"))
             if len(named) > 1
             else Markup(),
-            ends=ends([one.label for one in named]),
-            longest=quantity(max((sum(one.values) for one in named), default=None), "ns"),
-            ranks=lying(OVERLAP_PARTS, ranked[:MOST_RANKS]),
-            ranks_left_out=max(0, len(ranked) - MOST_RANKS),
-            shares=shares(OVERLAP_PARTS, mean([overlap_values(step) for step in steps])),
-            overlapped=percent(100 * hidden / communicated) if communicated else "",
-            heat=_heat(frame, profile, steps),
-            heat_ends=ends([one.label for one in named]),
+            ends=first_and_last([one.label for one in named]),
+            longest=format_quantity(max((sum(one.values) for one in named), default=None), "ns"),
+            ranks=draw_horizontal_bars(OVERLAP_PARTS, ranked[:MAX_RANKS]),
+            ranks_left_out=max(0, len(ranked) - MAX_RANKS),
+            shares=list_shares(OVERLAP_PARTS, mean_values([overlap_values(step) for step in steps])),
+            overlap_text=format_percent(100 * hidden / communicated) if communicated else "",
+            heatmap=_heat(frame, profile, steps),
+            heatmap_ends=first_and_last([one.label for one in named]),
             stragglers=_plain(stragglers, STRAGGLERS, None) if len(stragglers) > 1 else None,
-            compared=_compared(records(every)),
-            collectives=sheet("Collectives", rows, shown, order, noun="collective"),
+            compared_text=_compared(records(every)),
+            collectives=build_sheet("Collectives", rows, shown, order, noun="collective"),
             steps=_plain(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
             clocks=_clocks(profile, frame),
-            clock_note=clock_note(frame, profile),
-            csv={name: frame.url(f"{name}.csv") for name in FILES},
+            clock_note=build_clock_note(frame, profile),
+            csv={name: frame.url(f"{name}.csv") for name in FILE_TABLES},
         )
     )
 
 
-@blueprint.get(f"/results/<id>/communication.{FILE}", defaults={"name": "communication"})
-@blueprint.get(f"/results/<id>/collectives.{FILE}", defaults={"name": "collectives"})
-@blueprint.get(f"/results/<id>/stragglers.{FILE}", defaults={"name": "stragglers"})
-@blueprint.get(f"/results/<id>/clocks.{FILE}", defaults={"name": "clocks"})
+@blueprint.get(f"/results/<id>/communication.{FILE_RULE}", defaults={"name": "communication"})
+@blueprint.get(f"/results/<id>/collectives.{FILE_RULE}", defaults={"name": "collectives"})
+@blueprint.get(f"/results/<id>/stragglers.{FILE_RULE}", defaults={"name": "stragglers"})
+@blueprint.get(f"/results/<id>/clocks.{FILE_RULE}", defaults={"name": "clocks"})
 def as_file(id: str, name: str, form: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "communication")
-    return table_file(f"{frame.name} {name}", form, TABLES[name].rows(profile, frame.selection))
+    frame, profile = open_result_frame(id, "communication")
+    return table_file_response(f"{frame.name} {name}", form, TABLES[name].rows(profile, frame.selection))
 
 
 def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]:
@@ -225,10 +238,10 @@ def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]
     alike: dict[Any, list[tuple[float, ...]]] = defaultdict(list)
     for step in steps:
         alike[step[by]].append(overlap_values(step))
-    return {key: mean(values) for key, values in alike.items()}
+    return {key: mean_values(values) for key, values in alike.items()}
 
 
-def _heat(frame: Frame, profile: Profile, steps: list[dict[str, Any]]) -> tuple[Heat, ...]:
+def _heat(frame: ResultFrame, profile: Profile, steps: list[dict[str, Any]]) -> tuple[HeatmapRow, ...]:
     """A strip for each rank, a cell for each step: which share of it the rank waited."""
     if all(step["waiting_us"] is None for step in steps):
         return ()
@@ -239,30 +252,30 @@ def _heat(frame: Frame, profile: Profile, steps: list[dict[str, Any]]) -> tuple[
     # Against the longest wait that is certain, so that differences are seen.
     longest = max((_share(step) or 0.0 for step in steps if not step["uncertain"]), default=0.0)
     found = []
-    for rank, mine in list(of_rank.items())[:MOST_RANKS]:
+    for rank, mine in list(of_rank.items())[:MAX_RANKS]:
         cells = []
         for step in mine:
             share, at = _share(step), place[step["step"]]
-            told = quantity((step["waiting_us"] or 0.0) * NS_PER_US, "ns").text
-            words = f"{step_label(step, True)}\nwaited {told}, {percent(100 * (share or 0.0))}"
+            told = format_quantity((step["waiting_us"] or 0.0) * NS_PER_US, "ns").text
+            words = f"{format_step_with_rank(step, True)}\nwaited {told}, {format_percent(100 * (share or 0.0))}"
             words += "\nwithin the residual skew of the clocks, not certain" if step["uncertain"] else ""
             strength = None if share is None else share / longest if longest else 0.0
-            url, outlined = frame.narrowed(None, step=step["step"]), bool(step["uncertain"])
-            cells.append(Cell(at, at + 1, strength, words, url=url, unsure=outlined))
+            url, outlined = frame.filtered_url(None, step=step["step"]), bool(step["uncertain"])
+            cells.append(HeatmapCell(at, at + 1, strength, words, url=url, uncertain=outlined))
         waited = sum(step["waiting_us"] or 0.0 for step in mine) * NS_PER_US
         count = sum(step["matched"] for step in mine)
         (unsure,) = within_skew(profile, np.array([waited]), np.array([count]))
         label = f"rank {rank}"
-        svg = Markup(strip(f"Waiting of {label} by step", cells, 0, len(place)))
+        svg = Markup(draw_heatmap_strip(f"Waiting of {label} by step", cells, 0, len(place)))
         only = () if rank is None else ((rank, rank),)
         found.append(
-            Heat(
+            HeatmapRow(
                 label,
-                frame.narrowed(None, ranks=only),
+                frame.filtered_url(None, ranks=only),
                 svg,
-                quantity(waited, "ns"),
+                format_quantity(waited, "ns"),
                 bool(unsure),
-                any(cell.unsure for cell in cells),
+                any(cell.uncertain for cell in cells),
             )
         )
     return tuple(found)
@@ -274,13 +287,17 @@ def _share(step: dict[str, Any]) -> float | None:
     return float(step["waiting_us"] / step["total_us"])
 
 
-def _plain(rows: pd.DataFrame, shown: tuple[Shown, ...], url: Callable[[dict[str, Any]], str] | None) -> Plain:
+def _plain(
+    rows: pd.DataFrame, shown: tuple[ColumnView, ...], url: Callable[[dict[str, Any]], str] | None
+) -> PlainTable:
     shown = _uncertain(rows, shown)
-    few, scales = rows.head(MOST_ROWS), scales_of(rows, shown)
-    return Plain(headings(shown, scales, None), sheet_rows(few, shown, scales, url=url), len(rows) - len(few))
+    few, scales = rows.head(MAX_ROWS), column_scales(rows, shown)
+    return PlainTable(
+        build_headings(shown, scales, None), build_rows(few, shown, scales, url=url), len(rows) - len(few)
+    )
 
 
-def _clocks(profile: Profile, frame: Frame) -> Plain | None:
+def _clocks(profile: Profile, frame: ResultFrame) -> PlainTable | None:
     """The clocks of ranks, where there are several; columns of which something is known."""
     rows = TABLES["clocks"].rows(profile, frame.selection)
     if not len(rows):
@@ -288,12 +305,12 @@ def _clocks(profile: Profile, frame: Frame) -> Plain | None:
     return _plain(rows, tuple(column for column in CLOCKS if _told(rows, column)), None)
 
 
-def _told(rows: pd.DataFrame, column: Shown) -> bool:
+def _told(rows: pd.DataFrame, column: ColumnView) -> bool:
     values = rows[column.column]
     return bool((values.notna() & (values != "")).any())
 
 
-def _uncertain(rows: pd.DataFrame, shown: tuple[Shown, ...]) -> tuple[Shown, ...]:
+def _uncertain(rows: pd.DataFrame, shown: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
     """The columns; without that of what is uncertain where nothing is."""
     flags = {column for column in (_UNCERTAIN, _HELD_UNCERTAIN) if column in shown}
     some = any(bool(rows[column.column].any()) for column in flags)

@@ -9,30 +9,30 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
-from ....charts.shares import Made, Part
+from ....charts.stacked_bars import StackedValues, StackPart
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ...rendering import Page, render
-from ..results.clock_notes import ClockNote, clock_note
-from ..results.frame import Frame, open_frame
-from ..results.sheets import Sheet, Shown, asked, sheet
-from ..results.tables import FILE, table_file
-from .parts import Lying, Share, lying, shares
+from ..results.clock_notes import ClockNote, build_clock_note
+from ..results.result_frame import ResultFrame, open_result_frame
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.tables import FILE_RULE, table_file_response
+from .time_parts import HorizontalBar, PartShare, draw_horizontal_bars, list_shares
 
 blueprint = Blueprint("critical_path", __name__)
 NS_PER_US = 1_000
-MOST_STEPS = 60
-PARTS = (
-    Part("kernel", "Computation", "A device computed, and what came next waited for it."),
-    Part("communication", "Communication", "A device communicated, from when the last rank had come."),
-    Part("memcpy", "Copies", "A device copied, and what came next waited for it."),
-    Part("memset", "Sets", "A device set memory, or did what is of no other kind."),
-    Part("cpu", "Host", "The host was at work; devices had nothing to do for it, or were ahead of nothing."),
-    Part("runtime", "Launch", "From the end of a launching call until the device began."),
-    Part("dataloader", "Between work", "On a device, between work and what waited for it."),
-    Part("other", "Nothing recorded", "Nothing was recorded that the end could have waited for."),
+MAX_STEPS = 60
+PATH_PARTS = (
+    StackPart("kernel", "Computation", "A device computed, and what came next waited for it."),
+    StackPart("communication", "Communication", "A device communicated, from when the last rank had come."),
+    StackPart("memcpy", "Copies", "A device copied, and what came next waited for it."),
+    StackPart("memset", "Sets", "A device set memory, or did what is of no other kind."),
+    StackPart("cpu", "Host", "The host was at work; devices had nothing to do for it, or were ahead of nothing."),
+    StackPart("runtime", "Launch", "From the end of a launching call until the device began."),
+    StackPart("dataloader", "Between work", "On a device, between work and what waited for it."),
+    StackPart("other", "Nothing recorded", "Nothing was recorded that the end could have waited for."),
 )
-OF_KIND = {
+PART_BY_KIND = {
     "computation": 0,
     "communication": 1,
     "memcpy": 2,
@@ -44,14 +44,14 @@ OF_KIND = {
     "nothing recorded": 7,
 }
 """Which of PARTS each kind of the table is."""
-SHOWN = (
-    Shown("name", "On the path", "name"),
-    Shown("kind", "Kind", "word"),
-    Shown("parts", "Parts", "count", "How often the path goes through it."),
-    Shown("total_us", "On the path", "time", "Time of the path in it.", scale="time"),
-    Shown("percent", "%", "percent", "Its share of the path."),
-    Shown("mean_us", "Mean", "time", "Time on the path ÷ parts.", scale="call"),
-    Shown(
+COLUMN_VIEWS = (
+    ColumnView("name", "On the path", "name"),
+    ColumnView("kind", "Kind", "word"),
+    ColumnView("parts", "Parts", "count", "How often the path goes through it."),
+    ColumnView("total_us", "On the path", "time", "Time of the path in it.", scale="time"),
+    ColumnView("percent", "%", "percent", "Its share of the path."),
+    ColumnView("mean_us", "Mean", "time", "Time on the path ÷ parts.", scale="call"),
+    ColumnView(
         "saves_us",
         "Would save",
         "time",
@@ -59,8 +59,8 @@ SHOWN = (
         "something else would be waited for instead. Of the first 25, for a whole recording.",
         scale="time",
     ),
-    Shown("rank", "Rank", "count"),
-    Shown(
+    ColumnView("rank", "Rank", "count"),
+    ColumnView(
         "uncertain",
         "Within skew",
         "flag",
@@ -75,12 +75,12 @@ class CriticalPathPage(Page):
     MOST_STEPS; left_out: how many more there are."""
 
     template: ClassVar[str] = "results/critical_path.html"
-    frame: Frame
-    whole: tuple[Lying, ...]
-    shares: tuple[Share, ...]
-    steps: tuple[Lying, ...]
+    frame: ResultFrame
+    whole: tuple[HorizontalBar, ...]
+    shares: tuple[PartShare, ...]
+    steps: tuple[HorizontalBar, ...]
     left_out: int
-    narrowed: bool
+    is_filtered: bool
     sheet: Sheet
     clock_note: ClockNote | None
     csv: str
@@ -89,47 +89,51 @@ class CriticalPathPage(Page):
 @blueprint.get("/results/<id>/critical-path")
 def show(id: str) -> Response:
     """The path by what is on it."""
-    frame, profile = open_frame(id, "critical-path")
-    values = [0.0] * len(PARTS)
+    frame, profile = open_result_frame(id, "critical-path")
+    values = [0.0] * len(PATH_PARTS)
     for row in records(_rows(frame, profile, "kind")):
-        values[OF_KIND[row["kind"]]] += row["total_us"] * NS_PER_US
+        values[PART_BY_KIND[row["kind"]]] += row["total_us"] * NS_PER_US
     steps = _steps(frame, profile)
     every = _rows(frame, profile)
     optional = ("saves_us", "rank", "uncertain")
-    shown = tuple(column for column in SHOWN if column.column not in optional or every[column.column].any())
-    rows, order = asked(every, shown, "-total_us", ("name",))
+    shown = tuple(column for column in COLUMN_VIEWS if column.column not in optional or every[column.column].any())
+    rows, order = filter_and_sort(every, shown, "-total_us", ("name",))
     return render(
         CriticalPathPage(
             frame=frame,
-            whole=lying(PARTS, [Made("all of it", tuple(values))]) if sum(values) else (),
-            shares=shares(PARTS, values),
-            steps=lying(PARTS, steps[:MOST_STEPS]),
-            left_out=max(0, len(steps) - MOST_STEPS),
-            narrowed=frame.selection.only(event=None) != Selection(),
-            sheet=sheet("The critical path", rows, shown, order, noun="name", bar=("percent", "percent")),
-            clock_note=clock_note(frame, profile, path=True),
+            whole=draw_horizontal_bars(PATH_PARTS, [StackedValues("all of it", tuple(values))]) if sum(values) else (),
+            shares=list_shares(PATH_PARTS, values),
+            steps=draw_horizontal_bars(PATH_PARTS, steps[:MAX_STEPS]),
+            left_out=max(0, len(steps) - MAX_STEPS),
+            is_filtered=frame.selection.replace(event=None) != Selection(),
+            sheet=build_sheet("The critical path", rows, shown, order, noun="name", bar=("percent", "percent")),
+            clock_note=build_clock_note(frame, profile, path=True),
             csv=frame.url("critical-path.csv"),
         )
     )
 
 
-@blueprint.get(f"/results/<id>/critical-path.{FILE}")
+@blueprint.get(f"/results/<id>/critical-path.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "critical-path")
-    return table_file(f"{frame.name} critical path", form, _rows(frame, profile))
+    frame, profile = open_result_frame(id, "critical-path")
+    return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile))
 
 
-def _rows(frame: Frame, profile: Profile, by: str | None = None) -> pd.DataFrame:
+def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.DataFrame:
     return TABLES["critical-path"].rows(profile, frame.selection, by)
 
 
-def _steps(frame: Frame, profile: Profile) -> list[Made]:
+def _steps(frame: ResultFrame, profile: Profile) -> list[StackedValues]:
     """The path in each step, in order; nothing where there are no steps to tell apart."""
     found: dict[str, list[float]] = {}
     for row in records(_rows(frame, profile, "step")):
         if row["name"]:
-            found.setdefault(row["name"], [0.0] * len(PARTS))[OF_KIND[row["kind"]]] += row["total_us"] * NS_PER_US
+            found.setdefault(row["name"], [0.0] * len(PATH_PARTS))[PART_BY_KIND[row["kind"]]] += (
+                row["total_us"] * NS_PER_US
+            )
     if len(found) < 2:
         return []
-    return [Made(f"step {name}", tuple(made), frame.narrowed(None, step=name)) for name, made in found.items()]
+    return [
+        StackedValues(f"step {name}", tuple(made), frame.filtered_url(None, step=name)) for name, made in found.items()
+    ]

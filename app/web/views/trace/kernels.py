@@ -10,36 +10,36 @@ from werkzeug.wrappers import Response
 from ....analysis.core.schema import records
 from ....analysis.ml.details import kernel_detail
 from ....analysis.ml.graphs import graphs, has_graphs
-from ....analysis.ml.kernel_names import short_kernel_name
+from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.ml.kernels import BY, copies, kernels
 from ....analysis.ml.launches import launches
-from ....analysis.ml.sequences import BETWEEN, LENGTH, LONGEST, SHORTEST, sequences
 from ....analysis.ml.sequences import BY as SEQUENCES_BY
-from ....analysis.ml.tensor_cores import tensor_cores_there
+from ....analysis.ml.sequences import DEFAULT_LENGTH, MAX_LENGTH, MIN_LENGTH, SEPARATOR, sequences
+from ....analysis.ml.tensor_cores import device_has_tensor_cores
 from ....analysis.nsight.reports import has_reports
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....readers.nsight_compute.names import base_name
+from ....readers.nsight_compute.kernel_names import get_function_name
 from ...pages import with_query
 from ...rendering import Page, render
 from ..results.detail import (
     NS_PER_US,
-    Chart,
     DetailPage,
-    Figure,
-    charts_of,
+    KeyFigure,
+    TopChart,
+    build_detail_table,
+    build_distribution_chart,
+    build_figure,
+    build_rank_links,
+    build_top_charts,
     detail_url,
-    distribution_chart,
-    each_rank,
-    figure,
     flamegraph_url,
-    part,
-    rank_links,
-    several_ranks,
+    has_several_ranks,
+    is_by_rank,
 )
-from ..results.frame import Frame, Link, open_frame
-from ..results.sheets import Sheet, Shown, asked, sheet
-from ..results.tables import FILE, here, table_file
+from ..results.result_frame import PageLink, ResultFrame, open_result_frame
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.tables import FILE_RULE, current_url_with, table_file_response
 
 blueprint = Blueprint("kernels", __name__)
 VIEWS = {
@@ -49,7 +49,7 @@ VIEWS = {
     "graphs": "CUDA graphs",
     "sequences": "Sequences",
 }
-LONGEST_SEARCH = 200
+MAX_SEARCH = 200
 KINDS = ("computation", "communication", "memory", "other")
 BY_LABELS = {
     "name": "By name",
@@ -58,118 +58,130 @@ BY_LABELS = {
     "operator": "By operator",
 }
 
-_RANK = Shown("rank", "Rank")
+_RANK = ColumnView("rank", "Rank")
 _KERNELS = (
-    Shown("calls", "Calls", description="How often it ran"),
-    Shown("total_us", "Total", "time", "Time it ran"),
-    Shown("percent", "%", "percent", "As a share of the time of all kernels selected"),
-    Shown("mean_us", "Mean", "time", "Of a run", "call"),
-    Shown("min_us", "Min", "time", "The shortest run", "call"),
-    Shown("max_us", "Max", "time", "The longest run", "call"),
-    Shown("blocks_per_sm", "Blocks per SM", "number", "Blocks of the launch by multiprocessor, weighted by time"),
-    Shown("occupancy_percent", "Occupancy", "percent", "Estimated by the profiler, weighted by time"),
-    Shown("tensor_core", "Tensor cores", "flag", "Whether its name says that it runs on them"),
-    Shown(
+    ColumnView("calls", "Calls", description="How often it ran"),
+    ColumnView("total_us", "Total", "time", "Time it ran"),
+    ColumnView("percent", "%", "percent", "As a share of the time of all kernels selected"),
+    ColumnView("mean_us", "Mean", "time", "Of a run", "call"),
+    ColumnView("min_us", "Min", "time", "The shortest run", "call"),
+    ColumnView("max_us", "Max", "time", "The longest run", "call"),
+    ColumnView("blocks_per_sm", "Blocks per SM", "number", "Blocks of the launch by multiprocessor, weighted by time"),
+    ColumnView("occupancy_percent", "Occupancy", "percent", "Estimated by the profiler, weighted by time"),
+    ColumnView("tensor_core", "Tensor cores", "flag", "Whether its name says that it runs on them"),
+    ColumnView(
         "delay_mean_us",
         "Launch delay",
         "time",
         "From the start of the launching call until it began, mean; of a graph the first node has one",
         "call",
     ),
-    Shown("queue_mean", "Queue", "number", "How many other launches of its stream waited when it was launched, mean"),
+    ColumnView(
+        "queue_mean", "Queue", "number", "How many other launches of its stream waited when it was launched, mean"
+    ),
 )
 _CONFIGURATION = (
-    Shown("operator", "Operator", "text", "The innermost operator that launched it"),
-    Shown("operator_tensor_core_eligible", "Operator could", "flag", "Whether tensor cores could run the operator"),
-    Shown("grid", "Grid", "word", "Blocks along x, y and z"),
-    Shown("block", "Block", "word", "Threads of a block along x, y and z"),
-    Shown("registers", "Registers", "count", "Of a thread"),
-    Shown("shared_bytes", "Shared memory", "bytes", "Of a block"),
+    ColumnView("operator", "Operator", "text", "The innermost operator that launched it"),
+    ColumnView(
+        "operator_tensor_core_eligible", "Operator could", "flag", "Whether tensor cores could run the operator"
+    ),
+    ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
+    ColumnView("block", "Block", "word", "Threads of a block along x, y and z"),
+    ColumnView("registers", "Registers", "count", "Of a thread"),
+    ColumnView("shared_bytes", "Shared memory", "bytes", "Of a block"),
 )
 _CORES = ("tensor_core", "operator_tensor_core_eligible")
 _COPIES = (
-    Shown("name", "Copy or set", "name"),
-    Shown("direction", "Direction", "word"),
-    Shown("count", "Count"),
-    Shown("bytes", "Size", "bytes"),
-    Shown("total_us", "Total", "time"),
-    Shown("percent", "%", "percent", "As a share of the time of all device work selected"),
-    Shown("mean_us", "Mean", "time", "", "call"),
-    Shown("min_us", "Min", "time", "", "call"),
-    Shown("max_us", "Max", "time", "", "call"),
-    Shown("bandwidth_gb_per_s", "Bandwidth", "rate", "Σ bytes ÷ Σ time; 1 GB is 10⁹ bytes"),
-    Shown("bandwidth_max_gb_per_s", "Fastest", "rate", "Of the fastest one"),
+    ColumnView("name", "Copy or set", "name"),
+    ColumnView("direction", "Direction", "word"),
+    ColumnView("count", "Count"),
+    ColumnView("bytes", "Size", "bytes"),
+    ColumnView("total_us", "Total", "time"),
+    ColumnView("percent", "%", "percent", "As a share of the time of all device work selected"),
+    ColumnView("mean_us", "Mean", "time", "", "call"),
+    ColumnView("min_us", "Min", "time", "", "call"),
+    ColumnView("max_us", "Max", "time", "", "call"),
+    ColumnView("bandwidth_gb_per_s", "Bandwidth", "rate", "Σ bytes ÷ Σ time; 1 GB is 10⁹ bytes"),
+    ColumnView("bandwidth_max_gb_per_s", "Fastest", "rate", "Of the fastest one"),
 )
 _LAUNCHES = (
-    Shown("name", "Function of the runtime", "name"),
-    Shown("calls", "Calls"),
-    Shown("total_us", "Host", "time", "Time of the host in it"),
-    Shown("mean_us", "Mean", "time", "Of a call", "call"),
-    Shown("max_us", "Max", "time", "The longest call", "call"),
-    Shown("launches", "Launches", description="How many of the calls launched anything"),
-    Shown("launched", "Launched", description="Kernels, copies and sets"),
-    Shown("delay_mean_us", "Delay, mean", "time", "From the start of the call until the first work began", "delay"),
-    Shown("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
-    Shown("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
-    Shown("delay_p99_us", "99 %", "time", "99 of 100 delays are no longer", "delay"),
-    Shown("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
-    Shown("queue_mean", "Queue", "number", "How many other launches of the stream waited, mean"),
-    Shown("queue_max", "Queue, most", description="The most that waited"),
-    Shown("shorter", "Short work", description="Launches that took the device less time than they took the host"),
+    ColumnView("name", "Function of the runtime", "name"),
+    ColumnView("calls", "Calls"),
+    ColumnView("total_us", "Host", "time", "Time of the host in it"),
+    ColumnView("mean_us", "Mean", "time", "Of a call", "call"),
+    ColumnView("max_us", "Max", "time", "The longest call", "call"),
+    ColumnView("launches", "Launches", description="How many of the calls launched anything"),
+    ColumnView("launched", "Launched", description="Kernels, copies and sets"),
+    ColumnView(
+        "delay_mean_us", "Delay, mean", "time", "From the start of the call until the first work began", "delay"
+    ),
+    ColumnView("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
+    ColumnView("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
+    ColumnView("delay_p99_us", "99 %", "time", "99 of 100 delays are no longer", "delay"),
+    ColumnView("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
+    ColumnView("queue_mean", "Queue", "number", "How many other launches of the stream waited, mean"),
+    ColumnView("queue_max", "Queue, most", description="The most that waited"),
+    ColumnView("shorter", "Short work", description="Launches that took the device less time than they took the host"),
 )
 _GRAPHS = (
-    Shown("graph_id", "Graph", "name", "Its id as the profiler recorded it", short=lambda text: text or "not recorded"),
-    Shown("name", "Launched by", "word"),
-    Shown("launches", "Launches"),
-    Shown("works_mean", "Kernels", "number", "Kernels, copies and sets of a launch, mean"),
-    Shown("nodes", "Nodes", description="Different nodes that ran"),
-    Shown("streams", "Streams"),
-    Shown("total_us", "Device", "time", "Time in which something of it ran, of all launches"),
-    Shown("percent", "%", "percent", "As a share of the device time of all launches selected"),
-    Shown("mean_us", "Mean", "time", "Of a launch", "call"),
-    Shown("min_us", "Min", "time", "The shortest launch", "call"),
-    Shown("max_us", "Max", "time", "The longest launch", "call"),
-    Shown("gap_mean_us", "Gaps", "time", "Time within a launch in which nothing of it ran, mean", "call"),
-    Shown("host_mean_us", "Host", "time", "Time of the host in the launching call, mean", "delay"),
-    Shown("delay_mean_us", "Delay, mean", "time", "From the start of the call until the first node began", "delay"),
-    Shown("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
-    Shown("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
-    Shown("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
-    Shown("waited_us", "Device waited", "time", "How long the device did nothing because these were not launched yet"),
+    ColumnView(
+        "graph_id", "Graph", "name", "Its id as the profiler recorded it", shorten=lambda text: text or "not recorded"
+    ),
+    ColumnView("name", "Launched by", "word"),
+    ColumnView("launches", "Launches"),
+    ColumnView("works_mean", "Kernels", "number", "Kernels, copies and sets of a launch, mean"),
+    ColumnView("nodes", "Nodes", description="Different nodes that ran"),
+    ColumnView("streams", "Streams"),
+    ColumnView("total_us", "Device", "time", "Time in which something of it ran, of all launches"),
+    ColumnView("percent", "%", "percent", "As a share of the device time of all launches selected"),
+    ColumnView("mean_us", "Mean", "time", "Of a launch", "call"),
+    ColumnView("min_us", "Min", "time", "The shortest launch", "call"),
+    ColumnView("max_us", "Max", "time", "The longest launch", "call"),
+    ColumnView("gap_mean_us", "Gaps", "time", "Time within a launch in which nothing of it ran, mean", "call"),
+    ColumnView("host_mean_us", "Host", "time", "Time of the host in the launching call, mean", "delay"),
+    ColumnView(
+        "delay_mean_us", "Delay, mean", "time", "From the start of the call until the first node began", "delay"
+    ),
+    ColumnView("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
+    ColumnView("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
+    ColumnView("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
+    ColumnView(
+        "waited_us", "Device waited", "time", "How long the device did nothing because these were not launched yet"
+    ),
 )
 _SEQUENCES = (
-    Shown("count", "Count", description="How often it occurs"),
-    Shown("length", "Length"),
-    Shown("device_us", "Device", "time", "Time of the kernels of all occurrences"),
-    Shown("mean_us", "Mean", "time", "Device time of an occurrence", "call"),
-    Shown("gap_us", "Gaps", "time", "Idle time between the kernels of an occurrence, mean", "call"),
+    ColumnView("count", "Count", description="How often it occurs"),
+    ColumnView("length", "Length"),
+    ColumnView("device_us", "Device", "time", "Time of the kernels of all occurrences"),
+    ColumnView("mean_us", "Mean", "time", "Device time of an occurrence", "call"),
+    ColumnView("gap_us", "Gaps", "time", "Idle time between the kernels of an occurrence, mean", "call"),
 )
 
 
 @dataclass(frozen=True)
 class KernelsPage(Page):
-    """views, choices, kinds, ranks, lengths: what to switch between, empty where there is nothing to. explained: what
+    """views, choices, kinds, ranks, lengths: what to switch between, empty where there is nothing to. explanation: what
     the rows are, in a sentence. figures: of all device work."""
 
     template: ClassVar[str] = "results/kernels.html"
-    frame: Frame
+    frame: ResultFrame
     view: str
-    views: tuple[Link, ...]
-    choices: tuple[Link, ...]
-    kinds: tuple[Link, ...]
-    ranks: tuple[Link, ...]
-    lengths: tuple[Link, ...]
-    figures: tuple[Figure, ...]
-    charts: tuple[Chart, ...]
+    views: tuple[PageLink, ...]
+    choices: tuple[PageLink, ...]
+    kinds: tuple[PageLink, ...]
+    ranks: tuple[PageLink, ...]
+    lengths: tuple[PageLink, ...]
+    figures: tuple[KeyFigure, ...]
+    charts: tuple[TopChart, ...]
     sheet: Sheet
-    explained: str
+    explanation: str
     csv: str
 
 
-CORES_UNKNOWN = (
+TENSOR_CORES_UNKNOWN = (
     " The recording does not tell whether the device has tensor cores: it names no compute capability or known model."
 )
-EXPLAINED = {
+EXPLANATIONS = {
     "kernels": "A kernel belongs to a window of time that it begins in, and to the step that launched it.",
     "copies": "Sizes are those the trace has; without one there is no bandwidth.",
     "launches": "A delay that grows with the queue is waiting; a short one with an empty queue says that the host "
@@ -183,27 +195,27 @@ EXPLAINED = {
 @blueprint.get("/results/<id>/kernels")
 def show(id: str) -> Response:
     """One of the tables, or with `name` one kernel."""
-    frame, profile = open_frame(id, "kernels")
+    frame, profile = open_result_frame(id, "kernels")
     name = request.args.get("name")
     return _one(frame, profile, name) if name else _all(frame, profile)
 
 
-@blueprint.get(f"/results/<id>/kernels.{FILE}")
+@blueprint.get(f"/results/<id>/kernels.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows of the table shown that kind and search leave, in the order of the page."""
-    frame, profile = open_frame(id, "kernels")
+    frame, profile = open_result_frame(id, "kernels")
     view = _view()
     rows = _rows(frame, profile, view)
-    found, _ = asked(rows, _columns(view, rows, True), _default(view), _searched(view))
-    return table_file(f"{frame.name} {view}", form, found)
+    found, _ = filter_and_sort(rows, _columns(view, rows, True), _default(view), _searched(view))
+    return table_file_response(f"{frame.name} {view}", form, found)
 
 
-def _all(frame: Frame, profile: Profile) -> Response:
+def _all(frame: ResultFrame, profile: Profile) -> Response:
     view = _view()
     rows = _rows(frame, profile, view)
-    there = tensor_cores_there(profile)
+    there = device_has_tensor_cores(profile)
     shown = _columns(view, rows, there is not False)
-    found, order = asked(rows, shown, _default(view), _searched(view))
+    found, order = filter_and_sort(rows, shown, _default(view), _searched(view))
     by, kind = _by(view), _kind()
     words: tuple[str, ...] = {"kernels": BY, "sequences": SEQUENCES_BY}.get(view, ())
     length = _length()
@@ -212,27 +224,37 @@ def _all(frame: Frame, profile: Profile) -> Response:
             frame=frame,
             view=view,
             views=tuple(
-                Link(word, label, frame.url(None, None, *([("view", word)] if word != "kernels" else [])), word == view)
+                PageLink(
+                    word, label, frame.url(None, None, *([("view", word)] if word != "kernels" else [])), word == view
+                )
                 for word, label in VIEWS.items()
                 if word != "graphs" or word == view or has_graphs(profile)
             ),
             choices=tuple(
-                Link(
-                    word, BY_LABELS[word], here(("by", None if word == words[0] else word), ("page", None)), word == by
+                PageLink(
+                    word,
+                    BY_LABELS[word],
+                    current_url_with(("by", None if word == words[0] else word), ("page", None)),
+                    word == by,
                 )
                 for word in words
             ),
             kinds=_kinds(kind) if view == "kernels" else (),
-            ranks=rank_links(profile) if view == "kernels" else (),
+            ranks=build_rank_links(profile) if view == "kernels" else (),
             lengths=tuple(
-                Link(str(n), str(n), here(("length", None if n == LENGTH else str(n)), ("page", None)), n == length)
-                for n in range(SHORTEST, LONGEST + 1)
+                PageLink(
+                    str(n),
+                    str(n),
+                    current_url_with(("length", None if n == DEFAULT_LENGTH else str(n)), ("page", None)),
+                    n == length,
+                )
+                for n in range(MIN_LENGTH, MAX_LENGTH + 1)
             )
             if view == "sequences" and by == "stream"
             else (),
             figures=_figures(frame, profile),
             charts=_charts(frame, profile, view, found),
-            sheet=sheet(
+            sheet=build_sheet(
                 VIEWS[view],
                 found,
                 shown,
@@ -242,83 +264,91 @@ def _all(frame: Frame, profile: Profile) -> Response:
                 if view in ("kernels", "copies")
                 else None,
                 bar=("percent", "percent") if view in ("kernels", "copies", "graphs") else None,
-                everything=len(rows),
+                total_rows=len(rows),
             ),
-            explained=EXPLAINED[view] + (CORES_UNKNOWN if view == "kernels" and there is None and len(rows) else ""),
-            csv=here(("page", None)).replace(f"/results/{frame.id}/kernels", f"/results/{frame.id}/kernels.csv", 1),
+            explanation=EXPLANATIONS[view]
+            + (TENSOR_CORES_UNKNOWN if view == "kernels" and there is None and len(rows) else ""),
+            csv=current_url_with(("page", None)).replace(
+                f"/results/{frame.id}/kernels", f"/results/{frame.id}/kernels.csv", 1
+            ),
         )
     )
 
 
-def _one(frame: Frame, profile: Profile, name: str) -> Response:
+def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
     told = kernel_detail(profile, frame.selection, name)
     if not len(told.duration):
         raise NotFound(f"No kernel, copy or set {name[:80]!r} is in this result, or none is left by the selection.")
     total = int(told.duration.sum())
     figures = [
-        figure("Runs", len(told.duration), "count"),
-        figure("Total", total, "ns"),
-        figure("Mean", total / len(told.duration), "ns"),
-        figure("Shortest", int(told.duration.min()), "ns"),
-        figure("Longest", int(told.duration.max()), "ns"),
+        build_figure("Runs", len(told.duration), "count"),
+        build_figure("Total", total, "ns"),
+        build_figure("Mean", total / len(told.duration), "ns"),
+        build_figure("Shortest", int(told.duration.min()), "ns"),
+        build_figure("Longest", int(told.duration.max()), "ns"),
     ]
     alone = kernels(profile, frame.selection, by_rank=False, name=name)
     for row in records(alone):
         if row["blocks_per_sm"] is not None:
-            figures.append(Figure("Blocks per SM", f"{row['blocks_per_sm']:,.2f}", "weighted by time"))
+            figures.append(KeyFigure("Blocks per SM", f"{row['blocks_per_sm']:,.2f}", "weighted by time"))
         if row["occupancy_percent"] is not None:
-            figures.append(figure("Occupancy", row["occupancy_percent"], "percent"))
-        if tensor_cores_there(profile) is not False:
-            figures.append(Figure("Tensor cores", "yes" if row["tensor_core"] else "no", "as its name says"))
+            figures.append(build_figure("Occupancy", row["occupancy_percent"], "percent"))
+        if device_has_tensor_cores(profile) is not False:
+            figures.append(KeyFigure("Tensor cores", "yes" if row["tensor_core"] else "no", "as its name says"))
     if len(told.queue):
-        figures.append(figure("Launch delay, mean", float(told.delay.mean()), "ns"))
-        figures.append(Figure("Queue, mean", f"{told.queue.mean():,.2f}", "launched on its stream and not begun"))
-    calls = (Shown("calls", "Runs"), Shown("total_us", "Time", "time"))
+        figures.append(build_figure("Launch delay, mean", float(told.delay.mean()), "ns"))
+        figures.append(KeyFigure("Queue, mean", f"{told.queue.mean():,.2f}", "launched on its stream and not begun"))
+    calls = (ColumnView("calls", "Runs"), ColumnView("total_us", "Time", "time"))
     parts = [
-        part(
+        build_detail_table(
             "Operators that launched it",
             told.operators,
-            (Shown("name", "Operator", "name"), *calls),
+            (ColumnView("name", "Operator", "name"), *calls),
             url=lambda row: "" if row["name"].startswith("(") else detail_url(frame, "operators", row["name"]),
         )
     ]
     if len(alone):
         table = kernels(profile, frame.selection, "configuration", by_rank=False, name=name)
-        left_out = ("percent", *_CORES) if tensor_cores_there(profile) is False else ("percent", "tensor_core")
+        left_out = ("percent", *_CORES) if device_has_tensor_cores(profile) is False else ("percent", "tensor_core")
         columns = tuple(column for column in (*_CONFIGURATION, *_KERNELS) if column.column not in left_out)
-        parts.append(part("Configurations", table, columns))
-    parts.append(part("Streams", told.streams, (Shown("name", "Stream", "name"), *calls)))
+        parts.append(build_detail_table("Configurations", table, columns))
+    parts.append(build_detail_table("Streams", told.streams, (ColumnView("name", "Stream", "name"), *calls)))
     if len(told.steps):
         parts.append(
-            part("Steps", told.steps, (Shown("name", "Step", "name"), *calls), note="Of the launch, whenever it ran.")
+            build_detail_table(
+                "Steps",
+                told.steps,
+                (ColumnView("name", "Step", "name"), *calls),
+                note="Of the launch, whenever it ran.",
+            )
         )
-    charts = distribution_chart("Time of a run", told.duration, "run")
-    charts += distribution_chart("Launch delay", told.delay, "run")
+    charts = build_distribution_chart("Time of a run", told.duration, "run")
+    charts += build_distribution_chart("Launch delay", told.delay, "run")
     return render(
         DetailPage(
             frame=frame,
-            what=f"Kernel ({alone['kind'].iloc[0]})" if len(alone) else "Copy or set",
-            name=short_kernel_name(name),
-            full=name,
+            kind=f"Kernel ({alone['kind'].iloc[0]})" if len(alone) else "Copy or set",
+            name=shorten_kernel_name(name),
+            full_name=name,
             back=frame.url("kernels"),
             flamegraph=flamegraph_url(frame, name),
             figures=tuple(figures),
             charts=charts,
-            parts=tuple(parts),
-            beside=_beside(frame, profile, name) if len(alone) else ("", ""),
+            tables=tuple(parts),
+            related_link=_beside(frame, profile, name) if len(alone) else ("", ""),
         )
     )
 
 
-def _beside(frame: Frame, profile: Profile, name: str) -> tuple[str, str]:
+def _beside(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
     """Where Nsight Compute tells of a kernel: in this result, or beside it in one that is to be chosen."""
-    search = ("search", base_name(name)[:LONGEST_SEARCH])
+    search = ("search", get_function_name(name)[:MAX_SEARCH])
     if has_reports(profile):
         return frame.url("nsight", None, search), "In the report of Nsight Compute"
     return with_query("/compare/nsight", [("base", frame.id), search]), "Hold against a report of Nsight Compute"
 
 
-def _figures(frame: Frame, profile: Profile) -> tuple[Figure, ...]:
+def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:
     """Of all device work that is selected, how much was what."""
     ran = kernels(profile, frame.selection, by_rank=False)
     moved = copies(profile, frame.selection)
@@ -327,60 +357,66 @@ def _figures(frame: Frame, profile: Profile) -> tuple[Figure, ...]:
         time = float(ran.loc[ran["kind"] == kind, "total_us"].sum())
         time += float(moved["total_us"].sum()) if kind == "memory" else 0.0
         if time:
-            found.append(figure(f"{kind.capitalize()} time", time * NS_PER_US, "ns"))
+            found.append(build_figure(f"{kind.capitalize()} time", time * NS_PER_US, "ns"))
     total = float(ran["total_us"].sum())
     if total:
-        if tensor_cores_there(profile) is not False:
+        if device_has_tensor_cores(profile) is not False:
             cores = float(ran.loc[ran["tensor_core"], "total_us"].sum())
-            found.append(figure("Of kernel time on tensor cores", 100 * cores / total, "percent"))
-        found.append(figure("Kernels run", int(ran["calls"].sum()), "count"))
-        found.append(figure("Mean of a kernel", total * NS_PER_US / int(ran["calls"].sum()), "ns"))
+            found.append(build_figure("Of kernel time on tensor cores", 100 * cores / total, "percent"))
+        found.append(build_figure("Kernels run", int(ran["calls"].sum()), "count"))
+        found.append(build_figure("Mean of a kernel", total * NS_PER_US / int(ran["calls"].sum()), "ns"))
     return tuple(found)
 
 
-def _charts(frame: Frame, profile: Profile, view: str, found: pd.DataFrame) -> tuple[Chart, ...]:
+def _charts(frame: ResultFrame, profile: Profile, view: str, found: pd.DataFrame) -> tuple[TopChart, ...]:
     if view == "copies":
-        return charts_of(found, (("total_us", "percent", "Time by sort"),))
+        return build_top_charts(found, (("total_us", "percent", "Time by sort"),))
     if view != "kernels":
         return ()
     by_operator = kernels(profile, frame.selection, "configuration", by_rank=False)
     launched = by_operator.groupby("operator", as_index=False)[["total_us", "percent"]].sum()
     return (
-        *charts_of(found, (("total_us", "percent", "Time by kernel"),), short_kernel_name),
-        *charts_of(
+        *build_top_charts(found, (("total_us", "percent", "Time by kernel"),), shorten_kernel_name),
+        *build_top_charts(
             launched.rename(columns={"operator": "name"}),
             (("total_us", "percent", "Kernel time by the operator that launched it"),),
         ),
     )
 
 
-def _kinds(kind: str | None) -> tuple[Link, ...]:
+def _kinds(kind: str | None) -> tuple[PageLink, ...]:
     return (
-        Link("", "All", here(("kind", None), ("page", None)), kind is None),
-        *(Link(word, word.capitalize(), here(("kind", word), ("page", None)), word == kind) for word in KINDS[:3]),
+        PageLink("", "All", current_url_with(("kind", None), ("page", None)), kind is None),
+        *(
+            PageLink(word, word.capitalize(), current_url_with(("kind", word), ("page", None)), word == kind)
+            for word in KINDS[:3]
+        ),
     )
 
 
-def _columns(view: str, rows: pd.DataFrame, cores: bool) -> tuple[Shown, ...]:
+def _columns(view: str, rows: pd.DataFrame, cores: bool) -> tuple[ColumnView, ...]:
     """cores: with what is said of tensor cores."""
-    rank = (_RANK,) if "rank" in rows and several_ranks(rows) else ()
+    rank = (_RANK,) if "rank" in rows and has_several_ranks(rows) else ()
     if view == "kernels":
-        name = Shown("name", "Kernel", "name", short=short_kernel_name)
+        name = ColumnView("name", "Kernel", "name", shorten=shorten_kernel_name)
         found = (name, *rank, *(_CONFIGURATION if _by(view) == "configuration" else ()), *_KERNELS)
         return tuple(column for column in found if cores or column.column not in _CORES)
     if view == "sequences":
-        operator = (Shown("operator", "Operator", "text"), Shown("host_us", "Host", "time", "Host time of these calls"))
-        name = Shown("sequence", "Sequence", "name", short=_short_sequence)
+        operator = (
+            ColumnView("operator", "Operator", "text"),
+            ColumnView("host_us", "Host", "time", "Host time of these calls"),
+        )
+        name = ColumnView("sequence", "Sequence", "name", shorten=_short_sequence)
         return (name, *(operator if _by(view) == "operator" else ()), *_SEQUENCES)
     first, *others = {"copies": _COPIES, "graphs": _GRAPHS}.get(view, _LAUNCHES)
     return (first, *rank, *others)
 
 
 def _short_sequence(text: str) -> str:
-    return " → ".join(short_kernel_name(name) for name in text.split(BETWEEN))
+    return " → ".join(shorten_kernel_name(name) for name in text.split(SEPARATOR))
 
 
-def _rows(frame: Frame, profile: Profile, view: str) -> pd.DataFrame:
+def _rows(frame: ResultFrame, profile: Profile, view: str) -> pd.DataFrame:
     if view == "copies":
         return copies(profile, frame.selection)
     if view == "launches":
@@ -389,7 +425,7 @@ def _rows(frame: Frame, profile: Profile, view: str) -> pd.DataFrame:
         return graphs(profile, frame.selection)
     if view == "sequences":
         return sequences(profile, frame.selection, _by(view), length=_length())
-    rows = kernels(profile, frame.selection, _by(view), by_rank=each_rank())
+    rows = kernels(profile, frame.selection, _by(view), by_rank=is_by_rank())
     kind = _kind()
     return rows if kind is None else rows[rows["kind"] == kind]
 
@@ -427,7 +463,7 @@ def _kind() -> str | None:
 
 
 def _length() -> int:
-    text = request.args.get("length") or str(LENGTH)
+    text = request.args.get("length") or str(DEFAULT_LENGTH)
     if not text.isdecimal() or len(text) > 3:
         raise InvalidRequest(f"length is a whole number, not {text[:40]!r}.", "length")
     return int(text)

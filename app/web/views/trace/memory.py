@@ -10,78 +10,93 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
-from ....analysis.core.slices import has_operators
-from ....analysis.memory.allocations import in_operators, live_by, memory, memory_events, memory_operators
+from ....analysis.core.slice_selection import has_operators
+from ....analysis.memory.allocations import (
+    group_live_blocks,
+    has_operator_allocations,
+    memory,
+    memory_events,
+    memory_operators,
+)
 from ....analysis.memory.blocks import (
     allocation_rows,
-    categories,
-    in_order,
-    known_on,
-    live,
-    never_freed,
-    paired_on,
-    peak,
-    picked,
-    searched,
-    sources_of,
+    block_categories,
+    block_sources,
+    find_block_peak,
+    has_blocks,
+    has_paired_frees,
+    live_blocks,
+    search_blocks,
+    select_blocks,
+    sort_blocks,
+    unfreed_blocks,
 )
-from ....analysis.memory.curves import Place, categories_of, place_of, places_selected
+from ....analysis.memory.curves import DeviceMemory, categories_of, find_device_memory, select_device_memories
 from ....domain.errors import InvalidRequest
-from ....domain.memory import peak_event
+from ....domain.memory import get_peak_event
 from ....domain.profile import Profile
 from ....domain.selection import Selection
-from ....domain.tables import texts
-from ....domain.units import MISSING, duration, quantity
+from ....domain.tables import get_strings
+from ....domain.units import MISSING, format_duration, format_quantity
 from ...rendering import Page, render
-from ..results.frame import Frame, Link, open_frame
-from ..results.sheets import Sheet, Shown, asked, headings, scales_of, sheet, sheet_rows
-from ..results.tables import FILE, PAGE_SIZE, asked_order, asked_page, asked_search, here, pager, table_file
-from .memory_chart import MemoryChart, chart_of
+from ..results.result_frame import PageLink, ResultFrame, open_result_frame
+from ..results.sheets import ColumnView, Sheet, build_headings, build_rows, build_sheet, column_scales, filter_and_sort
+from ..results.tables import (
+    FILE_RULE,
+    PAGE_SIZE,
+    build_pager,
+    current_url_with,
+    parse_order,
+    parse_page,
+    parse_search,
+    table_file_response,
+)
+from .memory_chart import MemoryChart, build_memory_chart
 
 blueprint = Blueprint("memory", __name__)
-SHOW = {
+TABLE_LABELS = {
     "operators": "By operator",
     "live": "Live at the peak",
     "unfreed": "Never freed",
     "allocations": "Allocations",
 }
-WAYS = {"operator": "By operator", "source": "By function", "category": "By category", "block": "Each block"}
-OPERATORS = (
-    Shown("name", "Operator", "name"),
-    Shown("calls", "Calls", "count", "How often it was called"),
-    Shown(
+GROUPING_LABELS = {"operator": "By operator", "source": "By function", "category": "By category", "block": "Each block"}
+OPERATOR_COLUMNS = (
+    ColumnView("name", "Operator", "name"),
+    ColumnView("calls", "Calls", "count", "How often it was called"),
+    ColumnView(
         "self_growth_bytes", "Self growth", "bytes", "Allocated less freed in it, and in no operator inside", "growth"
     ),
-    Shown("growth_bytes", "Growth", "bytes", "Allocated less freed while it ran", "growth"),
-    Shown("self_allocated_bytes", "Self allocated", "bytes", "Allocated by it, and by no operator inside", "size"),
-    Shown("allocated_bytes", "Allocated", "bytes", "Allocated while it ran", "size"),
-    Shown("self_allocations", "Self blocks", "count", "How many blocks it allocated itself"),
-    Shown("allocations", "Blocks", "count", "How many blocks were allocated while it ran"),
+    ColumnView("growth_bytes", "Growth", "bytes", "Allocated less freed while it ran", "growth"),
+    ColumnView("self_allocated_bytes", "Self allocated", "bytes", "Allocated by it, and by no operator inside", "size"),
+    ColumnView("allocated_bytes", "Allocated", "bytes", "Allocated while it ran", "size"),
+    ColumnView("self_allocations", "Self blocks", "count", "How many blocks it allocated itself"),
+    ColumnView("allocations", "Blocks", "count", "How many blocks were allocated while it ran"),
 )
-LIVE = (
-    Shown("name", "Made by", "name"),
-    Shown("bytes", "Size", "bytes", "How large its blocks are together"),
-    Shown("percent", "%", "percent", "Of all that is allocated at this time"),
-    Shown("blocks", "Blocks", "count", "How many blocks live at this time"),
+LIVE_COLUMNS = (
+    ColumnView("name", "Made by", "name"),
+    ColumnView("bytes", "Size", "bytes", "How large its blocks are together"),
+    ColumnView("percent", "%", "percent", "Of all that is allocated at this time"),
+    ColumnView("blocks", "Blocks", "count", "How many blocks live at this time"),
 )
-NEVER = "never"
+NEVER_TEXT = "never"
 """In place of the time at which a block was freed."""
-BLOCKS = (
-    Shown("operator", "Operator", "name"),
-    Shown("source", "Function", "code", "The innermost function of Python on its call stack"),
-    Shown("category", "Category", "word", "What the file says of it"),
-    Shown("bytes", "Size", "bytes", "As the program asked for it"),
-    Shown("start_us", "Allocated", "time", "When it was allocated", "at"),
-    Shown("end_us", "Freed", "time", "When it was freed", "at", missing=NEVER),
-    Shown("duration_us", "Lived", "time", "From its allocation until it was freed"),
-    Shown("address", "Address", "word"),
-    Shown("live_at_peak", "At the peak", "flag", "Whether it lived when most was allocated"),
+BLOCK_COLUMNS = (
+    ColumnView("operator", "Operator", "name"),
+    ColumnView("source", "Function", "code", "The innermost function of Python on its call stack"),
+    ColumnView("category", "Category", "word", "What the file says of it"),
+    ColumnView("bytes", "Size", "bytes", "As the program asked for it"),
+    ColumnView("start_us", "Allocated", "time", "When it was allocated", "at"),
+    ColumnView("end_us", "Freed", "time", "When it was freed", "at", missing=NEVER_TEXT),
+    ColumnView("duration_us", "Lived", "time", "From its allocation until it was freed"),
+    ColumnView("address", "Address", "word"),
+    ColumnView("live_at_peak", "At the peak", "flag", "Whether it lived when most was allocated"),
 )
-FOUND_IN = ("name",)
+SEARCH_COLUMNS = ("name",)
 
 
 @dataclass(frozen=True)
-class Tile:
+class MemoryTile:
     """A number that stands out. caveat: what is said below it."""
 
     label: str
@@ -93,20 +108,20 @@ class Tile:
 
 @dataclass(frozen=True)
 class MemoryPage(Page):
-    """devices: to switch between, empty where there is one. events: what went wrong, in words. show: the table below.
+    """devices: to switch between, empty where there is one. events: what went wrong, in words. table: the table below.
     flamegraph: of what lives at the peak, empty where there is none. picture: the same as a drawing. note: what the
     table cannot tell."""
 
     template: ClassVar[str] = "results/memory.html"
-    frame: Frame
-    devices: tuple[Link, ...]
-    tiles: tuple[Tile, ...]
+    frame: ResultFrame
+    devices: tuple[PageLink, ...]
+    tiles: tuple[MemoryTile, ...]
     chart: MemoryChart | None
     events: tuple[str, ...]
     more_events: int
-    show: str
-    choices: tuple[Link, ...]
-    ways: tuple[Link, ...]
+    table: str
+    choices: tuple[PageLink, ...]
+    groupings: tuple[PageLink, ...]
     title: str
     sheet: Sheet
     note: str
@@ -119,13 +134,13 @@ class _Table:
     """The table that is asked for: a page of it, and what makes all of it."""
 
     sheet: Sheet
-    whole: Callable[[], pd.DataFrame]
+    load_all: Callable[[], pd.DataFrame]
 
 
 @blueprint.get("/results/<id>/memory")
 def show(id: str) -> Response:
     """The page, of the memory `device`, with the table `show`."""
-    frame, profile = open_frame(id, "memory")
+    frame, profile = open_result_frame(id, "memory")
     place = _place(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
@@ -136,49 +151,51 @@ def show(id: str) -> Response:
             frame=frame,
             devices=_devices(frame, profile, place),
             tiles=_tiles(frame, profile, place) if place else (),
-            chart=chart_of(frame, profile, place, _at_ns()) if place else None,
+            chart=build_memory_chart(frame, profile, place, _at_ns()) if place else None,
             events=tuple(_event(one) for one in mine[:5]),
             more_events=max(0, len(mine) - 5),
-            show=kind,
+            table=kind,
             choices=tuple(
-                Link(word, label, here(("show", word), ("page", None), ("sort", None)), word == kind)
+                PageLink(word, label, current_url_with(("show", word), ("page", None), ("sort", None)), word == kind)
                 for word, label in _labels(profile).items()
             ),
-            ways=_ways(profile, place, kind),
+            groupings=_ways(profile, place, kind),
             title=_labels(profile)[kind],
             sheet=table.sheet,
             note=_note(profile, place, kind),
             flamegraph=_flamegraph(frame, profile, place),
-            csv=here(("page", None)).replace(f"/results/{frame.id}/memory", f"/results/{frame.id}/memory.csv", 1),
+            csv=current_url_with(("page", None)).replace(
+                f"/results/{frame.id}/memory", f"/results/{frame.id}/memory.csv", 1
+            ),
         )
     )
 
 
-@blueprint.get(f"/results/<id>/memory.{FILE}")
+@blueprint.get(f"/results/<id>/memory.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows of the table, in the order of the page; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "memory")
+    frame, profile = open_result_frame(id, "memory")
     place = _place(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
-    return table_file(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.whole())
+    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.load_all())
 
 
-def _place(frame: Frame, profile: Profile) -> Place | None:
-    return place_of(profile, frame.selection, request.args.get("device", ""))
+def _place(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:
+    return find_device_memory(profile, frame.selection, request.args.get("device", ""))
 
 
 def _labels(profile: Profile) -> dict[str, str]:
     """The tables that there are. Without operators nothing is told by them."""
     at_ns = _at_ns()
-    labels = SHOW if at_ns is None else SHOW | {"live": f"Live at {duration(at_ns)}"}
+    labels = TABLE_LABELS if at_ns is None else TABLE_LABELS | {"live": f"Live at {format_duration(at_ns)}"}
     told = has_operators(profile)
     return labels if told else {word: label for word, label in labels.items() if word != "operators"}
 
 
-def _show(profile: Profile, place: Place | None) -> str:
+def _show(profile: Profile, place: DeviceMemory | None) -> str:
     labels = _labels(profile)
-    told = place is None or in_operators(profile, place)
+    told = place is None or has_operator_allocations(profile, place)
     word = request.args.get("show") or (next(iter(labels)) if told and _at_ns() is None else "live")
     if word not in labels:
         raise InvalidRequest(f"show is one of {', '.join(labels)}, not {word[:40]!r}.", "show")
@@ -196,94 +213,99 @@ def _at_ns() -> int | None:
         raise InvalidRequest(f"at-ms is a time in milliseconds from 0, not {text[:40]!r}.", "at-ms") from None
 
 
-def _way(profile: Profile, place: Place | None) -> str:
+def _way(profile: Profile, place: DeviceMemory | None) -> str:
     """How what lives is told."""
     ways = _ways_known(profile, place)
     word = request.args.get("by") or ways[0]
-    if word not in WAYS:
-        raise InvalidRequest(f"by is one of {', '.join(WAYS)}, not {word[:40]!r}.", "by")
+    if word not in GROUPING_LABELS:
+        raise InvalidRequest(f"by is one of {', '.join(GROUPING_LABELS)}, not {word[:40]!r}.", "by")
     return word
 
 
-def _ways_known(profile: Profile, place: Place | None) -> list[str]:
+def _ways_known(profile: Profile, place: DeviceMemory | None) -> list[str]:
     known = {
         "operator": has_operators(profile),
-        "source": bool(sources_of(profile).names),
-        "category": bool(categories(profile).names or (place is not None and categories_of(profile, place))),
+        "source": bool(block_sources(profile).names),
+        "category": bool(block_categories(profile).names or (place is not None and categories_of(profile, place))),
         "block": True,
     }
     return [way for way, there in known.items() if there]
 
 
-def _ways(profile: Profile, place: Place | None, kind: str) -> tuple[Link, ...]:
+def _ways(profile: Profile, place: DeviceMemory | None, kind: str) -> tuple[PageLink, ...]:
     if kind != "live":
         return ()
     now, ways = _way(profile, place), _ways_known(profile, place)
     if len(ways) == 1:
         return ()
-    return tuple(Link(way, WAYS[way], here(("by", way), ("page", None), ("sort", None)), way == now) for way in ways)
+    return tuple(
+        PageLink(way, GROUPING_LABELS[way], current_url_with(("by", way), ("page", None), ("sort", None)), way == now)
+        for way in ways
+    )
 
 
-def _table(frame: Frame, profile: Profile, place: Place | None, kind: str) -> _Table:
+def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kind: str) -> _Table:
     selection = frame.selection
     if kind == "operators":
         rows = memory_operators(profile, selection)
         if place is not None:
             mine = rows["rank"].isna() if place.rank is None else rows["rank"] == place.rank
             rows = rows[(rows["device"] == place.label) & mine]
-        found, order = asked(rows, OPERATORS, "-self_growth_bytes", FOUND_IN)
-        shown = sheet("Operators", found, OPERATORS, order, noun="operator", mark="kind", everything=len(rows))
+        found, order = filter_and_sort(rows, OPERATOR_COLUMNS, "-self_growth_bytes", SEARCH_COLUMNS)
+        shown = build_sheet(
+            "Operators", found, OPERATOR_COLUMNS, order, noun="operator", mark="kind", total_rows=len(rows)
+        )
         return _Table(shown, lambda: found)
     at_ns = _at_ns() if kind == "live" else None
     if kind == "live" and place is not None:
-        most = peak(profile, selection, place)
+        most = find_block_peak(profile, selection, place)
         at_ns = at_ns if at_ns is not None else most.time_ns if most else None
         if _way(profile, place) != "block":
             rows = (
-                live_by(profile, selection, place, at_ns, _way(profile, place))
+                group_live_blocks(profile, selection, place, at_ns, _way(profile, place))
                 if at_ns is not None
-                else live_by(profile, selection, place, 0, "category").iloc[:0]
+                else group_live_blocks(profile, selection, place, 0, "category").iloc[:0]
             )
-            found, order = asked(rows, LIVE, "-bytes", FOUND_IN)
-            shown = sheet(
-                "What lives", found, LIVE, order, noun="row", bar=("percent", "percent"), everything=len(rows)
+            found, order = filter_and_sort(rows, LIVE_COLUMNS, "-bytes", SEARCH_COLUMNS)
+            shown = build_sheet(
+                "What lives", found, LIVE_COLUMNS, order, noun="row", bar=("percent", "percent"), total_rows=len(rows)
             )
             return _Table(shown, lambda: found)
     return _blocks(frame, profile, place, kind, at_ns)
 
 
-def _blocks(frame: Frame, profile: Profile, place: Place | None, kind: str, at_ns: int | None) -> _Table:
+def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kind: str, at_ns: int | None) -> _Table:
     """The table of single blocks: of those that are not shown only what sorts them is looked at."""
     selection = frame.selection
     rows = np.zeros(0, np.int64)
     if place is not None and kind == "unfreed":
-        rows = never_freed(profile, selection, place)
+        rows = unfreed_blocks(profile, selection, place)
     elif place is not None and kind == "live":
-        rows = live(profile, selection, place, at_ns) if at_ns is not None else rows
+        rows = live_blocks(profile, selection, place, at_ns) if at_ns is not None else rows
     elif place is not None:
-        rows = picked(profile, selection, place)
-    order, page = asked_order([column.column for column in BLOCKS], "-bytes"), asked_page()
-    found = searched(profile, rows, asked_search())
-    first = in_order(profile, selection, found, order.column, order.descending, page * PAGE_SIZE)
+        rows = select_blocks(profile, selection, place)
+    order, page = parse_order([column.column for column in BLOCK_COLUMNS], "-bytes"), parse_page()
+    found = search_blocks(profile, rows, parse_search())
+    first = sort_blocks(profile, selection, found, order.column, order.descending, page * PAGE_SIZE)
     part = allocation_rows(profile, selection, first[(page - 1) * PAGE_SIZE :])
-    shown = tuple(column for column in BLOCKS if column.column not in _unknown(profile))
-    if place is None or not paired_on(profile, place):
-        shown = tuple(replace(column, missing=MISSING) if column.missing == NEVER else column for column in shown)
-    scales = scales_of(part, shown)
+    shown = tuple(column for column in BLOCK_COLUMNS if column.column not in _unknown(profile))
+    if place is None or not has_paired_frees(profile, place):
+        shown = tuple(replace(column, missing=MISSING) if column.missing == NEVER_TEXT else column for column in shown)
+    scales = column_scales(part, shown)
     table = Sheet(
         label="Blocks",
         noun="block",
-        headings=headings(shown, scales, order),
-        rows=sheet_rows(part, shown, scales),
-        pager=pager(page, len(found), PAGE_SIZE, noun="block"),
+        headings=build_headings(shown, scales, order),
+        rows=build_rows(part, shown, scales),
+        pager=build_pager(page, len(found), PAGE_SIZE, noun="block"),
         search=request.args.get("search", ""),
-        hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
-        bar="",
-        all=len(rows),
+        hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
+        has_bars="",
+        total_rows=len(rows),
     )
 
     def whole() -> pd.DataFrame:
-        every = in_order(profile, selection, found, order.column, order.descending)
+        every = sort_blocks(profile, selection, found, order.column, order.descending)
         return allocation_rows(profile, selection, every)
 
     return _Table(table, whole)
@@ -291,8 +313,8 @@ def _blocks(frame: Frame, profile: Profile, place: Place | None, kind: str, at_n
 
 def _unknown(profile: Profile) -> set[str]:
     """The columns of blocks of which nothing is known."""
-    missing = {"source"} if not sources_of(profile).names else set()
-    missing |= {"category"} if not categories(profile).names else set()
+    missing = {"source"} if not block_sources(profile).names else set()
+    missing |= {"category"} if not block_categories(profile).names else set()
     if not has_operators(profile):
         missing.add("operator")
     if profile.allocations.column("address").null_count == profile.allocations.num_rows:
@@ -300,39 +322,39 @@ def _unknown(profile: Profile) -> set[str]:
     return missing
 
 
-def _devices(frame: Frame, profile: Profile, now: Place | None) -> tuple[Link, ...]:
-    found = places_selected(profile, frame.selection)
+def _devices(frame: ResultFrame, profile: Profile, now: DeviceMemory | None) -> tuple[PageLink, ...]:
+    found = select_device_memories(profile, frame.selection)
     if len(found) < 2:
         return ()
     return tuple(
-        Link(
+        PageLink(
             one.key,
             one.label if one.rank is None else f"rank {one.rank} {one.label}",
-            here(("device", one.key), ("page", None)),
+            current_url_with(("device", one.key), ("page", None)),
             one == now,
         )
         for one in found
     )
 
 
-def _tiles(frame: Frame, profile: Profile, place: Place) -> tuple[Tile, ...]:
+def _tiles(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> tuple[MemoryTile, ...]:
     told = next(
         one
         for one in records(memory(profile, frame.selection))
         if (one["device"], one["rank"]) == (place.label, place.rank)
     )
 
-    def size(label: str, column: str, description: str, caveat: str = "") -> Tile | None:
+    def size(label: str, column: str, description: str, caveat: str = "") -> MemoryTile | None:
         if told[column] is None:
             return None
-        shown = quantity(told[column], "bytes")
-        return Tile(label, shown.text, shown.exact, description, caveat)
+        shown = format_quantity(told[column], "bytes")
+        return MemoryTile(label, shown.text, shown.exact, description, caveat)
 
-    peak_at = "" if told["peak_us"] is None else f"at {duration(told['peak_us'] * 1000)}"
+    peak_at = "" if told["peak_us"] is None else f"at {format_duration(told['peak_us'] * 1000)}"
     capacity = told["memory_bytes"]
     if capacity and told["peak_bytes"] is not None:
         peak_at += f", {100 * told['peak_bytes'] / capacity:.1f} % of the device"
-    blocks = quantity(told["allocations"], "count")
+    blocks = format_quantity(told["allocations"], "count")
     tiles = [
         size("Peak allocated", "peak_bytes", "The most that was allocated at any time", peak_at),
         size("Peak reserved", "peak_reserved_bytes", "The most that the allocator had taken from the system"),
@@ -340,16 +362,16 @@ def _tiles(frame: Frame, profile: Profile, place: Place) -> tuple[Tile, ...]:
             "Most unused",
             "unused_bytes",
             "The most that was reserved and not allocated at any time",
-            f"{quantity(told['unused_at_peak_bytes'], 'bytes').text} at the peak"
+            f"{format_quantity(told['unused_at_peak_bytes'], 'bytes').text} at the peak"
             if told["unused_at_peak_bytes"] is not None
             else "",
         ),
-        Tile(
+        MemoryTile(
             "Blocks allocated",
             blocks.text,
             blocks.exact,
             "How many blocks were allocated",
-            f"{quantity(told['allocated_bytes'], 'bytes').text} in all, {told['frees'] or 0:,} freed",
+            f"{format_quantity(told['allocated_bytes'], 'bytes').text} in all, {told['frees'] or 0:,} freed",
         )
         if told["allocations"] is not None
         else None,
@@ -374,22 +396,22 @@ def _blocks_text(number: int | None) -> str:
 
 def _event(one: dict[str, Any]) -> str:
     """What went wrong, as a sentence."""
-    at = duration(one["time_us"] * 1000)
-    asked_for = quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
+    at = format_duration(one["time_us"] * 1000)
+    asked_for = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
     if one["event"] == "out of memory":
         free = one["device_free_bytes"]
-        left = f"; the device had {quantity(free, 'bytes').text} free" if free is not None else ""
+        left = f"; the device had {format_quantity(free, 'bytes').text} free" if free is not None else ""
         return f"Out of memory at {at}: {asked_for} asked for{left}."
     return f"At {at} the allocator gave back what it had cached, to have {asked_for} for one allocation."
 
 
-def _note(profile: Profile, place: Place | None, kind: str) -> str:
+def _note(profile: Profile, place: DeviceMemory | None, kind: str) -> str:
     """What the table cannot tell."""
-    if place is None or kind == "operators" or paired_on(profile, place):
+    if place is None or kind == "operators" or has_paired_frees(profile, place):
         return ""
     if kind == "live" and _way(profile, place) == "category" and categories_of(profile, place):
         return ""
-    if not known_on(profile, place):
+    if not has_blocks(profile, place):
         return "This recording tells how much was allocated, and not by what. A memory snapshot tells both."
     return (
         "This recording has no addresses, so nothing tells which free belongs to which allocation. Record with PyTorch "
@@ -397,9 +419,11 @@ def _note(profile: Profile, place: Place | None, kind: str) -> str:
     )
 
 
-def _flamegraph(frame: Frame, profile: Profile, place: Place | None) -> str:
+def _flamegraph(frame: ResultFrame, profile: Profile, place: DeviceMemory | None) -> str:
     """The flame graph of what lives at the peak of the whole recording, by the call stacks that made it."""
-    if place is None or peak_event(place.word) not in texts(profile.events, "name"):
+    if place is None or get_peak_event(place.kind_label) not in get_strings(profile.events, "name"):
         return ""
     ranks = {} if place.rank is None else {"ranks": ((place.rank, place.rank),)}
-    return frame.narrowed("flamegraph", event=peak_event(place.word), start_ns=None, end_ns=None, step=None, **ranks)
+    return frame.filtered_url(
+        "flamegraph", event=get_peak_event(place.kind_label), start_ns=None, end_ns=None, step=None, **ranks
+    )

@@ -6,105 +6,115 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ....analysis.core.schema import records
-from ....analysis.core.windows import FOREVER
+from ....analysis.core.windows import MAX_TIME_NS
 from ....analysis.memory.allocations import memory_events
-from ....analysis.memory.blocks import peak
-from ....analysis.memory.curves import ALWAYS, Curve, Place, categories_of, curve, top, windows
-from ....charts.curves import Line, Mark, draw, sampled
+from ....analysis.memory.blocks import find_block_peak
+from ....analysis.memory.curves import (
+    MIN_TIME_NS,
+    Curve,
+    DeviceMemory,
+    categories_of,
+    find_peak,
+    load_curve,
+    selected_windows,
+)
+from ....charts.curves import CurveLine, CurveMark, draw_curves, sample_curve
 from ....domain.memory import ACTIVE, ALLOCATED, OUT_OF_MEMORY, RESERVED
 from ....domain.profile import Profile
-from ....domain.units import axis_texts, duration, quantity
-from ..results.frame import Frame
-from ..results.tables import here
+from ....domain.units import format_axis_labels, format_duration, format_quantity
+from ..results.result_frame import ResultFrame
+from ..results.tables import current_url_with
 
 NS_PER_MS = 1_000_000
-SAMPLES = 240
+SAMPLE_COUNT = 240
 """At so many times the value under the pointer is told."""
-MOST_MARKS = 100
-ROOM = 1.08
+MAX_MARKS = 100
+HEADROOM = 1.08
 """How much higher than the greatest value the drawing is."""
 
 
 @dataclass(frozen=True)
-class Key:
-    """What a color stands for. most: its greatest value in the window. square: an area and no line."""
+class LegendKey:
+    """What a color stands for. max: its greatest value in the window. is_area: an area and no line."""
 
     css: str
     label: str
-    most: str
+    max: str
     description: str
-    square: bool
+    is_area: bool
 
 
 @dataclass(frozen=True)
 class MemoryChart:
     """svg: without script or style of its own. levels: what stands beside its top, middle and bottom; ends: below its
-    left and right. start_ms, end_ms: of what is drawn. told: values for a script, by label. narrow: the address without
-    a window, to which a script adds one; out, around: the addresses of all, and of the time around the peak; empty
-    where there is nothing to go to."""
+    left and right. start_ms, end_ms: of what is drawn. summary: values for a script, by label. zoom_in_url: the address
+    without a window, to which a script adds one; zoom_out_url, around_peak_url: the addresses of all, and of the time
+    around the peak; empty where there is nothing to go to."""
 
     svg: Markup
     levels: tuple[str, ...]
     ends: tuple[str, ...]
     peak: str
-    keys: tuple[Key, ...]
+    keys: tuple[LegendKey, ...]
     start_ms: float
     end_ms: float
-    told: str
-    narrow: str
-    out: str
-    around: str
+    summary: str
+    zoom_in_url: str
+    zoom_out_url: str
+    around_peak_url: str
 
 
-def chart_of(frame: Frame, profile: Profile, place: Place, at_ns: int | None) -> MemoryChart | None:
+def build_memory_chart(
+    frame: ResultFrame, profile: Profile, place: DeviceMemory, at_ns: int | None
+) -> MemoryChart | None:
     """The chart of a memory in the window that is selected; None where nothing was recorded over time."""
-    allocated, reserved, active = (curve(profile, place, name) for name in (ALLOCATED, RESERVED, ACTIVE))
+    allocated, reserved, active = (load_curve(profile, place, name) for name in (ALLOCATED, RESERVED, ACTIVE))
     if allocated is None or len(allocated.time_ns) < 2:
         return None
     start, end = _span(frame, profile, place, allocated)
     if start >= end:
         return None
     words = categories_of(profile, place)
-    parts = [(word, found) for word in words if (found := curve(profile, place, word)) is not None]
-    lines = [Line(f"part-{n % 8 + 1}", found, stacked=True) for n, (_, found) in enumerate(parts)]
-    lines += [Line("reserved", reserved)] if reserved else []
-    lines += [Line("active", active)] if active and _differs(active, allocated) else []
-    lines += [Line("allocated", allocated, filled=not parts)]
+    parts = [(word, found) for word in words if (found := load_curve(profile, place, word)) is not None]
+    lines = [CurveLine(f"part-{n % 8 + 1}", found, stacked=True) for n, (_, found) in enumerate(parts)]
+    lines += [CurveLine("reserved", reserved)] if reserved else []
+    lines += [CurveLine("active", active)] if active and _differs(active, allocated) else []
+    lines += [CurveLine("allocated", allocated, filled=not parts)]
     stretch = [(start, end + 1)]
-    tops = [best for line in lines if not line.stacked and (best := top(line.curve, stretch))]
-    most = max((one.value for one in tops), default=0) * ROOM
-    most_at = peak(profile, frame.selection, place)
+    tops = [best for line in lines if not line.stacked and (best := find_peak(line.curve, stretch))]
+    most = max((one.value for one in tops), default=0) * HEADROOM
+    most_at = find_block_peak(profile, frame.selection, place)
     marks = _marks(frame, profile, place)
-    said = f"{quantity(most_at.value, 'bytes').text} at {duration(most_at.time_ns)}" if most_at else ""
+    said = f"{format_quantity(most_at.value, 'bytes').text} at {format_duration(most_at.time_ns)}" if most_at else ""
     if most_at is not None:
-        marks.append(Mark(most_at.time_ns, "peak", f"Peak: {said}", float(most_at.value)))
+        marks.append(CurveMark(most_at.time_ns, "peak", f"Peak: {said}", float(most_at.value)))
     if at_ns is not None:
-        marks.append(Mark(at_ns, "at", f"The table is of {duration(at_ns)}"))
+        marks.append(CurveMark(at_ns, "at", f"The table is of {format_duration(at_ns)}"))
     named = [("allocated", allocated)] + [(n, c) for n, c in (("reserved", reserved), ("active", active)) if c]
-    narrow = here(("start-ms", None), ("end-ms", None), ("page", None), ("at-ms", None))
+    narrow = current_url_with(("start-ms", None), ("end-ms", None), ("page", None), ("at-ms", None))
     windowed = frame.selection.start_ns is not None or frame.selection.end_ns is not None
     return MemoryChart(
-        # `draw` escapes every text and uses neither script nor style; tests hold it to that.
-        svg=Markup(draw(f"Memory of {place.label} over time", lines, marks, start, end, most)),
-        levels=axis_texts((most, most / 2, 0), "bytes"),
-        ends=axis_texts((start, end), "ns"),
+        # `draw_curves` escapes every text and uses neither script nor style; tests hold it to that.
+        svg=Markup(draw_curves(f"Memory of {place.label} over time", lines, marks, start, end, most)),
+        levels=format_axis_labels((most, most / 2, 0), "bytes"),
+        ends=format_axis_labels((start, end), "ns"),
         peak=said,
         keys=_keys(lines, parts, stretch),
         start_ms=start / NS_PER_MS,
         end_ms=end / NS_PER_MS,
-        told=json.dumps({name: sampled(found, start, end, SAMPLES) for name, found in (*named, *parts)}),
-        narrow=narrow,
-        out=narrow if windowed else "",
-        around=_around(most_at.time_ns, start, end) if most_at and not windowed else "",
+        summary=json.dumps({name: sample_curve(found, start, end, SAMPLE_COUNT) for name, found in (*named, *parts)}),
+        zoom_in_url=narrow,
+        zoom_out_url=narrow if windowed else "",
+        around_peak_url=_around(most_at.time_ns, start, end) if most_at and not windowed else "",
     )
 
 
-def _span(frame: Frame, profile: Profile, place: Place, allocated: Curve) -> tuple[int, int]:
+def _span(frame: ResultFrame, profile: Profile, place: DeviceMemory, allocated: Curve) -> tuple[int, int]:
     """The stretch of time that is drawn: the window, as far as anything was recorded in it (where nothing was, it ends
     before it begins)."""
-    stretches = windows(profile, frame.selection, place.rank)
-    low = min((start for start, _ in stretches), default=ALWAYS)
-    high = max((end for _, end in stretches), default=FOREVER)
+    stretches = selected_windows(profile, frame.selection, place.rank)
+    low = min((start for start, _ in stretches), default=MIN_TIME_NS)
+    high = max((end for _, end in stretches), default=MAX_TIME_NS)
     whole = max(profile.meta.duration_ns or 0, int(allocated.time_ns[-1]))
     start = int(max(low, min(0, int(allocated.time_ns[0])), -(1 << 62)))
     end = int(min(high, whole))
@@ -118,18 +128,20 @@ def _differs(one: Curve, other: Curve) -> bool:
     )
 
 
-def _marks(frame: Frame, profile: Profile, place: Place) -> list[Mark]:
+def _marks(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> list[CurveMark]:
     found = []
     for one in records(memory_events(profile, frame.selection)):
         if (one["device"], one["rank"]) == (place.label, place.rank):
             css = "oom" if one["event"] == OUT_OF_MEMORY else "retry"
-            size = quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
-            words = f"{one['event'].capitalize()}: {size} asked for at {duration(one['time_us'] * 1000)}"
-            found.append(Mark(round(one["time_us"] * 1000), css, words))
-    return found[:MOST_MARKS]
+            size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
+            words = f"{one['event'].capitalize()}: {size} asked for at {format_duration(one['time_us'] * 1000)}"
+            found.append(CurveMark(round(one["time_us"] * 1000), css, words))
+    return found[:MAX_MARKS]
 
 
-def _keys(lines: list[Line], parts: list[tuple[str, Curve]], stretch: list[tuple[int, int]]) -> tuple[Key, ...]:
+def _keys(
+    lines: list[CurveLine], parts: list[tuple[str, Curve]], stretch: list[tuple[int, int]]
+) -> tuple[LegendKey, ...]:
     described = {
         ALLOCATED: "What programs held",
         RESERVED: "What the allocator had taken from the system",
@@ -139,9 +151,11 @@ def _keys(lines: list[Line], parts: list[tuple[str, Curve]], stretch: list[tuple
     found = []
     for line in sorted(lines, key=lambda one: one.stacked):
         label = named.get(line.css, line.css)
-        best = top(line.curve, stretch)
-        shown = quantity(best.value, "bytes").text if best else ""
-        found.append(Key(line.css, label, shown, described.get(label, "A part of what is allocated"), line.stacked))
+        best = find_peak(line.curve, stretch)
+        shown = format_quantity(best.value, "bytes").text if best else ""
+        found.append(
+            LegendKey(line.css, label, shown, described.get(label, "A part of what is allocated"), line.stacked)
+        )
     return tuple(found)
 
 
@@ -151,7 +165,7 @@ def _around(time_ns: int, start: int, end: int) -> str:
     if half < 1000:
         return ""
     low, high = max(start, time_ns - half), min(end, time_ns + half)
-    return here(
+    return current_url_with(
         ("start-ms", f"{low / NS_PER_MS:.6f}".rstrip("0").rstrip(".")),
         ("end-ms", f"{high / NS_PER_MS:.6f}".rstrip("0").rstrip(".")),
         ("page", None),

@@ -11,35 +11,44 @@ from ....analysis.core.schema import records
 from ....analysis.ml.modules import BY, modules
 from ....domain.errors import InvalidRequest
 from ...rendering import Page, render
-from ..results.detail import Chart, charts_of, several_ranks
-from ..results.frame import Frame, Link, open_frame
-from ..results.sheets import Sheet, SheetRow, Shown, asked, headings, scales_of, sheet, sheet_rows
-from ..results.tables import FILE, Heading, here, table_file
+from ..results.detail import TopChart, build_top_charts, has_several_ranks
+from ..results.result_frame import PageLink, ResultFrame, open_result_frame
+from ..results.sheets import (
+    ColumnView,
+    Sheet,
+    SheetRow,
+    build_headings,
+    build_rows,
+    build_sheet,
+    column_scales,
+    filter_and_sort,
+)
+from ..results.tables import FILE_RULE, ColumnHeading, current_url_with, table_file_response
 
 blueprint = Blueprint("modules", __name__)
-LABELS = {"place": "Tree", "type": "By class"}
-MOST_ROWS = 150
+GROUPING_LABELS = {"place": "Tree", "type": "By class"}
+MAX_ROWS = 150
 """With more modules than this the tree is shown down to where it has so many."""
-DEEPEST = 60
+MAX_DEPTH = 60
 
 _COLUMNS = (
-    Shown("calls", "Calls"),
-    Shown("host_total_us", "Host total", "time", "Time of the host in it", "host"),
-    Shown("host_percent", "%", "percent", "Host total as a share of all outermost modules"),
-    Shown("host_self_us", "Host self", "time", "In it and in no module inside", "host"),
-    Shown("host_mean_us", "Mean", "time", "Host total of a call", "call"),
-    Shown("device_total_us", "Device total", "time", "What was launched while it ran", "device"),
-    Shown("device_percent", "%", "percent", "Device total as a share of all outermost modules"),
-    Shown("device_self_us", "Device self", "time", "Launched in it and in no module inside", "device"),
-    Shown("backward_host_us", "Backward, host", "time", "Backward pass of its operators", "host"),
-    Shown("backward_device_us", "Backward, device", "time", "What the backward pass launched", "device"),
-    Shown("operators", "Operators", "count", "Called in it, those inside of operators included"),
+    ColumnView("calls", "Calls"),
+    ColumnView("host_total_us", "Host total", "time", "Time of the host in it", "host"),
+    ColumnView("host_percent", "%", "percent", "Host total as a share of all outermost modules"),
+    ColumnView("host_self_us", "Host self", "time", "In it and in no module inside", "host"),
+    ColumnView("host_mean_us", "Mean", "time", "Host total of a call", "call"),
+    ColumnView("device_total_us", "Device total", "time", "What was launched while it ran", "device"),
+    ColumnView("device_percent", "%", "percent", "Device total as a share of all outermost modules"),
+    ColumnView("device_self_us", "Device self", "time", "Launched in it and in no module inside", "device"),
+    ColumnView("backward_host_us", "Backward, host", "time", "Backward pass of its operators", "host"),
+    ColumnView("backward_device_us", "Backward, device", "time", "What the backward pass launched", "device"),
+    ColumnView("operators", "Operators", "count", "Called in it, those inside of operators included"),
 )
 _DEVICE = frozenset({"device_total_us", "device_percent", "device_self_us", "backward_device_us"})
 
 
 @dataclass(frozen=True)
-class Node:
+class ModuleRow:
     """A row of the tree. depth: below the row that the page begins with. url: the tree from this module on, empty where
     nothing is inside. hidden: how many modules inside of it are not shown. host, device: bars, in percent."""
 
@@ -56,16 +65,17 @@ class Node:
 
 @dataclass(frozen=True)
 class ModulesPage(Page):
-    """choices: tree or by class. levels: how deep the tree goes. trail: the modules above the one it begins with."""
+    """choices: tree or by class. levels: how deep the tree goes. breadcrumbs: the modules above the one it begins
+    with."""
 
     template: ClassVar[str] = "results/modules.html"
-    frame: Frame
-    choices: tuple[Link, ...]
-    levels: tuple[Link, ...]
-    trail: tuple[Link, ...]
-    charts: tuple[Chart, ...]
-    headings: tuple[Heading, ...]
-    nodes: tuple[Node, ...]
+    frame: ResultFrame
+    choices: tuple[PageLink, ...]
+    levels: tuple[PageLink, ...]
+    breadcrumbs: tuple[PageLink, ...]
+    charts: tuple[TopChart, ...]
+    headings: tuple[ColumnHeading, ...]
+    nodes: tuple[ModuleRow, ...]
     sheet: Sheet | None
     devices: bool
     csv: str
@@ -74,20 +84,20 @@ class ModulesPage(Page):
 @blueprint.get("/results/<id>/modules")
 def show(id: str) -> Response:
     """The tree, from `at` on and `levels` deep, or the classes."""
-    frame, profile = open_frame(id, "modules")
+    frame, profile = open_result_frame(id, "modules")
     by = _by()
     rows = modules(profile, frame.selection, by)
     devices = bool(rows["device_total_us"].notna().any())
-    shown = _shown(rows, devices)
-    nodes: tuple[Node, ...] = ()
-    levels: tuple[Link, ...] = ()
-    trail: tuple[Link, ...] = ()
+    shown = _visible_columns(rows, devices)
+    nodes: tuple[ModuleRow, ...] = ()
+    levels: tuple[PageLink, ...] = ()
+    trail: tuple[PageLink, ...] = ()
     table: Sheet | None = None
     if by == "type":
-        columns = (Shown("module", "Class", "name"), Shown("modules", "Modules"), *shown)
-        found, order = asked(rows, columns, "-device_total_us" if devices else "-host_total_us", ("module",))
+        columns = (ColumnView("module", "Class", "name"), ColumnView("modules", "Modules"), *shown)
+        found, order = filter_and_sort(rows, columns, "-device_total_us" if devices else "-host_total_us", ("module",))
         bar = ("host_percent", "host_percent")
-        table = sheet("Classes", found, columns, order, noun="row", bar=bar, everything=len(rows))
+        table = build_sheet("Classes", found, columns, order, noun="row", bar=bar, total_rows=len(rows))
     else:
         nodes, levels, trail = _tree(frame, rows, shown)
     wanted = [("host_self_us", "", "Host self time")]
@@ -97,31 +107,36 @@ def show(id: str) -> Response:
         ModulesPage(
             frame=frame,
             choices=tuple(
-                Link(word, LABELS[word], frame.url(None, None, *([("by", word)] if word != BY[0] else [])), word == by)
+                PageLink(
+                    word,
+                    GROUPING_LABELS[word],
+                    frame.url(None, None, *([("by", word)] if word != BY[0] else [])),
+                    word == by,
+                )
                 for word in BY
             ),
             levels=levels,
-            trail=trail,
-            charts=charts_of(rows.assign(name=rows["module"]), wanted) if by == "type" else (),
-            headings=headings(shown, scales_of(rows, shown), None),
+            breadcrumbs=trail,
+            charts=build_top_charts(rows.assign(name=rows["module"]), wanted) if by == "type" else (),
+            headings=build_headings(shown, column_scales(rows, shown), None),
             nodes=nodes,
             sheet=table,
             devices=devices,
-            csv=here(("page", None)).replace(f"/results/{id}/modules", f"/results/{id}/modules.csv", 1),
+            csv=current_url_with(("page", None)).replace(f"/results/{id}/modules", f"/results/{id}/modules.csv", 1),
         )
     )
 
 
-@blueprint.get(f"/results/<id>/modules.{FILE}")
+@blueprint.get(f"/results/<id>/modules.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
-    frame, profile = open_frame(id, "modules")
-    return table_file(f"{frame.name} modules", form, modules(profile, frame.selection, _by()))
+    frame, profile = open_result_frame(id, "modules")
+    return table_file_response(f"{frame.name} modules", form, modules(profile, frame.selection, _by()))
 
 
 def _tree(
-    frame: Frame, rows: pd.DataFrame, shown: tuple[Shown, ...]
-) -> tuple[tuple[Node, ...], tuple[Link, ...], tuple[Link, ...]]:
+    frame: ResultFrame, rows: pd.DataFrame, shown: tuple[ColumnView, ...]
+) -> tuple[tuple[ModuleRow, ...], tuple[PageLink, ...], tuple[PageLink, ...]]:
     """The rows of the tree, the links for how deep it goes, and those up from where it begins."""
     rank, at = _at()
     first = 0
@@ -141,19 +156,21 @@ def _tree(
     levels = _levels(part["depth"] - top, deepest)
     below = _below(depths)
     visible = part[part["depth"] - top < levels]
-    scales = scales_of(rows, shown)
-    cells = sheet_rows(visible, shown, scales)
+    scales = column_scales(rows, shown)
+    cells = build_rows(visible, shown, scales)
     nodes = []
     for place, row, cell in zip(visible.index.tolist(), records(visible), cells, strict=True):
         inside = below[place]
         cut = inside if row["depth"] - top == levels - 1 else 0
         nodes.append(
-            Node(
+            ModuleRow(
                 name=row["module"],
                 title=row["path"],
                 type=row["type"] or "",
-                depth=min(DEEPEST, row["depth"] - top),
-                url=here(("at", _place(row)), ("levels", None)) if inside and (place != first or not at) else "",
+                depth=min(MAX_DEPTH, row["depth"] - top),
+                url=current_url_with(("at", _place(row)), ("levels", None))
+                if inside and (place != first or not at)
+                else "",
                 hidden=cut,
                 row=cell,
                 host=row["host_percent"],
@@ -161,19 +178,24 @@ def _tree(
             )
         )
     links = tuple(
-        Link(str(n), "All" if n == deepest else str(n), here(("levels", str(n))), n == levels)
+        PageLink(str(n), "All" if n == deepest else str(n), current_url_with(("levels", str(n))), n == levels)
         for n in sorted({1, 2, 3, 4, levels, deepest})
         if n <= deepest
     )
     trail = []
     if at:
-        trail.append(Link("", "All modules", here(("at", None), ("levels", None)), False))
+        trail.append(PageLink("", "All modules", current_url_with(("at", None), ("levels", None)), False))
         words = paths[first].split("/")
         for count in range(1, len(words) + 1):
             place = "/".join(words[:count])
             prefix = "" if rank is None else f"{rank}:"
             trail.append(
-                Link(place, words[count - 1], here(("at", prefix + place), ("levels", None)), count == len(words))
+                PageLink(
+                    place,
+                    words[count - 1],
+                    current_url_with(("at", prefix + place), ("levels", None)),
+                    count == len(words),
+                )
             )
     return tuple(nodes), links if deepest > 1 else (), tuple(trail)
 
@@ -197,7 +219,7 @@ def _levels(depth: "pd.Series[Any]", deepest: int) -> int:
         if not text.isdecimal() or len(text) > 6 or int(text) < 1:
             raise InvalidRequest(f"levels is a whole number from 1, not {text[:40]!r}.", "levels")
         return min(int(text), deepest)
-    return next((n for n in range(deepest, 1, -1) if int((depth < n).sum()) <= MOST_ROWS), 1)
+    return next((n for n in range(deepest, 1, -1) if int((depth < n).sum()) <= MAX_ROWS), 1)
 
 
 def _place(row: dict[str, Any]) -> str:
@@ -211,8 +233,8 @@ def _at() -> tuple[int | None, str]:
     return (int(rank), path) if colon and rank.isdecimal() and len(rank) < 10 else (None, text)
 
 
-def _shown(rows: pd.DataFrame, devices: bool) -> tuple[Shown, ...]:
-    rank = (Shown("rank", "Rank"),) if several_ranks(rows) else ()
+def _visible_columns(rows: pd.DataFrame, devices: bool) -> tuple[ColumnView, ...]:
+    rank = (ColumnView("rank", "Rank"),) if has_several_ranks(rows) else ()
     kept = [c for c in _COLUMNS if devices or c.column not in _DEVICE]
     return (*rank, *(c for c in kept if "backward" not in c.column or rows[c.column].notna().any()))
 

@@ -10,136 +10,156 @@ from markupsafe import Markup
 from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
-from ....analysis.ml.kernel_names import short_kernel_name
-from ....analysis.nsight.reports import GLOBAL, launches_of, metrics_of, nsight, nsight_hints
+from ....analysis.ml.kernel_names import shorten_kernel_name
+from ....analysis.nsight.reports import GLOBAL, metrics_of, nsight, nsight_hints, report_launches_of
 from ....analysis.nsight.source import has_source, source_of
-from ....charts.small import Bar, top_bars
+from ....charts.table_charts import TopBar, draw_top_bars
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection
-from ....domain.units import MISSING, percent
-from ....readers.nsight_compute.known import TIMES_FACT
+from ....domain.units import MISSING, format_percent
+from ....readers.nsight_compute.summary_metrics import TIMES_FACT
 from ...pages import with_query
 from ...rendering import Page, render
-from ..results.detail import NS_PER_US, Figure, detail_url, figure
-from ..results.frame import Frame, Link, open_frame
-from ..results.sheets import Sheet, Shown, asked, sheet
-from ..results.tables import FILE, PAGE_SIZE, Order, Pager, asked_page, asked_search, here, pager, table_file
+from ..results.detail import NS_PER_US, KeyFigure, build_figure, detail_url
+from ..results.result_frame import PageLink, ResultFrame, open_result_frame
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.tables import (
+    FILE_RULE,
+    PAGE_SIZE,
+    Pager,
+    SortOrder,
+    build_pager,
+    current_url_with,
+    parse_page,
+    parse_search,
+    table_file_response,
+)
 
 blueprint = Blueprint("nsight", __name__)
 VIEWS = {"launches": "Launches", "hints": "Hints", "metrics": "Metrics", "source": "Instructions"}
-ONE = {"metrics": "Metrics and hints", "source": "Instructions"}
+LAUNCH_VIEWS = {"metrics": "Metrics and hints", "source": "Instructions"}
 NOUNS = {"launches": "row", "hints": "hint", "metrics": "metric", "source": "instruction"}
 KINDS = {"OPT": ("optimisation", "warn"), "WRN": ("warning", "bad"), "INF": ("information", "")}
-LIGHT = (
+SPEED_OF_LIGHT = (
     ("sm_percent", "Compute (SM)"),
     ("memory_percent", "Memory"),
     ("l1_percent", "L1/TEX cache"),
     ("l2_percent", "L2 cache"),
     ("dram_percent", "DRAM"),
 )
-_KERNEL = Shown("name", "Kernel", "name", short=short_kernel_name)
-_KERNEL_TEXT = Shown("name", "Kernel", "text", short=short_kernel_name)
-_ID = Shown("launch", "ID", "plain", "Of the launch, in the report")
+_KERNEL = ColumnView("name", "Kernel", "name", shorten=shorten_kernel_name)
+_KERNEL_TEXT = ColumnView("name", "Kernel", "text", shorten=shorten_kernel_name)
+_ID = ColumnView("launch", "ID", "plain", "Of the launch, in the report")
 _LAUNCHES = (
     _KERNEL,
     _ID,
-    Shown("grid", "Grid", "word", "Blocks along x, y and z"),
-    Shown("block", "Block", "word", "Threads of a block along x, y and z"),
-    Shown("duration_us", "Duration", "time", "Of the launch, measured by itself", "call"),
-    Shown("estimated_speedup_percent", "Est. speedup", "percent", "The most that one rule estimates for the launch"),
-    Shown("sm_percent", "Compute", "percent", "Throughput of the multiprocessors as a share of the peak"),
-    Shown("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
-    Shown("bound", "Bound by", "word", "By its throughputs: latency where both are below 60 %"),
-    Shown("occupancy_percent", "Occupancy", "percent", "Achieved: warps that were active, of those that fit"),
-    Shown("theoretical_percent", "Theoretical", "percent", "Occupancy that registers, shared memory and size allow"),
-    Shown("limit", "Limited by", "word", "What limits the theoretical occupancy"),
-    Shown("registers", "Registers", "count", "Of a thread"),
-    Shown("shared_bytes", "Shared memory", "bytes", "Of a block, static and dynamic"),
-    Shown("waves_per_sm", "Waves per SM", "number", "How often its blocks fill all multiprocessors"),
-    Shown("hints", "Hints", "count"),
+    ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
+    ColumnView("block", "Block", "word", "Threads of a block along x, y and z"),
+    ColumnView("duration_us", "Duration", "time", "Of the launch, measured by itself", "call"),
+    ColumnView(
+        "estimated_speedup_percent", "Est. speedup", "percent", "The most that one rule estimates for the launch"
+    ),
+    ColumnView("sm_percent", "Compute", "percent", "Throughput of the multiprocessors as a share of the peak"),
+    ColumnView("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
+    ColumnView("bound", "Bound by", "word", "By its throughputs: latency where both are below 60 %"),
+    ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved: warps that were active, of those that fit"),
+    ColumnView(
+        "theoretical_percent", "Theoretical", "percent", "Occupancy that registers, shared memory and size allow"
+    ),
+    ColumnView("limit", "Limited by", "word", "What limits the theoretical occupancy"),
+    ColumnView("registers", "Registers", "count", "Of a thread"),
+    ColumnView("shared_bytes", "Shared memory", "bytes", "Of a block, static and dynamic"),
+    ColumnView("waves_per_sm", "Waves per SM", "number", "How often its blocks fill all multiprocessors"),
+    ColumnView("hints", "Hints", "count"),
 )
-_HINTS = tuple(Shown(column, column) for column in ("estimated_speedup_percent", "launch", "rule", "section", "kind"))
+_HINTS = tuple(
+    ColumnView(column, column) for column in ("estimated_speedup_percent", "launch", "rule", "section", "kind")
+)
 _METRICS = (
-    Shown("metric", "Metric", "name"),
-    Shown("value", "Value", "plain"),
-    Shown("unit", "Unit", "word"),
-    Shown("label", "Called", "text"),
-    Shown("section", "Section", "text"),
-    Shown("part", "Part", "text", "A chart or table of the section"),
-    Shown("order", "#", "plain", "In the order of the report"),
+    ColumnView("metric", "Metric", "name"),
+    ColumnView("value", "Value", "plain"),
+    ColumnView("unit", "Unit", "word"),
+    ColumnView("label", "Called", "text"),
+    ColumnView("section", "Section", "text"),
+    ColumnView("part", "Part", "text", "A chart or table of the section"),
+    ColumnView("order", "#", "plain", "In the order of the report"),
 )
 _SOURCE = (
-    Shown("source", "Instruction", "name"),
-    Shown("number", "Line", "plain", "In the order of the report"),
-    Shown("samples", "Samples", "count", "How often a warp was met at it"),
-    Shown("percent", "%", "percent", "Of all samples of the launch"),
-    Shown("not_issued", "Not issued", "count", "Of these, how often the scheduler issued nothing"),
-    Shown("stall", "Stall", "word", "The reason that most of the samples were waiting for"),
-    Shown("stall_samples", "Samples of it", "count"),
-    Shown("instructions", "Executed", "count", "By warps"),
-    Shown("thread_instructions", "By threads", "count", "Executed by threads"),
-    Shown("divergent", "Divergent", "count", "Branches at which the threads of a warp parted"),
-    Shown("excessive_global", "Excessive, L2", "count", "Sectors for global memory beyond the best pattern's"),
-    Shown("excessive_shared", "Excessive, shared", "count", "Wavefronts of shared memory beyond the best pattern's"),
-    Shown("address", "Address", "word"),
+    ColumnView("source", "Instruction", "name"),
+    ColumnView("number", "Line", "plain", "In the order of the report"),
+    ColumnView("samples", "Samples", "count", "How often a warp was met at it"),
+    ColumnView("percent", "%", "percent", "Of all samples of the launch"),
+    ColumnView("not_issued", "Not issued", "count", "Of these, how often the scheduler issued nothing"),
+    ColumnView("stall", "Stall", "word", "The reason that most of the samples were waiting for"),
+    ColumnView("stall_samples", "Samples of it", "count"),
+    ColumnView("instructions", "Executed", "count", "By warps"),
+    ColumnView("thread_instructions", "By threads", "count", "Executed by threads"),
+    ColumnView("divergent", "Divergent", "count", "Branches at which the threads of a warp parted"),
+    ColumnView("excessive_global", "Excessive, L2", "count", "Sectors for global memory beyond the best pattern's"),
+    ColumnView(
+        "excessive_shared", "Excessive, shared", "count", "Wavefronts of shared memory beyond the best pattern's"
+    ),
+    ColumnView("address", "Address", "word"),
 )
-_PLACE = (Shown("file", "File", "text"), Shown("line", "Line of it", "plain"))
+_PLACE = (ColumnView("file", "File", "text"), ColumnView("line", "Line of it", "plain"))
 
 
 @dataclass(frozen=True)
 class Hint:
-    """What a rule says. kind: in words, css: how grave. gain: what is to be won, empty where it does not estimate."""
+    """What a rule says. kind: in words, css: how grave. estimated_speedup: what is to be won, empty where it does not
+    estimate."""
 
     rule: str
     section: str
     kind: str
     css: str
-    gain: str
+    estimated_speedup: str
     text: str
     kernel: str
     url: str
 
 
 @dataclass(frozen=True)
-class One:
-    """The launch shown by itself. light: its throughputs as bars. kernel: its kernel's page, where it has one."""
+class LaunchView:
+    """The launch shown by itself. speed_of_light: its throughputs as bars. kernel: its kernel's page, where it has
+    one."""
 
     name: str
-    full: str
+    full_name: str
     number: int
     ranges: str
     kernel: str
     back: str
     previous: str
     next: str
-    light: Markup
+    speed_of_light: Markup
 
 
 @dataclass(frozen=True)
-class Searched:
-    """What a form for searching needs. hidden: the words of the address that it keeps."""
+class SearchForm:
+    """What a form for searching needs. hidden_fields: the words of the address that it keeps."""
 
     search: str
-    hidden: tuple[tuple[str, str], ...]
+    hidden_fields: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class NsightPage(Page):
-    """one: the launch shown by itself, None for all. sections: of metrics to choose from. hints: with a pager where
+    """launch: the launch shown by itself, None for all. sections: of metrics to choose from. hints: with a pager where
     they are the table. times: what is to be said of times. compare: where a trace is chosen to hold this beside."""
 
     template: ClassVar[str] = "results/nsight.html"
-    frame: Frame
-    one: One | None
+    frame: ResultFrame
+    launch: LaunchView | None
     view: str
-    views: tuple[Link, ...]
-    figures: tuple[Figure, ...]
+    views: tuple[PageLink, ...]
+    figures: tuple[KeyFigure, ...]
     hints: tuple[Hint, ...]
     pager: Pager | None
-    sections: tuple[Link, ...]
+    sections: tuple[PageLink, ...]
     sheet: Sheet | None
-    searched: Searched
+    search_form: SearchForm
     times: str
     compare: str
     csv: str
@@ -148,68 +168,70 @@ class NsightPage(Page):
 @blueprint.get("/results/<id>/nsight")
 def show(id: str) -> Response:
     """All launches, hints, metrics or instructions, or those of one launch."""
-    frame, profile = open_frame(id, "nsight")
+    frame, profile = open_result_frame(id, "nsight")
     row = _row(profile)
     view = _view(row)
-    table = _asked(profile, view, row)
+    table = _load_table(profile, view, row)
     launches = nsight(profile, Selection())
     one = None if row is None else records(launches.iloc[[row]])[0]
-    page = table.rows.iloc[(asked_page() - 1) * PAGE_SIZE : asked_page() * PAGE_SIZE]
+    page = table.rows.iloc[(parse_page() - 1) * PAGE_SIZE : parse_page() * PAGE_SIZE]
     hints = page if view == "hints" else _only(nsight_hints(profile, Selection()), row) if view == "metrics" else None
     return render(
         NsightPage(
             frame=frame,
-            one=None if one is None else _one(frame, launches, one),
+            launch=None if one is None else _one(frame, launches, one),
             view=view,
             views=_views(frame, profile, row, view),
             figures=_figures(launches) if one is None else _figures_of(one),
             hints=_hints(frame, hints) if hints is not None and (row is not None or view == "hints") else (),
-            pager=pager(asked_page(), len(table.rows), noun="hint") if view == "hints" else None,
+            pager=build_pager(parse_page(), len(table.rows), noun="hint") if view == "hints" else None,
             sections=_sections(table) if view == "metrics" else (),
             sheet=None
             if view == "hints"
-            else sheet(
+            else build_sheet(
                 VIEWS[view],
                 table.rows,
-                table.shown,
+                table.columns,
                 table.order,
                 noun=NOUNS[view],
                 url=_link(frame, view, row),
                 bar=("percent", "percent") if view == "source" else None,
-                everything=table.everything,
+                total_rows=table.total_rows,
             ),
-            searched=Searched(
+            search_form=SearchForm(
                 request.args.get("search", ""),
                 tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
             ),
             times=profile.meta.facts.get(TIMES_FACT, ""),
             compare=with_query("/compare/nsight", [("other", frame.id)]),
-            csv=here(("page", None)).replace(f"/results/{frame.id}/nsight", f"/results/{frame.id}/nsight.csv", 1),
+            csv=current_url_with(("page", None)).replace(
+                f"/results/{frame.id}/nsight", f"/results/{frame.id}/nsight.csv", 1
+            ),
         )
     )
 
 
-@blueprint.get(f"/results/<id>/nsight.{FILE}")
+@blueprint.get(f"/results/<id>/nsight.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows of the table shown that section and search leave, in the order of the page."""
-    frame, profile = open_frame(id, "nsight")
+    frame, profile = open_result_frame(id, "nsight")
     row = _row(profile)
     view = _view(row)
-    return table_file(f"{frame.name} nsight {view}", form, _asked(profile, view, row).rows)
+    return table_file_response(f"{frame.name} nsight {view}", form, _load_table(profile, view, row).rows)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """rows: sorted, what section and search leave of `everything`. names: of the sections that there are."""
+class _NsightTable:
+    """rows: sorted, what section and search leave of `total_rows`. names: of the sections that there are."""
 
     rows: pd.DataFrame
-    shown: tuple[Shown, ...]
-    order: Order
-    everything: int
+    columns: tuple[ColumnView, ...]
+    order: SortOrder
+    total_rows: int
     names: tuple[str, ...] = ()
 
 
-def _asked(profile: Profile, view: str, row: int | None) -> _Asked:
+def _load_table(profile: Profile, view: str, row: int | None) -> _NsightTable:
     shown, default, searched = _TABLES[view]
     rows = _rows(profile, view, row)
     names: tuple[str, ...] = ()
@@ -225,8 +247,8 @@ def _asked(profile: Profile, view: str, row: int | None) -> _Asked:
         shown = (shown[0], _KERNEL_TEXT, _ID, *shown[1:])
     # Metrics are searched on the way already.
     every = profile.metric_values.num_rows if view == "metrics" else len(rows)
-    found, order = asked(rows, shown, default, searched)
-    return _Asked(found, shown, order, every, names)
+    found, order = filter_and_sort(rows, shown, default, searched)
+    return _NsightTable(found, shown, order, every, names)
 
 
 def _rows(profile: Profile, view: str, row: int | None) -> pd.DataFrame:
@@ -236,8 +258,8 @@ def _rows(profile: Profile, view: str, row: int | None) -> pd.DataFrame:
         return _only(nsight_hints(profile, Selection()), row)
     if view == "source":
         return source_of(profile, row)
-    whole = range(len(launches_of(profile)))
-    rows = metrics_of(profile, whole if row is None else range(row, row + 1), asked_search())
+    whole = range(len(report_launches_of(profile)))
+    rows = metrics_of(profile, whole if row is None else range(row, row + 1), parse_search())
     return rows.assign(order=range(1, len(rows) + 1))
 
 
@@ -245,59 +267,59 @@ def _only(rows: pd.DataFrame, row: int | None) -> pd.DataFrame:
     return rows if row is None else rows[rows["row"] == row]
 
 
-def _one(frame: Frame, launches: pd.DataFrame, row: dict[str, Any]) -> One:
-    at, bars = row["row"], [Bar(label, label, row[key]) for key, label in LIGHT if row[key] is not None]
+def _one(frame: ResultFrame, launches: pd.DataFrame, row: dict[str, Any]) -> LaunchView:
+    at, bars = row["row"], [TopBar(label, label, row[key]) for key, label in SPEED_OF_LIGHT if row[key] is not None]
 
     def url(place: int) -> str:
-        return here(("launch", str(place)), ("page", None)) if 0 <= place < len(launches) else ""
+        return current_url_with(("launch", str(place)), ("page", None)) if 0 <= place < len(launches) else ""
 
-    return One(
-        name=short_kernel_name(row["name"] or ""),
-        full=row["name"] or "",
+    return LaunchView(
+        name=shorten_kernel_name(row["name"] or ""),
+        full_name=row["name"] or "",
         number=row["launch"],
         ranges=row["ranges"] or "",
         kernel=detail_url(frame, "kernels", row["name"]) if row["name"] and row["duration_us"] is not None else "",
         back=frame.url("nsight"),
         previous=url(at - 1),
         next=url(at + 1),
-        # `top_bars` escapes every name and uses neither script nor style; tests hold it to that.
-        light=Markup(top_bars("Speed of light", "percent", bars, most=100.0)) if bars else Markup(),
+        # `draw_top_bars` escapes every name and uses neither script nor style; tests hold it to that.
+        speed_of_light=Markup(draw_top_bars("Speed of light", "percent", bars, most=100.0)) if bars else Markup(),
     )
 
 
-def _figures(launches: pd.DataFrame) -> tuple[Figure, ...]:
+def _figures(launches: pd.DataFrame) -> tuple[KeyFigure, ...]:
     total = float(launches["duration_us"].sum()) * NS_PER_US
     found = [
-        figure("Launches", len(launches), "count"),
-        figure("Kernels", int(launches["name"].nunique()), "count"),
-        figure("Time measured", total, "ns") if total else None,
-        figure("Hints", int(launches["hints"].sum()), "count") if launches["hints"].sum() else None,
+        build_figure("Launches", len(launches), "count"),
+        build_figure("Kernels", int(launches["name"].nunique()), "count"),
+        build_figure("Time measured", total, "ns") if total else None,
+        build_figure("Hints", int(launches["hints"].sum()), "count") if launches["hints"].sum() else None,
     ]
     for word in ("memory", "compute", "both", "latency"):
         count = int((launches["bound"] == word).sum())
         label = "Bound by both" if word == "both" else f"Bound by {word}"
-        found.append(figure(label, count, "count") if count else None)
+        found.append(build_figure(label, count, "count") if count else None)
     return tuple(one for one in found if one is not None)
 
 
-def _figures_of(row: dict[str, Any]) -> tuple[Figure, ...]:
+def _figures_of(row: dict[str, Any]) -> tuple[KeyFigure, ...]:
     taken = row["duration_us"]
     found = [
-        figure("Duration", None if taken is None else taken * NS_PER_US, "ns"),
-        Figure("Grid", row["grid"] or "", "Blocks along x, y and z"),
-        Figure("Block", row["block"] or "", "Threads of a block along x, y and z"),
-        figure("Registers", row["registers"], "count"),
-        figure("Shared memory", row["shared_bytes"], "bytes"),
-        figure("Achieved occupancy", row["occupancy_percent"], "percent"),
-        figure("Theoretical occupancy", row["theoretical_percent"], "percent"),
-        Figure("Limited by", row["limit"] or "", "What limits the theoretical occupancy"),
-        Figure("Bound by", row["bound"] or "", "By its throughputs"),
-        figure("Estimated speedup", row["estimated_speedup_percent"], "percent"),
+        build_figure("Duration", None if taken is None else taken * NS_PER_US, "ns"),
+        KeyFigure("Grid", row["grid"] or "", "Blocks along x, y and z"),
+        KeyFigure("Block", row["block"] or "", "Threads of a block along x, y and z"),
+        build_figure("Registers", row["registers"], "count"),
+        build_figure("Shared memory", row["shared_bytes"], "bytes"),
+        build_figure("Achieved occupancy", row["occupancy_percent"], "percent"),
+        build_figure("Theoretical occupancy", row["theoretical_percent"], "percent"),
+        KeyFigure("Limited by", row["limit"] or "", "What limits the theoretical occupancy"),
+        KeyFigure("Bound by", row["bound"] or "", "By its throughputs"),
+        build_figure("Estimated speedup", row["estimated_speedup_percent"], "percent"),
     ]
     return tuple(one for one in found if one.text not in ("", MISSING))
 
 
-def _hints(frame: Frame, rows: pd.DataFrame) -> tuple[Hint, ...]:
+def _hints(frame: ResultFrame, rows: pd.DataFrame) -> tuple[Hint, ...]:
     found = []
     for row in records(rows):
         word, css = KINDS.get(row["kind"] or "", (row["kind"] or "", ""))
@@ -309,17 +331,17 @@ def _hints(frame: Frame, rows: pd.DataFrame) -> tuple[Hint, ...]:
                 section=row["section"] or "",
                 kind=word,
                 css=css,
-                gain="" if gain is None else f"{percent(gain)}{of}",
+                estimated_speedup="" if gain is None else f"{format_percent(gain)}{of}",
                 text=row["text"] or "",
-                kernel=f"{short_kernel_name(row['name'] or '')}, ID {row['launch']}",
+                kernel=f"{shorten_kernel_name(row['name'] or '')}, ID {row['launch']}",
                 url=frame.url("nsight", None, ("launch", str(row["row"]))),
             )
         )
     return tuple(found)
 
 
-def _views(frame: Frame, profile: Profile, row: int | None, now: str) -> tuple[Link, ...]:
-    words = dict(VIEWS if row is None else ONE)
+def _views(frame: ResultFrame, profile: Profile, row: int | None, now: str) -> tuple[PageLink, ...]:
+    words = dict(VIEWS if row is None else LAUNCH_VIEWS)
     for word, there in (
         ("hints", bool(profile.hints.num_rows)),
         ("source", bool(profile.source_lines.num_rows) if row is None else has_source(profile, row)),
@@ -329,20 +351,23 @@ def _views(frame: Frame, profile: Profile, row: int | None, now: str) -> tuple[L
     first = next(iter(words))
     launch = [] if row is None else [("launch", str(row))]
     return tuple(
-        Link(word, label, frame.url(None, None, *launch, *([("view", word)] if word != first else [])), word == now)
+        PageLink(word, label, frame.url(None, None, *launch, *([("view", word)] if word != first else [])), word == now)
         for word, label in words.items()
     )
 
 
-def _sections(table: _Asked) -> tuple[Link, ...]:
+def _sections(table: _NsightTable) -> tuple[PageLink, ...]:
     now = request.args.get("section", "")
     return (
-        Link("", "All sections", here(("section", None), ("page", None)), not now),
-        *(Link(name, name, here(("section", name), ("page", None)), name == now) for name in table.names),
+        PageLink("", "All sections", current_url_with(("section", None), ("page", None)), not now),
+        *(
+            PageLink(name, name, current_url_with(("section", name), ("page", None)), name == now)
+            for name in table.names
+        ),
     )
 
 
-def _link(frame: Frame, view: str, row: int | None) -> Callable[[dict[str, Any]], str] | None:
+def _link(frame: ResultFrame, view: str, row: int | None) -> Callable[[dict[str, Any]], str] | None:
     """Where the name of a row leads: to its launch, where that is not shown already."""
     if row is not None:
         return None
@@ -363,14 +388,14 @@ def _row(profile: Profile) -> int | None:
 
 
 def _view(row: int | None) -> str:
-    known = VIEWS if row is None else ONE
+    known = VIEWS if row is None else LAUNCH_VIEWS
     view = request.args.get("view") or next(iter(known))
     if view not in known:
         raise InvalidRequest(f"view is one of {', '.join(known)}, not {view[:40]!r}.", "view")
     return view
 
 
-_TABLES: dict[str, tuple[tuple[Shown, ...], str, tuple[str, ...]]] = {
+_TABLES: dict[str, tuple[tuple[ColumnView, ...], str, tuple[str, ...]]] = {
     "launches": (_LAUNCHES, "-duration_us", ("name", "ranges", "grid", "block", "bound", "limit")),
     "hints": (_HINTS, "-estimated_speedup_percent", ("name", "section", "rule", "kind", "text")),
     "metrics": (_METRICS, "order", ("metric", "label")),

@@ -7,45 +7,45 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ....analysis.core.facts import is_pytorch_trace
 from ....analysis.core.schema import records
-from ....analysis.core.slices import has_clock
-from ....analysis.core.told import by_pytorch
-from ....analysis.distributed.leaders import kernel_leaders, operator_leaders
-from ....analysis.ml.idle import Cause
-from ....analysis.ml.operator_parts import parts_of
-from ....analysis.ml.tokens import kind_of
+from ....analysis.core.slice_selection import has_clock
+from ....analysis.distributed.top_lists import top_kernels, top_operators
+from ....analysis.ml.idle import IdleCause
+from ....analysis.ml.operator_parts import operator_parts_of
+from ....analysis.ml.tokens import parse_step_kind
 from ....analysis.tables import TABLES
-from ....charts.shares import Made, columns
-from ....charts.strips import Cell, area, strip
+from ....charts.heatmap_strips import HeatmapCell, draw_area, draw_heatmap_strip
+from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
 from ....domain.selection import NS_PER_MS
-from ....domain.tables import texts
-from ....domain.units import Quantity, percent, quantity, scale_for, size
+from ....domain.tables import get_strings
+from ....domain.units import Quantity, choose_scale, format_bytes, format_percent, format_quantity
 from ..results.detail import detail_url
-from ..results.frame import Frame
-from .parts import (
+from ..results.result_frame import ResultFrame
+from .time_parts import (
     CAUSE_PARTS,
     NS_PER_US,
     STEP_PARTS,
-    Lying,
-    Share,
+    HorizontalBar,
+    PartShare,
     cause_values,
-    ends,
-    lying,
-    mean,
-    recorder_said,
-    shares,
-    step_notes,
-    step_text,
+    device_label,
+    draw_horizontal_bars,
+    first_and_last,
+    format_step,
+    list_shares,
+    list_step_notes,
+    mean_values,
+    recorder_notes,
     step_values,
-    where,
 )
 
-AREAS = 4
+MAX_AREAS = 4
 """So many devices have an area over time each; more of them have strips."""
-MOST_ROWS = 16
-TOP = 6
-PERCENTS = scale_for(100, "percent")
+MAX_ROWS = 16
+TOP_ROWS = 6
+PERCENT_SCALE = choose_scale(100, "percent")
 SHARES = {
     "utilization_percent": (
         "GPU utilization",
@@ -69,7 +69,7 @@ SHARES = {
 
 
 @dataclass(frozen=True)
-class Card:
+class DeviceCard:
     """A model of device. devices: which ones are of it. facts: words and numbers."""
 
     name: str
@@ -78,7 +78,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Figure:
+class TraceFigure:
     """A number of the whole with what it means. text: of several devices from the least to the greatest."""
 
     label: str
@@ -88,7 +88,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Busy:
+class DeviceActivity:
     """A device over time. svg: without script or style of its own."""
 
     label: str
@@ -97,7 +97,7 @@ class Busy:
 
 
 @dataclass(frozen=True)
-class Gap:
+class IdleCauseRow:
     """A cause of idle time on all devices. css: its color."""
 
     css: str
@@ -110,7 +110,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Top:
+class TopList:
     """The first rows of the page `key`. rows: name, where it leads, value, share."""
 
     key: str
@@ -121,16 +121,16 @@ class Top:
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """Something that may be recorded. how: how to get it, where it was not."""
+class RecordedItem:
+    """Something that may be recorded. how_to_record: how to get it, where it was not."""
 
     name: str
-    there: bool
-    how: str
+    is_recorded: bool
+    how_to_record: str
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankSummary:
     """A rank in comparison: its mean step and its device."""
 
     rank: str
@@ -142,89 +142,91 @@ class Ranked:
 
 @dataclass(frozen=True)
 class TraceOverview:
-    """Everything of a trace. area: whether devices are drawn as areas. over: of what time. left_out: devices that are
-    not drawn. step_chart: the parts of each step; several ranks averaged."""
+    """Everything of a trace. uses_areas: whether devices are drawn as areas. time_range: of what time. left_out:
+    devices that are not drawn. step_chart: the parts of each step; several ranks averaged."""
 
-    figures: tuple[Figure, ...]
-    cards: tuple[Card, ...]
-    busy: tuple[Busy, ...]
-    area: bool
+    figures: tuple[TraceFigure, ...]
+    cards: tuple[DeviceCard, ...]
+    activity: tuple[DeviceActivity, ...]
+    uses_areas: bool
     efficiency: bool
-    over: tuple[str, str]
+    time_range: tuple[str, str]
     left_out: int
     step_chart: Markup
     step_ends: tuple[str, str]
     longest: Quantity
-    step_shares: tuple[Share, ...]
-    step_bar: tuple[Lying, ...]
+    step_shares: tuple[PartShare, ...]
+    step_bar: tuple[HorizontalBar, ...]
     step_url: str
     notes: tuple[str, ...]
-    idle: tuple[Lying, ...]
-    gaps: tuple[Gap, ...]
-    ranks: tuple[Ranked, ...]
+    idle: tuple[HorizontalBar, ...]
+    gaps: tuple[IdleCauseRow, ...]
+    ranks: tuple[RankSummary, ...]
     ranks_left_out: int
     communication_url: str
-    tops: tuple[Top, ...]
-    recorded: tuple[Recorded, ...]
+    top_lists: tuple[TopList, ...]
+    recorded: tuple[RecordedItem, ...]
 
 
-def trace_overview(frame: Frame, profile: Profile) -> TraceOverview | None:
+def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview | None:
     """What there is to say of a trace; None for a profile without slices, or whose slices have no clock."""
     if not has_clock(profile):
         return None
     every = records(TABLES["steps"].rows(profile, frame.selection))
     # Who cannot record steps or devices is not told of the one step that all would be.
-    steps = every if by_pytorch(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
+    steps = every if is_pytorch_trace(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
     devices = records(TABLES["devices"].rows(profile, frame.selection))
     worked = [device for device in devices if device["work"]]
     idle = [row for row in records(TABLES["idle"].rows(profile, frame.selection)) if row["stream"] is None]
     busy, over, efficiency = _busy(frame, profile, worked)
     made = _made_steps(frame, steps)
-    average = mean([step_values(step) for step in steps])
+    average = mean_values([step_values(step) for step in steps])
     tabs = {tab.key for tab in frame.tabs}
     ranks = _ranks(frame, steps, worked)
     return TraceOverview(
         figures=_figures(steps, worked),
         cards=_cards(devices),
-        busy=busy,
-        area=len(worked) <= AREAS,
+        activity=busy,
+        uses_areas=len(worked) <= MAX_AREAS,
         efficiency=efficiency,
-        over=over,
-        left_out=max(0, len(worked) - MOST_ROWS),
-        # `columns` escapes every text and uses neither script nor style; tests hold it to that.
-        step_chart=Markup(columns("The time of each step", STEP_PARTS, made, "ns")) if len(made) > 1 else Markup(),
-        step_ends=ends([step_text(step["step"]) for step in steps]),
-        longest=quantity(max((sum(one.values) for one in made), default=None), "ns"),
-        step_shares=shares(STEP_PARTS, average) if steps else (),
-        step_bar=lying(STEP_PARTS, [Made("average step", average)]) if steps else (),
+        time_range=over,
+        left_out=max(0, len(worked) - MAX_ROWS),
+        # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
+        step_chart=Markup(draw_columns("The time of each step", STEP_PARTS, made, "ns")) if len(made) > 1 else Markup(),
+        step_ends=first_and_last([format_step(step["step"]) for step in steps]),
+        longest=format_quantity(max((sum(one.values) for one in made), default=None), "ns"),
+        step_shares=list_shares(STEP_PARTS, average) if steps else (),
+        step_bar=draw_horizontal_bars(STEP_PARTS, [StackedValues("average step", average)]) if steps else (),
         step_url=frame.url("steps"),
-        notes=step_notes(profile, frame.selection),
+        notes=list_step_notes(profile, frame.selection),
         idle=_idle_bars(worked, idle),
         gaps=_gaps(worked, idle),
-        ranks=ranks[:MOST_ROWS] if len(ranks) > 1 else (),
-        ranks_left_out=max(0, len(ranks) - MOST_ROWS),
+        ranks=ranks[:MAX_ROWS] if len(ranks) > 1 else (),
+        ranks_left_out=max(0, len(ranks) - MAX_ROWS),
         communication_url=frame.url("communication") if "communication" in tabs else "",
-        tops=_tops(frame, profile, tabs),
+        top_lists=_tops(frame, profile, tabs),
         recorded=_recorded(profile),
     )
 
 
-def _figures(steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tuple[Figure, ...]:
+def _figures(steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tuple[TraceFigure, ...]:
     found = []
     if steps:
         count = len({step["step"] for step in steps})
-        found.append(Figure("Steps", f"{count:,}", f"{count:,}", "Steps that were recorded whole."))
+        found.append(TraceFigure("Steps", f"{count:,}", f"{count:,}", "Steps that were recorded whole."))
         took = NS_PER_US * sum(step["total_us"] for step in steps) / len(steps)
-        told = quantity(took, "ns")
+        told = format_quantity(took, "ns")
     # Evaluating a prompt and a token are too different for a mean of them.
-    if steps and not any(kind_of(step["step"]) for step in steps):
-        found.append(Figure("Mean step", told.text, told.exact, "From its start to its end on host and devices."))
+    if steps and not any(parse_step_kind(step["step"]) for step in steps):
+        found.append(TraceFigure("Mean step", told.text, told.exact, "From its start to its end on host and devices."))
     for name, (label, description) in SHARES.items():
         values = [device[name] for device in devices if device[name] is not None]
         if values:
             low, high = min(values), max(values)
-            text = percent(low) if low == high else _range(low, high)
-            found.append(Figure(label, text, f"{low:.6f} to {high:.6f}\u00a0%" if low < high else text, description))
+            text = format_percent(low) if low == high else _range(low, high)
+            found.append(
+                TraceFigure(label, text, f"{low:.6f} to {high:.6f}\u00a0%" if low < high else text, description)
+            )
     return tuple(found)
 
 
@@ -232,7 +234,7 @@ def _range(low: float, high: float) -> str:
     return f"{low:.0f} – {high:.0f}\u00a0%" if high >= 10 else f"{low:.1f} – {high:.1f}\u00a0%"
 
 
-def _cards(devices: list[dict[str, Any]]) -> tuple[Card, ...]:
+def _cards(devices: list[dict[str, Any]]) -> tuple[DeviceCard, ...]:
     alike: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for device in devices:
         alike[device["name"], device["memory_bytes"], device["compute"], device["sms"]].append(device)
@@ -241,15 +243,15 @@ def _cards(devices: list[dict[str, Any]]) -> tuple[Card, ...]:
         if name and not (memory or compute or sms or any(one["work"] for one in same)):
             # Nothing is known but what it is called.
             continue
-        listed = [where(device["rank"], device["device"]) for device in same]
+        listed = [device_label(device["rank"], device["device"]) for device in same]
         found.append(
-            Card(
+            DeviceCard(
                 name=name or "GPU",
                 devices=", ".join(listed[:4]) + (f" and {len(listed) - 4:,} more" if len(listed) > 4 else ""),
                 facts=tuple(
                     (label, text)
                     for label, text in (
-                        ("Memory", size(memory) if memory else ""),
+                        ("Memory", format_bytes(memory) if memory else ""),
                         ("Compute capability", compute or ""),
                         ("Multiprocessors", f"{sms:,}" if sms else ""),
                     )
@@ -261,8 +263,8 @@ def _cards(devices: list[dict[str, Any]]) -> tuple[Card, ...]:
 
 
 def _busy(
-    frame: Frame, profile: Profile, devices: list[dict[str, Any]]
-) -> tuple[tuple[Busy, ...], tuple[str, str], bool]:
+    frame: ResultFrame, profile: Profile, devices: list[dict[str, Any]]
+) -> tuple[tuple[DeviceActivity, ...], tuple[str, str], bool]:
     """(devices over time, from when to when, whether there is an SM efficiency)."""
     parts: dict[tuple[Any, Any], list[dict[str, Any]]] = defaultdict(list)
     every = records(TABLES["utilization"].rows(profile, frame.selection)) if devices else []
@@ -271,85 +273,85 @@ def _busy(
     if not every:
         return (), ("", ""), False
     start, end = min(part["start_ms"] for part in every), max(part["end_ms"] for part in every)
-    draw = area if len(devices) <= AREAS else strip
+    draw = draw_area if len(devices) <= MAX_AREAS else draw_heatmap_strip
     found = []
-    for device in devices[:MOST_ROWS]:
-        label = where(device["rank"], device["device"])
+    for device in devices[:MAX_ROWS]:
+        label = device_label(device["rank"], device["device"])
         cells = [_cell(frame, part) for part in parts[device["rank"], device["device"]]]
         svg = Markup(draw(f"Utilization of {label} over time", cells, start, end))
-        found.append(Busy(label, svg, PERCENTS.quantity(device["utilization_percent"])))
+        found.append(DeviceActivity(label, svg, PERCENT_SCALE.format(device["utilization_percent"])))
     told = any(part["sm_efficiency_percent"] is not None for part in every)
-    return tuple(found), ends([quantity(ms * NS_PER_MS, "ns").text for ms in (start, end)]), told
+    return tuple(found), first_and_last([format_quantity(ms * NS_PER_MS, "ns").text for ms in (start, end)]), told
 
 
-def _cell(frame: Frame, part: dict[str, Any]) -> Cell:
-    start, end = (quantity(part[name] * NS_PER_MS, "ns").text for name in ("start_ms", "end_ms"))
+def _cell(frame: ResultFrame, part: dict[str, Any]) -> HeatmapCell:
+    start, end = (format_quantity(part[name] * NS_PER_MS, "ns").text for name in ("start_ms", "end_ms"))
     busy, used = part["utilization_percent"], part["sm_efficiency_percent"]
-    words = f"{start} – {end}\nutilisation {percent(busy)}"
+    words = f"{start} – {end}\nutilisation {format_percent(busy)}"
     first, last = (round(part[name] * NS_PER_MS) for name in ("start_ms", "end_ms"))
-    return Cell(
+    return HeatmapCell(
         start=part["start_ms"],
         end=part["end_ms"],
         share=None if busy is None else busy / 100,
-        second=None if used is None else used / 100,
-        words=words if used is None else f"{words}\nSM efficiency {percent(used)}",
-        url=frame.narrowed(None, start_ns=first, end_ns=last) if last > first else "",
+        second_share=None if used is None else used / 100,
+        title=words if used is None else f"{words}\nSM efficiency {format_percent(used)}",
+        url=frame.filtered_url(None, start_ns=first, end_ns=last) if last > first else "",
     )
 
 
-def _made_steps(frame: Frame, steps: list[dict[str, Any]]) -> list[Made]:
+def _made_steps(frame: ResultFrame, steps: list[dict[str, Any]]) -> list[StackedValues]:
     """A column for each step, ranks averaged."""
     alike: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for step in steps:
         alike[step["step"]].append(step_values(step))
     several = len({step["rank"] for step in steps}) > 1
     return [
-        Made(
-            step_text(name) + (", mean of ranks" if several else ""),
-            mean(values),
-            frame.narrowed(None, step=name) if len(alike) > 1 else "",
+        StackedValues(
+            format_step(name) + (", mean of ranks" if several else ""),
+            mean_values(values),
+            frame.filtered_url(None, step=name) if len(alike) > 1 else "",
         )
         for name, values in alike.items()
     ]
 
 
-def _idle_bars(devices: list[dict[str, Any]], idle: list[dict[str, Any]]) -> tuple[Lying, ...]:
+def _idle_bars(devices: list[dict[str, Any]], idle: list[dict[str, Any]]) -> tuple[HorizontalBar, ...]:
     made = []
-    for device in devices[:MOST_ROWS]:
+    for device in devices[:MAX_ROWS]:
         gaps = [row for row in idle if (row["rank"], row["device"]) == (device["rank"], device["device"])]
         values = cause_values(device["busy_us"], gaps)
-        made.append(Made(where(device["rank"], device["device"]), values))
-    return lying(CAUSE_PARTS, made)
+        made.append(StackedValues(device_label(device["rank"], device["device"]), values))
+    return draw_horizontal_bars(CAUSE_PARTS, made)
 
 
-def _gaps(devices: list[dict[str, Any]], idle: list[dict[str, Any]]) -> tuple[Gap, ...]:
+def _gaps(devices: list[dict[str, Any]], idle: list[dict[str, Any]]) -> tuple[IdleCauseRow, ...]:
     observed = sum(device["observed_us"] for device in devices)
     found = []
-    for part, cause in zip(CAUSE_PARTS[1:], Cause, strict=True):
+    for part, cause in zip(CAUSE_PARTS[1:], IdleCause, strict=True):
         rows = [row for row in idle if row["cause"] == cause.value]
         length = sum(row["idle_us"] for row in rows)
         if length:
             found.append(
-                Gap(
+                IdleCauseRow(
                     css=f"shares-{part.key}",
                     name=part.name,
                     description=part.description,
-                    gaps=quantity(sum(row["gaps"] for row in rows), "count"),
-                    idle=quantity(length * NS_PER_US, "ns"),
-                    percent=PERCENTS.quantity(100 * length / observed if observed else None),
-                    longest=quantity(max(row["longest_us"] for row in rows) * NS_PER_US, "ns"),
+                    gaps=format_quantity(sum(row["gaps"] for row in rows), "count"),
+                    idle=format_quantity(length * NS_PER_US, "ns"),
+                    percent=PERCENT_SCALE.format(100 * length / observed if observed else None),
+                    longest=format_quantity(max(row["longest_us"] for row in rows) * NS_PER_US, "ns"),
                 )
             )
     return tuple(found)
 
 
-def _ranks(frame: Frame, steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tuple[Ranked, ...]:
+def _ranks(frame: ResultFrame, steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tuple[RankSummary, ...]:
     alike: dict[int, list[tuple[float, ...]]] = defaultdict(list)
     for step in steps:
         if step["rank"] is not None:
             alike[step["rank"]].append(step_values(step))
     made = [
-        Made(f"rank {rank}, mean step", mean(values), frame.narrowed(None, ranks=((rank, rank),)))
+        StackedValues(f"rank {rank}, mean step", mean_values(values), frame.filtered_url(None, ranks=((rank, rank),)))
         for rank, values in sorted(alike.items())
     ]
     busy: dict[int, list[float]] = defaultdict(list)
@@ -357,51 +359,51 @@ def _ranks(frame: Frame, steps: list[dict[str, Any]], devices: list[dict[str, An
         if device["rank"] is not None and device["utilization_percent"] is not None:
             busy[device["rank"]].append(device["utilization_percent"])
     return tuple(
-        Ranked(
+        RankSummary(
             rank=str(rank),
             url=bar.url,
             svg=bar.svg,
             step=bar.value,
-            utilization=PERCENTS.quantity(sum(busy[rank]) / len(busy[rank]) if busy[rank] else None),
+            utilization=PERCENT_SCALE.format(sum(busy[rank]) / len(busy[rank]) if busy[rank] else None),
         )
-        for rank, bar in zip(sorted(alike), lying(STEP_PARTS, made), strict=True)
+        for rank, bar in zip(sorted(alike), draw_horizontal_bars(STEP_PARTS, made), strict=True)
     )
 
 
-def _tops(frame: Frame, profile: Profile, tabs: set[str]) -> tuple[Top, ...]:
+def _tops(frame: ResultFrame, profile: Profile, tabs: set[str]) -> tuple[TopList, ...]:
     """The operators and kernels that took most, each with its page."""
     found = []
     if profile.device_work.num_rows:
         for key, title, leaders in (
-            ("operators", "Operators, by what they launched", operator_leaders),
-            ("kernels", "Kernels", kernel_leaders),
+            ("operators", "Operators, by what they launched", top_operators),
+            ("kernels", "Kernels", top_kernels),
         ):
-            told = leaders(profile, frame.selection, TOP)
-            found.append(_top(frame, key, title, told.first, told.count, told.whole_ns))
+            told = leaders(profile, frame.selection, TOP_ROWS)
+            found.append(_top(frame, key, title, told.entries, told.count, told.total_ns))
     elif "operators" in tabs:
-        by_kind = "kind" in parts_of(profile)
+        by_kind = "kind" in operator_parts_of(profile)
         rows = TABLES["operators"].rows(profile, frame.selection, "kind" if by_kind else None)
         if by_kind:
             # What is marked around operators would stand before all of them.
             rows = rows[rows["kind"] == "operator"]
         sums = (rows.groupby("name")["host_self_us"].sum() * NS_PER_US).sort_values(ascending=False, kind="stable")
-        first = tuple((str(name), float(took)) for name, took in sums.head(TOP).items())
+        first = tuple((str(name), float(took)) for name, took in sums.head(TOP_ROWS).items())
         title, words = ("Operators by kind", [("by", "kind")]) if by_kind else ("Operators", [])
         found.append(_top(frame, "operators", title, first, len(sums), float(sums.sum()), words))
     return tuple(top for top in found if top.rows and top.key in tabs)
 
 
 def _top(
-    frame: Frame,
+    frame: ResultFrame,
     key: str,
     title: str,
     first: Sequence[tuple[str, float]],
     count: int,
     whole: float,
     words: Sequence[tuple[str, str]] = (),
-) -> Top:
+) -> TopList:
     """words: of the page's address, where rows are groups that are looked for there."""
-    return Top(
+    return TopList(
         key=key,
         title=title,
         url=frame.url(key, None, *words),
@@ -410,8 +412,8 @@ def _top(
             (
                 name,
                 frame.url(key, None, ("search", name)) if words else detail_url(frame, key, name),
-                quantity(took, "ns"),
-                PERCENTS.quantity(100 * took / whole if whole else None),
+                format_quantity(took, "ns"),
+                PERCENT_SCALE.format(100 * took / whole if whole else None),
             )
             for name, took in first
         ),
@@ -429,10 +431,10 @@ _WORDS = (
 """What a trace may hold, and how it is asked for: in a script, and of our recorder."""
 
 
-def _recorded(profile: Profile) -> tuple[Recorded, ...]:
-    if not by_pytorch(profile):
+def _recorded(profile: Profile) -> tuple[RecordedItem, ...]:
+    if not is_pytorch_trace(profile):
         return ()
-    sets, kinds = profile.argument_sets, set(texts(profile.categories, "kind"))
+    sets, kinds = profile.argument_sets, set(get_strings(profile.categories, "kind"))
 
     def some(name: str) -> bool:
         return bool(sets.column(name).null_count < sets.num_rows)
@@ -445,5 +447,5 @@ def _recorded(profile: Profile) -> tuple[Recorded, ...]:
         "Memory": bool(profile.allocations.num_rows or profile.counters.num_rows),
         "Modules": "module" in kinds,
     }
-    by_option = bool(recorder_said(profile))
-    return tuple(Recorded(name, there[name], option if by_option else word) for name, word, option in _WORDS)
+    by_option = bool(recorder_notes(profile))
+    return tuple(RecordedItem(name, there[name], option if by_option else word) for name, word, option in _WORDS)

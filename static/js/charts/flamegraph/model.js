@@ -23,7 +23,7 @@
  */
 
 /**
- * The JSON of /flamegraph, as perfloom.charts.flamegraph.payload describes it.
+ * The JSON of /flamegraph, as perfloom.charts.flamegraph.build_payload describes it.
  * @typedef {{event: string, unit: string, total: number, pruned: number, kinds: string[], zoom: Above[],
  *   functions: {id: number[], name: string[], module: string[], kind: number[]}, nodes: Nodes,
  *   base?: {total: number, measured: number, reversed: boolean}}} Wire

@@ -1,0 +1,46 @@
+"""Which figures of a result say less than they seem to, because something of the recording could not be read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...domain.losses import affects_values
+from ...domain.profile import Profile
+
+AFFECTED_FIELD = "affected_by_losses"
+LOSS_TABLES = frozenset({"losses", "advice"})
+"""The tables that tell of losses themselves."""
+
+
+@dataclass(frozen=True)
+class LossImpact:
+    """complete: whether all was recorded and read, and the program came to a good end. reasons: why not. losses: how
+    many things were lost that may be part of any figure."""
+
+    complete: bool
+    reasons: tuple[str, ...]
+    losses: int
+
+    def __bool__(self) -> bool:
+        return not self.complete or self.losses > 0
+
+    @property
+    def note(self) -> str:
+        """What to say beside figures, empty where they are of all that was recorded."""
+        if not self.complete:
+            why = " ".join(self.reasons) or "The recording is not complete."
+            return f"{why} Figures are of what was recorded and read."
+        if self.losses:
+            things, them = ("1 thing", "it") if self.losses == 1 else (f"{self.losses:,} things", "them")
+            return f"{things} of the recording could not be read as recorded; figures may lack {them}."
+        return ""
+
+
+def mark_affected_rows(rows: list[dict[str, Any]], is_affected: bool) -> list[dict[str, Any]]:
+    """Rows for JSON: where figures are affected, each has the further field `AFFECTED_FIELD`, which is true."""
+    return [row | {AFFECTED_FIELD: True} for row in rows] if is_affected else rows
+
+
+def loss_impact_of(profile: Profile) -> LossImpact:
+    """What holds for the figures of a profile."""
+    losses = sum(row["count"] for row in profile.losses.to_pylist() if affects_values(row["reason"]))
+    return LossImpact(profile.meta.complete, profile.meta.reasons, losses)

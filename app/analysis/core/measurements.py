@@ -1,0 +1,331 @@
+"""What was measured, sampled or counted, by event, thread, rank and run: what the tables of totals are made of."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ...domain.arrays import Array, BoolArray
+from ...domain.event_names import NOT_OBSERVABLE, SAMPLED_ONLY, is_occurrence
+from ...domain.profile import Profile
+from ...domain.rank_state import THROTTLING
+from ...domain.selection import Selection
+from ...domain.tables import get_column
+from ...ingest.perf_text.callchains import LOST_IN_KERNEL
+from .memo import memoize
+from .sample_rollup import roll_up_filtered_samples
+from .sample_selection import (
+    MAX_EXACT_FLOAT_INT,
+    event_id,
+    match_ranks,
+    select_events,
+    select_threads,
+    sum_by_index,
+    threads_of,
+)
+
+
+class Measurement(NamedTuple):
+    """Something measured, before names are put to its ids. thread -1: of all threads. cpu None: on all CPUs.
+
+    value None: the counter could not count. source: sampled or counted. enabled_ns, running_ns: for how long it was to
+    be counted and for how long there was a counter, 0 where that is not known; then there is scaling, of its event.
+    missing: how many of its intervals or CPUs had no value.
+    """
+
+    event: int
+    thread: int
+    host: str | None
+    rank: int | None
+    run: int | None
+    cpu: int | None
+    samples: int
+    value: int | float | None
+    source: str
+    status: str | None = None
+    enabled_ns: int = 0
+    running_ns: int = 0
+    scaling: float | None = None
+    deviation_percent: float | None = None
+    missing: int = 0
+
+    @property
+    def running_percent(self) -> float | None:
+        """Share of the time in which there was a counter."""
+        return running_percent([self])
+
+
+def find_share_only_events(profile: Profile) -> frozenset[int]:
+    """The events whose samples tell no total: what occurs now and then (see `is_occurrence`) and was sampled by
+    frequency, so that perf guessed how many each sample stands for, or by period with samples lost or sampling
+    throttled."""
+
+    def build() -> frozenset[int]:
+        rows = profile.events.select(["name", "sampling", "weighted"]).to_pylist()
+        event = get_column(profile.samples, "event")
+        lost = not {LOST_IN_KERNEL, THROTTLING}.isdisjoint(profile.losses.column("reason").to_pylist())
+
+        def guessed(n: int) -> bool:
+            row = rows[n]
+            if not is_occurrence(row["name"]) or not (mine := event == n).any():
+                return False
+            if row["sampling"] is not None or not row["weighted"]:
+                return lost or row["sampling"] == "frequency"
+            # Nothing tells how: a period that was given is always the same.
+            weight = get_column(profile.samples, "weight")[mine]
+            return lost or bool((weight != weight[0]).any())
+
+        return frozenset(n for n in range(len(rows)) if guessed(n))
+
+    return memoize(profile, "guessed events", build, pin=True)
+
+
+def find_unobservable_events(profile: Profile) -> frozenset[int]:
+    """The events that happen where perf could not look."""
+    found = profile.counts.filter(pc.equal(profile.counts.column("status"), NOT_OBSERVABLE))
+    return frozenset(found.column("event").to_pylist())
+
+
+def find_counted_events(profile: Profile) -> frozenset[int]:
+    """The events of which a counter has a value."""
+    known = profile.counts.filter(pc.is_valid(profile.counts.column("value")))
+    return frozenset(known.column("event").to_pylist())
+
+
+def weight_unit(profile: Profile, event: int) -> str:
+    """The unit of an event's weights; SAMPLED_ONLY where they tell shares alone."""
+    return (
+        SAMPLED_ONLY if event in find_share_only_events(profile) else str(profile.events.column("unit")[event].as_py())
+    )
+
+
+def event_title(profile: Profile, event: int) -> str:
+    """What an event is called in a file for other tools; where its samples tell shares alone, the title says so."""
+    name: str = profile.events.column("name")[event].as_py()
+    return f"{name} ({SAMPLED_ONLY})" if event in find_share_only_events(profile) else name
+
+
+def absolute_totals(profile: Profile, event: int, weights: Array) -> list[int | None]:
+    """Weights of samples of an event as absolute values, None where its samples tell no total."""
+    return [None] * len(weights) if event in find_share_only_events(profile) else weights.tolist()
+
+
+def best_total(rows: Iterable[Measurement]) -> int | float | None:
+    """Σ of what was counted, where anything was, else of what was sampled; None where neither tells a total."""
+    rows = list(rows)
+    counts = [m.value for m in rows if m.source == "counted" and m.value is not None]
+    return sum_known(counts) if counts else sum_known(m.value for m in rows)
+
+
+def missing_total_note(rows: Iterable[Measurement]) -> str | None:
+    """What is to be said where `best_total` is None: that there are samples alone, or why nothing was counted."""
+    rows = list(rows)
+    if best_total(rows) is not None:
+        return None
+    said = [m.status for m in rows if m.status not in (None, "ok")]
+    return SAMPLED_ONLY if SAMPLED_ONLY in said else next(iter(said), None)
+
+
+def list_measurements(profile: Profile, selection: Selection) -> list[Measurement]:
+    """Everything that was measured of a selection."""
+    return measure_samples(profile, selection) + measure_counts(profile, selection)
+
+
+def running_percent(rows: Iterable[Measurement]) -> float | None:
+    """The share of the time in which there was a counter, of all of these; None where nothing tells."""
+    enabled = running = 0
+    scaling: float | None = None
+    for row in rows:
+        enabled, running = enabled + row.enabled_ns, running + row.running_ns
+        scaling = scaling or row.scaling
+    return 100.0 * running / enabled if enabled else 100.0 / scaling if scaling else None
+
+
+def measure_samples(profile: Profile, selection: Selection) -> list[Measurement]:
+    """What was sampled, by event and thread."""
+    size = profile.threads.num_rows
+    found = [(e, roll_up_filtered_samples(profile, selection, e)) for e in select_events(profile, selection)]
+    weight = {e: sum_by_index(piles.thread, piles.weight, size) for e, piles in found}
+    number = {e: sum_by_index(piles.thread, piles.count, size) for e, piles in found}
+    threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
+    guessed = find_share_only_events(profile)
+    return [
+        Measurement(
+            event=e,
+            thread=t,
+            host=threads.host[t],
+            rank=int(threads.rank[t]) if threads.rank[t] >= 0 else None,
+            run=run[t],
+            cpu=None,
+            samples=n,
+            value=None if e in guessed else w,
+            source="sampled",
+            status=SAMPLED_ONLY if e in guessed else None,
+        )
+        for e, _ in found
+        for t in np.flatnonzero(number[e]).tolist()
+        for n, w in ((int(number[e][t]), int(weight[e][t])),)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """The table `counts` as arrays. -1 for null in ints; value NaN where there is none. host, status: numbers of the
+    texts in `hosts` and `statuses`. timed: whether it has enabled and running."""
+
+    event: Array
+    thread: Array
+    host: Array
+    rank: Array
+    run: Array
+    cpu: Array
+    start_ns: Array
+    value: Array
+    enabled_ns: Array
+    running_ns: Array
+    timed: Array
+    deviation: Array
+    status: Array
+    hosts: list[str | None]
+    statuses: list[str]
+
+
+def _counts_of(profile: Profile) -> _Counts:
+    def build() -> _Counts:
+        table = profile.counts
+        numbers = {
+            name: table.column(name).fill_null(-1).to_numpy()
+            for name in ("thread", "rank", "run", "cpu", "start_ns", "enabled_ns", "running_ns")
+        }
+        host = table.column("host").combine_chunks().dictionary_encode()
+        status = table.column("status").combine_chunks().dictionary_encode()
+        return _Counts(
+            event=get_column(table, "event"),
+            value=table.column("value").to_numpy(),
+            timed=(numbers["enabled_ns"] >= 0) & (numbers["running_ns"] >= 0),
+            deviation=table.column("deviation_percent").to_numpy(),
+            host=host.indices.fill_null(len(host.dictionary)).to_numpy(),
+            status=status.indices.to_numpy(),
+            hosts=[*host.dictionary.to_pylist(), None],
+            statuses=status.dictionary.to_pylist(),
+            **numbers,
+        )
+
+    return memoize(profile, "counts", build, pin=True)
+
+
+def measure_counts(profile: Profile, selection: Selection, each_cpu: bool = True) -> list[Measurement]:
+    """What was counted, the intervals of one counter summed. each_cpu false: threads' counts summed over CPUs."""
+    rows = np.flatnonzero(select_counts(profile, selection))
+    if not len(rows):
+        return []
+    table = _counts_of(profile)
+    cpu = table.cpu[rows]
+    if not each_cpu:
+        cpu = np.where(table.thread[rows] < 0, cpu, -1)
+    keys = (table.event[rows], table.thread[rows], table.host[rows], table.rank[rows], table.run[rows], cpu)
+    order = np.lexsort(keys)
+    edge = np.ones(len(rows), bool)
+    edge[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
+    starts = np.flatnonzero(edge)
+    rows, lengths = rows[order], np.diff(np.append(starts, len(rows)))
+    first = rows[starts]
+    value, timed = table.value[rows], table.timed[rows]
+    known = ~np.isnan(value)
+    sums, some = (np.add.reduceat(v, starts) for v in (np.where(known, value, 0.0), known.astype(np.int64)))
+    enabled, running = (
+        np.add.reduceat(np.where(timed, times[rows], 0), starts) for times in (table.enabled_ns, table.running_ns)
+    )
+    found = []
+    scaling = profile.events.column("scaling").to_pylist()
+    # In the order in which they were counted first.
+    for n in np.argsort(np.minimum.reduceat(rows, starts), kind="stable").tolist():
+        row = int(first[n])
+        inside = slice(int(starts[n]), int(starts[n]) + int(lengths[n]))
+        # Floats add integers up exactly as long as they are small enough.
+        exact = lengths[n] > 1 and abs(sums[n]) >= MAX_EXACT_FLOAT_INT
+        total = sum_known(value[inside][known[inside]].tolist() if exact else [float(sums[n])] if some[n] else [])
+        alone = table.deviation[row] if lengths[n] == 1 else np.nan
+        found.append(
+            Measurement(
+                event=int(table.event[row]),
+                thread=int(table.thread[row]),
+                host=table.hosts[int(table.host[row])],
+                rank=_or_none(table.rank[row]),
+                run=_or_none(table.run[row]),
+                cpu=_or_none(cpu[order][starts[n]]),
+                samples=0,
+                value=total,
+                source="counted",
+                status="ok" if some[n] else table.statuses[int(table.status[row])],
+                enabled_ns=int(enabled[n]),
+                running_ns=int(running[n]),
+                scaling=scaling[int(table.event[row])],
+                deviation_percent=None if np.isnan(alone) else float(alone),
+                missing=int(lengths[n] - some[n]),
+            )
+        )
+    return found
+
+
+def _or_none(number: Any) -> int | None:
+    return int(number) if number >= 0 else None
+
+
+def select_counts(profile: Profile, selection: Selection) -> Array:
+    """Which rows of `counts` are selected, as bools. A count of all threads is of its rank, and of no single thread;
+    what has no interval is of the whole run. focus, ignore and hide are about stacks and are not looked at here."""
+    wanted, chosen = select_events(profile, selection), select_threads(profile, selection)
+    if not profile.counts.num_rows:
+        return np.zeros(0, bool)
+    table = _counts_of(profile)
+    inside: BoolArray = np.isin(table.event, wanted)
+    if chosen is not None:
+        of_all = False if selection.threads else match_ranks(table.rank, selection)
+        inside &= np.where(table.thread >= 0, np.append(chosen, False)[table.thread], of_all)
+    if selection.start_ns is not None or selection.end_ns is not None:
+        inside &= table.start_ns >= 0
+        if selection.start_ns is not None:
+            inside &= table.start_ns >= selection.start_ns
+        if selection.end_ns is not None:
+            inside &= table.start_ns < selection.end_ns
+    return inside
+
+
+def list_idle_threads(profile: Profile, selection: Selection, busy: set[int]) -> list[Measurement]:
+    """Threads that are selected and not in `busy`, with nothing, or of a guessed event no value; lanes of
+    what runs on no thread are left out."""
+    threads, chosen = threads_of(profile), select_threads(profile, selection)
+    event, run = event_id(profile, selection.event), profile.threads.column("run").to_pylist()
+    status = SAMPLED_ONLY if event in find_share_only_events(profile) else None
+    if event in find_unobservable_events(profile):
+        status = NOT_OBSERVABLE
+    return [
+        Measurement(
+            event=event,
+            thread=t,
+            host=threads.host[t],
+            rank=int(threads.rank[t]) if threads.rank[t] >= 0 else None,
+            run=run[t],
+            cpu=None,
+            samples=0,
+            value=0 if status is None else None,
+            source="sampled",
+            status=status,
+        )
+        for t in range(len(threads.key))
+        if t not in busy and threads.kind[t] != "track" and (chosen is None or chosen[t])
+    ]
+
+
+def sort_measurements(rows: list[Measurement]) -> list[Measurement]:
+    """By event, the greatest value first, what has none at the end."""
+    return sorted(rows, key=lambda m: (m.event, m.value is None, -(m.value or 0)))
+
+
+def sum_known(values: Iterable[int | float | None]) -> int | float | None:
+    """Σ of those that are known, exact for integers; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(int(value) if float(value).is_integer() else value for value in known) if known else None

@@ -1,0 +1,114 @@
+"""What is derived from a profile, remembered beside it for as long as the profile lives.
+
+Reshaped call trees and the like depend on nothing but the profile and a few words; they are built once and serve
+every later window, threads and event. Safe for many threads: two that ask for the same thing at once build it once.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, fields, is_dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ...domain.profile import Profile
+
+if TYPE_CHECKING:
+    # Readers use this module, and do without it.
+    import pandas as pd
+
+T = TypeVar("T")
+MEMO_LIMIT_BYTES = 256 << 20
+"""How much is kept for one profile; the least recently used goes first. What was built last always stays."""
+
+
+@dataclass
+class _ProfileMemo:
+    lock: Lock = field(default_factory=Lock)
+    pinned_entries: dict[Hashable, Any] = field(default_factory=dict)
+    entries: OrderedDict[Hashable, tuple[Any, int]] = field(default_factory=OrderedDict)
+    building: dict[Hashable, Lock] = field(default_factory=dict)
+    bytes: int = 0
+
+    def find(self, key: Hashable) -> tuple[bool, Any]:
+        with self.lock:
+            if key in self.pinned_entries:
+                return True, self.pinned_entries[key]
+            if key in self.entries:
+                self.entries.move_to_end(key)
+                return True, self.entries[key][0]
+            return False, None
+
+    def put(self, key: Hashable, value: Any, pin: bool) -> None:
+        with self.lock:
+            self.building.pop(key, None)
+            if pin:
+                self.pinned_entries[key] = value
+                return
+            size = size_of(value)
+            self.entries[key] = (value, size)
+            self.bytes += size
+            while self.bytes > MEMO_LIMIT_BYTES and len(self.entries) > 1:
+                _, (_, freed) = self.entries.popitem(last=False)
+                self.bytes -= freed
+
+
+_memos: WeakKeyDictionary[Profile, _ProfileMemo] = WeakKeyDictionary()
+_memos_lock = Lock()
+
+
+def memoize(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: bool = False) -> T:
+    """`build()`, or what it gave when last asked for `key` of this profile.
+
+    The value must not refer to the profile, which would then never go. pin: never dropped before the profile is;
+    for the few things that every request needs. An exception of `build` is not remembered.
+    """
+    with _memos_lock:
+        shelf = _memos.setdefault(profile, _ProfileMemo())
+    found, value = shelf.find(key)
+    if found:
+        return cast(T, value)
+    with shelf.lock:
+        gate = shelf.building.setdefault(key, Lock())
+    with gate:
+        found, value = shelf.find(key)
+        if not found:
+            value = build()
+            shelf.put(key, value, pin)
+        return cast(T, value)
+
+
+def memoize_table(
+    name: str, profile: Profile, selection: Hashable, build: "Callable[[], pd.DataFrame]"
+) -> "pd.DataFrame":
+    """The table `name` of a selection, made once: several parts of a page, and of the next one, need the same.
+
+    The caller gets a frame of its own over the same columns: it may add and replace columns, not change their values.
+    """
+    return memoize(profile, ("table", name, selection), build).copy(deep=False)
+
+
+def size_of(value: Any) -> int:
+    """Bytes of the arrays in a value made of arrays, tables, dataclasses, tuples and lists; a token amount for the
+    rest.
+
+    An array in several places counts once; a field marked as `shared` belongs to another value and counts there.
+    """
+    return _size_of(value, set())
+
+
+def _size_of(value: Any, seen: set[int]) -> int:
+    if isinstance(value, np.ndarray):
+        known = id(value) in seen
+        seen.add(id(value))
+        return 0 if known else value.nbytes
+    if hasattr(value, "memory_usage"):
+        return int(value.memory_usage(deep=True).sum())
+    if isinstance(value, tuple | list):
+        return sum(_size_of(part, seen) for part in value) + 64
+    if is_dataclass(value) and not isinstance(value, type):
+        own = (part for part in fields(value) if "shared" not in part.metadata)
+        return sum(_size_of(getattr(value, part.name), seen) for part in own) + 64
+    return 64

@@ -1,0 +1,38 @@
+"""How many samples stand behind a weight: few say nothing about a difference."""
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID
+from ...domain.timed_events import IN_ORDER
+from ..timeline.sample_spans import SampleSpan, spans_of
+from .sample_rollup import roll_up_filtered_samples, sum_call_weights
+
+MIN_COMPARED_SAMPLES = 30
+"""With fewer samples on both sides, a difference is not called one (see docs/reference/definitions.md)."""
+SAMPLES_EVENT = "samples"
+"""The event of formats that give a call stack and how many samples were taken there."""
+
+
+def count_call_samples(profile: Profile, selection: Selection, event: int) -> Array | None:
+    """How many of the selected samples of an event were taken on each node of `calls` themselves (int64); None where
+    its weights are not sampled but measured or counted one by one, and where it is not known."""
+    if event == NO_ID or spans_of(profile)[event] is SampleSpan.AFTER:
+        return None
+    about = profile.events.slice(event, 1).to_pylist()[0]
+    if profile.meta.clock == IN_ORDER or profile.meta.duration_ns is not None:
+        if about["unit"] == "bytes":
+            return None
+        found = roll_up_filtered_samples(profile, selection, event)
+        counted: Array = np.rint(np.bincount(found.call, found.count, profile.calls.num_rows)).astype(np.int64)
+        return counted
+    # Without times, a row is what was added up for a call stack.
+    if about["sampling"] == "period" and about["rate"]:
+        # Nothing of which at least one was taken is nothing.
+        taken: Array = np.ceil(np.abs(sum_call_weights(profile, selection, event)) / about["rate"]).astype(np.int64)
+        return taken
+    if about["name"] == SAMPLES_EVENT:
+        return abs(sum_call_weights(profile, selection, event))
+    return None

@@ -1,0 +1,171 @@
+"""Samples in piles: those of one thread and one call stack taken together, for sums over millions of them.
+
+What a sum asks of a sample is its thread, its node of `calls`, and what it weighs. Where an event has many samples,
+these are added up once for each of some blocks of them; then only those at the edges of a window are looked at one by
+one.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID
+from .memo import memoize
+from .sample_selection import (
+    Rows,
+    clip_weights,
+    filter_calls,
+    samples_of,
+    select_crossing_rows,
+    select_event_rows,
+    select_samples,
+    select_threads,
+    sum_by_index,
+    sum_weights,
+)
+
+MIN_ROLLUP_SAMPLES = 2_000_000
+"""From so many samples of an event on, there are piles of blocks; fewer are looked at one by one as fast."""
+BLOCK_COUNT = 16
+MAX_DENSE_KEYS = 1 << 21
+"""So many pairs of thread and node can have a place each while adding up."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampleRollup:
+    """thread: row of `threads`. call: node of `calls`. weight: int64. count: how many samples."""
+
+    thread: Array
+    call: Array
+    weight: Array
+    count: Array
+
+    def take(self, which: Any) -> "SampleRollup":
+        """Those of these places."""
+        return SampleRollup(self.thread[which], self.call[which], self.weight[which], self.count[which])
+
+    @property
+    def max_abs_weight(self) -> int:
+        """No absolute weight is greater."""
+        return int(np.abs(self.weight).max(initial=0))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockRollup:
+    """Piles of one block after the other. block_samples: samples in a block; bounds: where the piles of each begin and
+    end."""
+
+    block_samples: int
+    bounds: Array
+    rollup: SampleRollup
+
+
+def roll_up_samples(profile: Profile, selection: Selection, event: int) -> SampleRollup:
+    """What a selection picks of an event (NO_ID: nothing), as `select_samples` and `clip_weights` have it; patterns
+    aside."""
+    found = _from_blocks(profile, selection, event)
+    return roll_up_rows(profile, selection, select_samples(profile, selection, event)) if found is None else found
+
+
+def roll_up_filtered_samples(profile: Profile, selection: Selection, event: int) -> SampleRollup:
+    """What the whole selection leaves of an event, patterns included."""
+    found, kept = roll_up_samples(profile, selection, event), filter_calls(profile, selection)
+    return found if kept is None else found.take(kept[found.call])
+
+
+def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Array:
+    """What the selected samples of an event weigh on each node of `calls` themselves: int64, in its unit."""
+    found, calls = _from_blocks(profile, selection, event), profile.calls.num_rows
+    if found is not None:
+        weights = sum_by_index(found.call, found.weight, calls)
+    else:
+        samples, rows = samples_of(profile), select_samples(profile, selection, event)
+        weight = clip_weights(profile, selection, rows)
+        stacks = sum_weights(samples.stack[rows], weight, len(samples.call), samples.max_abs_weight)
+        weights = sum_by_index(samples.call, stacks, calls)
+    kept = filter_calls(profile, selection)
+    if kept is not None:
+        weights[~kept] = 0
+    return weights
+
+
+def roll_up_rows(profile: Profile, selection: Selection, rows: Rows) -> SampleRollup:
+    """Rows of `samples`, picked for the selection, each by itself."""
+    samples = samples_of(profile)
+    weight = clip_weights(profile, selection, rows)
+    call = samples.call[samples.stack[rows]]
+    return SampleRollup(samples.thread[rows], call, weight, np.broadcast_to(np.int64(1), weight.shape))
+
+
+def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRollup | None:
+    """The piles of whole blocks, and each sample at the edges of the window by itself; None where there are few."""
+    samples = samples_of(profile)
+    if event == NO_ID or selection.step is not None or samples.count_by_event[event] < MIN_ROLLUP_SAMPLES:
+        return None
+    before, rows, low, high = select_event_rows(profile, selection, event)
+    size = _size(len(rows))
+    first, last = -(-low // size), high // size
+    if last <= first:
+        return None
+    blocks = block_rollup_of(profile, event)
+    edges = np.concatenate((before, rows[low : first * size], rows[last * size : high]))
+    parts = [
+        blocks.rollup.take(slice(int(blocks.bounds[first]), int(blocks.bounds[last]))),
+        roll_up_rows(profile, selection, edges),
+    ]
+    # Samples of whole blocks that last beyond the end of the window.
+    over = select_crossing_rows(profile, selection.end_ns)
+    over = over[(over >= rows[first * size]) & (over <= rows[last * size - 1]) & (samples.event[over] == event)]
+    if len(over):
+        beyond = roll_up_rows(profile, selection, over)
+        parts.append(
+            SampleRollup(beyond.thread, beyond.call, beyond.weight - samples.weight[over], np.zeros(len(over), int))
+        )
+    joined = SampleRollup(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in SampleRollup.__match_args__)
+    )
+    threads = select_threads(profile, selection)
+    return joined if threads is None else joined.take(threads[joined.thread])
+
+
+def block_rollup_of(profile: Profile, event: int) -> BlockRollup:
+    """The piles of an event in blocks of its samples; built once."""
+
+    def build() -> BlockRollup:
+        _, rows, _, _ = select_event_rows(profile, Selection(), event)
+        return _blocks(profile, rows, _size(len(rows)))
+
+    return memoize(profile, ("piles", event), build)
+
+
+def _size(rows: int) -> int:
+    return -(-rows // BLOCK_COUNT)
+
+
+def _blocks(profile: Profile, rows: Array, size: int) -> BlockRollup:
+    samples, calls = samples_of(profile), profile.calls.num_rows
+    parts, bounds = [], [0]
+    for begin in range(0, len(rows), size):
+        part = rows[begin : begin + size]
+        key = samples.thread[part].astype(np.int64) * calls + samples.call[samples.stack[part]]
+        if profile.threads.num_rows * calls <= MAX_DENSE_KEYS:
+            count = np.bincount(key, minlength=profile.threads.num_rows * calls)
+            known = np.flatnonzero(count)
+            count, weight = (
+                count[known],
+                sum_by_index(key, samples.weight[part], profile.threads.num_rows * calls)[known],
+            )
+        else:
+            known, which, count = np.unique(key, return_inverse=True, return_counts=True)
+            weight = sum_by_index(which, samples.weight[part], len(known))
+        thread, call = np.divmod(known, calls)
+        parts.append(SampleRollup(thread.astype(np.int32), call.astype(np.int32), weight, count))
+        bounds.append(bounds[-1] + len(known))
+    joined = SampleRollup(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in SampleRollup.__match_args__)
+    )
+    return BlockRollup(size, np.array(bounds), joined)

@@ -1,0 +1,400 @@
+"""From a Selection to rows and weights: which samples it picks, and what they weigh on stacks, calls and threads.
+
+Samples are in order of time, so a window is two binary searches, and a few rows more where samples last and reach into
+it (`windows`); of those at its edges only the part inside weighs, so weights are asked for by `clip_weights`. Sums go
+through float64, which holds integers exactly up to 2**53; where a sum could be larger, the weights are summed in two
+halves. So every weight that leaves is exact up to 2**63.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.errors import InvalidRequest, UnreadableInput
+from ...domain.event_names import find_event
+from ...domain.profile import Profile
+from ...domain.selection import Selection, format_thread_key
+from ...domain.tables import NO_ID, get_column, get_strings
+from ...domain.validation import sum_overflows
+from .functions import match_functions
+from .memo import memoize
+from .patterns import shorten
+from .trees import mark_subtrees
+from .windows import (
+    MAX_TIME_NS,
+    ClippedSamples,
+    DurationEvents,
+    clip_to_window,
+    find_crossing_samples,
+    find_duration_events,
+    resolve_step,
+    select_step_samples,
+)
+
+Rows = Array | slice
+MAX_EXACT_FLOAT_INT = 1 << 53
+LOW_BITS = 31
+
+
+@dataclass(frozen=True, eq=False)
+class SampleColumns:
+    """The columns of `samples` as arrays, and what is asked of them all the time.
+
+    count_by_event: how many samples each event has. max_abs_weight: the greatest absolute weight. call: of each row of
+    `stacks`. weight: the whole one, see `clip_weights`.
+    """
+
+    time_ns: Array
+    thread: Array
+    event: Array
+    stack: Array
+    weight: Array
+    count_by_event: Array
+    max_abs_weight: int
+    call: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadColumns:
+    """The table `threads` in Python, which is small. names: every name each thread ever had. rank: -1 not known."""
+
+    key: list[str]
+    names: list[set[str]]
+    name: list[str]
+    process: list[str]
+    host: list[str]
+    rank: Array
+    pid: list[int | None]
+    tid: list[int | None]
+    kind: list[str]
+
+
+def samples_of(profile: Profile) -> SampleColumns:
+    """The samples' columns, mapped and not copied. Raises UnreadableInput where their sum is past 2**63."""
+
+    def build() -> SampleColumns:
+        table = profile.samples
+        weight, event = get_column(table, "weight"), get_column(table, "event")
+        peak = int(max(-int(weight.min()), int(weight.max()))) if len(weight) else 0
+        if sum_overflows(weight):
+            raise UnreadableInput(
+                "The weights of this result add up to more than 2^63, which cannot be right; read it again from a "
+                "file whose counts are."
+            )
+        return SampleColumns(
+            time_ns=get_column(table, "time_ns"),
+            thread=get_column(table, "thread"),
+            event=event,
+            stack=get_column(table, "stack"),
+            weight=weight,
+            count_by_event=np.bincount(event, minlength=profile.events.num_rows),
+            max_abs_weight=peak,
+            call=get_column(profile.stacks, "call"),
+        )
+
+    return memoize(profile, "samples", build, pin=True)
+
+
+def threads_of(profile: Profile) -> ThreadColumns:
+    """The threads of a profile; built once."""
+
+    def build() -> ThreadColumns:
+        table = profile.threads
+        rank, pid, tid = (table.column(name).to_pylist() for name in ("rank", "pid", "tid"))
+        name = get_strings(table, "name")
+        names = [{n} if n else set() for n in name]
+        given = profile.thread_names
+        for thread, text in zip(given.column("thread").to_pylist(), get_strings(given, "name"), strict=True):
+            names[thread].add(text)
+        return ThreadColumns(
+            key=[format_thread_key(*ids) for ids in zip(rank, pid, tid, strict=True)],
+            names=names,
+            name=name,
+            process=get_strings(table, "process"),
+            host=get_strings(table, "host"),
+            rank=np.array([-1 if r is None else r for r in rank], np.int64),
+            pid=pid,
+            tid=tid,
+            kind=get_strings(table, "kind"),
+        )
+
+    return memoize(profile, "threads", build, pin=True)
+
+
+def ranks_of(profile: Profile) -> Array:
+    """The ranks there are, ascending: of threads, of counts, and those of which nothing was measured."""
+
+    def build() -> Array:
+        tables = (profile.threads, profile.counts, profile.ranks)
+        return np.unique(np.concatenate([table.column("rank").drop_null().to_numpy() for table in tables]))
+
+    return memoize(profile, "ranks", build, pin=True)
+
+
+def hosts_of(profile: Profile) -> list[str]:
+    """The hosts there are: those that ranks were on, then those of threads and of counts."""
+
+    def build() -> list[str]:
+        tables = (profile.ranks, profile.threads, profile.counts)
+        return list(
+            dict.fromkeys(host for table in tables for host in table.column("host").unique().to_pylist() if host)
+        )
+
+    return memoize(profile, "hosts", build, pin=True)
+
+
+def event_names(profile: Profile) -> list[str]:
+    """The names of the events, by id."""
+    return memoize(profile, "event names", lambda: get_strings(profile.events, "name"), pin=True)
+
+
+def event_id(profile: Profile, name: str | None) -> int:
+    """The id of event `name`; for None of the main event, NO_ID where the profile has no event at all.
+
+    Raises InvalidRequest, naming the events there are.
+    """
+    names = event_names(profile)
+    if name is None:
+        main = profile.meta.main_event
+        if main in names:
+            return names.index(main)
+        return 0 if names else NO_ID
+    place = find_event(name, names, get_strings(profile.events, "attributes"))
+    if place is not None:
+        return place
+    known = ", ".join(shorten(n) for n in names[:20]) + (" …" if len(names) > 20 else "")
+    raise InvalidRequest(
+        f"This result has no event {shorten(name)!r}; choose one of: {known}."
+        if names
+        else f"This result has no event {shorten(name)!r}, nor any other; leave the event out.",
+        "event",
+    )
+
+
+def resolve_event_name(profile: Profile, selection: Selection) -> Selection:
+    """`selection` with its event by the name that it has in the profile, where it was asked for as it was typed when
+    recording (`cpu-clock/freq=997/`). Raises InvalidRequest, naming the events there are."""
+    if selection.event is None:
+        return selection
+    return selection.replace(event=event_names(profile)[event_id(profile, selection.event)])
+
+
+def select_events(profile: Profile, selection: Selection) -> list[int]:
+    """The ids of the events a table shows: the one selected, else all."""
+    if selection.event is not None:
+        return [event_id(profile, selection.event)]
+    return list(range(profile.events.num_rows))
+
+
+def check_selection(profile: Profile, selection: Selection) -> None:
+    """Raise InvalidRequest where a selection asks for what a profile does not have, or by a pattern that is none."""
+    select_events(profile, selection)
+    select_threads(profile, selection)
+    filter_calls(profile, selection)
+
+
+def select_threads(profile: Profile, selection: Selection) -> Array | None:
+    """Which threads are selected, as bools by id; None for all of them.
+
+    Raises InvalidRequest for a thread, rank or step that does not exist.
+    """
+    if selection.step is not None:
+        resolve_step(profile, selection.step)
+    if not selection.threads and not selection.ranks:
+        return None
+    threads = threads_of(profile)
+    chosen = np.ones(len(threads.key), bool)
+    if selection.threads:
+        wanted = set(selection.threads)
+        chosen = np.array(
+            [
+                key in wanted or not wanted.isdisjoint(names)
+                for key, names in zip(threads.key, threads.names, strict=True)
+            ],
+            bool,
+        )
+        known = set(threads.key).union(*threads.names)
+        for missing in (t for t in selection.threads if t not in known):
+            raise InvalidRequest(
+                f"This result has no thread {shorten(missing)!r}; its threads page lists names and keys.", "thread"
+            )
+    if selection.ranks:
+        ranks = ranks_of(profile)
+        if not match_ranks(ranks, selection).any():
+            have = f"its ranks are {ranks.min()} to {ranks.max()}" if len(ranks) else "it has no ranks at all"
+            raise InvalidRequest(f"None of these ranks is in this result; {have}.", "rank")
+        chosen &= match_ranks(threads.rank, selection)
+    return chosen
+
+
+def match_ranks(rank: Array, selection: Selection) -> Array:
+    """Which of these ranks (-1: none) are in the ranges of a selection, as bools."""
+    inside = np.zeros(len(rank), bool)
+    for low, high in selection.ranks:
+        inside |= (rank >= low) & (rank <= high)
+    return inside
+
+
+def window_rows(profile: Profile, selection: Selection) -> slice:
+    """The rows of `samples` that begin in the window of time [start, end)."""
+    time_ns = samples_of(profile).time_ns
+    start, stop = 0, len(time_ns)
+    if selection.start_ns is not None:
+        start = int(np.searchsorted(time_ns, selection.start_ns, "left"))
+    if selection.end_ns is not None:
+        stop = int(np.searchsorted(time_ns, selection.end_ns, "left"))
+    return slice(start, max(start, stop))
+
+
+def select_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:
+    """The rows of `samples` of which some is in the window and step, of the threads and of one event (None: of every).
+
+    A slice where that says it all, else ascending row numbers. focus, ignore and hide are about stacks and are not
+    looked at here: see `filter_calls`. What the rows weigh: see `clip_weights`.
+    """
+    samples = samples_of(profile)
+    threads = select_threads(profile, selection)
+    rows: Rows
+    if selection.step is not None:
+        rows = _in_step(profile, selection).row
+        if event is not None:
+            rows = rows[samples.event[rows] == event]
+    else:
+        if event is None or (event != NO_ID and samples.count_by_event[event] == len(samples.event)):
+            before, rows = select_crossing_rows(profile, selection.start_ns), window_rows(profile, selection)
+        else:
+            before, of_event, low, high = select_event_rows(profile, selection, event)
+            rows = of_event[low:high]
+        if len(before):
+            rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+            rows = np.concatenate((before, rows))
+    if threads is None or threads.all():
+        return rows
+    chosen = threads[samples.thread[rows]]
+    return np.flatnonzero(chosen) + rows.start if isinstance(rows, slice) else rows[chosen]
+
+
+def clip_weights(profile: Profile, selection: Selection, rows: Rows) -> Array:
+    """What these rows, picked for the selection, weigh in its window and step: of those that last, the part inside."""
+    samples = samples_of(profile)
+    if selection.step is not None:
+        parts = _in_step(profile, selection)
+        asked = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        of_step: Array = parts.weight[np.searchsorted(parts.row, asked)]
+        return of_step
+    weight: Array = samples.weight[rows]
+    last = _lasting(profile)
+    edges = [at for at in (selection.start_ns, selection.end_ns) if at is not None]
+    if last is None or not edges:
+        return weight
+    cut = np.zeros(len(samples.event), bool)
+    for at in edges:
+        cut[find_crossing_samples(profile, last, at)] = True
+    place = np.flatnonzero(cut[rows])
+    if len(place):
+        weight = weight.copy() if isinstance(rows, slice) else weight
+        at_edge = place + rows.start if isinstance(rows, slice) else rows[place]
+        weight[place] = clip_to_window(profile, last, at_edge, *_edges(selection))
+    return weight
+
+
+def _edges(selection: Selection) -> tuple[int, int]:
+    start, end = selection.start_ns, selection.end_ns
+    return -MAX_TIME_NS if start is None else start, MAX_TIME_NS if end is None else end
+
+
+def _lasting(profile: Profile) -> DurationEvents | None:
+    return memoize(profile, "lasting", lambda: find_duration_events(profile), pin=True)
+
+
+def select_crossing_rows(profile: Profile, at_ns: int | None) -> Array:
+    """The rows of `samples` that begin before a moment (None: none do) and are over after it, ascending."""
+    last = _lasting(profile)
+    return np.zeros(0, np.int64) if last is None or at_ns is None else find_crossing_samples(profile, last, at_ns)
+
+
+def select_event_rows(profile: Profile, selection: Selection, event: int) -> tuple[Array, Array, int, int]:
+    """(rows that reach into the window from before, all rows of `samples` of an event, where among them those begin and
+    end that begin in the window)."""
+    samples, span = samples_of(profile), window_rows(profile, selection)
+    before = select_crossing_rows(profile, selection.start_ns)
+    rows = memoize(
+        profile, ("of event", event), lambda: np.flatnonzero(samples_of(profile).event == event).astype(np.int32)
+    )
+    # In its own type, else numpy would convert all of it.
+    low, high = np.searchsorted(rows, np.array([span.start, span.stop], rows.dtype)).tolist()
+    return before[samples.event[before] == event], rows, low, high
+
+
+def _in_step(profile: Profile, selection: Selection) -> ClippedSamples:
+    """What of the samples is in the step and the window of a selection."""
+    name = resolve_step(profile, selection.step or "")
+    edges = _edges(selection)
+    return memoize(
+        profile, ("step", name, *edges), lambda: select_step_samples(profile, _lasting(profile), name, *edges)
+    )
+
+
+def filter_calls(profile: Profile, selection: Selection) -> Array | None:
+    """Which nodes of `calls` keep the samples that end there, as bools; None where no pattern is given.
+
+    As pprof has it (profile/filter.go, FilterSamplesByName): focus keeps the stacks in which some frame matches,
+    ignore drops those in which some frame matches, hide takes frames out and drops a stack of which nothing is
+    left; and as soon as one of the three is given, samples without a stack are dropped.
+    """
+    focus, ignore, hide = selection.focus, selection.ignore, selection.hide
+    if focus is None and ignore is None and hide is None:
+        return None
+
+    def build() -> Array:
+        kept = np.ones(profile.calls.num_rows, bool)
+        kept[:1] = False
+        if focus is not None:
+            kept &= calls_below(profile, match_functions(profile, focus, "focus"))
+        if ignore is not None:
+            kept &= ~calls_below(profile, match_functions(profile, ignore, "ignore"))
+        if hide is not None:
+            kept &= calls_below(profile, ~match_functions(profile, hide, "hide"))
+        return kept
+
+    return memoize(profile, ("kept", focus, ignore, hide), build)
+
+
+def calls_below(profile: Profile, functions: Array) -> Array:
+    """Which nodes of `calls` are, or are called below, one of `functions` (bools by function id)."""
+    function = get_column(profile.calls, "function")
+    hit = np.zeros(len(function), bool)
+    if len(functions):
+        hit = functions[function]
+        hit[:1] = False
+    return mark_subtrees(get_column(profile.calls, "end"), hit)
+
+
+def sum_weights(index: Array, weight: Array, size: int, peak: int) -> Array:
+    """Σ weight by index, exact: int64[size]. peak: no absolute weight is greater."""
+    if peak * len(weight) < MAX_EXACT_FLOAT_INT:
+        return np.rint(np.bincount(index, weight, size)).astype(np.int64)
+    low = weight & ((1 << LOW_BITS) - 1)
+    high = weight >> LOW_BITS
+    halves = [np.rint(np.bincount(index, half, size)).astype(np.int64) for half in (low, high)]
+    result: Array = halves[0] + (halves[1] << LOW_BITS)
+    return result
+
+
+def sum_by_index(index: Array, sums: Array, size: int) -> Array:
+    """Σ sums by index, exact, for int64 sums whose total is below 2**63: int64[size]."""
+    total = np.abs(sums).sum(dtype=np.float64)
+    return sum_weights(index, sums, size, 0 if total < MAX_EXACT_FLOAT_INT / 2 else MAX_EXACT_FLOAT_INT)
+
+
+def filter_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:
+    """The rows of `samples` that the whole selection leaves, patterns included."""
+    rows = select_samples(profile, selection, event)
+    kept = filter_calls(profile, selection)
+    if kept is None:
+        return rows
+    samples = samples_of(profile)
+    inside = kept[samples.call[samples.stack[rows]]]
+    left: Array = np.flatnonzero(inside) + rows.start if isinstance(rows, slice) else rows[inside]
+    return left

@@ -1,0 +1,253 @@
+"""From a Selection to slices and device work: which of them it picks.
+
+A slice is picked, whole, when it **begins** in the window: so each belongs to one window only, and what tables say of
+windows side by side adds up. A step is the window of its own slice, in each rank; device work belongs to the step
+that launched it, whenever it ran. A thread picks the slices on it, and the device work that it launched.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import CATEGORY_KINDS, get_column, get_strings
+from .functions import match_functions
+from .memo import memoize
+from .sample_selection import event_id, filter_calls, select_threads, sum_by_index, threads_of
+from .windows import resolve_step, step_windows
+
+
+@dataclass(frozen=True, eq=False)
+class SliceColumns:
+    """The columns of `slices` as arrays, mapped and not copied. kind: a place in CATEGORY_KINDS (int8)."""
+
+    start: Array
+    duration: Array
+    thread: Array
+    function: Array
+    parent: Array
+    end: Array
+    stack: Array
+    arguments: Array
+    kind: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def is_kind(self, *words: str) -> Array:
+        """Which are of one of these kinds, as bools."""
+        wanted = np.zeros(len(CATEGORY_KINDS), bool)
+        wanted[[CATEGORY_KINDS.index(word) for word in words]] = True
+        found: Array = wanted[self.kind]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceWorkColumns:
+    """The table `device_work` with what its slices tell. start, duration: ns. thread: the stream's. anchor: the slice
+    of the host that it hangs on, its launch or else its operator, -1 for none."""
+
+    slice: Array
+    start: Array
+    duration: Array
+    thread: Array
+    function: Array
+    kind: Array
+    device: Array
+    launch: Array
+    operator: Array
+    configuration: Array
+    anchor: Array
+
+    def __len__(self) -> int:
+        return len(self.slice)
+
+
+def slices_of(profile: Profile) -> SliceColumns:
+    """The slices of a profile."""
+
+    def build() -> SliceColumns:
+        table = profile.slices
+        kinds = np.array([CATEGORY_KINDS.index(kind) for kind in get_strings(profile.categories, "kind")], np.int8)
+        columns = {
+            name: get_column(table, name)
+            for name in ("start_ns", "duration_ns", "thread", "function", "parent", "end", "stack", "arguments")
+        }
+        category = get_column(table, "category")
+        return SliceColumns(
+            start=columns.pop("start_ns"),
+            duration=columns.pop("duration_ns"),
+            kind=kinds[category] if len(category) else np.zeros(0, np.int8),
+            **columns,
+        )
+
+    return memoize(profile, "slices", build, pin=True)
+
+
+def device_work_of(profile: Profile) -> DeviceWorkColumns:
+    """The device work of a profile."""
+
+    def build() -> DeviceWorkColumns:
+        table, slices = profile.device_work, slices_of(profile)
+        row, launch, operator = (get_column(table, name) for name in ("slice", "launch", "operator"))
+        return DeviceWorkColumns(
+            slice=row,
+            start=slices.start[row],
+            duration=slices.duration[row],
+            thread=slices.thread[row],
+            function=slices.function[row],
+            kind=get_column(table, "kind"),
+            device=get_column(table, "device"),
+            launch=launch,
+            operator=operator,
+            configuration=get_column(table, "configuration"),
+            anchor=np.where(launch >= 0, launch, operator),
+        )
+
+    return memoize(profile, "work", build, pin=True)
+
+
+def has_operators(profile: Profile) -> bool:
+    """Whether there are operators or annotations."""
+    return not {"operator", "annotation"}.isdisjoint(profile.categories.column("kind").to_pylist())
+
+
+def has_clock(profile: Profile) -> bool:
+    """Whether slices lie where they were in time. Not so where all of them are launches that Nsight Compute measured:
+    it tells how long they took alone, and what lies between them means nothing."""
+    measured = get_column(profile.profiled_kernels, "work")
+    return bool(profile.slices.num_rows > int((measured >= 0).sum()))
+
+
+def has_times(profile: Profile) -> bool:
+    """Whether anything tells when it was. What is only added up by call stack does not: its samples are all at 0."""
+    if profile.meta.duration_ns is not None or not profile.samples.num_rows:
+        return True
+    return bool(profile.samples.column("time_ns")[-1].as_py())
+
+
+def select_slices(profile: Profile, selection: Selection) -> Array | None:
+    """Which slices a selection picks, as bools by row; None for all of them.
+
+    focus and ignore look at the whole call stack of a slice, hide at its own name. Raises InvalidRequest.
+    """
+    _checked(profile, selection)
+    selection = selection.replace(event=None, invert=False, recursion=False)
+
+    def build() -> Array | None:
+        slices = slices_of(profile)
+        mask = _all(
+            _in_time(selection, slices.start),
+            _on_threads(profile, selection, slices.thread),
+            _kept(profile, selection, slices.stack, slices.function),
+        )
+        return _all(mask, _in_steps(profile, selection, slices.start, slices.thread))
+
+    return None if selection == Selection() else memoize(profile, ("slices selected", selection), build)
+
+
+def select_device_work(profile: Profile, selection: Selection) -> Array | None:
+    """Which device work a selection picks, as bools by row of `device_work`; None for all. Raises InvalidRequest."""
+    _checked(profile, selection)
+    selection = selection.replace(event=None, invert=False, recursion=False)
+    if selection == Selection():
+        return None
+    return memoize(profile, ("work selected", selection), lambda: _work_selected(profile, selection))
+
+
+def _work_selected(profile: Profile, selection: Selection) -> Array | None:
+    slices, work = slices_of(profile), device_work_of(profile)
+    launched = work.anchor >= 0
+    # Only looked at where there is one.
+    from_thread = np.where(launched, slices.thread[work.anchor], work.thread) if len(slices) else work.thread
+    on_stream = _on_threads(profile, selection, work.thread)
+    if on_stream is not None and selection.threads:
+        on_stream = on_stream | _on_threads(profile, selection, from_thread)
+    began = np.where(launched, slices.start[work.anchor], work.start) if len(slices) else work.start
+    return _all(
+        _in_time(selection, work.start),
+        on_stream,
+        _kept(profile, selection, slices.stack[work.slice], work.function),
+        _in_steps(profile, selection, began, from_thread),
+    )
+
+
+def select_anchored_work(profile: Profile, selection: Selection) -> Array | None:
+    """Which device work hangs on slices that a selection picks, as bools; None for all of it.
+
+    What hangs on none is picked as `select_device_work` has it.
+    """
+    mask = select_slices(profile, selection)
+    if mask is None:
+        return None
+    work = device_work_of(profile)
+    alone = select_device_work(profile, selection)
+    return np.where(work.anchor >= 0, mask[work.anchor], True if alone is None else alone)
+
+
+def device_time_prefix_sums(profile: Profile) -> Array:
+    """How much device work (ns) hangs on the rows of `slices` before each, and in all: int64, one more than rows.
+
+    What hangs on a slice and all inside of it is `before[end] - before[row]`.
+    """
+
+    def build() -> Array:
+        work = device_work_of(profile)
+        hung = np.flatnonzero(work.anchor >= 0)
+        return prefix_sums(work.anchor[hung], work.duration[hung], len(slices_of(profile)))
+
+    return memoize(profile, "device before", build)
+
+
+def prefix_sums(rows: Array, values: Array | None, size: int) -> Array:
+    """Σ of values (whole numbers; None: how many) of these rows before each of `size` rows, and in all: one more."""
+    found = np.zeros(size + 1, np.int64 if values is not None else np.int32)
+    found[1:] = np.bincount(rows, minlength=size) if values is None else sum_by_index(rows, values, size)
+    np.cumsum(found, out=found)
+    return found
+
+
+def _checked(profile: Profile, selection: Selection) -> None:
+    """Raises InvalidRequest for an event that there is not; which one there is changes nothing for slices."""
+    if selection.event is not None:
+        event_id(profile, selection.event)
+
+
+def _in_time(selection: Selection, start: Array) -> Array | None:
+    after = None if selection.start_ns is None else start >= selection.start_ns
+    return _all(after, None if selection.end_ns is None else start < selection.end_ns)
+
+
+def _in_steps(profile: Profile, selection: Selection, start: Array, thread: Array) -> Array | None:
+    if selection.step is None:
+        return None
+    rank = threads_of(profile).rank[thread]
+    mask = np.zeros(len(start), bool)
+    for of_rank, begin, end in step_windows(profile, resolve_step(profile, selection.step)):
+        inside = (start >= begin) & (start < end)
+        mask |= inside if of_rank is None else inside & (rank == of_rank)
+    return mask
+
+
+def _on_threads(profile: Profile, selection: Selection, thread: Array) -> Array | None:
+    chosen = select_threads(profile, selection.replace(step=None))
+    return None if chosen is None else chosen[thread]
+
+
+def _kept(profile: Profile, selection: Selection, stack: Array, function: Array) -> Array | None:
+    kept = filter_calls(profile, selection.replace(hide=None))
+    mask = None if kept is None else kept[get_column(profile.stacks, "call")[stack]]
+    if selection.hide is None:
+        return mask
+    return _all(mask, ~match_functions(profile, selection.hide, "hide")[function])
+
+
+def _all(*masks: Array | None) -> Array | None:
+    """What every one of these picks; None picks all."""
+    found: Array | None = None
+    for mask in masks:
+        if mask is not None:
+            found = mask if found is None else found & mask
+    return found

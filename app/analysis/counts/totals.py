@@ -1,0 +1,425 @@
+"""Counts, threads, events, summary and losses: what was measured in all, and by whom.
+
+What was sampled (rows of `samples`) and what was counted (rows of `counts`, as `perf stat` gives) stand in the same
+tables. A counted interval belongs to the window in which it starts; a count of a whole run belongs to no window and
+is left out where one is chosen. focus, ignore and hide are about stacks, which a count has none of.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ...domain.event_names import SAMPLED_ONLY
+from ...domain.list_text import format_ranges, to_ranges
+from ...domain.profile import Profile
+from ...domain.selection import NS_PER_MS, Selection
+from ...domain.tables import NO_ID, get_strings
+from ..core.flame_groups import FlameGroup, groups_of, host_label, rank_label
+from ..core.measurements import (
+    Measurement,
+    best_total,
+    list_idle_threads,
+    list_measurements,
+    measure_counts,
+    measure_samples,
+    missing_total_note,
+    running_percent,
+    sort_measurements,
+)
+from ..core.memo import memoize_table
+from ..core.sample_selection import (
+    ThreadColumns,
+    event_id,
+    event_names,
+    select_events,
+    select_threads,
+    threads_of,
+)
+from ..core.schema import Column, build_frame, records
+from ..core.slice_selection import has_clock, select_slices
+from ..ml.devices import devices
+from ..ml.steps import select_steps, sum_token_rates
+from ..ml.tokens import KINDS
+
+_EVENT = Column("event", "", "What was measured.")
+_UNIT = Column("unit", "", "The unit of value: count, ns or bytes.")
+_HOST = Column("host", "", "The machine, where the recording names it.")
+_RANK = Column("rank", "", "The MPI rank; missing where there are no ranks.", "Int64")
+_PID = Column("pid", "", "Process id.", "Int64")
+_TID = Column("tid", "", "Thread id.", "Int64")
+_RUN = Column("run", "", "Which execution of the command, from 0.", "Int64")
+_SAMPLES = Column("samples", "", "How many samples were taken.", "int64")
+_RUNNING = Column(
+    "running_percent",
+    "%",
+    "For what perf stat counted: share of the time in which the event had a counter; below 100 value is scaled up.",
+    "Float64",
+)
+
+
+def _share(name: str, words: str) -> Column:
+    return Column(name, "%", f"Of the device: {words}; missing where there is none, or several.", "Float64")
+
+
+_NOTE = Column("note", "", f"Why there is no value, as in: {SAMPLED_ONLY}.")
+SUMMARY = (
+    Column("format", "", "The format the profile was read from."),
+    Column(
+        "duration_ms", "ms", "From the first to the last thing observed; missing where there is no time.", "Float64"
+    ),
+    Column("threads", "", "How many threads are selected.", "int64"),
+    _SAMPLES,
+    Column("slices", "", "How many slices (things with a start and an end) there are.", "int64"),
+    Column("events", "", "How many events were measured.", "int64"),
+    Column("losses", "", "How many things could not be read.", "int64"),
+    Column("counts", "", "How many counted values (perf stat) there are.", "int64"),
+    Column("processes", "", "How many processes the selected threads belong to.", "int64"),
+    Column("main_event", "", "The event a page shows first."),
+    Column("unit", "", "The unit of the main event."),
+    Column(
+        "value", "event", "What was counted of the main event, or else the weight of the selected samples.", "number"
+    ),
+    _NOTE,
+    Column("command", "", "The command that was recorded."),
+    Column("complete", "", "False where the recording was cut short.", "bool"),
+    Column("reasons", "", "Why it is not complete."),
+    _RUNNING,
+    Column("ranks", "", "How many ranks are selected.", "int64"),
+    Column("hosts", "", "How many machines the selected threads and counts are of.", "int64"),
+    Column("runs", "", "How many executions of the command there are.", "int64"),
+    Column("steps", "", "How many steps are selected, those left out of the table `steps` aside.", "int64"),
+    Column("devices", "", "How many devices did anything, on all ranks.", "int64"),
+    _share("gpu_utilization_percent", "share of the time of steps in which a kernel ran"),
+    _share("sm_efficiency_percent", "estimated share in which a multiprocessor had a block of a kernel to run"),
+    _share("occupancy_percent", "estimated achieved occupancy of its kernels"),
+    _share("tensor_core_time_percent", "share of its kernels' time that belongs to those that use tensor cores"),
+    Column(
+        "prefill_tokens_per_s",
+        "",
+        "Of a language model: tokens of the prompt in a second; missing where their number is not known.",
+        "Float64",
+    ),
+    Column(
+        "decode_tokens_per_s",
+        "",
+        "Of a language model: tokens made in a second, one behind the other; missing where there are no such steps.",
+        "Float64",
+    ),
+)
+_AS_RECORDED = ("sampling", "rate", "weighted", "scaling", "attributes")
+EVENTS = (
+    _EVENT,
+    _UNIT,
+    Column("sampling", "", "How it was sampled: period or frequency."),
+    Column("rate", "", "The number that goes with sampling: events per sample, or samples per second.", "Float64"),
+    Column("weighted", "", "False where no period was recorded and every sample weighs 1.", "boolean"),
+    Column("scaling", "", "The factor by which multiplexed counts were scaled up.", "Float64"),
+    Column("attributes", "", "With what terms of perf it was recorded beside its name, as in freq=997."),
+    _SAMPLES,
+    Column("value", "event", "What was counted in all, or else the weight of the selected samples.", "number"),
+    _NOTE,
+    _RUNNING,
+    Column(
+        "deviation_percent",
+        "%",
+        "For one count that perf stat repeated: the standard deviation of its mean, as a share of it.",
+        "Float64",
+    ),
+    Column("runs", "", "In which executions of the command it was measured, as in 0-2,4."),
+)
+COUNTS = (
+    _EVENT,
+    _UNIT,
+    Column("process", "", "The name of the process; missing for a count of all processes."),
+    Column("thread", "", "The name of the thread; missing for a count of all threads."),
+    _RANK,
+    Column(
+        "value",
+        "event",
+        "Weight of the selected samples, or what the counter counted; missing where it could not count.",
+        "number",
+    ),
+    _HOST,
+    _PID,
+    _TID,
+    Column("cpu", "", "The CPU that was counted on; missing for all of them.", "Int64"),
+    _RUN,
+    Column("source", "", "sampled, or counted (perf stat)."),
+    Column("status", "", "For a count: ok, or why there is no value; for samples: why they tell no total."),
+    _RUNNING,
+    Column(
+        "deviation_percent",
+        "%",
+        "For a count that perf stat repeated: the standard deviation of its mean, as a share of it.",
+        "Float64",
+    ),
+    Column(
+        "missing",
+        "",
+        "For a count: how many of its intervals or CPUs had no value (not counted, not supported); value is the sum of "
+        "the others.",
+        "Int64",
+    ),
+)
+THREADS = (
+    _HOST,
+    _RANK,
+    _PID,
+    _TID,
+    Column("process", "", "The name of the process."),
+    Column("name", "", "The thread's name, the last one it had; for counts: CPU n, or (all threads)."),
+    Column("kind", "", "thread, gpu_stream or cpu."),
+    _EVENT,
+    _UNIT,
+    _SAMPLES,
+    Column("value", "event", "Weight of the selected samples, or what was counted.", "number"),
+    _NOTE,
+    Column("percent", "%", "value as a share of all the selection holds of this event.", "Float64"),
+    Column("key", "", "The stable key rank/pid/tid, as the filter --thread takes it; missing for a count of all."),
+    _RUN,
+    _RUNNING,
+)
+LOSSES = (
+    Column("reason", "", "What could not be read, or why not."),
+    Column("count", "", "How often.", "int64"),
+    Column("example", "", "The first of them, with its place in the file."),
+)
+
+
+def _threads_of(threads: ThreadColumns, inside: Iterable[int], rows: Iterable[Measurement]) -> int:
+    """How many threads there are: those, and those of which nothing is known but how their time went, on a track."""
+    own = [i for i in inside if threads.kind[i] != "track"]
+    tracks = {threads.key[m.thread] for m in rows if m.thread >= 0 and threads.kind[m.thread] == "track"}
+    return len(own) + len(tracks.difference(threads.key[i] for i in own))
+
+
+def _processes_of(threads: ThreadColumns, inside: Iterable[int]) -> int:
+    """How many processes threads belong to. What has no pid, such as a track of a whole trace, is of none where others
+    have one."""
+    known = {(threads.host[i], int(threads.rank[i]), threads.pid[i]) for i in inside}
+    return len({one for one in known if one[2] is not None} or known)
+
+
+def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row about the whole selection."""
+    return memoize_table("summary", profile, selection, lambda: _summary(profile, selection))
+
+
+def _summary(profile: Profile, selection: Selection) -> pd.DataFrame:
+    threads, chosen = threads_of(profile), select_threads(profile, selection)
+    inside = range(len(threads.key)) if chosen is None else np.flatnonzero(chosen).tolist()
+    main = event_id(profile, selection.event)
+    rows = list_measurements(profile, selection)
+    mine = [m for m in rows if m.event == main]
+    hosts = {threads.host[i] for i in inside} | {m.host for m in rows}
+    ranks = {int(threads.rank[i]) for i in inside} | {m.rank for m in rows if m.rank is not None}
+    meta = profile.meta
+    return build_frame(
+        SUMMARY,
+        {
+            "format": [meta.format],
+            "duration_ms": [_duration_ms(profile, selection)],
+            "threads": [_threads_of(threads, inside, rows)],
+            "samples": [sum(m.samples for m in rows)],
+            "slices": [_slices(profile, selection)],
+            "events": [len(select_events(profile, selection))],
+            "losses": [sum(profile.losses.column("count").to_pylist())],
+            "counts": [sum(m.source == "counted" for m in rows)],
+            "processes": [_processes_of(threads, inside)],
+            "main_event": [event_names(profile)[main] if main != NO_ID else None],
+            "unit": [get_strings(profile.events, "unit")[main] if main != NO_ID else None],
+            "value": [best_total(mine)],
+            "note": [missing_total_note(mine)],
+            "command": [meta.command],
+            "complete": [meta.complete],
+            "reasons": ["; ".join(meta.reasons) or None],
+            "running_percent": [running_percent(mine)],
+            "ranks": [len(ranks - {-1})],
+            "hosts": [len(hosts - {None, ""})],
+            "runs": [max(1, profile.runs.num_rows)],
+            **_of_devices(profile, selection),
+            **_tokens(profile, selection),
+        },
+    )
+
+
+def _slices(profile: Profile, selection: Selection) -> int:
+    chosen = select_slices(profile, selection) if profile.slices.num_rows else None
+    return profile.slices.num_rows if chosen is None else int(chosen.sum())
+
+
+def _of_devices(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
+    """What is said of steps and of the one device."""
+    used = [row for row in records(devices(profile, selection)) if row["work"]] if has_clock(profile) else []
+    row = used[0] if len(used) == 1 else {}
+    return {
+        "steps": [len(select_steps(profile, selection)) if profile.steps.num_rows else 0],
+        "devices": [len(used)],
+        "gpu_utilization_percent": [row.get("utilization_percent")],
+        **{
+            name: [row.get(name)] for name in ("sm_efficiency_percent", "occupancy_percent", "tensor_core_time_percent")
+        },
+    }
+
+
+def _tokens(profile: Profile, selection: Selection) -> dict[str, list[float | None]]:
+    found = sum_token_rates(profile, selection)
+    return {f"{kind}_tokens_per_s": [found[kind].per_s if kind in found else None] for kind in KINDS}
+
+
+def losses(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """What could not be read, the most frequent first. The same whatever is selected."""
+    data = {c.name: profile.losses.column(c.name).to_pylist() for c in LOSSES}
+    order = sorted(range(len(data["count"])), key=lambda i: (-data["count"][i], i))
+    return build_frame(LOSSES, {name: [values[i] for i in order] for name, values in data.items()})
+
+
+def events(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each event, in the order of the recording."""
+    return memoize_table("events", profile, selection, lambda: _events(profile, selection))
+
+
+def _events(profile: Profile, selection: Selection) -> pd.DataFrame:
+    chosen = select_events(profile, selection)
+    rows: dict[int, list[Measurement]] = {event: [] for event in chosen}
+    for m in list_measurements(profile, selection):
+        rows[m.event].append(m)
+    table = profile.events.take(pa.array(chosen, pa.int64()))
+    return build_frame(
+        EVENTS,
+        {
+            "event": get_strings(table, "name"),
+            "unit": get_strings(table, "unit"),
+            **{name: table.column(name).to_pylist() for name in _AS_RECORDED},
+            "samples": [sum(m.samples for m in rows[event]) for event in chosen],
+            "value": [best_total(rows[event]) for event in chosen],
+            "note": [missing_total_note(rows[event]) for event in chosen],
+            "running_percent": [running_percent(rows[event]) for event in chosen],
+            "deviation_percent": [
+                rows[event][0].deviation_percent if len(rows[event]) == 1 else None for event in chosen
+            ],
+            "runs": [format_numbers(m.run for m in rows[event]) or None for event in chosen],
+        },
+    )
+
+
+def counts(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each event and thread with samples, and one for each thing counted.
+
+    Sorted by event, then the greatest value first.
+    """
+    rows = sort_measurements(list_measurements(profile, selection))
+    table = threads_of(profile)
+    return build_frame(
+        COUNTS,
+        {
+            **_common(profile, rows),
+            "thread": [table.name[m.thread] or None if m.thread >= 0 else None for m in rows],
+            "cpu": [m.cpu for m in rows],
+            "source": [m.source for m in rows],
+            "status": [m.status for m in rows],
+            "deviation_percent": [m.deviation_percent for m in rows],
+            "missing": [m.missing if m.source == "counted" else None for m in rows],
+        },
+    )
+
+
+def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
+    """One row for each thread and event with samples or counts; a thread with neither has one row with zeros.
+
+    Sorted by event, then the greatest value first.
+    """
+    return memoize_table("threads", profile, selection, lambda: _threads(profile, selection))
+
+
+def _threads(profile: Profile, selection: Selection) -> pd.DataFrame:
+    rows = measure_samples(profile, selection) + measure_counts(profile, selection, each_cpu=False)
+    rows = sort_measurements(rows + list_idle_threads(profile, selection, {m.thread for m in rows}))
+    table = threads_of(profile)
+    whole: dict[tuple[int, str], int | float] = {}
+    for m in rows:
+        whole[m.event, m.source] = whole.get((m.event, m.source), 0) + (m.value or 0)
+
+    def of_counter(m: Measurement, all_threads: str, one_cpu: str) -> str:
+        return all_threads if m.cpu is None else one_cpu.format(m.cpu)
+
+    return build_frame(
+        THREADS,
+        {
+            **_common(profile, rows),
+            "name": [
+                table.name[m.thread] or None if m.thread >= 0 else of_counter(m, "(all threads)", "CPU {}")
+                for m in rows
+            ],
+            "kind": [table.kind[m.thread] or None if m.thread >= 0 else of_counter(m, "thread", "cpu") for m in rows],
+            "samples": [m.samples for m in rows],
+            "percent": [
+                None if m.value is None else 100 * m.value / total if total else 0.0
+                for m in rows
+                for total in (whole[m.event, m.source],)
+            ],
+            "note": [m.status if m.value is None else None for m in rows],
+            "key": [table.key[m.thread] if m.thread >= 0 else None for m in rows],
+        },
+    )
+
+
+def counted_values(
+    profile: Profile, selection: Selection, event: int, group: FlameGroup
+) -> tuple[dict[str, int | float], float | None]:
+    """What was counted (not sampled) of an event, by the label of its process, thread, rank or host, "(all)" for all
+    of them; and for which share of the time there was a counter, in percent."""
+    groups = groups_of(profile, group)
+    found: dict[str, int | float] = {}
+    rows = [m for m in measure_counts(profile, selection, each_cpu=False) if m.event == event]
+    for m in rows:
+        if m.value is not None:
+            label = groups.labels[groups.thread_groups[m.thread]] if m.thread >= 0 else _of_all(m, group)
+            found[label] = found.get(label, 0) + m.value
+    return found, running_percent(rows)
+
+
+def _of_all(m: Measurement, group: FlameGroup) -> str:
+    """The label of a count of all threads; of one rank or host it is that of its threads."""
+    if group is FlameGroup.RANK:
+        return rank_label(m.rank)
+    if group is FlameGroup.HOST:
+        return host_label(m.host)
+    label = "(all)" if m.cpu is None else f"CPU {m.cpu}"
+    return label if m.rank is None else f"{label} · {rank_label(m.rank)}"
+
+
+def format_numbers(numbers: Iterable[int | None]) -> str:
+    """Numbers as in 0-2,4."""
+    known = {number for number in numbers if number is not None and number >= 0}
+    return format_ranges(to_ranges(sorted(known)), "-", ",")
+
+
+def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
+    """The columns that counts and threads share."""
+    table, names, units = threads_of(profile), event_names(profile), get_strings(profile.events, "unit")
+    return {
+        "event": [names[m.event] if m.event >= 0 else None for m in rows],
+        "unit": [units[m.event] if m.event >= 0 else None for m in rows],
+        "process": [table.process[m.thread] or None if m.thread >= 0 else None for m in rows],
+        "pid": [table.pid[m.thread] if m.thread >= 0 else None for m in rows],
+        "tid": [table.tid[m.thread] if m.thread >= 0 else None for m in rows],
+        "host": [m.host or None for m in rows],
+        "rank": [m.rank for m in rows],
+        "run": [m.run for m in rows],
+        "value": [m.value for m in rows],
+        "running_percent": [m.running_percent for m in rows],
+    }
+
+
+def _duration_ms(profile: Profile, selection: Selection) -> float | None:
+    """The length of the window, as far as it lies in the profile."""
+    whole = profile.meta.duration_ns
+    if whole is None:
+        return None
+    start = max(selection.start_ns or 0, 0)
+    end = whole if selection.end_ns is None else min(selection.end_ns, whole)
+    return max(end - start, 0) / NS_PER_MS

@@ -1,0 +1,287 @@
+"""Clocks of ranks: put on one by the ends of the collectives that several ranks took part in.
+
+A collective that all ranks need is over for all of them at about the same time. So the median of the differences
+between two ranks' ends, over all collectives that both took part in, is how far their clocks are apart. Ranks that
+share none are joined through others. docs/metrics.md has the definitions.
+
+Used while files are read, too: nothing here needs pandas.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, get_column, get_strings
+from ...ingest.clock_alignment import ClockShift
+from ..core.sample_selection import threads_of
+from ..core.slice_selection import slices_of
+from .collective_calls import (
+    SYNCHRONIZING_COLLECTIVES,
+    CollectiveKind,
+    collective_calls_of,
+    match_collectives,
+)
+
+RESIDUAL_SHARE = 0.75
+"""Of the collectives this share ends within the residual skew: few that were compared wrongly do not spoil it."""
+MIN_COLLECTIVES = 5
+"""A difference told by fewer collectives is asked last."""
+MIN_DRIFT_COLLECTIVES = 20
+"""From so many collectives on a drift is looked for."""
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveEnds:
+    """Ends of collectives. clock: which clock each was read from, a number from 0. match: equal for the same collective
+    on several. synchronizing: whether no rank could leave it before all had come."""
+
+    clock: Array
+    end_ns: Array
+    match: Array
+    synchronizing: Array
+
+
+@dataclass(frozen=True)
+class ClockEstimate:
+    """What ends of collectives tell of a clock.
+
+    group: clocks that are known relative to each other have one number. reference: whether the others of its group are
+    told relative to it. ahead_ns: how far it is ahead of that. residual_ns: with that taken off, three of four of its
+    collectives end on all ranks within so much; farthest_ns: all of them do. collectives: how many it shares with
+    others. drift_ppm: by how much it runs faster than the median of those it shares collectives with, where that is
+    evident.
+    """
+
+    group: int
+    reference: bool
+    ahead_ns: int
+    residual_ns: int
+    farthest_ns: int
+    collectives: int
+    drift_ppm: float | None = None
+
+    @property
+    def is_off(self) -> bool:
+        """Whether it is further off than its collectives' ends are apart anyway."""
+        return abs(self.ahead_ns) > self.residual_ns
+
+
+def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | None]:
+    """What is known of each of `count` clocks; None where it shares no collective with another."""
+    some = np.flatnonzero(ends.match >= 0)
+    order = some[np.lexsort((ends.clock[some], ends.match[some]))]
+    clock, end, match, together = (
+        values[order] for values in (ends.clock, ends.end_ns.astype(np.int64), ends.match, ends.synchronizing)
+    )
+    if not len(clock):
+        return [None] * count
+    ahead, group = _joined(clock, end, match, together, count)
+    first = np.flatnonzero(np.append(True, match[1:] != match[:-1]))
+    held = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(match))))
+    level = end - ahead[clock]
+    spread = np.maximum.reduceat(level, first) - np.minimum.reduceat(level, first)
+    # Ends of what ranks may leave at different times say less; they are asked where there are no others.
+    by_clock = _by_clock(clock, together)
+    shared = np.bincount(clock, minlength=count)
+    residual = [_quantile(spread[held[rows]], RESIDUAL_SHARE) for rows in by_clock]
+    references = {
+        number: _reference(np.flatnonzero(group == number), ahead, residual) for number in set(group.tolist())
+    }
+    found: list[ClockEstimate | None] = []
+    for one in range(count):
+        if not shared[one]:
+            found.append(None)
+            continue
+        base = references[int(group[one])]
+        found.append(
+            ClockEstimate(
+                group=int(group[one]),
+                reference=one == base,
+                ahead_ns=int(ahead[one] - ahead[base]),
+                residual_ns=residual[one],
+                farthest_ns=_quantile(spread[held[by_clock[one]]], 1.0),
+                collectives=int(shared[one]),
+                drift_ppm=_drift(end, level, first, held, by_clock[one]),
+            )
+        )
+    return found
+
+
+def _joined(clock: Array, end: Array, match: Array, together: Array, count: int) -> tuple[Array, Array]:
+    """(how far each clock is ahead of the first one of its group, the number of that)."""
+    new = np.append(True, match[1:] != match[:-1])
+    hub = np.flatnonzero(new)[np.cumsum(new) - 1]
+    rows = np.flatnonzero(hub != np.arange(len(clock)))
+    rows = rows[clock[hub[rows]] != clock[rows]]
+    apart = end[rows] - end[hub[rows]]
+    pair = clock[hub[rows]].astype(np.int64) * count + clock[rows]
+    order = np.lexsort((apart, pair, ~together[rows]))
+    pair, apart, sure = pair[order], apart[order], together[rows][order]
+    fresh = np.append(np.ones(min(1, len(pair)), bool), (pair[1:] != pair[:-1]) | (sure[1:] != sure[:-1]))
+    starts = np.flatnonzero(fresh).tolist()
+    edges = []
+    for low, high in pairwise([*starts, len(pair)]):
+        mine = apart[low:high]
+        middle = int(mine[(len(mine) - 1) // 2])
+        spread = int(np.sort(np.abs(mine - middle))[(len(mine) - 1) // 2])
+        edges.append(
+            (not sure[low], len(mine) < MIN_COLLECTIVES, spread, -len(mine), *divmod(int(pair[low]), count), middle)
+        )
+    ahead, group = np.zeros(count, np.int64), np.arange(count)
+    members = {one: [one] for one in range(count)}
+    # The surest differences first, until all that are connected are joined.
+    for *_, one, other, difference in sorted(edges):
+        left, right = int(group[one]), int(group[other])
+        if left == right:
+            continue
+        moved = int(ahead[one]) + difference - int(ahead[other])
+        joining = members.pop(right)
+        ahead[joining] += moved
+        group[joining] = left
+        members[left] += joining
+    return ahead, group
+
+
+def _by_clock(clock: Array, together: Array) -> list[Array]:
+    """The rows of each clock; only those of collectives that hold all ranks together, where it has any."""
+    found = []
+    for one in range(int(clock.max()) + 1):
+        mine = np.flatnonzero(clock == one)
+        sure = mine[together[mine]]
+        found.append(sure if len(sure) else mine)
+    return found
+
+
+def _reference(members: Array, ahead: Array, residual: Sequence[int]) -> int:
+    """The clock that most others agree with; the first of several."""
+    near = max(residual[one] if one < len(residual) else 0 for one in members.tolist())
+    level = ahead[members]
+    order = np.sort(level)
+    agree = np.searchsorted(order, level + near, "right") - np.searchsorted(order, level - near, "left")
+    return int(members[int(np.argmax(agree))])
+
+
+def _quantile(values: Array, share: float) -> int:
+    """The smallest value that this share is not above; 0 of none."""
+    if not len(values):
+        return 0
+    return int(np.sort(values)[max(0, int(np.ceil(share * len(values))) - 1)])
+
+
+def _median_of_others(level: Array, first: Array, held: Array) -> Array:
+    """For each end the median of the others of its collective, of two in the middle the mean. Unlike the mean of all,
+    it does not follow the one clock that drifts."""
+    order = np.lexsort((level, held))
+    place = np.empty(len(level), np.int64)
+    place[order] = np.arange(len(level)) - first[held]
+    others = (np.diff(np.append(first, len(level))) - 1)[held]
+    middles = []
+    for at in (np.maximum(others - 1, 0) // 2, others // 2):
+        # Its own place among all is left out.
+        passed = np.minimum(at + (at >= place), others)
+        middles.append(level[order][first[held] + passed].astype(np.float64))
+    found: Array = (middles[0] + middles[1]) / 2
+    return found
+
+
+def _drift(end: Array, level: Array, first: Array, held: Array, rows: Array) -> float | None:
+    """By how many millionths a clock runs faster than the median of the others, None where that is not evident:
+    the medians of the first and the last third are further apart than what lies around them."""
+    if len(rows) < MIN_DRIFT_COLLECTIVES:
+        return None
+    rows = rows[np.argsort(end[rows], kind="stable")]
+    # Small numbers first: halves of the nanoseconds of an epoch are no floats.
+    after = level - np.minimum.reduceat(level, first)[held]
+    beyond = (after - _median_of_others(after, first, held))[rows]
+    third = len(rows) // 3
+    early, late = beyond[:third], beyond[-third:]
+    change = float(np.median(late) - np.median(early))
+    noise = max(float(np.quantile(np.abs(part - np.median(part)), RESIDUAL_SHARE)) for part in (early, late))
+    span = float(np.median(end[rows[-third:]]) - np.median(end[rows[:third]]))
+    return 1e6 * change / span if span > 0 and abs(change) > 2 * noise and change else None
+
+
+@dataclass
+class _Sighting:
+    """Collectives of a process: what they were, and when they ended on its own clock."""
+
+    process: int
+    part: int
+    end_ns: Array
+    what: Array
+    sequence: Array
+    step: Array
+    kinds: tuple[CollectiveKind, ...]
+    steps: tuple[str, ...]
+
+
+@dataclass
+class ClockAligner:
+    """Puts the clocks of profiles that are brought together on one: an `Aligner` of `ingest.merge`."""
+
+    _of_run: dict[Hashable, list[_Sighting]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, profile: Profile, part: int, process: int, run: Hashable) -> None:
+        """Take note of the collectives of a profile. run: those of different runs have nothing in common."""
+        if not profile.slices.num_rows:
+            return
+        found = collective_calls_of(profile)
+        if len(np.unique(threads_of(profile).rank[np.unique(slices_of(profile).thread)])) > 1:
+            # It holds several ranks, whose clocks were put together before.
+            return
+        launched = slices_of(profile).start[found.launch]
+        began = np.where(found.launch >= 0, launched, found.start)
+        step, names = _steps_at(profile, began)
+        # Not the arrays of the profile, which is let go.
+        end, what, sequence = (np.array(values) for values in (found.end, found.kind, found.sequence))
+        self._of_run[run].append(_Sighting(process, part, end, what, sequence, step, found.kinds, names))
+
+    def compute_shifts(self, added: Sequence[int]) -> Mapping[int, ClockShift]:
+        """By number of a process what is to be added to its times. added: to those of each part, before."""
+        found: dict[int, ClockShift] = {}
+        for sightings in self._of_run.values():
+            processes = sorted({one.process for one in sightings})
+            place = {process: at for at, process in enumerate(processes)}
+            ends = _together(sightings, place, added)
+            for process, clock in zip(processes, estimate_clocks(ends, len(processes)), strict=True):
+                if clock is not None:
+                    found[process] = ClockShift(-clock.ahead_ns if clock.is_off else 0, clock.collectives)
+        return found
+
+
+def _steps_at(profile: Profile, time: Array) -> tuple[Array, tuple[str, ...]]:
+    """(the place in names of the step that each of these times is in, -1 for none; names). Without steps all is one."""
+    table = profile.steps
+    if not table.num_rows:
+        return np.zeros(len(time), np.int64), ("",)
+    order = np.argsort(get_column(table, "start_ns"), kind="stable")
+    start, end = (get_column(table, name)[order] for name in ("start_ns", "end_ns"))
+    names = get_strings(table, "name")
+    at = np.searchsorted(start, time, "right") - 1
+    inside = (at >= 0) & (time < end[np.maximum(at, 0)])
+    return np.where(inside, order[np.maximum(at, 0)], NO_ID), tuple(names)
+
+
+def _together(sightings: Sequence[_Sighting], place: Mapping[int, int], added: Sequence[int]) -> CollectiveEnds:
+    """The ends of all, on the clock that times have so far."""
+    kinds: dict[CollectiveKind, int] = {}
+    steps: dict[str, int] = {}
+    columns: list[tuple[Array, ...]] = []
+    for one in sightings:
+        kind = np.array([kinds.setdefault(what, len(kinds)) for what in one.kinds] + [NO_ID])
+        step = np.array([steps.setdefault(name, len(steps)) for name in one.steps] + [NO_ID])
+        clock = np.full(len(one.end_ns), place[one.process])
+        columns.append((clock, one.end_ns + added[one.part], kind[one.what], one.sequence, step[one.step]))
+    clock, end, what, sequence, step = (np.concatenate(values) for values in zip(*columns, strict=True))
+    # In order of time within a process, of which there may be several parts.
+    order = np.lexsort((end, clock))
+    clock, end, what, sequence, step = (values[order] for values in (clock, end, what, sequence, step))
+    match = match_collectives(clock, what, tuple(kinds), sequence, step, end).number
+    together = np.array([kind.name in SYNCHRONIZING_COLLECTIVES for kind in kinds] + [False])
+    return CollectiveEnds(clock, end, match, together[what])

@@ -1,0 +1,95 @@
+"""What the tables of a large trace need of all of it, as arrays that can be kept: then no page waits for it to be made.
+
+The values are those of `memoize`; they are taken apart by the types that their dataclasses declare.
+"""
+
+import hashlib
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from pathlib import Path as File
+from typing import Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from ..domain.arrays import Array
+from ..domain.profile import Profile
+from .advice.findings import dump_findings, restore_findings
+from .core.memo import memoize
+from .core.sample_rollup import MIN_ROLLUP_SAMPLES, BlockRollup, block_rollup_of
+from .core.sample_selection import samples_of
+from .core.slice_selection import device_time_prefix_sums
+from .distributed.critical_path import CriticalPath, Savings, path_of, savings_of
+from .ml.launches import LaunchWaits, launch_waits_of
+from .ml.operators import OperatorCalls, operator_calls_of
+from .ml.roles import RankTime, rank_times
+
+FINDINGS_KEY = "findings"
+_Part = tuple[Hashable, Any, Callable[[], Any]]
+
+
+def _parts(profile: Profile) -> list[_Part]:
+    """The key under which each is remembered, its type, and what makes it."""
+    events = [
+        event for event, count in enumerate(samples_of(profile).count_by_event.tolist()) if count >= MIN_ROLLUP_SAMPLES
+    ]
+    return [
+        # First what takes the most memory on the way.
+        ("critical path", CriticalPath, partial(path_of, profile)),
+        ("operator calls", OperatorCalls, partial(operator_calls_of, profile)),
+        ("rank times", tuple[RankTime, ...], partial(rank_times, profile)),
+        ("waits", LaunchWaits, partial(launch_waits_of, profile)),
+        ("device before", Array, partial(device_time_prefix_sums, profile)),
+        ("savings", Savings, partial(savings_of, profile)),
+        *((("piles", event), BlockRollup, partial(block_rollup_of, profile, event)) for event in events),
+    ]
+
+
+@cache
+def analysis_version() -> str:
+    """What differs where the analyses do: what another version kept is of no use."""
+    digest = hashlib.sha256()
+    folder = File(__file__).parent
+    for path in sorted((*folder.rglob("*.py"), folder.parent / "domain" / "tables.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def dump_memo(profile: Profile) -> dict[str, Array]:
+    """All of it, as arrays of one dimension by name."""
+    found: dict[str, Array] = {}
+    for key, _, make in _parts(profile):
+        _take_apart(make(), str(key), found)
+    found[FINDINGS_KEY] = np.frombuffer(dump_findings(profile), np.uint8)
+    return found
+
+
+def restore_memo(profile: Profile, arrays: Mapping[str, Array]) -> None:
+    """Have a profile remember what `dump_memo` gave. Raises KeyError, TypeError, ValueError where something is
+    missing or damaged."""
+    for key, kind, _ in _parts(profile):
+        # Mapped, it takes no memory that something else needs more.
+        memoize(profile, key, partial(_put_together, kind, str(key), arrays), pin=True)
+    restore_findings(profile, arrays[FINDINGS_KEY].tobytes())
+
+
+def _take_apart(value: Any, name: str, found: dict[str, Array]) -> None:
+    if isinstance(value, tuple):
+        found[name] = np.array([len(value)])
+        for number, part in enumerate(value):
+            _take_apart(part, f"{name}.{number}", found)
+    elif is_dataclass(value):
+        for field in fields(value):
+            _take_apart(getattr(value, field.name), f"{name}.{field.name}", found)
+    else:
+        found[name] = np.atleast_1d(value)
+
+
+def _put_together(kind: Any, name: str, arrays: Mapping[str, Array]) -> Any:
+    if get_origin(kind) is tuple:
+        [count] = arrays[name].tolist()
+        return tuple(_put_together(get_args(kind)[0], f"{name}.{number}", arrays) for number in range(count))
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{one.name: _put_together(hints[one.name], f"{name}.{one.name}", arrays) for one in fields(kind)})
+    return kind(arrays[name].item()) if kind in (int, bool) else arrays[name]

@@ -1,0 +1,139 @@
+"""Call trees with frames hidden and recursion collapsed, each built once per profile and remembered.
+
+A reshaped tree is arrays in preorder and a mapping from each node of `calls` to the node its own samples land on,
+so that whatever is selected costs the same on every shape.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.call_tree import merge_children, to_preorder
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, ROOT, FrameKind, get_column
+from ..core.functions import KIND_COUNT, functions_of, match_functions
+from ..core.memo import memoize
+from ..core.trees import nearest_ancestor, outermost
+
+
+@dataclass(frozen=True, eq=False)
+class CallTree:
+    """A tree of calls in preorder. parent, end, depth: int32. function: canonical function ids, -1 at the root.
+
+    kind: FrameKind. node: for each node of `calls` the node of this tree (None: the same node).
+    """
+
+    parent: Array
+    end: Array
+    depth: Array
+    function: Array
+    kind: Array
+    node: Array | None
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+
+def build_call_tree(profile: Profile, hide: str | None = None, recursion: bool = False, kinds: bool = True) -> CallTree:
+    """The calling context tree, siblings of one function (and kind, unless `kinds` is false) merged.
+
+    hide: takes out the frames that match. recursion: a frame whose function is already among its callers is merged
+    with the outermost call of that function, and what it calls hangs there: a → b → a → c becomes a → c. Every step
+    of a collapsed path is a call that was made, the innermost function stays the innermost, and no function is on a
+    path twice.
+    """
+    if hide is not None:
+        hidden = match_functions(profile, hide, "hide")
+        if not hidden.any():
+            hide = None
+
+    def build() -> CallTree:
+        if recursion:
+            return _collapsed(build_call_tree(profile, hide, False, kinds), kinds)
+        if hide is not None:
+            return _without(build_call_tree(profile, None, False, kinds), hidden, kinds)
+        return _plain(profile, kinds)
+
+    return memoize(profile, ("tree", hide, recursion, kinds), build)
+
+
+def _plain(profile: Profile, kinds: bool) -> CallTree:
+    calls = profile.calls
+    function = get_column(calls, "function")
+    functions = functions_of(profile)
+    tree = CallTree(
+        parent=get_column(calls, "parent"),
+        end=get_column(calls, "end"),
+        depth=get_column(calls, "depth"),
+        function=function,
+        kind=get_column(calls, "kind"),
+        node=None,
+    )
+    if not len(tree):
+        return CallTree(
+            parent=np.array([NO_ID], np.int32),
+            end=np.array([1], np.int32),
+            depth=np.zeros(1, np.int32),
+            function=np.array([NO_ID], np.int32),
+            kind=np.array([FrameKind.UNKNOWN], np.int8),
+            node=np.zeros(0, np.int32),
+        )
+    if functions.distinct and (kinds or not _siblings_alike(tree.parent, function)):
+        return tree
+    canonical = np.where(function < 0, NO_ID, functions.canonical[function]) if len(functions.canonical) else function
+    return merge_siblings(tree.parent, canonical.astype(np.int32), tree.kind, None, kinds)
+
+
+def _siblings_alike(parent: Array, function: Array) -> bool:
+    """Whether some node has two children of one function."""
+    key = np.sort(parent[1:] * (int(function.max(initial=0)) + np.int64(1)) + function[1:])
+    return bool((key[1:] == key[:-1]).any())
+
+
+def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
+    """The tree without the functions in `hidden`; what they weigh themselves goes to who called them."""
+    stays = ~hidden[tree.function]
+    stays[ROOT] = True
+    nearest = nearest_ancestor(tree.parent, tree.end, stays)
+    kept = np.flatnonzero(stays)
+    place = np.cumsum(stays) - 1
+    parent = place[nearest[tree.parent[kept]]]
+    parent[0] = NO_ID
+    node = place[nearest]
+    return merge_siblings(parent, tree.function[kept], tree.kind[kept], _chain(tree.node, node), kinds)
+
+
+def _collapsed(tree: CallTree, kinds: bool) -> CallTree:
+    top = outermost(tree.end, tree.function.astype(np.int64) + 1)
+    kept = np.flatnonzero(top == np.arange(len(top)))
+    place = np.zeros(len(top), np.int64)
+    place[kept] = np.arange(len(kept))
+    parent = place[top[tree.parent[kept]]]
+    parent[0] = NO_ID
+    return merge_siblings(parent, tree.function[kept], tree.kind[kept], _chain(tree.node, place[top]), kinds)
+
+
+def merge_siblings(parent: Array, function: Array, kind: Array, node: Array | None, kinds: bool) -> CallTree:
+    """Merge siblings of one function and kind, and put the tree in preorder.
+
+    parent: with parents before children, -1 at node 0. node: where each node of `calls` is (None: at itself).
+    """
+    label = function.astype(np.int64) * KIND_COUNT + kind if kinds else function.astype(np.int64)
+    into, new_parent, _ = merge_children(parent, label)
+    first = np.zeros(len(new_parent), np.int64)
+    first[into[::-1]] = np.arange(len(into))[::-1]
+    order = to_preorder(new_parent)
+    chosen = first[order.order]
+    return CallTree(
+        parent=order.parent,
+        end=order.end,
+        depth=order.depth,
+        function=function[chosen],
+        kind=kind[chosen],
+        node=_chain(node, order.position[into]),
+    )
+
+
+def _chain(node: Array | None, then: Array) -> Array:
+    return (then if node is None else then[node]).astype(np.int32)

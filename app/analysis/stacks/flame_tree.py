@@ -1,0 +1,169 @@
+"""A flame graph as arrays, from a shape and what the selection weighs on it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.profile import Profile
+from ...domain.selection import Selection
+from ...domain.tables import NO_ID
+from ..core.flame_groups import FlameGroup, FlameGroups, effective_group, groups_of
+from ..core.measurements import weight_unit
+from ..core.sample_selection import event_names, select_samples
+from .layout import (
+    LABEL_KIND,
+    FrameColumns,
+    SiblingOrder,
+    frame_starts,
+    lay_out,
+    reorder_siblings,
+    sibling_keys,
+)
+from .shapes import TreeShape
+from .time_order import TimeOrderBoxes, build_time_order
+from .visible_runs import VisibleRuns, select_visible_grouped_runs, select_visible_runs
+
+ROOT_LABEL = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class FlameTree:
+    """A flame graph as arrays, one row a frame, in preorder, siblings in the order drawn; row 0 is the root.
+
+    id: stays the same for one result, reshaping (hide, recursion, invert), group and order, whatever else is
+    selected (int64). parent, end: rows; the frames of row i's subtree are [i, end[i]). function: a row of
+    `functions`, or -1-g for label g of `labels`: of the root (label 0) and of groups. kind: FrameKind, -1 for
+    labels. self_weight, total_weight: in the event's unit (int64). start: where the frame starts, in weight from
+    the left edge; exact with order "time", else siblings are packed to the left.
+
+    total: the weight of all that is selected. zoom: the row that was zoomed to. pruned: frames that were left out
+    for being too narrow, at least. Of the frames on the path to the zoomed one only the total is told; self is 0.
+
+    Of a difference: base_self, base_total: what the same frame weighs in the base. base_weight: the weight of all of
+    it. All three scaled to `total` where the difference is normalized; base_measured: that weight as it was measured.
+    reversed: the other way round, widths being those of the base and base_… those of the newer profile.
+    """
+
+    event: str
+    unit: str
+    total: int
+    labels: tuple[str, ...]
+    group: FlameGroup
+    order: SiblingOrder
+    id: Array
+    parent: Array
+    end: Array
+    depth: Array
+    function: Array
+    kind: Array
+    self_weight: Array
+    total_weight: Array
+    start: Array
+    zoom: int = 0
+    pruned: int = 0
+    base_self: Array | None = None
+    base_total: Array | None = None
+    base_weight: int | None = None
+    too_few_samples: Array | None = None
+    base_measured: int | None = None
+    reversed: bool = False
+
+
+def build_flame_tree(
+    profile: Profile,
+    selection: Selection,
+    event: int,
+    shape: TreeShape,
+    group: FlameGroup,
+    order: SiblingOrder,
+    zoom: int,
+    min_share: float,
+) -> FlameTree:
+    """The flame graph of the samples of an event (NO_ID: of none) on a shape; see `flamegraph.flame_tree`."""
+    group = effective_group(profile, group)
+    groups = None if group is FlameGroup.NONE else groups_of(profile, group)
+    labels = (ROOT_LABEL, *(groups.labels if groups else ()))
+    facts: dict[str, Any] = {
+        "event": event_names(profile)[event] if event != NO_ID else "",
+        "unit": weight_unit(profile, event) if event != NO_ID else "count",
+        "labels": labels,
+        "group": group,
+        "order": order,
+    }
+    if order is SiblingOrder.TIME:
+        return FlameTree(
+            **facts,
+            **_by_time(
+                build_time_order(
+                    profile, selection, select_samples(profile, selection, event), shape, groups, zoom, min_share
+                ),
+                shape,
+                groups,
+            ),
+        )
+    if groups:
+        view = select_visible_grouped_runs(profile, selection, event, shape, groups, zoom, min_share)
+    else:
+        view = select_visible_runs(profile, selection, event, shape, zoom, min_share)
+    frames = lay_out(view.runs)
+    function, kind = _named(shape, view.row[frames.run], frames.depth - (1 if groups else 0))
+    place = reorder_siblings(frames.parent, frames.end, sibling_keys(profile, order, function, frames.total, labels))
+    return FlameTree(**facts, **_packed(view, frames, function, kind, place))
+
+
+def _packed(view: VisibleRuns, frames: FrameColumns, function: Array, kind: Array, place: Array) -> dict[str, Any]:
+    """The columns of a tree whose frames stand in the order `place`, siblings packed to the left."""
+    count = len(place)
+    at = int(np.searchsorted(frames.id, view.zoom))
+    own = np.where(np.arange(count) < at, 0, frames.own)
+    new = np.empty(count, np.int64)
+    new[place] = np.arange(count)
+    parent = np.where(place == 0, -1, new[frames.parent[place]])
+    end = np.arange(count) + (frames.end - np.arange(count))[place]
+    total = frames.total[place]
+    return {
+        "total": int(total[0]),
+        "id": frames.id[place],
+        "parent": parent,
+        "end": end,
+        "depth": frames.depth[place],
+        "function": function[place],
+        "kind": kind[place],
+        "self_weight": own[place],
+        "total_weight": total,
+        "start": frame_starts(parent, end, total),
+        "zoom": int(new[at]),
+        "pruned": view.pruned_count,
+    }
+
+
+def _by_time(boxes: TimeOrderBoxes, shape: TreeShape, groups: FlameGroups | None) -> dict[str, Any]:
+    """The columns of a tree of boxes, which are in their places already."""
+    row = np.where(boxes.depth > 0, boxes.row, -1)
+    if groups:
+        label = boxes.depth == 0
+        row[label] = -2 - boxes.group[label]
+    function, kind = _named(shape, row, boxes.depth)
+    return {
+        "total": int(boxes.total[0]),
+        "id": boxes.id,
+        "parent": boxes.parent,
+        "end": boxes.end,
+        "depth": boxes.depth + (1 if groups else 0),
+        "function": function,
+        "kind": kind,
+        "self_weight": boxes.own,
+        "total_weight": boxes.total,
+        "start": boxes.start,
+        "zoom": boxes.zoom,
+        "pruned": boxes.pruned,
+    }
+
+
+def _named(shape: TreeShape, row: Array, depth: Array) -> tuple[Array, Array]:
+    """Function and kind of frames. row: of the shape, or -1-g for label g; depth: in the shape."""
+    node = shape.nodes(np.maximum(row, 0), np.where(row < 0, 0, depth))
+    function = np.where(row < 0, row, shape.tree.function[node])
+    return function, np.where(row < 0, LABEL_KIND, shape.tree.kind[node]).astype(np.int8)

@@ -1,0 +1,305 @@
+"""What the timeline is made of: slices by thread and depth, samples by event and thread, each with its levels.
+
+Preparing takes seconds for millions, so it is done once (`prepare_timeline`) and kept in a file; `open_timeline` makes
+a `Timeline` of what was kept. What a function is drawn as (its code) is the function and its kind in one number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array, Int32Array
+from ...domain.profile import Profile
+from ...domain.tables import NO_ID, DeviceWorkKind, FrameKind, get_column, get_strings
+from ..core.functions import KIND_NAMES, functions_of
+from ..core.sample_selection import samples_of
+from .mipmap import (
+    LevelRange,
+    Mipmap,
+    MipmapItems,
+    TimelineEvents,
+    build_mipmaps,
+    cut_overlaps,
+    pack_mipmaps,
+    single_items,
+    unpack_mipmaps,
+)
+from .sample_spans import SampleSpan, place_samples, spans_of
+
+CACHE_NAME = "timeline-2"
+"""The name of the file; another number where what is in it changes."""
+KINDS = (*KIND_NAMES, "communication", "memory")
+"""What a slice or frame is drawn as: the kinds of frames, and the work of devices that does not compute."""
+NO_CODE = -1
+"""The code of a sample without a stack."""
+_KIND_OF_CATEGORY = {
+    "operator": FrameKind.OPERATOR,
+    "python": FrameKind.PYTHON,
+    "module": FrameKind.PYTHON,
+    "annotation": FrameKind.ANNOTATION,
+    "runtime": FrameKind.RUNTIME,
+    "kernel": FrameKind.GPU_KERNEL,
+    "memcpy": KINDS.index("memory"),
+    "memset": KINDS.index("memory"),
+    "memory": KINDS.index("memory"),
+    "device_annotation": FrameKind.ANNOTATION,
+}
+_KIND_OF_WORK = {
+    DeviceWorkKind.COMPUTATION: FrameKind.GPU_KERNEL,
+    DeviceWorkKind.COMMUNICATION: KINDS.index("communication"),
+    DeviceWorkKind.MEMCPY: KINDS.index("memory"),
+    DeviceWorkKind.MEMSET: KINDS.index("memory"),
+    DeviceWorkKind.OTHER: FrameKind.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Slices, samples, instants and steps with their levels.
+
+    depths: how many rows of slices each thread has; first: the number of its first among all. threads: how many there
+    are. ranks: those of the rows of steps, NO_ID for none. spans: over which time the samples of each event are drawn.
+    clipped_ns: by event and thread, what of the weights of a clock is not drawn, since it overlaps an earlier sample.
+    """
+
+    slices: tuple[Mipmap, ...]
+    samples: tuple[Mipmap, ...]
+    instants: tuple[Mipmap, ...]
+    steps: tuple[Mipmap, ...]
+    depths: Array
+    first: Array
+    threads: int
+    ranks: tuple[int, ...]
+    spans: tuple[SampleSpan, ...]
+    clipped_ns: Array
+
+    def find_slices(
+        self, thread: int, depth: int, start_ns: int, end_ns: int, cell: int, most: int
+    ) -> LevelRange | None:
+        """The slices of a thread at a depth; see `Pyramid.find`."""
+        return _found(self.slices, int(self.first[thread]) + depth, start_ns, end_ns, cell, most)
+
+    def find_samples(
+        self, event: int, thread: int, start_ns: int, end_ns: int, cell: int, most: int
+    ) -> LevelRange | None:
+        """The samples of an event on a thread; see `Pyramid.find`."""
+        return _found(self.samples, event * self.threads + thread, start_ns, end_ns, cell, most)
+
+    def find_instants(self, thread: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
+        """The instants on a thread, NO_ID for those on none; see `Pyramid.find`."""
+        return _found(self.instants, thread - NO_ID, start_ns, end_ns, cell, most)
+
+    def find_steps(self, place: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
+        """The steps of the rank at a place of `ranks`; see `Pyramid.find`."""
+        return _found(self.steps, place, start_ns, end_ns, cell, most)
+
+
+def prepare_timeline(profile: Profile) -> dict[str, Array]:
+    """All that is worked out once, as arrays to be kept; takes about a second for two million slices or samples."""
+    samples = _samples(profile)
+    return {
+        "depths": _depths(profile),
+        "clipped": _clipped(profile, samples),
+        **pack_mipmaps(build_mipmaps(samples), "samples"),
+        **pack_mipmaps(build_mipmaps(_slices(profile)), "slices"),
+        **pack_mipmaps(build_mipmaps(_instants(profile)), "instants"),
+        **pack_mipmaps(build_mipmaps(_steps(profile)), "steps"),
+    }
+
+
+def open_timeline(profile: Profile, arrays: Mapping[str, Array]) -> Timeline:
+    """The timeline of what was prepared. It does not hold the profile, only columns of it."""
+    depths = arrays["depths"]
+    return Timeline(
+        slices=unpack_mipmaps(arrays, "slices", _SliceSource(profile).finest),
+        samples=unpack_mipmaps(arrays, "samples", _SampleSource(profile).finest),
+        instants=unpack_mipmaps(arrays, "instants", _InstantSource(profile).finest),
+        steps=unpack_mipmaps(arrays, "steps", _StepSource(profile).finest),
+        depths=depths,
+        first=np.cumsum(depths) - depths,
+        threads=profile.threads.num_rows,
+        ranks=tuple(np.unique(_step_ranks(profile)).tolist()),
+        spans=spans_of(profile),
+        clipped_ns=arrays["clipped"].reshape(profile.events.num_rows, profile.threads.num_rows),
+    )
+
+
+def code_names(codes: Array) -> tuple[Array, Array]:
+    """(functions, kinds) of codes, which must not be `NO_CODE`."""
+    function, kind = np.divmod(codes, len(KINDS))
+    return function, kind
+
+
+def _found(known: tuple[Mipmap, ...], row: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
+    for pyramid in known:
+        if pyramid.low <= row < pyramid.high:
+            return pyramid.find(row, start_ns, end_ns, cell, most)
+    return None
+
+
+class _SliceSource:
+    """What is asked of slices: columns, none of them copied."""
+
+    def __init__(self, profile: Profile) -> None:
+        table = profile.slices
+        self.duration, self.function = get_column(table, "duration_ns"), get_column(table, "function")
+        self.category, self.canonical = get_column(table, "category"), functions_of(profile).canonical
+        kinds = [
+            int(_KIND_OF_CATEGORY.get(kind, FrameKind.UNKNOWN)) for kind in get_strings(profile.categories, "kind")
+        ]
+        self.kind_of_category = np.array(kinds, np.int32)
+        # What the format says of frames, for categories that mean nothing in particular.
+        self.kind_of_function = np.full(profile.functions.num_rows, FrameKind.UNKNOWN, np.int32)
+        self.kind_of_function[get_column(profile.frames, "function")] = get_column(profile.frames, "kind")
+        self.work, self.work_kind = get_column(profile.device_work, "slice"), get_column(profile.device_work, "kind")
+        self.kind_of_work = np.array([int(_KIND_OF_WORK[kind]) for kind in DeviceWorkKind], np.int32)
+
+    def codes(self, slices: Array) -> Array:
+        """The codes of these slices."""
+        kind = self.kind_of_category[self.category[slices]]
+        kind = np.where(kind == FrameKind.UNKNOWN, self.kind_of_function[self.function[slices]], kind)
+        if len(self.work):
+            at = np.minimum(np.searchsorted(self.work, slices), len(self.work) - 1)
+            kind = np.where(self.work[at] == slices, self.kind_of_work[self.work_kind[at]], kind)
+        codes: Array = self.canonical[self.function[slices]] * np.int32(len(KINDS)) + kind
+        return codes
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+        """Slices as items."""
+        length = self.duration[thing]
+        return single_items(thing, start, np.minimum(start + length, follows), self.codes(thing), length)
+
+
+def _depths(profile: Profile) -> Array:
+    thread, depth = get_column(profile.slices, "thread"), get_column(profile.slices, "depth")
+    depths = np.zeros(profile.threads.num_rows, np.int32)
+    if len(thread):
+        first = np.flatnonzero(np.diff(thread, prepend=-1))
+        depths[thread[first]] = np.maximum.reduceat(depth, first) + 1
+    return depths
+
+
+def _slices(profile: Profile) -> TimelineEvents:
+    table = profile.slices
+    depths = _depths(profile)
+    first = np.cumsum(depths) - depths
+    row = (first[get_column(table, "thread")] + get_column(table, "depth")).astype(np.int32)
+    order = _by_row(row)
+    start, length = get_column(table, "start_ns")[order], get_column(table, "duration_ns")[order]
+    row = row[order]
+    return TimelineEvents(
+        row=row,
+        thing=order,
+        start=start,
+        end=cut_overlaps(row, start, start + length),
+        code=_SliceSource(profile).codes(order),
+        weight=length,
+    )
+
+
+class _SampleSource:
+    """What is asked of samples."""
+
+    def __init__(self, profile: Profile) -> None:
+        samples = samples_of(profile)
+        self.time, self.weight, self.stack = samples.time_ns, samples.weight, samples.stack
+        function, kind = get_column(profile.calls, "function"), get_column(profile.calls, "kind")
+        canonical = functions_of(profile).canonical
+        code = np.full(len(function), NO_CODE, np.int32)
+        code[1:] = canonical[function[1:]] * np.int32(len(KINDS)) + kind[1:]
+        self.code_of_stack = code[samples.call]
+        self.lasts = np.array([span is SampleSpan.AFTER for span in spans_of(profile)], bool)
+        self.threads = max(profile.threads.num_rows, 1)
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+        """Samples as items, as `spans.drawn` has them."""
+        weight, end = self.weight[thing], self.time[thing]
+        lasting = self.lasts[row // self.threads]
+        end = np.where(lasting, np.minimum(end + np.maximum(weight, 0), follows), end) if lasting.any() else end
+        return single_items(thing, start, end, self.codes(thing), weight)
+
+    def codes(self, samples: Array) -> Array:
+        """The codes of these samples."""
+        codes: Int32Array = self.code_of_stack[self.stack[samples]]
+        return codes
+
+
+def _samples(profile: Profile) -> TimelineEvents:
+    """Samples by event and thread."""
+    samples = samples_of(profile)
+    row = samples.event.astype(np.int64) * max(profile.threads.num_rows, 1) + samples.thread
+    order = _by_row(row)
+    row = row[order]
+    new = np.diff(row, prepend=-1) != 0
+    start, end = place_samples(profile, samples, spans_of(profile), row, order, new)
+    return TimelineEvents(
+        row.astype(np.int32), order, start, end, _SampleSource(profile).codes(order), samples.weight[order]
+    )
+
+
+def _clipped(profile: Profile, samples: TimelineEvents) -> Array:
+    """What of the weights of clocks is not drawn (ns), by event × threads + thread."""
+    clocks = np.array([span is SampleSpan.BEFORE for span in spans_of(profile)], bool)
+    clipped = np.zeros(profile.events.num_rows * profile.threads.num_rows, np.int64)
+    if clocks.any():
+        first = np.flatnonzero(np.diff(samples.row, prepend=-1))
+        first = first[clocks[samples.row[first] // profile.threads.num_rows]]
+        hidden = np.maximum(samples.weight, 0) - (samples.end - samples.start)
+        after = np.searchsorted(samples.row, samples.row[first], "right")
+        running = np.concatenate((np.zeros(1, np.int64), np.cumsum(hidden)))
+        clipped[samples.row[first]] = running[after] - running[first]
+    return clipped
+
+
+class _InstantSource:
+    """What is asked of instants: they weigh 1, and take no time."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.function, self.canonical = get_column(profile.instants, "function"), functions_of(profile).canonical
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+        """Instants as items."""
+        code = self.canonical[self.function[thing]] * np.int32(len(KINDS)) + np.int32(FrameKind.UNKNOWN)
+        return single_items(thing, start, start, code, np.ones(len(thing), np.int64))
+
+
+def _instants(profile: Profile) -> TimelineEvents:
+    row = get_column(profile.instants, "thread") - NO_ID
+    order = _by_row(row)
+    start = get_column(profile.instants, "time_ns")[order]
+    items = _InstantSource(profile).finest(row, order, start, start)
+    return TimelineEvents(row[order].astype(np.int32), order, start, start, items.code, items.weight)
+
+
+class _StepSource:
+    """What is asked of steps. The code of one is its own number."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.end = get_column(profile.steps, "end_ns")
+
+    def finest(self, row: Array, thing: Array, start: Array, follows: Array) -> MipmapItems:
+        """Steps as items."""
+        end = np.minimum(np.maximum(self.end[thing], start), follows)
+        return single_items(thing, start, end, thing, end - start)
+
+
+def _step_ranks(profile: Profile) -> Array:
+    ranks: Array = profile.steps.column("rank").fill_null(NO_ID).to_numpy()
+    return ranks
+
+
+def _steps(profile: Profile) -> TimelineEvents:
+    start, end = get_column(profile.steps, "start_ns"), get_column(profile.steps, "end_ns")
+    row = np.unique(_step_ranks(profile), return_inverse=True)[1]
+    order = np.lexsort((start, row)).astype(np.int32)
+    row, start = row[order], start[order]
+    ends = cut_overlaps(row, start, end[order])
+    return TimelineEvents(row.astype(np.int32), order, start, ends, order, ends - start)
+
+
+def _by_row(row: Array) -> Array:
+    """The order that brings rows together and leaves each as it is."""
+    # numpy sorts 16-bit integers by radix.
+    narrow = row.astype(np.uint16) if int(row.max(initial=0)) < 1 << 16 else row
+    return np.argsort(narrow, kind="stable").astype(np.int32)

@@ -1,0 +1,134 @@
+"""Over which time a sample is drawn.
+
+A sample is taken at one moment. What it says of the time around that depends on its event: a clock has counted its
+weight of running time before it; a hardware event was counted since the sample before; most events just happened then.
+"""
+
+from enum import StrEnum
+
+import numpy as np
+
+from ...domain import timed_events
+from ...domain.arrays import Array, Int64Array
+from ...domain.profile import Profile
+from ...domain.tables import DEVICE_TIME, HOST_TIME, get_column, get_strings
+from ..core.sample_selection import SampleColumns
+
+DURATION_EVENTS = (
+    HOST_TIME,
+    DEVICE_TIME,
+    timed_events.RUNNING,
+    timed_events.RUNNABLE,
+    timed_events.SLEEPING,
+    timed_events.SLEEPING_BY_WAKER,
+    timed_events.RUNNING_BY_STACK,
+    timed_events.LOCK_WAIT,
+)
+
+
+class SampleSpan(StrEnum):
+    """Over which time the samples of an event are drawn.
+
+    BEFORE: for their weight, up to their time. AFTER: for their weight, from their time on. SINCE: since the sample
+    before of the same event and thread, at most for a bound; the first is a tick. TICK: at their time alone.
+    """
+
+    BEFORE = "before"
+    AFTER = "after"
+    SINCE = "since"
+    TICK = "tick"
+
+
+def spans_of(profile: Profile) -> tuple[SampleSpan, ...]:
+    """Over which time the samples of each event are drawn."""
+    if profile.meta.clock == timed_events.IN_ORDER:
+        return (SampleSpan.TICK,) * int(profile.events.num_rows)
+    names, units = get_strings(profile.events, "name"), get_strings(profile.events, "unit")
+    return tuple(_span(name, unit) for name, unit in zip(names, units, strict=True))
+
+
+def _span(name: str, unit: str) -> SampleSpan:
+    if name in DURATION_EVENTS:
+        return SampleSpan.AFTER
+    if unit == "ns" and (timed_events.is_clock(name) or name in (timed_events.WALL_TIME, timed_events.CPU_TIME)):
+        return SampleSpan.BEFORE
+    # A clock whose periods were not recorded says no more than a hardware event.
+    steady = timed_events.is_clock(name) or timed_events.is_cycles(name) or timed_events.is_instructions(name)
+    return SampleSpan.SINCE if unit == "count" and steady else SampleSpan.TICK
+
+
+def place_samples(
+    profile: Profile, samples: SampleColumns, spans: tuple[SampleSpan, ...], row: Array, order: Array, new: Array
+) -> tuple[Array, Array]:
+    """(start, end) of samples in ns, disjoint in each row. row: ascending, event × threads + thread. order: the rows of
+    `samples` in this order, by time in each row. new: whether a sample is the first of its row."""
+    time_ns, weight, event = samples.time_ns[order], np.maximum(samples.weight[order], 0), samples.event[order]
+    before = np.where(new, np.iinfo(np.int64).min, np.concatenate((time_ns[:1], time_ns[:-1])))
+    after = np.append(time_ns[1:], 0)
+    after[np.append(new[1:], True)] = np.iinfo(np.int64).max
+    start, end = time_ns.copy(), time_ns.copy()
+    of = {span: np.array([one is span for one in spans], bool)[event] for span in SampleSpan}
+    at = of[SampleSpan.BEFORE]
+    start[at] = np.maximum(time_ns[at] - weight[at], before[at])
+    at = of[SampleSpan.AFTER]
+    end[at] = np.minimum(time_ns[at] + weight[at], after[at])
+    at = of[SampleSpan.SINCE] & ~new
+    if at.any():
+        bounds = np.zeros(len(row), np.int64)
+        for one in np.unique(event[at]).tolist():
+            low, high = np.searchsorted(event, [one, one + 1]).tolist()
+            bounds[low:high] = _bounds(profile, one, order[low:high], time_ns[low:high], new[low:high])
+        start[at] = np.maximum(before[at], time_ns[at] - bounds[at])
+    return start, end
+
+
+def _bounds(profile: Profile, event: int, rows: Array, time_ns: Array, new: Array) -> Array:
+    """For how long each sample of an event that is drawn SINCE the one before may stand (ns). rows: of `samples`, by
+    thread and time. new: whether it is the first of its thread.
+
+    1/frequency where the event was sampled with one that is known. Else it follows from the samples, and rather too
+    short than too long: for each thread the lower quartile of the distances of its samples, but no more than the mean
+    distance of all samples of the CPUs that it ran on, for a CPU runs one thread at a time. Cycles pass equally fast
+    for all threads (instructions do not), so there both bounds of all together hold for each, too.
+    """
+    about = profile.events.slice(event, 1).to_pylist()[0]
+    if about["sampling"] == "frequency" and about["rate"]:
+        return np.full(len(rows), round(1e9 / about["rate"]))
+    thread = np.cumsum(new) - 1
+    inner = ~new[1:]
+    if not inner.any():
+        return np.zeros(len(rows), np.int64)
+    distance, of = np.diff(time_ns)[inner], thread[1:][inner]
+    on_cpu = _distances_on_cpus(get_column(profile.samples, "cpu")[rows], time_ns)
+    known = on_cpu > 0
+    bounds = _quartiles(distance, of, int(thread[-1]) + 1)
+    count = np.bincount(thread[known], minlength=len(bounds))
+    mean = np.bincount(thread[known], on_cpu[known], len(bounds)) / np.maximum(count, 1)
+    bounds = np.where(count > 0, np.minimum(bounds, mean.astype(np.int64)), bounds)
+    if not timed_events.is_instructions(about["name"]):
+        bounds = np.minimum(bounds, _quartiles(distance, of * 0, 1))
+        if known.any():
+            bounds = np.minimum(bounds, int(np.median(on_cpu[known])))
+    found: Array = bounds[thread]
+    return found
+
+
+def _quartiles(values: Array, group: Array, groups: int) -> Int64Array:
+    """The lower quartile of the values of each group, 0 for one without any."""
+    quartiles = np.zeros(groups, np.int64)
+    values = values[np.lexsort((values, group))]
+    count = np.bincount(group, minlength=groups)
+    some = np.flatnonzero(count)
+    quartiles[some] = values[(np.cumsum(count) - count + (count - 1) // 4)[some]]
+    return quartiles
+
+
+def _distances_on_cpus(cpu: Array, time_ns: Array) -> Array:
+    """For each sample the mean distance (ns) of the samples on its CPU; 0 where that is not known."""
+    cpus, which, count = np.unique(cpu, return_inverse=True, return_counts=True)
+    first, last = np.full(len(cpus), np.iinfo(np.int64).max), np.full(len(cpus), np.iinfo(np.int64).min)
+    np.minimum.at(first, which, time_ns)
+    np.maximum.at(last, which, time_ns)
+    mean = np.where((cpus >= 0) & (count > 1), (last - first) // np.maximum(count - 1, 1), 0)
+    found: Array = mean[which]
+    return found

@@ -1,0 +1,104 @@
+"""How evenly an event lies on the ranks: a column for each, or for a few that are neighbours, beside their mean.
+
+An SVG without script or inline style, as small for a hundred thousand ranks as for a hundred; colors come from
+static/css/bars.css by class.
+"""
+
+from dataclasses import dataclass, replace
+from xml.etree import ElementTree
+
+from ..domain.units import format_quantity
+from .layout import Area, bar_layout
+from .svg import clean, element
+
+WIDTH, HEIGHT, LABEL_HEIGHT = 960, 96, 14
+MAX_COLUMNS = 256
+
+
+@dataclass(frozen=True)
+class RankValue:
+    """What a rank measured: None where nothing is known of it, which `note` says."""
+
+    rank: int
+    value: int | float | None
+    host: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class RankBalance:
+    """What is to be said of values by rank. mean: of those that are known. max, min: the first rank with the
+    greatest and the least. over_mean: the greatest value as a multiple of the mean; None where that is 0."""
+
+    ranks: int
+    hosts: int
+    mean: float
+    max: RankValue
+    min: RankValue
+    over_mean: float | None
+
+
+def measure_balance(values: list[RankValue]) -> RankBalance | None:
+    """How even values are; None where fewer than two are known."""
+    known = [one for one in values if one.value is not None]
+    if len(known) < 2:
+        return None
+    mean = sum(one.value or 0 for one in known) / len(known)
+    most, least = (pick(known, key=lambda one: one.value or 0) for pick in (max, min))
+    return RankBalance(
+        ranks=len(values),
+        hosts=len({one.host for one in values if one.host}),
+        mean=mean,
+        max=most,
+        min=least,
+        over_mean=(most.value or 0) / mean if mean > 0 else None,
+    )
+
+
+def draw_rank_columns(event: str, unit: str, values: list[RankValue], note: RankBalance) -> str:
+    """The columns as SVG. values: in the order of ranks."""
+    size = -(-len(values) // MAX_COLUMNS)
+    columns = [values[start : start + size] for start in range(0, len(values), size)]
+    top = max(float(note.max.value or 0), 0.0)
+    step = WIDTH / len(columns)
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "ranks", "role": "img"})
+    svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT + LABEL_HEIGHT}")
+    element(svg, "title", {}).text = clean(f"{event} by rank: {format_quantity(note.mean, unit).text} on average")
+    known = [[float(one.value) for one in column if one.value is not None] for column in columns]
+    least, more = zip(
+        *((min(some, default=0.0), max(some, default=0.0) - min(some, default=0.0)) for some in known), strict=True
+    )
+    drawn = bar_layout([least, more], Area(0, 0, WIDTH, HEIGHT), top, gap=min(0.2, 2.0 / step))
+    for column, some, below, above in zip(columns, known, *drawn, strict=True):
+        group = element(svg, "g", {"class": "ranks-column"})
+        element(group, "title", {}).text = clean(_words(column, unit, note))
+        if above.height:
+            whole = replace(above, height=above.height + below.height)
+            element(group, "rect", whole.attributes | {"class": "ranks-most"})
+        if some:
+            element(group, "rect", below.attributes | {"class": "ranks-least"})
+        if len(some) < len(column):
+            missing = replace(below, y=HEIGHT - 4, height=4)
+            element(group, "rect", missing.attributes | {"class": "ranks-missing"})
+    if top and note.mean >= 0:
+        level = f"{HEIGHT - HEIGHT * note.mean / top:.2f}"
+        element(svg, "path", {"d": f"M0 {level}H{WIDTH}", "class": "ranks-mean"})
+    for at, anchor, one in ((0, "start", values[0]), (WIDTH, "end", values[-1])):
+        text = element(svg, "text", {"x": str(at), "y": str(HEIGHT + LABEL_HEIGHT - 2), "text-anchor": anchor})
+        text.text = f"rank {one.rank}"
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _words(column: list[RankValue], unit: str, told: RankBalance) -> str:
+    first, last = column[0], column[-1]
+    known = [one.value for one in column if one.value is not None]
+    if first is last:
+        where = f" on {first.host}" if first.host else ""
+        if first.value is None:
+            return f"rank {first.rank}{where}: {first.note or 'nothing is known of it'}"
+        share = f", {first.value / told.mean:.2f} × the mean" if told.mean else ""
+        return f"rank {first.rank}{where}: {format_quantity(first.value, unit).text}{share}"
+    missing = len(column) - len(known)
+    words = f"{format_quantity(min(known), unit).text} to {format_quantity(max(known), unit).text}" if known else ""
+    words += (", " if known and missing else "") + (f"nothing is known of {missing}" if missing else "")
+    return f"ranks {first.rank} to {last.rank}: {words}"

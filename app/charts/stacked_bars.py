@@ -1,0 +1,104 @@
+"""How something is made up: lying bars and upright columns of parts, as SVG without script or inline style.
+
+They stretch to the box that a page gives them; all text about them stands in the page, or in their titles. Colors come
+from static/css/trace.css by the keys of the parts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+from ..domain.units import format_percent, format_quantity
+from .layout import Area, bar_layout
+from .svg import clean, element
+
+MAX_COLUMNS = 160
+"""More columns than that are put together with their neighbours."""
+WIDTH, HEIGHT = 1000, 100
+GAP = 0.15
+
+
+@dataclass(frozen=True)
+class StackPart:
+    """What one color stands for. key: the end of its class."""
+
+    key: str
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class StackedValues:
+    """Something made of parts: their values in the order of the parts. url: where it leads; empty for nowhere."""
+
+    label: str
+    values: tuple[float, ...]
+    url: str = ""
+
+
+def draw_horizontal_bar(parts: Sequence[StackPart], values: StackedValues, unit: str, total: float) -> str:
+    """A lying bar, as long as its sum is of `whole`."""
+    svg = _svg(100, 6, "shares-row")
+    element(svg, "title", {}).text = clean(values.label)
+    at = 0.0
+    for part, value in zip(parts, values.values, strict=True):
+        wide = 100 * max(0.0, value) / total if total > 0 else 0.0
+        if wide > 0:
+            box = {"x": f"{at:.3f}", "y": "0", "width": f"{wide:.3f}", "height": "6"}
+            drawn = element(svg, "rect", box | {"class": f"shares-{part.key}"})
+            element(drawn, "title", {}).text = clean(_words(values, part, value, unit))
+            at += wide
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def draw_columns(title: str, parts: Sequence[StackPart], bars: Sequence[StackedValues], unit: str) -> str:
+    """Upright columns in the order given, the highest as high as the drawing; the first part lies below."""
+    shown = _neighbours(bars)
+    top = max((sum(max(0.0, value) for value in one.values) for one in shown), default=0.0)
+    svg = _svg(WIDTH, HEIGHT, "shares-columns")
+    element(svg, "title", {}).text = clean(title)
+    groups = []
+    for one in shown:
+        # Not one stop more for each on the way of the Tab key: the table beside has the same links.
+        linked = {"href": one.url, "aria-label": clean(one.label), "tabindex": "-1"}
+        groups.append(element(svg, "a", linked) if one.url else element(svg, "g", {}))
+    used = [number for number in range(len(parts)) if any(one.values[number] > 0 for one in shown)]
+    series = [[one.values[number] for one in shown] for number in used]
+    for number, drawn in zip(used, bar_layout(series, Area(0, 0, WIDTH, HEIGHT), top, gap=GAP), strict=True):
+        for one, group, rectangle in zip(shown, groups, drawn, strict=True):
+            if rectangle.height <= 0:
+                continue
+            css = {"class": f"shares-{parts[number].key}"}
+            shape = element(group, "rect", rectangle.attributes | css)
+            element(shape, "title", {}).text = clean(_words(one, parts[number], one.values[number], unit))
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def _neighbours(every: Sequence[StackedValues]) -> list[StackedValues]:
+    """The same, several that are neighbours put together as their mean where they are too many."""
+    size = -(-len(every) // MAX_COLUMNS)
+    if size < 2:
+        return list(every)
+    found = []
+    for start in range(0, len(every), size):
+        some = every[start : start + size]
+        means = tuple(sum(values) / len(some) for values in zip(*(one.values for one in some), strict=True))
+        found.append(StackedValues(f"{some[0].label} to {some[-1].label}, on average", means))
+    return found
+
+
+def _words(made: StackedValues, part: StackPart, value: float, unit: str) -> str:
+    whole = sum(made.values)
+    share = f", {format_percent(100 * value / whole)}" if whole > 0 else ""
+    return (
+        f"{made.label}\n{part.name}: {format_quantity(value, unit).text}{share}\nof {format_quantity(whole, unit).text}"
+    )
+
+
+def _svg(width: int, height: int, css: str) -> ElementTree.Element:
+    # No image, which may not have links in it.
+    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"shares {css}", "role": "group"})
+    svg.set("viewBox", f"0 0 {width} {height}")
+    svg.set("preserveAspectRatio", "none")
+    found: ElementTree.Element = svg
+    return found

@@ -1,0 +1,219 @@
+"""diff: what changed between two files or results; a gate for continuous integration."""
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..domain.errors import InvalidRequest
+from .files import build_selection, filter_options, open_sources, prefork_reader
+from .options import data_option, load_settings, output_option, rows_format_option
+from .output import STDIO, refuse_terminal, warn_sampled_only, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..analysis.core.schema import Column
+    from ..domain.profile import Profile
+    from ..domain.selection import Selection
+
+EXIT_GATE_FAILED = 1
+COUNTS = "counts"
+"""The comparison of what perf stat counted."""
+
+
+@click.command()
+@click.option(
+    "--by",
+    metavar="WORD",
+    help="What a row stands for: function (default) or stack; of operators kind, tensor, layer or device, where both "
+    "tell them.",
+)
+@click.option("--of", metavar="COLUMN", help="Of a TABLE: the column to compare.  [default: the first that both have]")
+@click.option("--absolute", is_flag=True, help="Compare weights as they are: no shares of the whole, not by step.")
+@click.option(
+    "--fail-above",
+    type=click.FloatRange(min=0),
+    metavar="PCT",
+    help="End with status 1 where the own weight or the total of anything grew by more than this, in percent of all "
+    "that A weighs (without --absolute: in percentage points); of a TABLE, where a row did. What has fewer than 30 "
+    "samples in both does not count.",
+)
+@filter_options
+@rows_format_option
+@output_option
+@data_option
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.argument("table", metavar="[TABLE]", default="")
+def diff(
+    by: str | None,
+    of: str | None,
+    absolute: bool,
+    fail_above: float | None,
+    form: str,
+    output: str,
+    data: Path | None,
+    a: str,
+    b: str,
+    table: str,
+    **words: Any,
+) -> int:
+    """What changed from A to B, the greatest change first. Each is a file, an id, or - for standard input.
+
+    Without TABLE functions are compared, or stacks; with operators, kernels, modules, memory or steps the rows of that
+    table, for each step where both have steps; with counts what perf stat counted, which is also what is compared where
+    neither has anything else. --by kind, tensor, layer and device are of operators.
+    """
+    prefork_reader((a,))
+    from ..analysis.compare import counts, functions, tables
+    from ..analysis.core.schema import records
+    from ..analysis.ml.operator_parts import OPERATOR_PARTS
+
+    if a == b == STDIO:
+        raise InvalidRequest("Standard input can be read only once; give - one time.")
+    if by in OPERATOR_PARTS:
+        table = table or "operators"
+    if table and table not in (*tables.COMPARED_TABLES, COUNTS):
+        known = ", ".join((*tables.COMPARED_TABLES, COUNTS))
+        raise click.UsageError(f"There is no comparison of {table!r}; there is one of {known}.")
+    if table == COUNTS and (by or of):
+        raise click.UsageError(f"--{'by' if by else 'of'} means nothing for {COUNTS}; leave it out.")
+    if not table and by and by not in functions.BY:
+        raise click.UsageError(f"--by is one of {', '.join((*functions.BY, *OPERATOR_PARTS))}, not {by[:40]!r}.")
+    for word, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
+        if given is not None:
+            raise click.UsageError(f"--{word} means nothing for {table or 'functions and stacks'}; leave it out.")
+    refuse_terminal(form, output)
+    selection = build_selection(words)
+    settings = load_settings(data)
+    base, other = open_sources(settings, [a]), open_sources(settings, [b])
+    if not table and all(counts.is_counts_only(profile) for profile in (base, other)):
+        if by or absolute:
+            raise InvalidRequest(
+                "Both were counted (perf stat): counts have no functions, and are compared as they are."
+            )
+        table = COUNTS
+    columns: tuple[Column, ...] = tables.COLUMNS if table else functions.COLUMNS
+    if table == COUNTS:
+        found, growths = _of_counts(base, other, selection)
+        columns = counts.COLUMNS
+    elif table:
+        found, growths = _of_table(base, other, selection, table, by or "", of or "", absolute)
+    else:
+        by = by or "function"
+        found = functions.diff_functions(base, other, selection, selection, by=by, normalize=not absolute)
+        warn_sampled_only(found, "delta_total")
+        if fail_above is not None:
+            _tell_few(found, fail_above)
+        growths = [(row["name"], _growth(row)) for row in records(found) if row["status"] != functions.FEW_SAMPLES]
+    write_table("Comparison", columns, found, form, output, selection)
+    return 0 if fail_above is None else _gate(growths, fail_above)
+
+
+def _of_counts(
+    base: "Profile", other: "Profile", selection: "Selection"
+) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
+    """The comparison of counts, and by how many percent of its own value each grew, by more than its spread."""
+    from ..analysis.compare.counts import NOT_COMPARED, diff_counts, has_counts
+    from ..analysis.core.schema import records
+
+    if not (has_counts(base) or has_counts(other)):
+        raise InvalidRequest("Neither of these has counts of perf stat; compare their functions.")
+    found = diff_counts(base, other, selection, selection)
+    rows = records(found)
+    apart = [row["event"] for row in rows if row["status"] == NOT_COMPARED]
+    for row in rows:
+        if row["status"] == NOT_COMPARED:
+            click.echo(f"perfloom: {row['event']}: {row['note']}.", err=True)
+    if apart and len(apart) == len(rows):
+        click.echo("perfloom: Nothing here was counted on both sides, so nothing is compared.", err=True)
+    grown = [row for row in rows if row["delta"] is not None and not row["within_spread"]]
+    return found, [(row["event"], _grown(row["delta"], row["base"])) for row in grown]
+
+
+def _of_table(
+    base: "Profile", other: "Profile", selection: "Selection", table: str, by: str, of: str, absolute: bool
+) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
+    """The comparison of a table, and by how many percent each row grew: of all that the base has where rows add up
+    to that, else of its own value in the base."""
+    from ..analysis.compare.tables import (
+        COMPARED_TABLES,
+        diff_table,
+        has_table,
+        list_measures,
+        resolve_grouping,
+        resolve_measure,
+    )
+    from ..analysis.core.schema import records
+
+    if not any(has_table(profile, table) for profile in (base, other)):
+        raise InvalidRequest(f"Neither of these has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
+    by = resolve_grouping(base, other, table, by)
+    measure = resolve_measure(list_measures(COMPARED_TABLES[table], base, other), of)
+    each_step = not absolute and measure.additive and all(profile.steps.num_rows for profile in (base, other))
+    found = diff_table(base, other, selection, table, measure.column, each_step=each_step, by=by)
+    if each_step:
+        click.echo("perfloom: Values are for each step; --absolute compares whole recordings.", err=True)
+    whole = float(found["base"].sum())
+    return found, [
+        (row["name"], _grown(row["delta"], whole if measure.additive else row["base"])) for row in records(found)
+    ]
+
+
+def _tell_few(found: "pd.DataFrame", most: float) -> None:
+    """Say what the gate passes over: growth in fewer than 30 samples on both sides, which may be chance. Raises
+    InvalidRequest where nothing else is left, which is no verdict."""
+    from ..analysis.compare.functions import FEW_SAMPLES
+    from ..analysis.core.sample_counts import MIN_COMPARED_SAMPLES
+    from ..analysis.core.schema import records
+
+    few = [row for row in records(found) if row["status"] == FEW_SAMPLES]
+    grown = [row for row in few if _growth(row) > most]
+    if not grown:
+        return
+    highest = max((row[side] or 0 for row in records(found) for side in ("base_samples", "other_samples")), default=0)
+    if highest < MIN_COMPARED_SAMPLES:
+        raise InvalidRequest(
+            f"Both have fewer than {MIN_COMPARED_SAMPLES} samples, too few for a verdict. Record for "
+            "longer, or more often."
+        )
+    click.echo(
+        f"perfloom: {len(grown)} more grew by more than {most:g} %, but of fewer than "
+        f"{MIN_COMPARED_SAMPLES} samples in both; record "
+        "for longer to tell.",
+        err=True,
+    )
+
+
+def _growth(row: Mapping[str, Any]) -> float:
+    """By how much of the whole a row grew; what grew out of nothing at all grew without bound."""
+    if row["delta_total_percent"] is None:
+        return math.inf if (row["delta_total"] or 0) > 0 else 0.0
+    return float(max(row["delta_self_percent"], row["delta_total_percent"]))
+
+
+def _grown(delta: float, base: float | None) -> float:
+    if not base:
+        return math.inf if delta > 0 else 0.0
+    return 100 * delta / base
+
+
+def _gate(growths: list[tuple[str, float]], most: float) -> int:
+    """The exit status: that of a gate that failed, after saying so, where anything grew by more than `most` percent."""
+    grown = [one for one in growths if one[1] > most]
+    if not grown:
+        return 0
+    name, worst = max(grown, key=lambda one: one[1])
+    many = f", and {len(grown) - 1} more" if len(grown) > 1 else ""
+    sys.stdout.flush()
+    shown = name if len(name) <= 100 else name[:99] + "…"
+    click.echo(f"perfloom: {shown!r} grew by {worst:.2f} %, above {most:g} %{many}.", err=True)
+    return EXIT_GATE_FAILED
+
+
+commands: list[click.Command] = [diff]
+"""What this family adds to the group."""

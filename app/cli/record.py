@@ -1,0 +1,223 @@
+"""record: a recording as a job, here or at a target, waited for."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..domain.errors import InvalidRequest, JobFailed
+from ..domain.jobs import CallGraph, EventSplitting, JobSpec, JobState, MpiFlavor, RecorderName, Scope
+from .option_groups import GroupedCommand, option_in_group
+from .options import data_option, load_settings
+
+if TYPE_CHECKING:
+    from ..recording.recorders.preflight import PreflightFinding
+    from ..store.jobs import Job
+
+_positive = click.IntRange(min=1)
+_what = option_in_group("What is recorded")
+_torch = option_in_group("With --recorder pytorch")
+_where = option_in_group("Where it runs")
+_mpi = option_in_group("MPI")
+_batch = option_in_group("Batch system")
+_around = option_in_group("What is around the command")
+_kept = option_in_group("Settings and files")
+
+
+@click.command(cls=GroupedCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@_what("--name", help="Name of the result.  [default: the command]")
+@_what(
+    "--recorder",
+    type=click.Choice([str(name) for name in RecorderName]),
+    help="What records.  [default: perf-record]",
+)
+@_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="What to measure, as in perf; may be repeated.")
+@_what("--frequency", "-F", type=_positive, metavar="HZ", help="Samples a second.  [default: 199]")
+@_what("--period", "-c", type=_positive, metavar="COUNT", help="A sample every so many events.")
+@_what(
+    "--call-graph",
+    type=click.Choice([str(graph) for graph in CallGraph]),
+    help="How stacks are walked.  [default: dwarf]",
+)
+@_what("--stack-bytes", type=_positive, metavar="BYTES", help="Stack kept by dwarf.  [default: 8192]")
+@_what("--pid", type=_positive, help="Observe this process instead of a command.")
+@_what("--system-wide", "-a", is_flag=True, help="Observe the whole machine (while the command runs).")
+@_what("--per-cpu", is_flag=True, help="Tell the CPUs apart.")
+@_what("--count-hardware", is_flag=True, help="Count events of the CPU too while they are sampled; takes counters.")
+@_what("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after this.")
+@_what("--count", is_flag=True, help="Count events instead of sampling: --recorder perf-stat.")
+@_what("--interval", type=_positive, metavar="MS", help="With --count: print every so many ms.")
+@_what("--repeat", type=_positive, metavar="TIMES", help="With --count: run the command so often.")
+@_what(
+    "--split",
+    type=click.Choice([str(way) for way in EventSplitting]),
+    help="More events than counters: take turns in one run (default), or run the command for each group of events, one "
+    "run after another or all at once.",
+)
+@_what("--events-per-run", type=_positive, metavar="NUMBER", help="With --split.  [default: as many as counters]")
+@_torch(
+    "--torch-steps",
+    metavar="STEPS",
+    help="Which steps: wait,warmup,active,repeat, or “whole”.  [default: 1,1,3,1]",
+)
+@_torch("--torch-memory", is_flag=True, help="Each allocation of memory too.")
+@_torch("--torch-shapes", is_flag=True, help="The shapes of the operators' inputs too.")
+@_torch("--torch-stacks", is_flag=True, help="Each call of Python too; the program is slower.")
+@_torch("--torch-modules", is_flag=True, help="The modules of scripted models too.")
+@_torch(
+    "--torch-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Without steps: how long the run is recorded.  [default: 30]",
+)
+@_where("--on", "target", metavar="TARGET", help="Where to record: one of “perfloom target list”.  [default: local]")
+@_where(
+    "--cwd",
+    type=click.Path(file_okay=False),
+    help="Where the command runs.  [default: here; elsewhere and with --input the job's own directory]",
+)
+@_where("--input", "inputs", multiple=True, type=click.Path(), help="Copy this file there first; may be repeated.")
+@_where("--sudo", is_flag=True, help="Start perf, and nothing else, with sudo, where the target allows it.")
+@_mpi(
+    "--mpi",
+    type=click.Choice(["none", *(str(flavour) for flavour in MpiFlavor)]),
+    help="Whose MPI starts the ranks.  [default: none]",
+)
+@_mpi("--ranks", "-n", type=_positive, metavar="NUMBER", help="How many ranks there are.")
+@_mpi("--ranks-per-node", type=_positive, metavar="NUMBER", help="How many of them on each node.")
+@_mpi("--mpi-program", metavar="PROGRAM", help="The starter.  [default: the target's, else the flavour's own]")
+@_mpi("--mpi-arg", multiple=True, metavar="WORD", help="For the starter, for all ranks; may be repeated.")
+@_mpi("--rank-arg", multiple=True, metavar="WORD", help="For the starter, right before the program; may be repeated.")
+@_mpi("--record-every", type=_positive, metavar="NUMBER", help="Record ranks 0, NUMBER, 2 × NUMBER …")
+@_mpi("--record-only", metavar="RANGES", help="Record these ranks, as in 0-3,8.")
+@_mpi("--per-host", is_flag=True, help="In place of ranks record the whole system, once on each host.")
+@_batch("--queue", "--partition", "-q", metavar="NAME", help="Queue of LSF, partition of Slurm.")
+@_batch("--project", "--account", metavar="NAME", help="What the time is booked to.")
+@_batch("--wall-time", metavar="TIME", help="When the batch system ends it: 30min, 2h, 1:30:00.")
+@_batch("--resources", "-R", metavar="STRING", help="Resource requirements of LSF.")
+@_batch("--nodes", type=_positive, metavar="NUMBER", help="Nodes of Slurm.")
+@_batch("--cpus", type=_positive, metavar="NUMBER", help="For each rank, or for the one process.")
+@_batch("--exclusive", is_flag=True, help="No other job on its nodes.")
+@_batch("--batch-arg", multiple=True, metavar="WORD", help="For bsub or sbatch; may be repeated.")
+@_around("--module", "modules", multiple=True, metavar="NAME", help="Load it first; may be repeated.")
+@_around("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable; may be repeated.")
+@_around("--path", multiple=True, metavar="DIR", help="Put it before PATH; may be repeated.")
+@_around("--library-path", multiple=True, metavar="DIR", help="Put it before LD_LIBRARY_PATH; may be repeated.")
+@_around("--preload", multiple=True, metavar="FILE", help="Put it before LD_PRELOAD; may be repeated.")
+@_kept("--preset", metavar="FILE|NAME", help="Begin with these settings; options go before them.")
+@_kept(
+    "--save-preset",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the settings as TOML (or .json), without what looks like a secret. With nothing to record that is all.",
+)
+@_kept("--no-recordings", is_flag=True, help="Bring only the text that is made of perf.data there.")
+@_kept("--leave-files", is_flag=True, help="Leave the job's directory where it ran.")
+@data_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def record(context: click.Context, /, data: Path | None, command: tuple[str, ...], **given: Any) -> int:
+    """Record COMMAND (after --) as a job, wait for it, and print the id of the result.
+
+    Progress and what the command prints go to standard error. A first Ctrl-C ends the command and keeps what was
+    recorded; a second one drops it.
+    """
+    from . import record_spec
+
+    settings = load_settings(data)
+    asked = {name for name in given if _typed(context, name)}
+    spec = record_spec.build_spec(settings, {name: given[name] for name in asked}, command)
+    if given["save_preset"]:
+        record_spec.save_settings(spec, Path(given["save_preset"]))
+        if not record_spec.records_anything(spec):
+            return 0
+    spec = record_spec.with_current_directory(spec)
+    from ..workers import job_client
+    from ..workers.serve.secrets import ask_on_terminal
+
+    with ProgressLine() as progress:
+        name = spec.name or default_name(spec)
+        try:
+            job = job_client.record(settings, spec, name, progress.show, ask=ask_on_terminal, say=_warn)
+        except InvalidRequest as error:
+            raise record_spec.name_option(error) from None
+    if job.result_id is None:
+        raise JobFailed(job.reason or f"The job ended as {job.state}, without a result.")
+    for text in _told(job):
+        click.echo(f"perfloom: {text}", err=True)
+    click.echo(job.result_id)
+    return 0
+
+
+def _warn(finding: "PreflightFinding") -> None:
+    click.echo(f"perfloom: {finding.message} {finding.advice}".rstrip(), err=True)
+
+
+def _told(job: "Job") -> list[str]:
+    """What is to be said of a job that has a result: why that is not whole, and what else was seen."""
+    reason = job.reason or ""
+    more = [text for text in (job.outcome.reasons if job.outcome else ()) if text not in reason]
+    return [reason, *more] if reason else more
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def default_name(spec: JobSpec) -> str:
+    """What a recording is called that was given no name."""
+    if spec.command:
+        return " ".join([Path(spec.command[0]).name, *spec.command[1:]])[:100]
+    return f"PID {spec.pid}" if spec.scope is Scope.PROCESS else "Whole machine"
+
+
+class ProgressLine:
+    """What a person sees while waiting: on a terminal one line that changes, else a line for each state, and for each
+    reason why it waits."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._said = ""
+        self._shown = 0
+
+    def __enter__(self) -> "ProgressLine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._clear()
+
+    def show(self, job: "Job") -> None:
+        """Say how far `job` is."""
+        text = f"perfloom: {job.state}"
+        if self._terminal and not job.state.final:
+            if job.progress is not None:
+                text += f" {job.progress:.0%}"
+            if job.progress_text:
+                text += f", {job.progress_text}"
+            self._clear()
+            width = os.get_terminal_size(sys.stderr.fileno()).columns - 1
+            sys.stderr.write(text[:width])
+            sys.stderr.flush()
+            self._shown = len(text[:width])
+        else:
+            if job.progress_text and not job.state.final and _waits(job):
+                text += f", {job.progress_text}"
+            if text != self._said:
+                click.echo(text, err=True)
+                self._said = text
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r" + " " * self._shown + "\r")
+            sys.stderr.flush()
+            self._shown = 0
+
+
+def _waits(job: "Job") -> bool:
+    """Whether its words tell what it waits for, and not how far it is."""
+    return job.state is JobState.PENDING or bool(job.details.get("unreached") or job.details.get("failures"))
+
+
+commands: list[click.Command] = [record]

@@ -1,0 +1,168 @@
+"""Trees as arrays, in preorder.
+
+A tree of n nodes is an array `parent` (int32, -1 for the root, node 0). In preorder a node's subtree is one run of
+rows, [i, end[i]), so the totals of all subtrees are one running sum and one difference.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .arrays import Array, Int32Array
+
+MAX_LEVELS = 5000
+"""Up to so many levels it is worth looking whether nodes are ordered by depth already."""
+
+
+@dataclass(frozen=True)
+class Preorder:
+    """The preorder of a tree. order[k]: the old id at new place k. place[i]: the new place of old node i.
+
+    parent, end, depth: of the new places (int32).
+    """
+
+    order: Array
+    position: Array
+    parent: Array
+    end: Array
+    depth: Array
+
+
+def compute_depths(parent: Array) -> Int32Array:
+    """Depth of each node (root 0), int32. Node 0 is the root; the others' parents are nodes of the same tree."""
+    jump = parent.astype(np.int64)
+    jump[:1] = 0
+    depth = np.ones(len(parent), np.int32)
+    depth[:1] = 0
+    # Pointer doubling: after k rounds every node knows its depth up to 2**k levels above it.
+    for _ in range(64):
+        if not jump.any():
+            return depth
+        depth += depth[jump]
+        jump = jump[jump]
+    raise ValueError("parent does not describe one tree rooted at node 0")
+
+
+@dataclass(frozen=True)
+class _Levels:
+    """The nodes of a tree by depth. bounds: level d is order[bounds[d]:bounds[d+1]]; order None: the ids themselves."""
+
+    depth: Array
+    order: Array | None
+    bounds: Array
+
+    def nodes(self, d: int) -> Any:
+        """What to index an array with for the nodes of level d."""
+        level = slice(int(self.bounds[d]), int(self.bounds[d + 1]))
+        return level if self.order is None else self.order[level]
+
+    @property
+    def deepest(self) -> int:
+        return len(self.bounds) - 2
+
+
+def _levels(parent: Array) -> _Levels:
+    bounds = _bounds_of_ordered(parent)
+    if bounds is not None:
+        depth = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
+        if (depth[parent[1:]] + 1 == depth[1:]).all():
+            return _Levels(depth, None, bounds)
+    depth = compute_depths(parent)
+    most = int(depth.max()) if len(depth) else 0
+    # numpy sorts 16-bit integers in linear time.
+    order = np.argsort(depth.astype(np.int16) if most < 1 << 15 else depth, kind="stable")
+    return _Levels(depth, order, np.searchsorted(depth[order], np.arange(most + 2)))
+
+
+def _bounds_of_ordered(parent: Array) -> Array | None:
+    """Where the levels begin if the nodes are ordered by depth, found by a binary search for each; None where they
+    cannot be. That the nodes are so ordered is not checked."""
+    n = len(parent)
+    bounds = [0, 1]
+    while bounds[-1] < n and len(bounds) < MAX_LEVELS:
+        low, high, start = bounds[-1], n, bounds[-1]
+        while low < high:
+            middle = (low + high) // 2
+            if parent[middle] >= start:
+                high = middle
+            else:
+                low = middle + 1
+        if low == start:
+            return None
+        bounds.append(low)
+    return np.array(bounds) if bounds[-1] == n else None
+
+
+def to_preorder(parent: Array, key: Array | None = None) -> Preorder:
+    """Put a tree in preorder; siblings in ascending `key`, else in the order of their ids.
+
+    `parent`: ints, -1 at node 0; parents before children.
+    """
+    n = len(parent)
+    levels = _levels(parent)
+    size = np.ones(n, np.int64)
+    for d in range(levels.deepest, 0, -1):
+        nodes = levels.nodes(d)
+        above = parent[nodes]
+        low = int(above.min())
+        # Sizes are far below 2**53, up to which the weights of bincount are exact.
+        sums = np.bincount(above - low, size[nodes])
+        size[low : low + len(sums)] += sums.astype(np.int64)
+    # Siblings side by side, then the sizes of the earlier ones summed within each family.
+    family = np.lexsort((key, parent)) if key is not None else np.argsort(parent, kind="stable")
+    before = np.cumsum(size[family]) - size[family]
+    first = np.r_[True, parent[family][1:] != parent[family][:-1]] if n else np.zeros(0, bool)
+    start_of_family = np.maximum.accumulate(np.where(first, np.arange(n), 0)) if n else np.zeros(0, int)
+    offset = np.empty(n, np.int64)
+    offset[family] = before - before[start_of_family]
+    place = np.zeros(n, np.int64)
+    for d in range(1, levels.deepest + 1):
+        nodes = levels.nodes(d)
+        place[nodes] = place[parent[nodes]] + 1 + offset[nodes]
+    order = np.empty(n, np.int64)
+    order[place] = np.arange(n)
+    new_parent = np.where(order == 0, -1, place[parent[order]]) if n else np.zeros(0, np.int64)
+    return Preorder(
+        order=order,
+        position=place,
+        parent=new_parent.astype(np.int32),
+        end=(np.arange(n) + size[order]).astype(np.int32),
+        depth=levels.depth[order],
+    )
+
+
+def sum_subtrees(self_weight: Array, end: Array) -> Array:
+    """Weight of every subtree (root first) of a tree in preorder: Σ self_weight over [i, end[i]). Same dtype."""
+    running = np.concatenate((np.zeros(1, self_weight.dtype), np.cumsum(self_weight)))
+    result: Array = running[end] - running[:-1]
+    return result
+
+
+def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
+    """Merge nodes that have the same label under the same (merged) parent.
+
+    parent: int array, -1 at node 0; parents before children. label: ints from 0 (what node i is); node 0's is ignored.
+    Returns (merged, new_parent, new_label): merged[i] is the new node of old node i; new nodes again have parents
+    before children, in order of first appearance within their depth.
+    """
+    n = len(parent)
+    levels = _levels(parent)
+    merged = np.zeros(n, np.int64)
+    parents = [np.array([-1], np.int64)]
+    labels = [np.array([-1], np.int64)]
+    count = 1
+    width = int(label.max()) + 2 if n else 1
+    for d in range(1, levels.deepest + 1):
+        nodes = levels.nodes(d)
+        # Hashing beats sorting here, and keeps the order of first appearance. Numpy and Arrow see the same bytes:
+        # what they have for that imports pandas.
+        keys = (merged[parent[nodes]] * width + label[nodes]).astype(np.int64, copy=False)
+        encoded = pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
+        merged[nodes] = count + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(keys))
+        distinct = np.frombuffer(encoded.dictionary.buffers()[1], np.int64, len(encoded.dictionary))
+        parents.append(distinct // width)
+        labels.append(distinct % width)
+        count += len(distinct)
+    return merged, np.concatenate(parents), np.concatenate(labels)

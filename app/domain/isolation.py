@@ -1,0 +1,88 @@
+"""Whether programs that somebody starts on the server's machine are kept from what the server keeps. Pure.
+
+The same user is no boundary: a program may read, change and end whatever belongs to its user.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .json_fields import select_known_fields
+
+INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""The PID namespace of the machine itself, which sees the processes of all others: PROC_PID_INIT_INO of Linux."""
+
+
+@dataclass(frozen=True)
+class ProcessNamespaces:
+    """Where a process is, see namespaces(7). boot: the boot of its machine.
+
+    uid: its user, as the parent of its user namespace knows it, so that two namespaces can be compared. root: whether
+    it is root in its own.
+    """
+
+    uid: int
+    boot: str = ""
+    mounts: str = ""
+    pids: str = ""
+    users: str = ""
+    root: bool = False
+
+
+@dataclass(frozen=True)
+class ProtectedServer:
+    """A web server for more than one person: where it is, and the files that hold its secrets."""
+
+    place: ProcessNamespaces
+    secrets: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "ProtectedServer":
+        """The reverse of `to_json`."""
+        return cls(
+            ProcessNamespaces(**select_known_fields(ProcessNamespaces, data["place"])),
+            tuple(map(str, data.get("secrets", ()))),
+        )
+
+
+ISOLATION_ADVICE = (
+    "Start the worker with --run-as USER, or record on another machine (see Security in the documentation). Where "
+    "everybody with the token may read all that the server can, set PERFLOOM_TRUST_USERS=1."
+)
+
+
+def find_exposed_secret(server: ProcessNamespaces, jobs: ProcessNamespaces | None, readable: Sequence[str] = ()) -> str:
+    """Why programs of others must not run in the place `jobs`, empty where they may. readable: files with secrets of
+    the server that they can read."""
+    if jobs is None:
+        return (
+            "No worker has said as which user it starts programs here, and they must not run as "
+            f"the server. {ISOLATION_ADVICE}"
+        )
+    if not _apart(server, jobs):
+        if jobs.uid == 0 or (jobs.root and jobs.users == server.users):
+            return (
+                f"Programs on this machine would run as root, and could read the server's secrets. {ISOLATION_ADVICE}"
+            )
+        if jobs.uid == server.uid:
+            return (
+                "Programs on this machine would run as the server's own user, and could read its "
+                f"secrets. {ISOLATION_ADVICE}"
+            )
+    if readable:
+        return f"Programs on this machine could read {readable[0]} of the server. {ISOLATION_ADVICE}"
+    return ""
+
+
+def _apart(server: ProcessNamespaces, jobs: ProcessNamespaces) -> bool:
+    """Whether programs there see neither the server's processes nor its files, whatever their user.
+
+    A mount namespace alone is none: /proc shows the server all the same. So do a user namespace, in which users may be
+    the same as outside, and the machine's own PID namespace, which sees into those of containers.
+    """
+    if server.boot != jobs.boot:
+        return True
+    return server.mounts != jobs.mounts and server.pids != jobs.pids and jobs.pids != INITIAL_PID_NAMESPACE

@@ -1,0 +1,11 @@
+"""JSON of another version: what of it a data class has words for."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+
+def select_known_fields(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of `data` that the data class has fields for; words of a later version are ignored."""
+    names = {each.name for each in fields(cls)}
+    return {key: value for key, value in data.items() if key in names}

@@ -1,0 +1,199 @@
+"""The notes that were kept where a planned job ran: its plan, and the state of each rank. They may say anything.
+
+A plan is JSON: {"runs": [{"run": 0, "events": [...], "command": [...]}], "ranks": 4 or null, "flavour": ..., "target":
+..., "recorder": ..., "clock_ns": how far the target's clock was ahead of ours, or null, "told": whether the whole job
+was told to end}. A state is lines of `key
+value`; of a key that comes again the last line counts, but notes are kept all.
+"""
+
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import UnreadableInput
+from .text import sanitize_line
+
+MAX_RUNS = 1000
+MAX_RANKS = 1 << 16
+MAX_TEXT_CHARS = 400
+MAX_NOTES = 10
+HOST_FOLDER_PREFIX = "on-"
+INCOMPLETE = "incomplete"
+"""The name of a comment ("# incomplete : …") in the text of a recording, that says why it does not hold all that was
+recorded."""
+END_MISSING = "end of a recording"
+"""The loss that such a comment stands for."""
+THROTTLED = "throttled"
+"""The name of a comment that says how often the kernel stopped an event for a while."""
+THROTTLING = "sampling throttled by the kernel"
+"""The loss that such a comment stands for."""
+_RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
+_PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
+TRACE_FILE_PATTERN = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"
+"""How the file of a process that PyTorch's profiler recorded is called, as a regular expression."""
+_TRACE = re.compile(TRACE_FILE_PATTERN, re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run as it was planned. command: as one line."""
+
+    run: int
+    events: tuple[str, ...] = ()
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class RecordingPlan:
+    """What was planned. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead.
+    stop_requested: whether the job was told to end, and says so itself."""
+
+    runs: tuple[PlannedRun, ...]
+    ranks: int | None = None
+    mpi_flavor: str | None = None
+    target: str | None = None
+    clock_ns: int = 0
+    stop_requested: bool = False
+
+
+@dataclass(frozen=True)
+class RankState:
+    """What a rank noted of itself. start_ns, end_ns: since the epoch, by its host's clock. stop_reason: what it was
+    told to end by, empty where it was not told. perf_signal: the signal that ended perf while the program ran on.
+    text_status: what became of the text of its recording, empty where that is not known.
+    """
+
+    host: str | None = None
+    size: int | None = None
+    pid: int | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    exit_status: int | None = None
+    signal: int | None = None
+    perf_signal: int | None = None
+    recorded: bool = True
+    stop_reason: str = ""
+    text_status: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank, or another process of a run. folder: the name of its folder. state None: there is none."""
+
+    run: int
+    folder: str
+    state: RankState | None
+
+    @property
+    def number(self) -> int | None:
+        """The rank; null for a program without ranks, and for what cannot be told to be one."""
+        return int(self.folder) if self.folder.isdecimal() else None
+
+    @property
+    def host(self) -> str | None:
+        """Its host, where that is known."""
+        if self.state is not None and self.state.host:
+            return self.state.host
+        return self.folder.removeprefix(HOST_FOLDER_PREFIX) if self.folder.startswith(HOST_FOLDER_PREFIX) else None
+
+    @property
+    def sort_key(self) -> tuple[int, int, str]:
+        """Runs, in them ranks by number."""
+        return self.run, -1 if self.number is None else self.number, self.folder
+
+
+def parse_run_folder(folder: str) -> int | None:
+    """The number of the run whose folder is called so; None for a folder that is none of a run."""
+    match = _RUN.fullmatch(folder)
+    return int(match[1]) if match and int(match[1]) < MAX_RUNS else None
+
+
+def is_rank_folder(folder: str) -> bool:
+    """Whether the folder of a rank may be called so: its number, "all", or "on-HOST" for one without."""
+    return _PLACE.fullmatch(folder) is not None
+
+
+def is_trace_file(name: str) -> bool:
+    """Whether a file of a rank may be called so that holds a trace of PyTorch's profiler."""
+    return _TRACE.fullmatch(name) is not None
+
+
+def parse_plan(text: bytes) -> RecordingPlan:
+    """The plan that a plan.json holds. Raises UnreadableInput where that cannot be understood at all."""
+    try:
+        data = json.loads(text)
+        runs = [_planned(one, number) for number, one in enumerate(data["runs"][:MAX_RUNS])]
+        if len({run.run for run in runs}) < len(runs):
+            raise ValueError("two runs have one number")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UnreadableInput(
+            f"The plan of what was recorded (plan.json) cannot be understood ({str(error)[:100]}). Submit the job "
+            "again."
+        ) from None
+    ranks, clock = data.get("ranks"), data.get("clock_ns")
+    return RecordingPlan(
+        runs=tuple(runs),
+        ranks=ranks if _whole(ranks) and 0 < ranks <= MAX_RANKS else None,
+        mpi_flavor=_text(data.get("flavour")),
+        target=_text(data.get("target")),
+        clock_ns=clock if _whole(clock) and abs(clock) < 1 << 62 else 0,
+        stop_requested=data.get("told") is True,
+    )
+
+
+def parse_state(text: bytes) -> RankState:
+    """The state of a rank. What cannot be understood in it is left out."""
+    found: dict[str, str] = {}
+    notes: list[str] = []
+    for line in text.decode("utf-8", "replace").split("\n"):
+        key, _, value = line.partition(" ")
+        value = _text(value) or ""
+        if key == "note":
+            if value and len(notes) < MAX_NOTES:
+                notes.append(value)
+        elif len(key) < 20:
+            found[key] = value
+    status, signal, killed = _int(found, "exit"), _int(found, "signal"), _int(found, "killed")
+    return RankState(
+        host=found.get("host") or None,
+        size=_int(found, "size"),
+        pid=_int(found, "pid"),
+        start_ns=_int(found, "start"),
+        end_ns=_int(found, "end"),
+        exit_status=status if status is not None and status < 256 else None,
+        signal=signal if signal is not None and signal < 128 else None,
+        perf_signal=killed if killed is not None and killed < 128 else None,
+        recorded=found.get("recorded") != "0",
+        stop_reason=found.get("stopped", ""),
+        text_status=found.get("text", ""),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _planned(data: Any, place: int) -> PlannedRun:
+    run = data.get("run", place)
+    if not (_whole(run) and 0 <= run < MAX_RUNS):
+        raise ValueError("a run has no number")
+    command = [str(word) for word in data.get("command") or ()]
+    events = [_text(str(event)) or "" for event in data.get("events") or ()]
+    return PlannedRun(run, tuple(event for event in events if event), shlex.join(command) if command else None)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _int(found: dict[str, str], key: str) -> int | None:
+    text = found.get(key, "")
+    return int(text) if _NUMBER.fullmatch(text) and int(text) < 1 << 63 else None
+
+
+def _text(value: Any) -> str | None:
+    """A text as one line of printable characters, and not too long; None for none."""
+    if not isinstance(value, str):
+        return None
+    return sanitize_line(value[: 4 * MAX_TEXT_CHARS])[:MAX_TEXT_CHARS] or None

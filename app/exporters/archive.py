@@ -1,0 +1,66 @@
+"""The stored form as one file: the manifest and the tables, in an archive. Importing it again gives the same profile.
+
+Under a selection it holds the samples and counts that the selection leaves; all the rest stays as it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from ..domain.errors import InvalidRequest
+from ..domain.profile import Profile
+from ..domain.selection import Selection
+from ..ingest import archive
+from ..ingest.storage_format import (
+    EMPTY_FILE,
+    FOLDER,
+    MANIFEST,
+    TableFile,
+    compute_digest,
+    format_manifest,
+    get_file_name,
+    write_table,
+)
+from .filter import filter_profile
+
+OPTIONS: Mapping[str, str] = {}
+CHUNK_BYTES = 1 << 20
+
+
+def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
+    """The bytes of the archive: the same for the same profile. Raises InvalidRequest for what reshapes stacks."""
+    profile = _narrowed(profile, selection)
+    files: dict[str, pa.Buffer] = {}
+    entries: dict[str, TableFile] = {}
+    for name, table in profile.tables().items():
+        if not table.num_rows:
+            entries[name] = EMPTY_FILE
+            continue
+        sink = pa.BufferOutputStream()
+        write_table(table, name, sink)
+        files[name] = sink.getvalue()
+        entries[name] = TableFile(table.num_rows, files[name].size, compute_digest(files[name]))
+    yield from _file(MANIFEST, format_manifest(profile.meta, entries))
+    for name in list(files):
+        yield from _file(get_file_name(name), files.pop(name))
+    yield archive.make_end()
+
+
+def _file(name: str, content: Any) -> Iterator[bytes]:
+    view = memoryview(content)
+    yield archive.make_header(FOLDER + name, len(view))
+    for start in range(0, len(view), CHUNK_BYTES):
+        yield bytes(view[start : start + CHUNK_BYTES])
+    yield archive.make_padding(len(view))
+
+
+def _narrowed(profile: Profile, selection: Selection) -> Profile:
+    if selection == Selection():
+        return profile
+    for word, given in (("hide", selection.hide), ("invert", selection.invert), ("recursion", selection.recursion)):
+        if given:
+            raise InvalidRequest(
+                f"The stored form keeps stacks as they were recorded; leave {word} out, and use it when looking.", word
+            )
+    return filter_profile(profile, selection)

@@ -1,0 +1,61 @@
+"""Slices that overlap without lying in each other: viewers nest the slices of a thread, and Perfetto drops
+what does not fit. Each such slice gets a track beside its thread's."""
+
+import heapq
+
+import numpy as np
+import pandas as pd
+
+from ..domain.arrays import Array, Int32Array
+
+MAX_TRIED_TRACKS = 32
+"""How many tracks a slice is fitted into, among others inside; beyond these one that is free is taken."""
+
+
+def assign_tracks(thread: Array, parent: Array, start: Array, end: Array) -> Int32Array:
+    """On which track of its thread each slice is drawn: 0 is the thread itself. Slices on one track are nested or
+    apart. parent: the slice around each, -1 for none; of one thread slices are in order of time."""
+    found = np.zeros(len(thread), np.int32)
+    for one in np.unique(thread[_beside(thread, parent, start, end)]).tolist():
+        rows = np.flatnonzero(thread == one)
+        rows = rows[np.lexsort((-end[rows], start[rows]))]
+        found[rows] = _fitted(start[rows].tolist(), end[rows].tolist())
+    return found
+
+
+def _beside(thread: Array, parent: Array, start: Array, end: Array) -> Array:
+    """Which slices begin before one that is beside them, and began earlier, has ended."""
+    if not len(thread):
+        return np.zeros(0, bool)
+    order = np.lexsort((start, parent, thread))
+    new = np.ones(len(order), bool)
+    new[1:] = (thread[order[1:]] != thread[order[:-1]]) | (parent[order[1:]] != parent[order[:-1]])
+    reach = pd.Series(end[order]).groupby(np.cumsum(new)).cummax().to_numpy()
+    found = np.zeros(len(order), bool)
+    found[order[1:]] = ~new[1:] & (start[order[1:]] < reach[:-1])
+    return found
+
+
+def _fitted(start: list[int], end: list[int]) -> list[int]:
+    """The first track into which each slice fits. They are in order of time, the longest first."""
+    tracks: list[list[int]] = []
+    rest: list[tuple[int, int]] = []
+    count, found = 0, []
+    for begin, stop in zip(start, end, strict=True):
+        for number, opened in enumerate(tracks):
+            while opened and opened[-1] <= begin:
+                opened.pop()
+            if not opened or stop <= opened[-1]:
+                opened.append(stop)
+                found.append(number)
+                break
+        else:
+            if len(tracks) < MAX_TRIED_TRACKS:
+                tracks.append([stop])
+                found.append(len(tracks) - 1)
+            else:
+                number = heapq.heappop(rest)[1] if rest and rest[0][0] <= begin else MAX_TRIED_TRACKS + count
+                count += number == MAX_TRIED_TRACKS + count
+                heapq.heappush(rest, (stop, number))
+                found.append(number)
+    return found

@@ -1,0 +1,110 @@
+"""Where compiled loops are kept: a folder of this user's for each version of Perfloom and of the compiler.
+
+What lies in it is run, so nobody else may write there. NUMBA_CACHE_DIR says where else than in the user's cache.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import sys
+import time
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+
+SHARED = (
+    *("jit/decorators.py", "jit/hashing.py", "jit/protobuf_columns.py"),
+    *("trace_json/string_table.py", "trace_json/simd.py", "trace_json/values.py"),
+)
+"""Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
+LOCK = "lock"
+READY = "ready"
+"""A file of this name says that all that reading needs was compiled."""
+UNUSED_S = 14 * 24 * 3600
+"""Folders of other versions go when nothing was read with them for so long; until then they may still be installed."""
+_NAME = re.compile(r"[0-9a-f]{16}")
+
+
+def get_base_folder() -> Path:
+    """The folder that holds those of all versions."""
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if given:
+        return Path(given)
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "perfloom" / "numba"
+
+
+def get_folder() -> Path:
+    """The folder for this version, this Python and this compiler. It may not exist."""
+    digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
+    for package in ("numba", "llvmlite", "numpy"):
+        with suppress(metadata.PackageNotFoundError):
+            digest.update(f"{package} {metadata.version(package)}\n".encode())
+    for name in SHARED:
+        digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
+    # How many there are is a constant of compiled loops, whose own modules need not change with it.
+    # Here: who only says where compiled loops are kept does not wait for what tables need.
+    from ...domain.tables import NUMERIC_ARGUMENTS
+
+    digest.update(repr(NUMERIC_ARGUMENTS).encode())
+    return get_base_folder() / digest.hexdigest()[:16]
+
+
+def configure_folder(numba: Any) -> bool:
+    """Have the compiler keep what it makes in that folder; False where there can be none, or it is not ours alone."""
+    try:
+        path = get_folder()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except (OSError, RuntimeError):
+        return False
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022 or not os.access(path, os.W_OK):
+        return False
+    with suppress(OSError):
+        # When it was last used.
+        os.utime(path)
+    numba.config.CACHE_DIR = str(path)
+    return True
+
+
+def remove_unused() -> None:
+    """Remove the folders of other versions that nobody has used for UNUSED_S."""
+    with suppress(OSError, RuntimeError):
+        mine = get_folder()
+        for path in get_base_folder().iterdir():
+            if not _NAME.fullmatch(path.name) or path == mine or path.is_symlink():
+                continue
+            # Other programs may keep what they compile beside ours.
+            if (path / LOCK).is_file() and time.time() - path.stat().st_mtime > UNUSED_S:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def is_ready() -> bool:
+    """Whether all that reading needs was compiled before."""
+    try:
+        return (get_folder() / READY).exists()
+    except (OSError, RuntimeError):
+        return False
+
+
+def acquire_lock() -> bool:
+    """Be the process that compiles all of it, until this one ends. False where another one is, or nothing is kept."""
+    try:
+        path = get_folder()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (OSError, RuntimeError):
+        return False
+    return True
+
+
+def mark_ready() -> None:
+    """Note that all that reading needs was compiled."""
+    with suppress(OSError, RuntimeError):
+        (get_folder() / READY).touch(mode=0o600)

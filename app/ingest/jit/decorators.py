@@ -1,0 +1,55 @@
+"""Loops over large arrays, compiled by numba; without it the same functions run as plain Python, much slower.
+
+Imported only where something is read, never by the web process: the compiler alone takes a third of a second and
+130 MB. What is compiled is kept (see `cache`), else made each time.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from .cache import configure_folder
+
+numba: Any
+try:
+    import numba
+except ImportError:
+    numba = None
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+HAS_NUMBA = numba is not None
+"""Whether loops are compiled here."""
+IS_CACHED = numba is not None and configure_folder(numba)
+"""Whether what is compiled is kept."""
+
+
+def jit(function: Function) -> Function:
+    """The function compiled for the types of arrays that it is first called with. It holds no lock of Python's.
+
+    As in C, integers overflow silently and no index is checked.
+    """
+    return _compiled(function)
+
+
+def jit_bounds_checked(function: Function) -> Function:
+    """As `jit`, for what runs what a stranger wrote: every index is checked, IndexError where it is outside."""
+    return _compiled(function, boundscheck=True)
+
+
+def jit_no_refcount(function: Function) -> Function:
+    """As `jit`, for what makes no arrays: nothing counts who holds them."""
+    return _compiled(function, _nrt=False)
+
+
+def jit_inline(function: Function) -> Function:
+    """A piece of `jit_no_refcount` functions, which becomes a part of each place that calls it."""
+    if numba is None:
+        return function
+    options = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
+    return cast(Function, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function))
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    if numba is None:
+        return function
+    return cast(Function, numba.njit(cache=IS_CACHED, nogil=True, error_model="numpy", **options)(function))

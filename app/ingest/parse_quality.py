@@ -1,0 +1,83 @@
+"""How much of a text its reader could make nothing of: few lines are noted, more make the result incomplete, and where
+it is most of them, the text is something else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ..domain.errors import UnreadableInput
+from ..domain.profile import Profile
+
+MAX_SHARE_COMPLETE, MAX_SHARE_READABLE = 0.01, 0.5
+"""The shares of the lines that are not empty up to which a result is complete, and up to which there is a result."""
+NEWLINE, RETURN = b"\n\r"
+_Read = Callable[[BinaryIO, str], Profile]
+
+
+class LineCountingStream:
+    """A stream that counts the lines in it that are not empty."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._ended = True
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes."""
+        data = self._stream.read(size)
+        if data:
+            # A line that is not empty begins where something else than a line end, of Windows or not, is behind one.
+            letters = np.frombuffer(data, np.uint8)
+            ends = (letters == NEWLINE) | (letters == RETURN)
+            self.count += int(np.count_nonzero(~ends[1:] & ends[:-1])) + int(self._ended and not ends[0])
+            self._ended = bool(ends[-1])
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def check_parse_quality(text: str, *reasons: str) -> Callable[[_Read], _Read]:
+    """For a function that reads lines: how many are outside of its grammar decides on what it has read.
+
+    text: what such a text is, as in "is not ...". reasons: by which losses lines are counted that are in no grammar.
+    """
+
+    def judging(read: _Read) -> _Read:
+        @wraps(read)
+        def reading(stream: BinaryIO, source: str = "this file") -> Profile:
+            lines = LineCountingStream(stream)
+            profile = read(lines, source)  # type: ignore[arg-type]
+            return _verdict(profile, lines.count, reasons, source, text)
+
+        return reading
+
+    return judging
+
+
+def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str, text: str) -> Profile:
+    """The profile, marked where it is to be. Raises UnreadableInput."""
+    lost = [row for row in profile.losses.to_pylist() if row["reason"] in reasons]
+    count = sum(row["count"] for row in lost)
+    # Of a text that is known to be cut off, one line is that in which it ends.
+    if count <= max(MAX_SHARE_COMPLETE * lines, int(not profile.meta.complete)):
+        return profile
+    how_many = f"{count:,} of {lines:,} lines of {source} are not {text}"
+    first = f"The first is {min((row['example'] for row in lost), key=_line_number)}"
+    if count > MAX_SHARE_READABLE * lines:
+        raise UnreadableInput(
+            f"{how_many}, so that what is left says little. {first}. Look at these lines; was the file written by "
+            "another tool, or with other fields?"
+        )
+    reason = f"{how_many}; what they say is missing. {first}."
+    meta = replace(profile.meta, complete=False, reasons=(*profile.meta.reasons, reason))
+    return replace(profile, meta=meta)
+
+
+def _line_number(example: str) -> int:
+    """The number in "line 17: …"; examples without one come last."""
+    number = example.partition(" ")[2].partition(":")[0]
+    return int(number) if number.isdecimal() and len(number) < 19 else 1 << 62

@@ -1,0 +1,89 @@
+"""What stands beside samples in the text of perf script, for readers of what tracepoints tell: remarks, call stacks."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from ...domain.builder import ProfileBuilder
+from ...domain.rank_state import END_MISSING, INCOMPLETE, THROTTLED, THROTTLING
+from .grammar import (
+    ScriptFrame,
+    classify_frame,
+    decode_text,
+    format_example,
+    parse_frame,
+    parse_record,
+)
+
+LOST_IN_KERNEL = "samples lost while recording"
+_NUMBER = re.compile("[0-9]{1,15}", re.ASCII)
+MAX_FACTS, MAX_FACT_CHARS = 100, 1000
+
+
+def parse_loss(name: str, value: str) -> tuple[str, str, int] | None:
+    """The loss that a comment stands for, with an example and how often; None for a comment that is a fact."""
+    if name == INCOMPLETE and value:
+        return END_MISSING, value, 1
+    if name == THROTTLED and _NUMBER.fullmatch(value):
+        return THROTTLING, "no samples were taken for the rest of a tick of the clock", max(1, int(value))
+    return None
+
+
+class TextComments:
+    """What a text says of itself. facts: of the recording. reasons: why it is not complete. lost: is told a reason, an
+    example and how many."""
+
+    def __init__(self, lost: Callable[[str, str, int], None]) -> None:
+        self.facts: dict[str, str] = {}
+        self.reasons: list[str] = []
+        self._lost = lost
+
+    def feed(self, number: int, line: bytes) -> bool:
+        """Take in a line, the number of which is given; False for one that is no remark."""
+        bare = line.strip()
+        if bare.startswith(b"#"):
+            name, _, value = (part.strip() for part in decode_text(bare.lstrip(b"# ")[:MAX_FACT_CHARS]).partition(":"))
+            if loss := parse_loss(name, value):
+                self.reasons += [value] if name == INCOMPLETE else []
+                self._lost(*loss)
+            elif value and len(self.facts) < MAX_FACTS:
+                self.facts.setdefault(name, value)
+            return True
+        found = parse_record(bare)
+        if found is not None and found[1]:
+            self._lost(LOST_IN_KERNEL, format_example(bare, number), found[1])
+        # Forks and the like tell nothing more.
+        return found is not None
+
+
+class Callchains:
+    """Call stacks of a text, in which the same lines stand again and again: each is read once."""
+
+    def __init__(self, builder: ProfileBuilder) -> None:
+        self._builder = builder
+        self._lines: dict[bytes, ScriptFrame | None] = {}
+        self._frames: dict[int, int] = {}
+
+    def parse(self, raw: bytes) -> list[ScriptFrame]:
+        """The frames in the lines of a call stack, innermost first."""
+        known, found = self._lines, []
+        for line in raw.split(b"\n"):
+            if line not in known:
+                known[line] = parse_frame(line)
+            if frame := known[line]:
+                found.append(frame)
+        return found
+
+    def intern_frames(self, frames: Sequence[ScriptFrame]) -> list[int]:
+        """Such frames as those of the profile, outermost first."""
+        # Each line's frame is kept, and so is its identity.
+        known = self._frames
+        return [known[id(frame)] if id(frame) in known else self._new(frame) for frame in reversed(frames)]
+
+    def _new(self, frame: ScriptFrame) -> int:
+        found = self._frames[id(frame)] = self._builder.intern_frame(
+            self._builder.intern_function(frame.symbol, frame.module),
+            kind=classify_frame(frame.symbol, frame.module),
+            address=frame.address,
+            symbol_offset=frame.offset,
+        )
+        return found

@@ -1,0 +1,261 @@
+"""What the kernel and perf print of the scheduler's events, told to `SchedulerTimeline`.
+
+prev_comm=bash prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=ls next_pid=13 next_prio=120
+bash:12 [120] S ==> ls:13 [120]
+comm=ls pid=13 prio=120 target_cpu=001
+comm=ls pid=13 runtime=63194 [ns]
+ls:13 [120] success=1 CPU:001
+"""
+
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...domain.arrays import Array, Int64Array
+from ..trace.event_builder import NONE, TraceEventBuilder
+from ..trace.scheduler import SchedulerTimeline
+from ..trace.thread_states import IDLE_TASK, parse_state
+
+SWITCH, WAKING, WAKEUP_NEW, WAKEUP = b"sched_switch", b"sched_waking", b"sched_wakeup_new", b"sched_wakeup"
+STAT_RUNTIME = b"sched_stat_runtime"
+SCHED_EVENTS = frozenset({SWITCH, WAKING, WAKEUP_NEW, WAKEUP, STAT_RUNTIME})
+_SWITCH = re.compile(
+    rb"prev_comm=(.*?) prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*?) next_pid=(\d+)(?: |\s*$)"
+)
+_SHORT = re.compile(rb"(.*?):(\d+) \[-?\d+\] (\S+) ==> (.*?):(\d+) \[-?\d+\]")
+_WOKEN = re.compile(rb"(?:comm=(.*?) pid=(\d+) prio=|(.*?):(\d+) \[)")
+_RAN = re.compile(rb"comm=.*? pid=(\d+) runtime=(\d{1,18}) \[ns\]")
+INTERRUPT_SYMBOL = re.compile(
+    rb"\b(?:asm_sysvec_|asm_common_interrupt|asm_exc_nmi|common_interrupt|do_IRQ|handle_softirqs|__do_softirq"
+    rb"|el[01]h?t?_(?:64_)?irq\b)"
+)
+"""Frames at which an interrupt begins, or what it left for later: what is below has nothing to do with it."""
+_FLAGS_OF_INTERRUPTS = re.compile(rb"..[hHsZz]")
+"""What the kernel prints of where it was, where that was an interrupt."""
+
+
+@dataclass(frozen=True)
+class SchedPatterns:
+    """How whole lines of switches, of wakeups and of what ran look, in a text of many lines."""
+
+    switches: re.Pattern[bytes]
+    wakes: re.Pattern[bytes]
+    ran: re.Pattern[bytes]
+
+
+def make_patterns(before: bytes, prefix: bytes, stack: bytes) -> SchedPatterns:
+    """before: what stands before the event, with the groups tid, pid, cpu, seconds and part. prefix: of its name.
+    stack: what follows the line and belongs to it."""
+
+    def lines(told: bytes) -> re.Pattern[bytes]:
+        return re.compile(before + prefix + told + rb"[^\n]*+(?P<chain>" + stack + rb")$", re.MULTILINE)
+
+    return SchedPatterns(
+        lines(
+            rb"sched_switch: ++prev_comm=(?P<before>.{0,40}?) prev_pid=(?P<left>\d{1,10}) prev_prio=-?\d+ "
+            rb"prev_state=(?P<state>\S{1,12}) ==> next_comm=(?P<after>.{0,40}?) next_pid=(?P<taken>\d{1,10}) "
+            rb"next_prio=-?\d+"
+        ),
+        lines(
+            rb"(?P<kind>sched_waking|sched_wakeup|sched_wakeup_new): ++comm=(?P<comm>.{0,40}?) pid=(?P<woken>\d{1,10}) "
+            rb"prio="
+        ),
+        lines(rb"sched_stat_runtime: ++comm=.{0,40}? pid=(?P<ran>\d{1,10}) runtime=(?P<length>\d{1,18}) \[ns\]"),
+    )
+
+
+FTRACE_PATTERNS = make_patterns(
+    rb"^[^\n\[(]{1,60}-(?P<tid>\d{1,10}+) ++(?:\( *(?P<pid>\d++|-++)\) ++)?\[(?P<cpu>\d{1,5}+)\] ++"
+    rb"(?:(?P<flags>[^\s\d:]\S{3,7}) ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{6}): ++",
+    b"",
+    b"",
+)
+PERF_PREFIX = (
+    rb"^(?!\t)(?P<task>[^\n\[]{1,60}?)(?:(?P<pid>\d++)/)?(?P<tid>\d{1,10}+) ++\[(?P<cpu>\d{1,5}+)\] ++"
+    rb"(?P<flags>)(?:[A-Za-z.]{1,8} ++)?(?P<seconds>\d{1,12}+)\.(?P<part>\d{9}|\d{6}): ++"
+    rb"(?:(?P<period>\d{1,18}+) ++)?"
+)
+"""What perf script prints before an event."""
+# A program may be called "dd", and its number stands behind it.
+PERF_STACK = rb"(?:\n[ \t]++[0-9a-f]++ (?![^\n]* \[\d{1,5}\] )[^\n]*+)*+"
+PERF_PATTERNS = make_patterns(PERF_PREFIX, b"sched:", PERF_STACK)
+
+
+def get_waker(task: int, flags: bytes | None) -> int:
+    """Who wakes where the kernel prints such flags: the thread that runs there, unless that is in an interrupt."""
+    return IDLE_TASK if flags and _FLAGS_OF_INTERRUPTS.match(flags) else task
+
+
+def decode_name(raw: bytes) -> str:
+    """A name, whatever its bytes are."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
+class SchedEventParser:
+    """Collects the scheduler's events, and the names of threads. stacks: the numbers of call stacks by their text.
+    skipped: how many switches there were that perf did not take, as it was asked for a sample of them."""
+
+    def __init__(
+        self, scheduling: SchedulerTimeline, events: TraceEventBuilder, forms: SchedPatterns = FTRACE_PATTERNS
+    ) -> None:
+        self._scheduling, self._events, self._forms = scheduling, events, forms
+        self.stacks: dict[bytes, int] = {}
+        self.unused_stacks = 0
+        self.skipped = 0
+        self.comms: dict[int, bytes] = {}
+        self._states: dict[bytes, int] = {}
+        self._places: dict[bytes, int] = {}
+        self._interrupts: dict[bytes, int] = {}
+        self._switches = array("q")
+        self._wakes: dict[bytes, array[int]] = {kind: array("q") for kind in (WAKING, WAKEUP_NEW, WAKEUP)}
+        self._ran = array("q")
+
+    def feed(self, kind: bytes, time_ns: int, cpu: int, task: int, told: bytes) -> bool:
+        """Take in one of the KNOWN events, of a thread; False where its text cannot be understood."""
+        if kind == SWITCH:
+            return self._switch(time_ns, cpu, told)
+        if kind == STAT_RUNTIME:
+            found = _RAN.match(told)
+            if found is None or len(found[1]) > 18:
+                return False
+            runner = int(found[1])
+            self._ran.extend((time_ns, runner, int(found[2]), cpu if runner == task else NONE, NONE))
+            return True
+        found = _WOKEN.match(told)
+        if found is None or len(found[2] or found[4]) > 18:
+            return False
+        self._wakes[kind].extend((time_ns, int(found[2] or found[4]), task, NONE))
+        return True
+
+    def _switch(self, time_ns: int, cpu: int, told: bytes) -> bool:
+        found = _SWITCH.match(told) or _SHORT.match(told)
+        if found is None:
+            return False
+        before, left, letters, after, taken = found.groups()
+        if len(left) > 18 or len(taken) > 18:
+            return False
+        state = self._states.get(letters)
+        if state is None:
+            state = self._states[letters] = parse_state(letters.decode("ascii", "replace"))
+        place = self._places.get(after)
+        if place is None:
+            place = self._places[after] = self._events.intern_text(decode_name(after))
+        task, other = int(left), int(taken)
+        self.comms[task], self.comms[other] = before, after
+        self._switches.extend((time_ns, cpu, task, state, other, place, NONE))
+        return True
+
+    def feed_lines(self, text: bytes, last_ns: int) -> tuple[bytes, int]:
+        """Take in what whole lines tell of switches, wakeups and runs, all at once.
+
+        Returns the text with empty lines in place of those, and the last time in them, if that is after `last_ns`.
+        """
+        for form, take in (
+            (self._forms.switches, self._most_switches),
+            (self._forms.wakes, self._most_wakes),
+            (self._forms.ran, self._most_runs),
+        ):
+            parts = form.split(text)
+            width = form.groups + 1
+            if len(parts) > 1:
+                columns = {name: parts[place::width] for name, place in form.groupindex.items()}
+                time_ns = parse_times(columns["seconds"], columns["part"])
+                last_ns = max(last_ns, int(time_ns.max()))
+                take(time_ns, columns)
+                text = remove_matches(parts, width, columns["chain"])
+        return text, last_ns
+
+    def _most_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        self.skipped += sum(int(period) - 1 for period in of.get("period", ()) if period and period not in (b"0", b"1"))
+        tasks, others = _numbers(of["left"]), _numbers(of["taken"])
+        self._told(of["pid"], tasks)
+        self.comms.update(zip(others.tolist(), of["after"], strict=True))
+        self.comms.update(zip(tasks.tolist(), of["before"], strict=True))
+        states = self._each(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
+        names = self._each(of["after"], self._places, lambda raw: self._events.intern_text(decode_name(raw)))
+        columns = (time_ns, _numbers(of["cpu"]), tasks, states, others, names, self._chains(of["chain"]))
+        self._switches.frombytes(np.stack(columns, axis=1).tobytes())
+
+    def _most_wakes(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, wakers = _numbers(of["woken"]), _numbers(of["tid"])
+        for task, name in zip(tasks.tolist(), of["comm"], strict=True):
+            self.comms.setdefault(task, name)
+        stacks = self._chains(of["chain"])
+        by_flags = self._each(of["flags"], {}, lambda raw: get_waker(NONE, raw) == IDLE_TASK)
+        by_chain = self._each(of["chain"], self._interrupts, lambda raw: INTERRUPT_SYMBOL.search(raw) is not None)
+        wakers = np.where((by_flags | by_chain) != 0, IDLE_TASK, wakers)
+        sorts = np.array(of["kind"])
+        rows = np.stack((time_ns, tasks, wakers, stacks), axis=1)
+        for kind, wakes in self._wakes.items():
+            wakes.frombytes(rows[sorts == kind].tobytes())
+
+    def _most_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, cpu, stacks = _numbers(of["ran"]), _numbers(of["cpu"]), self._chains(of["chain"])
+        # One may be accounted for by another, on whose CPU and in whose stack it is not.
+        own = tasks == _numbers(of["tid"])
+        self.unused_stacks += int(np.count_nonzero(stacks[~own] >= 0))
+        lengths = np.array(of["length"], "S18").astype(np.int64)
+        columns = (time_ns, tasks, lengths, np.where(own, cpu, NONE), np.where(own, stacks, NONE))
+        self._ran.frombytes(np.stack(columns, axis=1).tobytes())
+
+    def _chains(self, raw: list[bytes]) -> Array:
+        """The numbers of call stacks."""
+        return self._each(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
+
+    def _told(self, process: Sequence[bytes | None], tasks: Array) -> None:
+        """Which process the threads are in, where that is told."""
+        if any(process):
+            known = self._scheduling.processes
+            for task, pid in dict.fromkeys(zip(tasks.tolist(), process, strict=True)):
+                if pid and pid[:1] != b"-" and len(pid) < 11:
+                    known.setdefault(task, int(pid))
+
+    @staticmethod
+    def _each(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
+        """The number of each text."""
+        for one in dict.fromkeys(raw):
+            if one not in known:
+                known[one] = number(one)
+        return np.array([known[one] for one in raw], np.int64)
+
+    def finish(self) -> None:
+        """Give all that was taken in to the scheduling."""
+        for task, comm in self.comms.items():
+            if comm != b"<...>" and task:
+                self._scheduling.comms[task] = decode_name(comm)
+        switches = np.frombuffer(self._switches, np.int64).reshape(-1, 7).T
+        if switches.size:
+            self._scheduling.add_switches(*switches)
+        if not switches.size:
+            return
+        # What is about to be woken is told before it is, where both are.
+        kind = WAKING if len(self._wakes[WAKING]) else WAKEUP
+        for wakes in (self._wakes[kind], self._wakes[WAKEUP_NEW]):
+            if len(wakes):
+                self._scheduling.add_wakeups(*np.frombuffer(wakes, np.int64).reshape(-1, 4).T)
+        if len(self._ran):
+            self._scheduling.add_runtimes(*np.frombuffer(self._ran, np.int64).reshape(-1, 5).T)
+
+
+def _numbers(raw: list[bytes]) -> Array:
+    found: Array = np.array(raw, "S10").astype(np.int64)
+    return found
+
+
+def parse_times(seconds: list[bytes], part: list[bytes]) -> Array:
+    """Times in ns, of seconds and six or nine digits of their fraction."""
+    whole: Int64Array = np.array(seconds, "S12").astype(np.int64) * 1_000_000_000
+    fraction = np.array(part, "S9")
+    return whole + fraction.astype(np.int64) * np.where(np.char.str_len(fraction) == 9, 1, 1_000)
+
+
+def remove_matches(parts: list[bytes], width: int, chain: list[bytes]) -> bytes:
+    """What is left of a text, with as many lines as it had."""
+    rest = parts[::width]
+    if any(chain):
+        ends = [b"\n" * raw.count(b"\n") for raw in chain]
+        return b"".join(piece for pair in zip(rest, [*ends, b""], strict=True) for piece in pair)
+    return b"".join(rest)

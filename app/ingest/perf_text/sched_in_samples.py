@@ -1,0 +1,37 @@
+"""What the scheduler's events tell in a text of other samples: how long threads ran and waited, beside all else."""
+
+import re
+
+from ...domain.builder import ProfileBuilder
+from .sched_profile import RECORD_ALL_ADVICE, SAMPLED_SWITCHES, SchedTextParser
+
+_SWITCH = re.compile(rb"^(?!#)[^\n]{20,200}? sched:sched_switch: ++prev_comm=", re.MULTILINE)
+
+
+def text_has_switches(text: bytes) -> bool:
+    """Whether a text of perf script has, among other things, switches with what they tell."""
+    return _SWITCH.search(text) is not None
+
+
+class SchedInSamples:
+    """Collects the events of the scheduler in a text, whose samples are another's."""
+
+    def __init__(self) -> None:
+        self._found = SchedTextParser()
+
+    def feed(self, text: bytes) -> None:
+        """Take in whole lines with the call stacks that belong to them."""
+        found = self._found
+        _, found.last_ns = found.sched.feed_lines(text, found.last_ns)
+
+    def add_samples(self, builder: ProfileBuilder) -> None:
+        """Add samples of how long threads ran and waited; none where not every switch was recorded."""
+        found = self._found
+        if found.sched.skipped:
+            builder.add_loss(SAMPLED_SWITCHES, RECORD_ALL_ADVICE, min(found.sched.skipped, 1 << 62))
+            return
+        found.sched.finish()
+        if found.scheduling:
+            found.scheduling.add_samples(builder, found.last_ns, found.get_frames)
+        for reason, count, example in found.get_losses():
+            builder.add_loss(reason, example, count)

@@ -1,0 +1,39 @@
+"""What the heading of perf script's text says was recorded."""
+
+import re
+from typing import TYPE_CHECKING
+
+from .fields import REQUIRED_EVENTS, SCHEDULER
+
+if TYPE_CHECKING:
+    pass
+
+HEAD_BYTES = 256 << 10
+
+
+_EVENT = re.compile(rb"^# event : name = ([^,\n]{1,200}),", re.MULTILINE)
+
+
+_EVENT_LINE = re.compile(rb"^# event : name = [^\n]*+", re.MULTILINE)
+
+
+_SILENT = ("dummy", "dummy:")
+"""Events that never occur: perf records other things with them."""
+
+
+def detect_tracepoint_group(text: bytes) -> str | None:
+    """SCHEDULER or LOCKS, where the heading in what `perf script --header` printed names events of that group and no
+    others; empty where it names others, None where it names none."""
+    names = [name for raw in _EVENT.findall(text) if not (name := raw.decode(errors="replace")).startswith(_SILENT)]
+    if not names:
+        return None
+    return next(
+        (g for g, one in REQUIRED_EVENTS.items() if one in names and all(name.startswith(g) for name in names)), ""
+    )
+
+
+def header_has_switches(text: bytes) -> bool:
+    """Whether the heading names switches of the scheduler among other events, and call stacks for all tracepoints: then
+    what they tell can be printed, and no address is mixed up with that."""
+    points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
+    return REQUIRED_EVENTS[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)

@@ -1,0 +1,339 @@
+"""The ranks of a planned job as one result: who they were, what each recorded, when, and what is missing.
+
+Time: each run begins at its own start, so that runs lie on top of each other on one axis, however they were run. Within
+a run all ranks are on one clock. perf's clock is one for all ranks of a host; where the epoch lies on it tells the rank
+that recorded soonest after its start (or perf itself, where it was asked to). Where the hosts' clocks cannot be right,
+because no moment would have seen all of them at work, the hosts begin together.
+"""
+
+import signal
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from ..domain.list_text import abbreviate_names, format_ranges, to_ranges
+from ..domain.profile import Meta, Profile
+from ..domain.rank_state import Rank, RankState, RecordingPlan
+from .merge import Ends, MergedProfile, MergeInput, Origin, ProfileMerger
+
+ALL = "all"
+MAX_HOSTS = 4
+MAX_RANGES = 8
+MAX_REASONS = 40
+NO_SAMPLES = "no sample was taken: too little time was used on the CPU, or what was asked for never happened"
+MISSING = "nothing came back: never started, or the host was lost"
+NOT_WRITTEN = "no sample was written: perf still held them in its buffer when it was ended"
+NO_END = "no end was noted: killed, or the host was lost"
+NO_RECORDING = "no recording came back"
+CLOCKS_DIFFER = "they differ by more than a run took, so all hosts are shown as if they had begun together"
+
+
+class RankMerger:
+    """Brings the ranks of a planned job together, one after the other. Not for use after `finish`."""
+
+    def __init__(self, plan: RecordingPlan, merging: ProfileMerger) -> None:
+        self.plan = plan
+        self._merging = merging
+        self._runs = {
+            one.run: merging.add_run(command=one.command, event_group=one.run, clock_offset_ns=0) for one in plan.runs
+        }
+        self._seen: dict[int, list[Rank]] = defaultdict(list)
+        self._parts: dict[Rank, list[MergeInput]] = defaultdict(list)
+        self._said: dict[tuple[int, str], list[Rank]] = defaultdict(list)
+        self._notes: dict[Rank, list[str]] = defaultdict(list)
+        self._reasons: list[str] = []
+        self._failed: set[Rank] = set()
+        self._of_part: list[Rank] = []
+        self._starts: dict[int, int] = {}
+        self._apart = False
+
+    def format_label(self, rank: Rank) -> str:
+        """What a rank is called in messages; empty for the only process of the only run."""
+        words = [f"run {rank.run}"] if len(self.plan.runs) > 1 else []
+        if rank.number is not None:
+            words.append(f"rank {rank.number}")
+        elif rank.folder != ALL:
+            words.append(f"the recording on {rank.host}")
+        return ", ".join(words)
+
+    def format_file_name(self, rank: Rank, file: str) -> str:
+        """What a file of a rank is called in messages."""
+        label = self.format_label(rank)
+        return f"{file} of {label}" if label else file
+
+    def is_planned(self, rank: Rank) -> bool:
+        """Whether its run was planned; what was not is none of this job's."""
+        return rank.run in self._runs
+
+    def add(self, rank: Rank, profile: Profile) -> None:
+        """Take in what a rank recorded. May be done several times for a rank. Raises OSError."""
+        origin = Origin(self.format_label(rank), rank.number, rank.host, self._runs[rank.run])
+        self._parts[rank].append(self._merging.add(profile, origin))
+        self._of_part.append(rank)
+
+    def add_failure(self, rank: Rank, why: str) -> None:
+        """Say that what a rank recorded cannot be read. why: a sentence."""
+        self._reasons.append(why)
+        self._failed.add(rank)
+        self._notes[rank].append(why)
+
+    def add_note(self, rank: Rank, text: str) -> None:
+        """Say something of a rank. text: a sentence."""
+        self._notes[rank].append(text)
+
+    def add_state(self, rank: Rank) -> None:
+        """Take note that a rank left something. After what it recorded."""
+        self._seen[rank.run].append(rank)
+        state = rank.state
+        if state is None:
+            self._say(rank, NO_END)
+            return
+        self._notes[rank] += map(_sentence, state.notes)
+        how = "" if state.stop_reason and self.plan.stop_requested else _how_it_ended(state)
+        if how:
+            self._say(rank, how)
+        if state.size and self.plan.ranks and state.size != self.plan.ranks and rank.number is not None:
+            self._say(
+                rank,
+                f"one of {state.size} and not of {self.plan.ranks}: is the program built with the MPI that starts it?",
+            )
+        if not state.recorded:
+            return
+        parts = self._parts.get(rank, [])
+        if not parts and rank not in self._failed:
+            failed = state.text_status.removeprefix("failed").strip() if state.text_status.startswith("failed") else ""
+            self._say(rank, f"{NO_RECORDING}: {failed.rstrip('.')}" if failed else NO_RECORDING)
+        elif parts and not any(part.samples.rows or part.counts for part in parts):
+            self._notes[rank].append(_sentence(NO_SAMPLES if state.perf_signal is None else NOT_WRITTEN))
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was measured at all."""
+        return not any(part.samples.rows or part.counts for parts in self._parts.values() for part in parts)
+
+    def get_reasons(self) -> tuple[str, ...]:
+        """Why the result is not complete, after all were seen; empty where it is."""
+        found = list(self._reasons[:MAX_REASONS])
+        if len(self._reasons) > MAX_REASONS:
+            found.append(f"{len(self._reasons) - MAX_REASONS} more recordings could not be read whole.")
+        for run in self._runs:
+            missing = self._missing(run)
+            if not self._seen[run]:
+                before = f"Run {run}" if len(self._runs) > 1 else "The command"
+                found.append(f"{before}: {MISSING}.")
+            elif missing:
+                found.append(self._of_several(run, missing, MISSING))
+        found += [self._of_several(run, ranks, how) for (run, how), ranks in self._said.items()]
+        return tuple(dict.fromkeys(found))
+
+    def finish(self) -> MergedProfile:
+        """The result. Raises OSError."""
+        self._tell_ranks()
+        return self._merging.finish(self._offsets, self._better)
+
+    def _say(self, rank: Rank, how: str) -> None:
+        """Note why a rank makes the result incomplete, in words that say it of one or several."""
+        self._said[rank.run, how].append(rank)
+        self._notes[rank].append(_sentence(how))
+
+    def _missing(self, run: int) -> list[Rank]:
+        there = {rank.number for rank in self._seen[run]}
+        absent = (number for number in range(self.plan.ranks or 0) if number not in there)
+        return [Rank(run, str(number), None) for number in absent]
+
+    def _of_several(self, run: int, ranks: Sequence[Rank], how: str) -> str:
+        numbers = sorted(rank.number for rank in ranks if rank.number is not None)
+        others = sorted(rank.host or "?" for rank in ranks if rank.number is None and rank.folder != ALL)
+        who = [f"rank{'s' if len(numbers) > 1 else ''} {abbreviate_ranges(numbers)}"] if numbers else []
+        who += [f"the recording on {abbreviate_names(others, MAX_HOSTS)}"] if others else []
+        before = [f"run {run}"] if len(self._runs) > 1 else []
+        before += [" and ".join(who)] if who else []
+        return f"{_capital(', '.join(before) or 'the command')}: {_sentence(how, capital=False)}"
+
+    def _tell_ranks(self) -> None:
+        builder = self._merging.builder
+        exits: dict[int, list[int]] = defaultdict(list)
+        hosts: dict[int, dict[str, None]] = defaultdict(dict)
+        for run, row in self._runs.items():
+            missing = self._missing(run)
+            for rank in missing:
+                self._notes[rank].append(_sentence(MISSING))
+            for rank in sorted([*self._seen[run], *missing], key=lambda one: one.sort_key):
+                state = rank.state or RankState()
+                if state.signal is not None or state.exit_status is not None:
+                    exits[run].append(128 + state.signal if state.signal is not None else state.exit_status or 0)
+                if rank.host:
+                    hosts[run][rank.host] = None
+                builder.add_rank(
+                    run=row,
+                    rank=rank.number,
+                    host=rank.host,
+                    pid=state.pid,
+                    start_ns=self._ours(state.start_ns),
+                    end_ns=self._ours(state.end_ns),
+                    exit_status=state.exit_status,
+                    signal=state.signal,
+                    recorded=state.recorded,
+                    losses=sum(part.losses for part in self._parts.get(rank, ())),
+                    note=" ".join(dict.fromkeys(self._notes.get(rank, ()))) or None,
+                )
+            statuses = exits[run]
+            builder.update_run(
+                row,
+                exit_status=next((status for status in statuses if status), 0 if statuses else None),
+                host=next(iter(hosts[run])) if len(hosts[run]) == 1 else None,
+            )
+
+    def _ours(self, there_ns: int | None) -> int | None:
+        """A time of the target's clock on ours."""
+        return None if there_ns is None else there_ns - self.plan.clock_ns
+
+    def _offsets(self, parts: Sequence[MergeInput]) -> list[int]:
+        ranks = self._of_part
+        epochs = _epochs(parts, ranks)
+        added = [0] * len(parts)
+        for run, row in self._runs.items():
+            mine = [n for n, rank in enumerate(ranks) if rank.run == run]
+            begins = {n: epochs[n] for n in mine}
+            if (moved := _apart([ranks[n] for n in mine])) is not None:
+                begins = {n: at - moved.get(ranks[n].host, 0) if (at := begins[n]) is not None else None for n in mine}
+                self._apart = True
+            known = [at for at in begins.values() if at is not None]
+            # Of whom nothing is known has begun with the others.
+            usual = min(known, default=0)
+            absolute = {n: usual if (at := begins[n]) is None else at for n in mine}
+            firsts = [absolute[n] + parts[n].first_ns for n in mine if parts[n].samples.rows]
+            zero = min(firsts or absolute.values(), default=0)
+            for n in mine:
+                added[n] = absolute[n] - zero
+            if known:
+                self._starts[run] = zero - self.plan.clock_ns
+                self._merging.builder.update_run(row, start_ns=self._starts[run])
+        return added
+
+    def _better(self, meta: Meta, ends: Ends) -> Meta:
+        lengths = {run: high - low for run, (low, high) in ends.items() if run in self._runs.values()}
+        for run, row in self._runs.items():
+            # What was counted without intervals tells no time; the ranks themselves do.
+            if row not in lengths and (taken := _taken(self._seen[run])) is not None:
+                lengths[row] = taken
+                self._merging.builder.update_run(row, duration_ns=taken)
+        commands = {run.command for run in self.plan.runs}
+        hosts = list(dict.fromkeys(rank.host for run in self._seen.values() for rank in run if rank.host))
+        facts = {
+            "target": self.plan.target,
+            "MPI": self.plan.mpi_flavor,
+            "ranks": str(self.plan.ranks) if self.plan.ranks else None,
+            "runs": str(len(self._runs)) if len(self._runs) > 1 else None,
+            "hosts": abbreviate_names(hosts, MAX_HOSTS) if len(hosts) > 1 else None,
+            "clocks": CLOCKS_DIFFER if self._apart else None,
+        }
+        reasons = self.get_reasons()
+        own = tuple(_some_reasons(meta.reasons))
+        return replace(
+            meta,
+            duration_ns=max(lengths.values(), default=None),
+            start_epoch_ns=min(self._starts.values(), default=None),
+            command=commands.pop() if len(commands) == 1 else meta.command,
+            complete=meta.complete and not reasons,
+            reasons=(*own, *reasons),
+            facts={name: value for name, value in facts.items() if value} | meta.facts,
+        )
+
+
+def abbreviate_ranges(numbers: Iterable[int]) -> str:
+    """Numbers, ascending, as "0–3, 7"; of many ranges the first, and how many numbers more."""
+    found = to_ranges(numbers)
+    more = sum(high - low + 1 for low, high in found[MAX_RANGES:])
+    return format_ranges(found[:MAX_RANGES]) + (f" and {more} more" if more else "")
+
+
+def _how_it_ended(state: RankState) -> str:
+    """In words that say it of one or several; empty for a good end."""
+    if state.perf_signal is not None:
+        return (
+            f"its perf was ended by {_signal(state.perf_signal)}; it ran on unrecorded, and how it ended is not known"
+        )
+    if state.signal is not None:
+        return f"ended by {_signal(state.signal)}"
+    if state.exit_status:
+        return f"ended with exit status {state.exit_status}"
+    if state.stop_reason:
+        return "told to end early"
+    return "" if state.exit_status == 0 else NO_END
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | None]:
+    """When each part's zero was, in ns since the epoch; None where nothing tells."""
+    # How far the epoch is behind perf's clock, by host: perf's own word goes before what the ranks' starts let guess.
+    sure: dict[str | None, int] = {}
+    guess: dict[str | None, int] = {}
+    for part, rank in zip(parts, ranks, strict=True):
+        start = rank.state.start_ns if rank.state else None
+        if part.clock_ns is None:
+            continue
+        if part.meta.start_epoch_ns is not None:
+            sure[rank.host] = part.meta.start_epoch_ns - part.clock_ns
+        if start is not None:
+            # It takes a while from the start to the first sample: the least that is seen is nearest to the truth.
+            guess[rank.host] = max(start - part.clock_ns - part.samples.first_ns, guess.get(rank.host, -(1 << 62)))
+    alone = 0 if len({rank.host for rank in ranks}) == 1 and not sure and not guess else None
+    found: list[int | None] = []
+    for part, rank in zip(parts, ranks, strict=True):
+        behind = sure.get(rank.host, guess.get(rank.host, alone))
+        if part.clock_ns is not None and behind is not None:
+            found.append(part.clock_ns + behind)
+        elif part.meta.start_epoch_ns is not None:
+            found.append(part.meta.start_epoch_ns)
+        else:
+            found.append(rank.state.start_ns if rank.state else None)
+    return found
+
+
+def _apart(ranks: Sequence[Rank]) -> dict[str | None, int] | None:
+    """By how much the clock of each host is ahead of the first one's, where they cannot be right: there is no moment
+    at which all hosts of a run were at work. None where they can."""
+    begins: dict[str | None, int] = {}
+    ends: dict[str | None, int] = {}
+    for rank in ranks:
+        state = rank.state
+        if state is not None and state.start_ns is not None:
+            begins[rank.host] = min(state.start_ns, begins.get(rank.host, state.start_ns))
+            end = 1 << 63 if state.end_ns is None else state.end_ns
+            ends[rank.host] = max(end, ends.get(rank.host, end))
+    if len(begins) < 2 or max(begins.values()) <= min(ends.values()):
+        return None
+    first = next(iter(begins.values()))
+    return {host: at - first for host, at in begins.items()}
+
+
+def _taken(ranks: Sequence[Rank]) -> int | None:
+    """How long a run took by its ranks' own notes: the longest of them, in ns."""
+    times = [
+        rank.state.end_ns - rank.state.start_ns
+        for rank in ranks
+        if rank.state and rank.state.start_ns is not None and rank.state.end_ns is not None
+    ]
+    return max((time for time in times if time >= 0), default=None)
+
+
+def _some_reasons(reasons: Sequence[str]) -> Iterable[str]:
+    yield from reasons[:MAX_REASONS]
+    if len(reasons) > MAX_REASONS:
+        yield f"{len(reasons) - MAX_REASONS} more recordings are not whole."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _sentence(text: str, *, capital: bool = True) -> str:
+    text = _capital(text.strip()) if capital else text.strip()
+    return text if text.endswith((".", "?", "!")) else f"{text}."

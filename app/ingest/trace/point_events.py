@@ -1,0 +1,300 @@
+"""What in a trace has a time and no length: instants, counters and arrows, and the slices that they belong to."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.arrays import Array, Int32Array
+from ...domain.builder import ProfileBuilder
+from ...domain.tables import NO_ID
+from ..jit.decorators import jit
+from ..jit.hashing import RowIndex, factorize_pairs
+from .argument_values import MAX_FLOAT, parse_arguments, to_float, to_int
+from .arguments import ArgumentSets
+from .events import TraceEvents
+from .phases import FLOW
+from .slices import SliceClassifier, SliceTable, describe_event, drop_impossible
+from .tables import build_table
+from .tracks import OTHER_TRACK, STREAM, THREAD
+
+FLOW_PHASES = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
+"""The letters of arrows: where they begin, go through, and end."""
+
+NO_NUMBER = "counter without a number"
+NO_FLOW_ID = "arrow without an id"
+UNMATCHED_FLOW = "arrow of which only one end is there"
+NO_SLICE = "arrow that does not begin and end at slices"
+
+
+def find_tracks(rows: SliceTable, event: Array) -> Array:
+    """The line of some events that are no slices: the thread, the stream or the track of their pid and tid; NO_ID for
+    none."""
+    events = rows.events
+    keys, lines = [], []
+    for what in (THREAD, STREAM, OTHER_TRACK):
+        for at, line in enumerate(rows.tracks):
+            if line.track_kind == what:
+                keys.append((line.places[0] << 32) | (line.places[1] & 0xFFFFFFFF))
+                lines.append(at)
+    index = RowIndex(np.array(keys, np.int64), np.array(lines, np.int32))
+    return index.lookup(
+        (events.process[event].astype(np.int64) << 32) | (events.thread[event].astype(np.int64) & 0xFFFFFFFF)
+    )
+
+
+@jit
+def _open_at(line: Array, time_ns: Array, bounds: Array, start: Array, stop: Array, parent: Array) -> Int32Array:
+    found = np.full(len(line), -1, np.int32)
+    for i in range(len(line)):
+        if line[i] < 0:
+            continue
+        low, high = bounds[line[i]], bounds[line[i] + 1]
+        first = low
+        while low < high:
+            middle = (low + high) // 2
+            if start[middle] <= time_ns[i]:
+                low = middle + 1
+            else:
+                high = middle
+        at = low - 1
+        if at < first:
+            continue
+        while at >= 0 and stop[at] < time_ns[i]:
+            at = parent[at]
+        found[i] = at
+    return found
+
+
+def find_open_slices(rows: SliceTable, line: Array, time_ns: Array) -> Array:
+    """The innermost slice that is open on a line at a time, of several the one that began last; NO_ID for none."""
+    return _open_at(line, time_ns, rows.bounds, rows.start_ns, rows.stop_ns, rows.parent)
+
+
+@jit
+def _around(row: Array, parent: Array, wanted: Array) -> Int32Array:
+    found = np.empty(len(row), np.int32)
+    for i in range(len(row)):
+        at = row[i]
+        while at >= 0 and not wanted[at]:
+            at = parent[at]
+        found[i] = at
+    return found
+
+
+def find_enclosing_slices(rows: SliceTable, row: Array, wanted: Array) -> Array:
+    """For each row the innermost wanted slice that it is or lies in. wanted: by row, as bools."""
+    return _around(row, rows.parent, wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class InstantTable:
+    """The table `instants`, and the categories that only it has."""
+
+    table: pa.Table
+    categories: list[tuple[str, str]]
+
+
+def build_instants(
+    rows: SliceTable,
+    moments: Array,
+    meaning: SliceClassifier,
+    zero: int,
+    arguments: ArgumentSets,
+    builder: ProfileBuilder,
+) -> InstantTable:
+    """Instants of events in order of time."""
+    events = rows.events
+    known = {category: row for row, category in enumerate(rows.codes.categories)}
+    code, shown = factorize_pairs(moments, events.category, events.name, len(events.texts))
+    category, function = [], []
+    for event in moments[shown].tolist():
+        text, name = (events.texts[i] if i >= 0 else "" for i in (events.category[event], events.name[event]))
+        category.append(known.setdefault((text, meaning.classify(text, name).kind), len(known)))
+        function.append(builder.intern_function(name))
+    instants = build_table(
+        "instants",
+        time_ns=events.time_ns[moments] - zero,
+        thread=find_tracks(rows, moments),
+        function=np.array(function or [0], np.int32)[code],
+        category=np.array(category or [0], np.int16)[code],
+        arguments=arguments.get_rows(events.arguments[moments]),
+    )
+    return InstantTable(instants, list(known)[len(rows.codes.categories) :])
+
+
+@dataclass(eq=False)
+class CounterSeries:
+    """Series and their values while they are collected. rows: of the table `series`."""
+
+    rows: list[dict[str, Any]]
+    times: list[Array]
+    values: list[Array]
+
+    @classmethod
+    def make_empty(cls) -> "CounterSeries":
+        """No series."""
+        return cls([], [], [])
+
+    def add(self, time_ns: Array, value: Array, **columns: Any) -> None:
+        """Add a series. time_ns: from the profile's zero, in any order. value: each holds until the next."""
+        order = np.argsort(time_ns, kind="stable")
+        self.rows.append({"unit": "", "device": NO_ID, **columns})
+        self.times.append(time_ns[order])
+        self.values.append(value[order].astype(np.float64))
+
+    def to_tables(self) -> tuple[pa.Table, pa.Table]:
+        """The tables `series` and `counters`."""
+        names = ("name", "unit", "rank", "pid", "process", "device")
+        counts = [len(values) for values in self.times]
+        counters = build_table(
+            "counters",
+            series=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+            time_ns=np.concatenate(self.times or [np.zeros(0, np.int64)]),
+            value=np.concatenate(self.values or [np.zeros(0)]),
+        )
+        return build_table("series", **{name: [row.get(name) for row in self.rows] for name in names}), counters
+
+
+def add_counters(
+    events: TraceEvents, found: Array, zero: int, rank: int | None, series: CounterSeries, builder: ProfileBuilder
+) -> None:
+    """Add what counters counted, the events `found`: a series for each number that each of them has."""
+    if not len(found):
+        return
+    counted = _counted(events, found)
+    without = np.setdiff1d(found, counted.event)
+    if len(without):
+        builder.add_loss(NO_NUMBER, describe_event(events, int(without[0])), len(without))
+    # A series for each process, name, id and key; those of one counter are told apart by their keys.
+    at = np.arange(len(counted.event))
+    named, _ = factorize_pairs(at, events.process[counted.event], events.name[counted.event])
+    counter, _ = factorize_pairs(at, named, events.id[counted.event])
+    code, shown = factorize_pairs(at, counter, counted.key, len(counted.keys))
+    alone = np.bincount(counter[shown], minlength=1) == 1
+    order = np.argsort(code, kind="stable")
+    bounds = np.searchsorted(code[order], np.arange(len(shown) + 1))
+    for which, first in enumerate(shown.tolist()):
+        mine = order[bounds[which] : bounds[which + 1]]
+        event, key = int(counted.event[first]), counted.keys[int(counted.key[first])]
+        name, number, process = int(events.name[event]), int(events.id[event]), int(events.process[event])
+        words = [events.texts[name] if name >= 0 else "counter"]
+        if key and (not alone[counter[first]] or words[0] == "counter"):
+            words.append(key)
+        text = events.texts[process] if process >= 0 else None
+        pid = to_int(text)
+        series.add(
+            events.time_ns[counted.event[mine]] - zero,
+            counted.value[mine],
+            name=": ".join(words) + (f" {number}" if number >= 0 else ""),
+            rank=rank,
+            pid=pid,
+            process=None if pid is not None else text,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Numbers that counters have, in the order of their events. key: a place in `keys`."""
+
+    event: Array
+    key: Array
+    value: Array
+    keys: list[str]
+
+
+def _counted(events: TraceEvents, found: Array) -> _Counted:
+    """The numbers of some events: those that stand apart, then those among the arguments, each text of which is read
+    once."""
+    keys: dict[str, int] = {}
+    chosen = np.zeros(len(events), bool)
+    chosen[found] = True
+    parts: list[tuple[Array, Array, Array]] = []
+    for name, given in events.numbers.items():
+        mine = chosen[given.event] & (np.abs(given.value) < MAX_FLOAT)
+        if mine.any():
+            key = np.full(int(mine.sum()), keys.setdefault(name, len(keys)))
+            parts.append((given.event[mine], key, given.value[mine].astype(np.float64)))
+    told = found[events.arguments[found] >= 0]
+    places, text = np.unique(events.arguments[told], return_inverse=True)
+    counts, listed_keys, listed = np.zeros(len(places), np.int64), [], []
+    for row, place in enumerate(places.tolist()):
+        for name, value in parse_arguments(events.texts[place]).items():
+            if (known := to_float(value)) is not None:
+                counts[row] += 1
+                listed_keys.append(keys.setdefault(name, len(keys)))
+                listed.append(known)
+    times, first = counts[text], (np.cumsum(counts) - counts)[text]
+    entry = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times) + np.repeat(first, times)
+    parts.append((np.repeat(told, times), np.array(listed_keys, np.int64)[entry], np.array(listed)[entry]))
+    event, key, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.argsort(event, kind="stable")
+    return _Counted(event[order], key[order], value[order], list(keys))
+
+
+def find_flow_events(rows: SliceTable, builder: ProfileBuilder | None = None) -> Array:
+    """The events of ARROWS that have a time and an id, without which nobody knows what belongs together. The others
+    are lost."""
+    events = rows.events
+    found = drop_impossible(events, rows.phases, rows.phases.select(FLOW, ordered=False), builder)
+    without = found[events.id[found] < 0]
+    if builder is not None and len(without):
+        builder.add_loss(NO_FLOW_ID, describe_event(events, int(without[0])), len(without))
+    kept: Array = found[events.id[found] >= 0]
+    return kept
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Arrows from event to event."""
+
+    source: Array
+    target: Array
+
+
+def match_flows(events: TraceEvents, found: Array, builder: ProfileBuilder) -> Flows:
+    """The arrows that some events of ARROWS are ends of: those of one category and id, in order of time."""
+    key, _ = factorize_pairs(found, events.category, events.id)
+    part = np.array([FLOW_PHASES.get(letter, 0) for letter in range(256)], np.int8)[events.phase[found]]
+    order = np.lexsort((part, events.time_ns[found], key))
+    found, key, part = found[order], key[order], part[order]
+    new = np.ones(len(found), bool)
+    new[1:] = key[1:] != key[:-1]
+    first = np.maximum.accumulate(np.where(new, np.arange(len(found)), 0))
+    begins = np.maximum.accumulate(np.where(part < 2, np.arange(len(found)), -1))
+    begins = np.where(begins >= first, begins, -1)
+    # What an arrow comes from is before it.
+    before = np.concatenate(([-1], begins[:-1]))[: len(found)]
+    before = np.where(before >= first, before, -1)
+    ends = part > 0
+    joined = ends & (before >= 0)
+    used = np.zeros(len(found), bool)
+    used[before[joined]] = True
+    lone = (ends & (before < 0)) | ((part == 0) & ~used)
+    if lone.any():
+        builder.add_loss(UNMATCHED_FLOW, describe_event(events, int(found[lone][0])), int(lone.sum()))
+    return Flows(found[before[joined]], found[joined])
+
+
+def build_flows_table(
+    rows: SliceTable, arrows: Flows, kinds: Array, preferred: Array, builder: ProfileBuilder
+) -> pa.Table:
+    """The table `flows`. kinds: FlowKind of each arrow. preferred: by row, which of several slices that begin with the
+    end of an arrow is meant."""
+    source, target = (_bound(rows, event, preferred) for event in (arrows.source, arrows.target))
+    good = (source >= 0) & (target >= 0)
+    if not good.all():
+        builder.add_loss(NO_SLICE, describe_event(rows.events, int(arrows.source[~good][0])), int((~good).sum()))
+    return build_table("flows", source=source[good], target=target[good], kind=kinds[good])
+
+
+def _bound(rows: SliceTable, event: Array, preferred: Array) -> Array:
+    time_ns = rows.events.time_ns[event]
+    row = find_open_slices(rows, find_tracks(rows, event), time_ns)
+    if not len(rows):
+        return row
+    wanted = find_enclosing_slices(rows, row, preferred)
+    at = np.maximum(wanted, 0)
+    exact = (wanted >= 0) & (rows.start_ns[at] == time_ns)
+    return np.where(exact, wanted, row).astype(np.int32)

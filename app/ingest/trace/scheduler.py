@@ -1,0 +1,355 @@
+"""Which thread ran on which CPU, and what it did otherwise: from the switches and wakeups of a scheduler, or stretches.
+
+Each thread has a row of its states (running, runnable, sleeping …) and each CPU one of what ran there. Neither is code
+that a thread ran, so neither counts as host time, and no time counts twice: the time of threads in each state stands in
+samples of three events, a row of which is a stretch of a thread, with the CPU where it ran. Beside them sleeps count
+once more, by who ended them, and each switch by itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...domain import timed_events
+from ...domain.arrays import Array, Int64Array
+from ...domain.builder import ProfileBuilder
+from ...domain.tables import FrameKind
+from .event_builder import NONE, TraceEventBuilder
+from .phases import MAX_TIME_NS
+from .slices import SliceType
+from .thread_states import (
+    ASLEEP,
+    IDLE_TASK,
+    PREEMPTED,
+    READY,
+    RUN,
+    STATES,
+    UNKNOWN_TASK,
+    SchedulerEvents,
+    StateIntervals,
+    compute_state_intervals,
+)
+from .tracks import OTHER_TRACK
+
+RUNNING, RUNNABLE, SLEEPING = timed_events.RUNNING, timed_events.RUNNABLE, timed_events.SLEEPING
+"""The events: how long threads ran, waited for a CPU, and waited for anything else, in ns."""
+BY_WAKER = timed_events.SLEEPING_BY_WAKER
+"""The sleeps that something in the trace ended, by what did."""
+BY_STACK = timed_events.RUNNING_BY_STACK
+"""The times that a kernel accounts threads for having run, at switches and ticks of its clock, by where they were."""
+SWITCHES = "switches"
+"""How often threads left a CPU, in which state."""
+_KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
+"""How states are drawn: running as code is, waiting for a CPU as what is told beside it; all else is gray."""
+STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
+"""The categories of the two sorts of slices, and the process in which the CPUs stand."""
+LOST_SWITCHES = "switch away from a thread that did not run there: switches before it were lost"
+UNKNOWN_RUNTIME = (
+    "time of a thread of which nothing tells since when or how long it ran, as only some threads were recorded"
+)
+Frames = Callable[[ProfileBuilder, int, str], list[int]]
+"""The frames of a stack by its number, outermost first: where a thread LEFT a CPU, what it RAN, or what an INTERRUPT
+that woke another did."""
+SWITCH_OUT, RUNTIME, INTERRUPT, WAKEUP = "left", "ran", "interrupt", "woke"
+
+
+def classify(category: str, name: str) -> SliceType | None:
+    """What is meant by a category and a name of these slices; None for others."""
+    if category == STATE:
+        return SliceType("other", _KINDS.get(name, FrameKind.UNKNOWN), OTHER_TRACK)
+    return SliceType("other", FrameKind.USER, OTHER_TRACK) if category == ON_CPU else None
+
+
+@dataclass(eq=False)
+class SchedulerTimeline:
+    """What is known of threads and CPUs while it is collected. comms: the name of each thread, the last it had.
+    processes: the process of a thread, as far as known."""
+
+    comms: dict[int, str] = field(default_factory=dict)
+    processes: dict[int, int] = field(default_factory=dict)
+    _switches: list[Array] = field(default_factory=list)
+    _wakes: list[Array] = field(default_factory=list)
+    _ran: list[Array] = field(default_factory=list)
+    _ends: list[tuple[int, int]] = field(default_factory=list)
+    _stretches: StateIntervals | None = None
+
+    def add_switches(
+        self,
+        time_ns: Sequence[int] | Array,
+        cpu: Sequence[int] | Array,
+        left: Sequence[int] | Array,
+        state: Sequence[int] | Array,
+        taken: Sequence[int] | Array,
+        comm: Sequence[int] | Array,
+        stack: Sequence[int] | Array | int = NONE,
+    ) -> None:
+        """Add switches: the thread that a CPU left (UNKNOWN_TASK: not told) and in which state, the one it took, as a
+        number and the place of its name among the texts of the events, and the stack from which it left."""
+        self._switches.append(_block(time_ns, cpu, left, state, taken, comm, stack))
+
+    def add_wakeups(
+        self,
+        time_ns: Sequence[int] | Array,
+        task: Sequence[int] | Array,
+        waker: Sequence[int] | Array | int = UNKNOWN_TASK,
+        stack: Sequence[int] | Array | int = NONE,
+    ) -> None:
+        """Add times at which threads became runnable, with the thread that woke them (NOBODY: an interrupt) and the
+        stack from which it did."""
+        self._wakes.append(_block(time_ns, task, waker, stack))
+
+    def add_runtimes(self, until_ns: Array, task: Array, length_ns: Array, cpu: Array, stack: Array) -> None:
+        """Add times up to which threads are known to have run, for how long, on which CPU (-1: not told), and the stack
+        at the end."""
+        self._ran.append(_block(until_ns, task, length_ns, cpu, stack))
+
+    def add_exit(self, time_ns: int, task: int) -> None:
+        """Add the end of a thread."""
+        self._ends.append((time_ns, task))
+
+    def set_intervals(self, found: StateIntervals) -> None:
+        """Take what is known already of states, in place of switches."""
+        self._stretches = found
+
+    def __bool__(self) -> bool:
+        return bool(self._switches) or self._stretches is not None
+
+    def add_slices(
+        self,
+        events: TraceEventBuilder,
+        last_ns: int,
+        lost: Callable[[str, str, int], None],
+        frames: Frames | None = None,
+    ) -> Callable[[ProfileBuilder, int], None]:
+        """Add the slices of threads and CPUs to the events. last_ns: when the last thing was seen. lost: is told a
+        reason, an example and how many.
+
+        Returns what adds the samples, for `Dialect.more`.
+        """
+        whole, found, switches, ran = self._worked_out(last_ns, lost)
+        if whole:
+            _add_cpus(events, switches, last_ns, lost, self.processes)
+        else:
+            self._add_runs(events, found)
+        self._add_states(events, found)
+
+        def samples(builder: ProfileBuilder, zero: int) -> None:
+            _Samples(builder, zero, zero, self, frames).add(found, switches, ran)
+
+        return samples
+
+    def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> None:
+        """Add to a profile of samples, switches among them, how long its threads ran and waited, at the times told."""
+        _, found, switches, ran = self._worked_out(
+            last_ns, lambda reason, first, count: builder.add_loss(reason, first, count)
+        )
+        _Samples(builder, 0, int(switches[0].min(initial=last_ns)), self, frames, "thread").add(
+            found, switches[:, :0], ran
+        )
+
+    def _worked_out(
+        self, last_ns: int, lost: Callable[[str, str, int], None]
+    ) -> tuple[bool, StateIntervals, Array, Array]:
+        """Whether there are the switches of whole CPUs, what threads did, the switches, and what ran."""
+        switches, ran = _joined(self._switches, 7), _joined(self._ran, 5)
+        switches = switches[:, np.argsort(switches[0], kind="stable")]
+        if self._stretches is not None:
+            return False, self._stretches, switches, ran
+        ends = np.array(self._ends, np.int64).reshape(-1, 2).T
+        told = SchedulerEvents(switches, _joined(self._wakes, 4), ran[:4], ends)
+        self._switches, self._wakes, self._ran, self._ends = [], [], [], []
+        found, unknown = compute_state_intervals(told, last_ns)
+        if len(unknown):
+            lost(UNKNOWN_RUNTIME, f"at {unknown[0]} ns", len(unknown))
+        return not told.has_thread_filter(), found, switches, ran
+
+    def _add_runs(self, events: TraceEventBuilder, found: StateIntervals) -> None:
+        """Slices of CPUs, of stretches in which threads ran."""
+        ran = np.flatnonzero((found.state == RUN) & (found.cpu >= 0))
+        tasks, inverse = np.unique(found.task[ran], return_inverse=True)
+        names = np.array([events.intern_text(self.get_thread_name(task)) for task in tasks.tolist()] or [0], np.int64)
+        _add_lanes(
+            *(events, found.cpu[ran], found.start_ns[ran], found.stop_ns[ran], found.task[ran], names[inverse]),
+            self.processes,
+        )
+
+    def get_thread_name(self, task: int) -> str:
+        """The name of a thread."""
+        return self.comms.get(task) or f"thread {task}"
+
+    def get_program_name(self, task: int) -> str:
+        """What the process of a thread is called: by its main thread, where that is known. Those of kernels in
+        brackets, as ps shows them, where they look like paths."""
+        name = self.comms.get(self.processes.get(task, task)) or self.get_thread_name(task)
+        return f"[{name}]" if "/" in name else name
+
+    def get_process(self, task: int) -> str:
+        """The text that stands for the process of a thread: where it is not known, the thread's name tells."""
+        pid = self.processes.get(task)
+        return self.get_thread_name(task) if pid is None else str(pid)
+
+    def _add_states(self, events: TraceEventBuilder, found: StateIntervals) -> None:
+        tasks, inverse = np.unique(found.task, return_inverse=True)
+        texts = [(events.intern_text(str(task)), events.intern_text(self.get_process(task))) for task in tasks.tolist()]
+        thread, process = np.array(texts or [(0, 0)], np.int64).T
+        cpus, on = np.unique(found.cpu, return_inverse=True)
+        told = [events.intern_arguments({"cpu": cpu}) if cpu >= 0 else NONE for cpu in cpus.tolist()]
+        events.add_events(
+            "X",
+            found.start_ns,
+            np.array([events.intern_text(state) for state in STATES])[found.state],
+            thread[inverse],
+            duration_ns=found.stop_ns - found.start_ns,
+            category=events.intern_text(STATE),
+            process=process[inverse],
+            arguments=np.array(told or [NONE])[on],
+        )
+        for task in tasks.tolist():
+            events.add_metadata("thread_name", str(task), self.get_process(task), name=self.get_thread_name(task))
+
+
+def _add_cpus(
+    events: TraceEventBuilder,
+    switches: Array,
+    last_ns: int,
+    lost: Callable[[str, str, int], None],
+    processes: dict[int, int],
+) -> None:
+    """Slices of CPUs, each from one switch to the next."""
+    order = np.lexsort((switches[0], switches[1]))
+    time_ns, cpu, left, _, taken, comm, _ = switches[:, order]
+    if not len(time_ns):
+        return
+    same = cpu[1:] == cpu[:-1]
+    stop = np.append(np.where(same, time_ns[1:], last_ns), last_ns)
+    other = np.flatnonzero(same & (left[1:] != taken[:-1]) & (left[1:] != UNKNOWN_TASK))
+    if len(other):
+        at = int(other[0]) + 1
+        lost(LOST_SWITCHES, f"thread {left[at]} on CPU {cpu[at]} at {time_ns[at]} ns", len(other))
+    ran = np.flatnonzero(taken != 0)
+    _add_lanes(events, cpu[ran], time_ns[ran], np.maximum(stop, time_ns)[ran], taken[ran], comm[ran], processes)
+
+
+def _add_lanes(
+    events: TraceEventBuilder,
+    cpu: Array,
+    start: Array,
+    stop: Array,
+    task: Array,
+    name: Array,
+    processes: dict[int, int],
+) -> None:
+    cpus, on = np.unique(cpu, return_inverse=True)
+    lanes = np.array([events.intern_text(f"CPU {number}") for number in cpus.tolist()] or [0], np.int64)
+    tasks, inverse = np.unique(task, return_inverse=True)
+    told = []
+    for number in tasks.tolist():
+        pid = {"pid": processes[number]} if number in processes else {}
+        told.append(events.intern_arguments({"tid": number} | pid))
+    events.add_events(
+        "X",
+        start,
+        name,
+        lanes[on],
+        duration_ns=stop - start,
+        category=events.intern_text(ON_CPU),
+        process=events.intern_text(CPUS),
+        arguments=np.array(told or [NONE])[inverse],
+    )
+    for place, number in enumerate(cpus.tolist()):
+        events.add_metadata("thread_sort_index", f"CPU {number}", CPUS, sort_index=place)
+    events.add_metadata("process_sort_index", f"CPU {cpus[0]}" if len(cpus) else "", CPUS, sort_index=-1)
+
+
+@dataclass(eq=False)
+class _Samples:
+    """Adds the samples, at times that count from `zero`, to threads of a kind. first: when the recording began."""
+
+    builder: ProfileBuilder
+    zero: int
+    first: int
+    scheduling: SchedulerTimeline
+    frames: Frames | None
+    kind: str = "track"
+
+    def add(self, found: StateIntervals, switches: Array, ran: Array) -> None:
+        """Add all of them: of stretches, of switches, and of what threads are known to have run."""
+        length = found.stop_ns - found.start_ns
+        stacks = self._nodes(found.task, found.state, found.stack, self._left)
+        asleep = found.state >= ASLEEP
+        for name, of in (
+            (RUNNING, found.state == RUN),
+            (RUNNABLE, (found.state == READY) | (found.state == PREEMPTED)),
+            (SLEEPING, asleep),
+        ):
+            self._add(name, "ns", np.flatnonzero(of), found.start_ns, found.task, found.cpu, stacks, length)
+        woken = np.flatnonzero(asleep & (found.waker != UNKNOWN_TASK))
+        stacks = np.zeros(len(asleep), np.int64)
+        stacks[woken] = self._nodes(found.waker[woken], found.waker[woken] * 0, found.call[woken], self._woken)
+        self._add(BY_WAKER, "ns", woken, found.start_ns, found.task, found.cpu, stacks, length)
+        until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < MAX_TIME_NS)]
+        stacks = self._nodes(task, task * 0 + RUN, stack, self._left)
+        # What ran before the recording begun is not of it.
+        start = np.maximum(until - length, self.first)
+        self._add(BY_STACK, "ns", np.flatnonzero(until > start), start, task, cpu, stacks, until - start)
+        time_ns, cpu, left, state, _, _, stack = switches
+        stacks = self._nodes(left, state, stack, self._left)
+        self._add(SWITCHES, "count", np.flatnonzero(left > 0), time_ns, left, cpu, stacks, np.ones(len(left), np.int64))
+
+    def _add(
+        self, name: str, unit: str, rows: Array, time_ns: Array, task: Array, cpu: Array, stack: Array, weight: Array
+    ) -> None:
+        known = self.builder.get_threads(self.kind)
+        tasks, inverse = np.unique(task[rows], return_inverse=True)
+        thread = np.array([known.get(one, NONE) for one in tasks.tolist()] or [NONE], np.int64)[inverse]
+        start = time_ns[rows] - self.zero
+        good = np.flatnonzero((thread >= 0) & (start >= 0) & (start < 2 * MAX_TIME_NS))
+        rows = rows[good]
+        if len(rows):
+            every: dict[str, Any] = {} if unit == "ns" else {"weighted": False, "sampling": "period", "rate": 1.0}
+            event = np.full(len(rows), self.builder.intern_event(name, unit, **every))
+            self.builder.add_samples(start[good], thread[good], cpu[rows], event, stack[rows], weight[rows])
+
+    def _nodes(self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]) -> Int64Array:
+        """The call stacks of threads in a state, each made once."""
+        tasks, of = np.unique(task, return_inverse=True)
+        width = int(stack.max(initial=0)) + 2
+        keys, inverse = np.unique((of * len(STATES) + state) * width + stack + 1, return_inverse=True)
+        nodes = [
+            made(int(tasks[key // width // len(STATES)]), key // width % len(STATES), key % width - 1)
+            for key in keys.tolist()
+        ]
+        return np.array(nodes or [0], np.int64)[inverse]
+
+    def _left(self, task: int, state: int, stack: int) -> int:
+        """What a thread did, of which program, and where it was."""
+        name, part = STATES[state], RUNTIME if state == RUN else SWITCH_OUT
+        return self._node(
+            name, self.scheduling.get_program_name(task), _KINDS.get(name, FrameKind.UNKNOWN), stack, part
+        )
+
+    def _woken(self, waker: int, _: int, stack: int) -> int:
+        """Who woke a thread, and where that was."""
+        if waker == IDLE_TASK:
+            return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
+        called = f"woken by {self.scheduling.get_thread_name(waker)}"
+        return self._node(called, self.scheduling.get_program_name(waker), FrameKind.ANNOTATION, stack, WAKEUP)
+
+    def _node(self, name: str, program: str, kind: FrameKind, stack: int, part: str) -> int:
+        root = self.builder.intern_frame(self.builder.intern_function(name, program), kind=kind)
+        inner = self.frames(self.builder, stack, part) if self.frames is not None and stack >= 0 else []
+        return self.builder.intern_stack([root, *inner])
+
+
+def _block(*columns: Sequence[int] | Array | int) -> Int64Array:
+    """Columns below each other; the first tells how long they are."""
+    block = np.empty((len(columns), len(np.asarray(columns[0]))), np.int64)
+    for row, values in zip(block, columns, strict=True):
+        row[:] = values
+    return block
+
+
+def _joined(blocks: list[Array], width: int) -> Array:
+    return np.concatenate([*blocks, np.zeros((width, 0), np.int64)], axis=1)

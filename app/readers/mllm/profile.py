@@ -1,0 +1,241 @@
+"""From the text of mllm's `perf.json` to a Profile."""
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Profile
+from ...domain.tables import FrameKind
+from ...domain.units import NO_BREAK_SPACE, TIME_UNITS
+from ...domain.units import format_bytes as shown_size
+from ...ingest.trace.argument_values import to_int
+from ...ingest.trace.event_builder import TraceEventBuilder
+from ...ingest.trace.profile import Dialect
+from ...ingest.trace.profile import build_profile as of_events
+from ...ingest.trace.pytorch_names import MEMORY
+from ...ingest.trace.slices import SliceClassifier, SliceType
+from .format import FORMAT
+
+MAX_EXAMPLE_CHARS = 160
+HOST = "CPU"
+UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
+EPOCHS_NS = (978_307_200 * 10**9, 4_102_444_800 * 10**9)
+"""From 2001 to 2100: in no two of the units is one number a moment in between."""
+MAX_TIME_NS = 1 << 61
+MAX_SIZE = 1 << 60
+CUT_OFF = "The file ends too soon, or is damaged: what could be understood of it was read."
+INCOMPLETE_ENTRY = "block or operator without a time, a size or a name that can be"
+BACKWARDS = "block or operator that ends before it begins: counted as if it took no time"
+DUPLICATE_BLOCK = "block with the number of another"
+NEVER_FREED = ", never freed"
+"""What the name of such a block ends in, on the timeline."""
+UNKNOWN_PART = "part of the file that is not known"
+
+_OUTSIDE = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_OBJECT = re.compile(rb'\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
+_LIST = re.compile(rb'"(memory_blobs|op_blobs)"\s*:\s*\[')
+_INIT = re.compile(rb'"init_time"\s*:\s*(\d+)')
+_WHAT = {"operator": SliceType("operator", FrameKind.OPERATOR), "memory": SliceType("memory", FrameKind.UNKNOWN)}
+
+
+@dataclass
+class _Found:
+    """What stands in a file. complete: whether it could be understood as a whole."""
+
+    init: int | None = None
+    lists: dict[str, list[Any]] = field(default_factory=dict)
+    complete: bool = True
+    unknown: list[str] = field(default_factory=list)
+
+
+def build_profile(text: bytes, source: str, defect: str | None, clock: str) -> Profile:
+    """The profile in a text. clock: the unit of its times, where somebody knows it."""
+    found = _understood(text)
+    blocks, operators = (found.lists.get(name, []) for name in ("memory_blobs", "op_blobs"))
+    if not blocks and not operators:
+        raise UnreadableInput(
+            f"There is neither a block of memory nor an operator in {source}: memory_blobs and op_blobs are empty. Run "
+            "mllm with PerfGuard around the work that is to be seen."
+        )
+    unit, told = (clock, "as was asked for") if clock else _unit(found, [*blocks, *operators])
+    made = _EventCollector(TIME_UNITS[unit][1], [*blocks, *operators])
+    for row in operators:
+        made.operator(row)
+    made.place()
+    for row in blocks:
+        made.block(row)
+    for name in found.unknown:
+        made.lose(UNKNOWN_PART, name)
+    cut = None if found.complete else CUT_OFF
+    dialect = Dialect(
+        FORMAT,
+        SliceClassifier(lambda category, name: _WHAT.get(category, _WHAT["memory"])),
+        "nothing in it has times that can be. Look at its first lines.",
+        {"clock": f"{UNITS[unit]}, {told}"},
+    )
+    lost = [(reason, count, first) for reason, (count, first) in made.lost.items()]
+    properties = [{"id": number, "name": name, "label": name} for name, number in made.devices.items() if name != HOST]
+    events = made.finish(lost, properties)
+    return of_events(events, source, defect or cut, dialect)
+
+
+def _understood(text: bytes) -> _Found:
+    """The file's lists: of one that is damaged, what can be found in it one by one."""
+    plain = _OUTSIDE.sub(lambda one: one[0] if one[0].startswith(b'"') else b" ", text.removeprefix(b"\xef\xbb\xbf"))
+    try:
+        whole_file = json.loads(plain)
+    except (ValueError, RecursionError):
+        return _salvaged(plain)
+    if not isinstance(whole_file, dict):
+        return _Found()
+    lists = {name: value for name in ("memory_blobs", "op_blobs") if isinstance(value := whole_file.get(name), list)}
+    unknown = [name for name in whole_file if name not in ("init_time", *lists)]
+    return _Found(to_int(whole_file.get("init_time")), lists, unknown=unknown)
+
+
+def _salvaged(plain: bytes) -> _Found:
+    init = _INIT.search(plain)
+    found = _Found(to_int(init[1].decode()) if init else None, complete=False)
+    begins = [(one[1].decode(), one.end()) for one in _LIST.finditer(plain)]
+    for (name, start), (_, end) in itertools.pairwise([*begins, ("", len(plain))]):
+        rows = found.lists.setdefault(name, [])
+        for one in _OBJECT.finditer(plain, start, end):
+            try:
+                rows.append(json.loads(one[0]))
+            except ValueError:
+                rows.append(one[0].decode("utf-8", "replace"))
+    return found
+
+
+def _unit(found: _Found, rows: list[Any]) -> tuple[str, str]:
+    """(the unit of times, how that is known)."""
+    times = [found.init] + [to_int(row.get("start_time")) for row in rows[:1] if isinstance(row, Mapping)]
+    for time in times:
+        for unit, (_, factor) in TIME_UNITS.items():
+            if time is not None and EPOCHS_NS[0] <= time * factor < EPOCHS_NS[1]:
+                return unit, "as init_time tells: since the epoch"
+    return "us", "which is assumed: init_time tells no unit"
+
+
+class _EventCollector:
+    """Blocks and operators as events of a trace."""
+
+    def __init__(self, factor: int, rows: list[Any]) -> None:
+        """factor: how many ns the unit of times has. rows: all that will be taken in."""
+        starts = [to_int(row.get("start_time")) for row in rows if isinstance(row, Mapping)]
+        # Told from the first: in a unit that is asked for, times need not be of any epoch.
+        self._first = min((start for start in starts if start is not None and start >= 0), default=0)
+        self._zero = self._first * factor if self._first * factor < MAX_TIME_NS else 0
+        self.events = TraceEventBuilder()
+        self.lost: dict[str, tuple[int, str]] = {}
+        self.devices: dict[str, int] = {}
+        self._factor = factor
+        self._operators: list[tuple[int, int, str, str]] = []
+        self._uuids: set[int] = set()
+        self._blocks: list[tuple[int, int, str, int, Any]] = []
+
+    def lose(self, reason: str, example: Any) -> None:
+        """Note what could not be read."""
+        count, first = self.lost.get(reason, (0, str(example)[:MAX_EXAMPLE_CHARS]))
+        self.lost[reason] = (count + 1, first)
+
+    def _times(self, row: Mapping[str, Any]) -> tuple[int, int] | None:
+        """Start and end in ns; the end 0 for never."""
+        start, end = (to_int(row.get(name)) for name in ("start_time", "end_time"))
+        if start is None or end is None or start < 0 or end < 0 or self._ns(max(start, end)) >= MAX_TIME_NS:
+            self.lose(INCOMPLETE_ENTRY, dict(row))
+            return None
+        if end < start and end:
+            self.lose(BACKWARDS, dict(row))
+            end = start
+        return self._ns(start), self._ns(end) if end else 0
+
+    def _ns(self, time: int) -> int:
+        # The first moment is none that could be taken for never.
+        return max(self._zero, 1) + (time - self._first) * self._factor
+
+    def _device(self, row: Mapping[str, Any]) -> str:
+        name = str(row.get("device_type") or HOST)[:MAX_EXAMPLE_CHARS]
+        if name not in self.devices:
+            self.devices[name] = sum(known != HOST for known in self.devices)
+        return name
+
+    def operator(self, row: Any) -> None:
+        """Take in an operator."""
+        if not isinstance(row, Mapping) or not isinstance(row.get("op_name"), str):
+            self.lose(INCOMPLETE_ENTRY, row)
+        elif (times := self._times(row)) is not None:
+            start, end = times
+            self._operators.append((start, end or start, self._device(row), row["op_name"]))
+
+    def place(self) -> None:
+        """Give operators tracks on which they lie in or behind each other, as few as can be."""
+        opened: dict[str, list[list[int]]] = {}
+        for start, end, device, name in sorted(self._operators, key=lambda one: (one[0], -one[1])):
+            tracks = opened.setdefault(device, [])
+            for place, track in enumerate(tracks):
+                while track and track[-1] <= start:
+                    track.pop()
+                if not track or end <= track[-1]:
+                    break
+            else:
+                place = len(tracks)
+                tracks.append([])
+            tracks[place].append(end)
+            row = self.events.begin_slice(
+                name,
+                _track(device, place),
+                start,
+                category="operator",
+                arguments=self.events.intern_arguments({"device": device}),
+                process=self.events.intern_text(device),
+            )
+            self.events.end_slice(row, end)
+
+    def block(self, row: Any) -> None:
+        """Take in a block of memory: as something that was allocated and freed, and as long as it lived."""
+        size = to_int(row.get("memory_usage")) if isinstance(row, Mapping) else None
+        if not isinstance(row, Mapping) or size is None or not 0 <= size < MAX_SIZE:
+            self.lose(INCOMPLETE_ENTRY, row)
+            return
+        if (times := self._times(row)) is None:
+            return
+        uuid = row.get("uuid")
+        if isinstance(uuid, int):
+            if uuid in self._uuids:
+                self.lose(DUPLICATE_BLOCK, dict(row))
+            self._uuids.add(uuid)
+        self._blocks.append((*times, self._device(row), size, uuid))
+
+    def _place_blocks(self) -> None:
+        times = [one[:2] for one in self._operators] + [one[:2] for one in self._blocks]
+        last = max((max(one) for one in times), default=0)
+        for number, (start, end, device, size, uuid) in enumerate(self._blocks, 1):
+            kind = {"Device Type": int(device != HOST), "Device Id": 0 if device == HOST else self.devices[device]}
+            given, thread, process = (
+                self.events.intern_arguments(kind),
+                _track(device, 0),
+                self.events.intern_text(device),
+            )
+            self.events.add_instant(MEMORY, thread, start, arguments=given, process=process, Bytes=size, Addr=number)
+            if end:
+                self.events.add_instant(MEMORY, thread, end, arguments=given, process=process, Bytes=-size, Addr=number)
+            told = self.events.intern_arguments({"uuid": uuid, "bytes": size, "freed": bool(end)})
+            name = shown_size(size).replace(NO_BREAK_SPACE, " ") + ("" if end else NEVER_FREED)
+            # One that was never freed is there to the end.
+            self.events.add_async_slice(
+                name, f"memory of {device}", start, end or last, number, arguments=told, process=process
+            )
+
+    def finish(self, lost: list[tuple[str, int, str]], properties: list[dict[str, Any]]) -> Any:
+        """All events."""
+        self._place_blocks()
+        return self.events.finish(lost, deviceProperties=properties)
+
+
+def _track(device: str, place: int) -> str:
+    return device if place == 0 else f"{device} ({place + 1})"

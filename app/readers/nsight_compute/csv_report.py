@@ -1,0 +1,198 @@
+"""What Nsight Compute printed, as launches, their metrics and hints, and lines of source."""
+
+import re
+from collections import Counter
+
+from .csv_tables import (
+    IDENTITY_COLUMNS,
+    OTHER_COLUMNS,
+    RANGE_COLUMNS,
+    CsvHeader,
+    CsvRow,
+    PageKind,
+    iterate_rows,
+)
+from .launches import SOURCE_SECTION, Launch, MeasurementCollector, SourceLine
+from .numbers import DecimalMark
+
+SOURCE_COLUMNS = ("#", "Address", "Source", "Line No", "Line", "File", "File Path", "File Name")
+EMPTY_CELLS = ("0", "-", "")
+_NAMED = re.compile(r"(.*) \(([A-Za-z0-9_]+__[\w.:]+)\)")
+_NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
+_INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
+_QUOTED = re.compile(r'"([^"]*)"')
+_RANGE_WORDS = 6
+"""What follows the name of an NVTX range: type and value of its payload, of its color, of its message."""
+
+
+class CsvReport(MeasurementCollector):
+    """What was read of a text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.last_lost = 0
+        self.style = DecimalMark()
+        self._by_key: dict[tuple[str, ...], Launch] = {}
+        self._heading: CsvHeader | None = None
+        self._seen: Counter[tuple[str, ...]] = Counter()
+        self._units: list[str] = []
+        self._columns: list[tuple[int, int]] = []
+        for row in iterate_rows(text, lambda reason, number, said: None):
+            self._look(row)
+            if self.style.is_certain:
+                break
+        self._number = self.style.make_parser()
+        for row in iterate_rows(text, self._lost):
+            self._take(row)
+
+    def _lost(self, reason: str, number: int, said: str) -> None:
+        self.add_loss(reason, f"line {number}", said)
+        self.last_lost = max(self.last_lost, number)
+
+    def _look(self, row: CsvRow) -> None:
+        """Learn from a row how numbers are written."""
+        if row.heading.kind is PageKind.DETAILS:
+            self.style.feed(row.get_cell("Metric Value"))
+            self.style.feed(row.get_cell("Estimated Speedup"))
+            return
+        for name, cell in zip(row.heading.columns, row.cells, strict=True):
+            if name not in IDENTITY_COLUMNS and name not in SOURCE_COLUMNS and name[:2] != "0x":
+                self.style.feed(cell)
+
+    def _take(self, row: CsvRow) -> None:
+        if row.heading is not self._heading:
+            self._heading, self._units, self._columns = row.heading, [], []
+            self._seen.clear()
+            self.kinds.add(row.heading.kind)
+        if row.heading.kind is PageKind.SOURCE:
+            self._source(row)
+        elif row.heading.kind is PageKind.DETAILS:
+            self._detail(row)
+        elif row.get_cell("ID"):
+            self._raw(row)
+        elif not self._columns and not self._units:
+            self._units = [cell.strip() for cell in row.cells]
+        else:
+            self._lost(OTHER_COLUMNS, row.number, ",".join(row.cells))
+
+    def _launch(self, row: CsvRow, again: int = 0) -> Launch:
+        """The launch that a row is of. again: which of those that all identity is the same of."""
+        name = row.get_cell("Kernel Name")
+        key = (row.get_cell("Host Name"), row.get_cell("Process ID"), row.get_cell("ID"), name, str(again))
+        launch = self._by_key.get(key)
+        if launch is None:
+            number = int(row.get_cell("ID")[:18] or 0)
+            launch = self._by_key[key] = Launch(number, name, {})
+            self.launches.append(launch)
+        for column in IDENTITY_COLUMNS:
+            if column not in launch.identity and (cell := row.get_cell(column)):
+                launch.identity[column] = cell
+        if not launch.ranges:
+            for part in RANGE_COLUMNS:
+                told = next((name for name in row.heading.columns if part in name), None)
+                if told is not None and not launch.ranges:
+                    launch.ranges = parse_ranges(row.get_cell(told))
+        return launch
+
+    def _raw(self, row: CsvRow) -> None:
+        columns = row.heading.columns
+        if not self._columns:
+            units = self._units or [""] * len(columns)
+            self._columns = [
+                (place, self.intern_metric(name, None, None, None, units[place]))
+                for place, name in enumerate(columns)
+                if name and name not in IDENTITY_COLUMNS and not any(part in name for part in RANGE_COLUMNS)
+            ]
+        key = (row.get_cell("Host Name"), row.get_cell("Process ID"), row.get_cell("ID"), row.get_cell("Kernel Name"))
+        launch = self._launch(row, self._seen[key])
+        self._seen[key] += 1
+        units = self._units or [""] * len(columns)
+        for place, metric in self._columns:
+            self._measured(launch, metric, row.cells[place].strip(), units[place])
+
+    def _detail(self, row: CsvRow) -> None:
+        launch = self._launch(row)
+        section = row.get_cell("Section Name") or None
+        if told := row.get_cell("Metric Name"):
+            named = _NAMED.fullmatch(told)
+            name, label = (named[2], named[1]) if named else (told, None) if _NAME.fullmatch(told) else (None, told)
+            unit = row.get_cell("Metric Unit")
+            metric = self.intern_metric(name, label, section, row.get_cell("Body Item Label") or None, unit)
+            self._measured(launch, metric, row.get_cell("Metric Value"), unit)
+        if rule := row.get_cell("Rule Name"):
+            launch.hints.append(
+                {
+                    "section": section,
+                    "rule": rule,
+                    "kind": row.get_cell("Rule Type") or None,
+                    "text": row.get_cell("Rule Description") or None,
+                    "speedup_kind": row.get_cell("Estimated Speedup Type") or None,
+                    "speedup_percent": self._number(row.get_cell("Estimated Speedup").removesuffix("%")),
+                }
+            )
+
+    def _measured(self, launch: Launch, metric: int, cell: str, unit: str) -> None:
+        if not cell:
+            return
+        value, text = self._number(cell), None
+        if value is None:
+            value, text = self._value(cell)
+        self.add_value(launch, metric, value, text, unit)
+
+    def _value(self, cell: str) -> tuple[float | None, str]:
+        """Of what is no number by itself the number that those of its instances follow, and the text."""
+        parts = _INSTANCES.fullmatch(cell)
+        return (self._number(parts[1]) if parts else None), cell
+
+    def _source(self, row: CsvRow) -> None:
+        heading, file = row.heading, row.heading.file or row.get_cell("File Path", "File Name", "File") or None
+        line = row.get_cell("Line No", "Line") or (row.get_cell("#") if file else "")
+        if not self._columns:
+            self._columns = [
+                (place, self.intern_metric(named, None if named else name, SOURCE_SECTION, None, ""))
+                for place, name in enumerate(heading.columns)
+                if name and name not in SOURCE_COLUMNS
+                for named in [name if _NAME.fullmatch(name) else None]
+            ]
+        values: list[tuple[int, float | None, str | None]] = []
+        for place, metric in self._columns:
+            cell = row.cells[place]
+            if cell in EMPTY_CELLS:
+                continue
+            value, text = self._number(cell), None
+            if value is None:
+                value, text = self._value(cell.strip())
+            if value != 0 and (value is not None or text):
+                values.append((metric, value, text))
+        self.sources.append(
+            SourceLine(
+                block=heading.block,
+                kernel=heading.kernel,
+                file=file,
+                line=int(line) if line.isdecimal() and len(line) < 10 else None,
+                address=parse_address(row.get_cell("Address")),
+                text=row.cells[heading.column_indices["Source"]],
+                values=list(dict.fromkeys(values)),
+            )
+        )
+
+
+def parse_ranges(cell: str) -> tuple[str, ...]:
+    """The names of NVTX ranges, the outermost first. Each is printed as "domain:name:none:none:…", in quotes."""
+    found = []
+    for told in _QUOTED.findall(cell):
+        rest = told.partition(":")[2] or told
+        words = rest.rsplit(":", _RANGE_WORDS)
+        name = words[0] if len(words) > _RANGE_WORDS else rest
+        if name:
+            found.append(name)
+    return tuple(found)
+
+
+def parse_address(text: str) -> int | None:
+    """An address as source pages have it: hexadecimal."""
+    digits = text.strip().removeprefix("0x")
+    if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits):
+        return None
+    address = int(digits, 16)
+    return address if address < 1 << 63 else None

@@ -1,0 +1,201 @@
+"""What `perf lock contention` and `perf lock report` print: how often and how long locks were waited for.
+
+     contended   total wait     max wait     avg wait         type   caller
+
+             4      2.83 ms      1.09 ms    707.05 us     spinlock   ext4_read_bh+0xa2
+                            0xffffffff82203efe  __pv_queued_spin_lock_slowpath+0x10e
+                            0xffffffff8220319d  _raw_spin_lock_irqsave+0x4d
+
+Each line is the sum over a caller, a thread, a lock, an owner of locks or a control group; with -v the call stack
+stands below it, innermost first. With -x the columns stand in a comment, apart by what was asked for. Defined by perf's
+own printing (tools/perf/builtin-lock.c of Linux).
+"""
+
+import re
+from decimal import Decimal
+
+from ...domain.builder import ProfileBuilder
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Meta, Profile
+from ...domain.tables import FrameKind
+from ...domain.timed_events import LOCK_WAIT
+
+FORMAT = "perf-lock"
+MAX_EXAMPLE_CHARS = 160
+MAX_LINE_BYTES = 4000
+WAIT, CONTENDED, ACQUIRED = LOCK_WAIT, "contended locks", "acquired locks"
+"""The events: ns waited, how often a lock was waited for, and how often one was taken."""
+NO_LINE = "line that tells of no lock"
+BAD_LOCKS = "locks of which perf did not see all events, so that it cannot tell the wait"
+NO_TOTAL = "lock of which the total wait is not told: only how often it was waited for"
+MAX_VALUE = 1 << 62
+STACK = "stacktrace"
+_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_COUNTS, _TIMES = ("contended", "acquired"), ("total wait", "max wait", "avg wait", "min wait")
+_NUMBERS = "|".join((*_COUNTS, *_TIMES))
+_NAMES = rf"{_NUMBERS}|type|caller|pid|comm|owner|address|symbol|cgroup"
+_HEADER = re.compile(
+    rf" *(?:Name +)?(?:(?:{_NUMBERS}) +)+(?:{_NUMBERS}|type +caller|pid +\w+|address +\w+|cgroup) *", re.ASCII
+)
+_COLUMN = re.compile(rf"{_NUMBERS}|\S+")
+# What stands between columns may be anything; a blank is behind it.
+_CSV = re.compile(rf"# output: ((?:{_NAMES})(.{{1,8}}? )(?:{_NAMES})(?:\2.*)?)")
+_BAD = re.compile(r"(?:# debug: total=\d+.{1,8}?bad=|bad: )([1-9]\d{0,17})\b.*")
+_TIME = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) (ns|us|ms|s|m|h)\b *")
+_FRAME = re.compile(r"\s+(0x[0-9a-f]{1,16})(?:\s+(\S.*)?)?")
+_TRACED = re.compile(r"(?:^|:) ?(0x[0-9a-f]{1,16}) ([^:]*)")
+_QUIET = re.compile(r"\s*|=== output for debug ?===|bad: .*|bad rate: .*|histogram of .*|\s+\w+: \d+|# .*|-+", re.ASCII)
+_OFFSET = re.compile(r"\+0x[0-9a-f]+$")
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file that starts with `head` is a table of locks."""
+    lines = head[:16384].decode("utf-8", "replace").splitlines()[:60]
+    return any(_HEADER.fullmatch(line) or _CSV.fullmatch(line) for line in lines)
+
+
+class LockTableParser:
+    """Collects the lines of a table."""
+
+    def __init__(self) -> None:
+        self._builder = ProfileBuilder(FORMAT)
+        self._columns: list[str] = []
+        self._mark = ""
+        self._row: tuple[dict[str, int], list[str]] | None = None
+        self._frames: list[tuple[int, str]] = []
+        self._traced = ""
+        self._taken = 0
+
+    def feed(self, number: int, text: bytes) -> None:
+        """Take in lines, the first of which has the number `number`."""
+        for at, line in enumerate(text.decode("utf-8", "backslashreplace").split("\n"), number):
+            self._line(at, line)
+
+    def _line(self, number: int, line: str) -> None:
+        line = line[:MAX_LINE_BYTES]
+        if found := _CSV.fullmatch(line):
+            self._mark, self._columns = found[2], found[1].split(found[2])
+        elif not self._mark and _HEADER.fullmatch(line):
+            self._columns = _COLUMN.findall(line)
+        elif bad := _BAD.fullmatch(line):
+            self._builder.add_loss(BAD_LOCKS, f"line {number}: {line[:MAX_EXAMPLE_CHARS]}", int(bad[1]))
+        elif frame := _FRAME.fullmatch(line):
+            self._frames.append((int(frame[1], 16), frame[2] or "[unknown]"))
+        elif row := self._one(line):
+            self._close(number)
+            self._row = row
+            self._frames += [(int(at, 16), name.strip() or "[unknown]") for at, name in _TRACED.findall(self._traced)]
+        elif self._columns and not _QUIET.fullmatch(line):
+            # What stands before the table tells of perf itself.
+            self._builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS].strip()}")
+
+    def _one(self, line: str) -> tuple[dict[str, int], list[str]] | None:
+        """Numbers by the names of columns, and what else stands in the line; None where it is none of the table."""
+        if self._mark:
+            return self._apart(line)
+        words: list[str] = []
+        found: dict[str, int] = {}
+        rest = line.strip()
+        for place, name in enumerate(self._columns):
+            if name in _COUNTS and (count := re.match(r"(\d{1,18})(?:\s+|$)", rest)):
+                found[name], rest = int(count[1]), rest[count.end() :]
+            elif name in _TIMES and (time := _TIME.match(rest)):
+                found[name], rest = int(Decimal(time[1]) * _NS[time[2]]), rest[time.end() :].lstrip()
+            elif name in (*_COUNTS, *_TIMES):
+                return None
+            elif place == len(self._columns) - 1:
+                words.append(rest)
+            elif not rest:
+                return None
+            elif name == "Name":
+                word = re.match(r"(.*?)\s+(?=\d+\s+\d)", rest)
+                if word is None:
+                    return None
+                words.append(word[1])
+                rest = rest[word.end() :]
+            else:
+                word_, _, rest = rest.partition(" ")
+                words.append(word_)
+                rest = rest.lstrip()
+        return (found, words) if found else None
+
+    def _apart(self, line: str) -> tuple[dict[str, int], list[str]] | None:
+        """As `_one`, where the columns are apart by a mark."""
+        parts = [part.strip() for part in line.split(self._mark, len(self._columns) - 1)]
+        if self._columns[-1] == STACK:
+            # Without a stack it ends before.
+            parts += [""] * (len(self._columns) - 1 == len(parts))
+        if len(parts) < len(self._columns) or line.startswith("#"):
+            return None
+        told = dict(zip(self._columns, parts, strict=True))
+        numbers = {name: part for name, part in told.items() if name in (*_COUNTS, *_TIMES)}
+        if not all(re.fullmatch("[0-9]{1,18}", part) for part in numbers.values()) or not numbers:
+            return None
+        self._traced = told.get(STACK, "")
+        return {name: int(part) for name, part in numbers.items()}, [
+            part for name, part in told.items() if name not in numbers
+        ]
+
+    def _close(self, number: int) -> None:
+        """Count the line that is open, with its stack."""
+        row, frames = self._row, self._frames
+        self._row, self._frames = None, []
+        if row is None:
+            return
+        numbers, words = row
+        thread, stack = self._place(words, frames)
+        if "total wait" not in numbers:
+            self._builder.add_loss(NO_TOTAL, f"before line {number}: {' '.join(words)[:MAX_EXAMPLE_CHARS]}")
+        for name, event, unit in (
+            *(("total wait", WAIT, "ns"), ("contended", CONTENDED, "count")),
+            ("acquired", ACQUIRED, "count"),
+        ):
+            if 0 < numbers.get(name, 0) < MAX_VALUE:
+                self._builder.add_sample(0, thread, self._builder.intern_event(event, unit), stack, numbers[name])
+                self._taken += 1
+
+    def _place(self, words: list[str], frames: list[tuple[int, str]]) -> tuple[int, int]:
+        """The thread and the stack of a line: a caller and a type of lock, a thread, or a lock."""
+        builder = self._builder
+        names = [name for name in self._columns if name not in (*_COUNTS, *_TIMES)]
+        told = dict(zip(names, words, strict=False))
+        thread = builder.intern_thread()
+        # With owners it is those who are waited for.
+        if "owner" not in told and re.fullmatch("[0-9]{1,10}", told.get("pid", "")):
+            thread = builder.intern_thread(tid=int(told["pid"]))
+            if told.get("comm"):
+                builder.set_thread_name(thread, 0, told["comm"])
+        stack = [self._frame(symbol, address) for address, symbol in reversed(frames)]
+        place = told.get("caller") or told.get("Name") or told.get("cgroup")
+        kind = told.get("type") or ""
+        if "address" in told:
+            # Behind the lock's name, which many have not, its type may stand in brackets.
+            name = told.get("symbol", "")
+            if not kind and name.endswith(")"):
+                name, _, kind = (part.rstrip(" )") for part in name.rpartition("("))
+            place = name or f"lock at 0x{told['address'].removeprefix('0x').lstrip('0') or '0'}"
+        elif "owner" in told:
+            place = f"held by {told['owner'] or 'nobody known'}"
+        if not stack and place:
+            stack = [self._frame(place, None)]
+        if kind or not stack:
+            stack.append(builder.intern_frame(builder.intern_function(kind or "lock"), kind=FrameKind.ANNOTATION))
+        return thread, builder.intern_stack(stack)
+
+    def _frame(self, symbol: str, address: int | None) -> int:
+        offset = _OFFSET.search(symbol)
+        name = symbol[: offset.start()] if offset else symbol
+        place = int(offset[0][3:], 16) if offset and len(offset[0]) < 18 else None
+        function = self._builder.intern_function(name)
+        return self._builder.intern_frame(function, kind=FrameKind.KERNEL, address=address, symbol_offset=place)
+
+    def finish(self, source: str, defect: str | None) -> Profile:
+        """The profile of all that was taken in. Raises UnreadableInput where no lock was waited for."""
+        self._close(0)
+        if not self._taken:
+            raise UnreadableInput(
+                f"No lock was waited for in {source}. Record with perf lock record -- PROGRAM, and import what "
+                "perf lock contention -v prints."
+            )
+        self._builder.add_run()
+        return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

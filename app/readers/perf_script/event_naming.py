@@ -1,0 +1,61 @@
+"""What the events of a text of perf script are called, by its heading where it has one."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...domain.event_names import choose_main_event, is_unobservable, name_events, split_modifiers
+from ...ingest.perf_text.grammar import decode_text
+
+EVENT_FACT = "event "
+"""How the names of the facts begin that the heading's lines on events become."""
+UNNAMED_EVENT = "samples"
+_NAMED = re.compile(r"name = (.{1,200}?), (?:, )?(?:id|type) =")
+
+
+def get_event_fact(value: str) -> str | None:
+    """The name of the fact that a line of the heading on an event becomes; None for another line."""
+    named = _NAMED.match(value)
+    return EVENT_FACT + named[1] if named else None
+
+
+class EventNames:
+    """The events of one text. facts: of its heading, as far as it was read."""
+
+    def __init__(self, facts: Mapping[str, str]) -> None:
+        self._facts = facts
+        self._called: dict[str, tuple[str, str]] = {}
+
+    def get_header_line(self, raw: bytes) -> str:
+        """What the heading tells of an event; empty where it does not."""
+        return self._facts.get(EVENT_FACT + decode_text(raw), "")
+
+    def get_name(self, raw: bytes) -> tuple[str, str]:
+        """What an event is called, and its attributes. Those of the heading are named in the order that it has."""
+        name = decode_text(raw)
+        if name not in self._called:
+            recorded = dict.fromkeys((*self._asked_for(), *self._called, name))
+            names = name_events((each or UNNAMED_EVENT, self._facts.get(EVENT_FACT + each, "")) for each in recorded)
+            self._called |= dict(zip(recorded, names, strict=True))
+        return self._called[name]
+
+    def choose_main_event(self, met: Sequence[bytes]) -> str | None:
+        """The main event of those that were met. The heading lists events in the order in which they were asked for;
+        the first sample is no guide, as page faults come before the first tick of a clock."""
+        names = {decode_text(raw): self.get_name(raw)[0] for raw in met}
+        asked = self._asked_for()
+        in_order = dict.fromkeys([*(names[each] for each in asked if each in names), *names.values()])
+        return choose_main_event(list(in_order), names.get(asked[0]) if asked else None)
+
+    def find_unobservable(self, met: Iterable[bytes]) -> list[str]:
+        """The events that the heading lists and that were not met, because they happen where perf could not look."""
+        names = {decode_text(raw) for raw in met}
+        return [
+            each
+            for each in self._asked_for()
+            if each not in names and is_unobservable(each, self._facts[EVENT_FACT + each])
+        ]
+
+    def _asked_for(self) -> list[str]:
+        """The events that the heading lists, but not those that never occur, with which perf records other things."""
+        names = (name.removeprefix(EVENT_FACT) for name in self._facts if name.startswith(EVENT_FACT))
+        return [name for name in names if split_modifiers(name)[0] != "dummy"]

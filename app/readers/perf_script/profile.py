@@ -1,0 +1,485 @@
+"""A profile put together from the tokens of perf script's text, chunk by chunk.
+
+What repeats is known by its text: lines of stacks, tasks, events. What the tokeniser could make nothing of is read
+here line by line; what even so cannot be understood is counted as lost, with the first example and its line number.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from ...domain.arrays import Array
+from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, ProfileBuilder
+from ...domain.event_names import FIRST_EVENT_FACT, NOT_OBSERVABLE, explain_unobservable, get_unit
+from ...domain.losses import EVENT_WITHOUT_VALUE
+from ...domain.profile import Meta, Profile
+from ...domain.rank_state import INCOMPLETE
+from ...domain.tables import NO_ID, ROOT, FrameKind
+from ...domain.timed_events import IN_ORDER as NO_CLOCK
+from ...domain.validation import find_overflowing
+from ...ingest.facts import FIRST_SAMPLE_FACT
+from ...ingest.perf_text.callchains import LOST_IN_KERNEL, parse_loss
+from ...ingest.perf_text.grammar import (
+    MAX_WEIGHT,
+    SampleHeader,
+    ScriptFrame,
+    classify_frame,
+    decode_text,
+    format_example,
+    is_frame_like,
+    is_inlined,
+    is_tracepoint,
+    parse_frame,
+    parse_header,
+    parse_record,
+    parse_simple_frame,
+    parse_source_line,
+    parse_task,
+    split_address,
+    split_inlined,
+)
+from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
+from .event_naming import EventNames, get_event_fact
+from .sample_times import fill_times, to_epoch_ns
+
+MAX_REASON_CHARS = 500
+MAX_FACTS = 200
+MAX_FACT = 20_000
+IN_ORDER = NO_CLOCK
+"""The clock of a text without times."""
+
+INNER_STAT_COMMAND = re.compile(r" -- \S*perf stat -x, -o .{1,4096}?perf-stat\.txt ", re.DOTALL)
+"""In the recorded command line: perf stat counts inside of perf record."""
+PERF_COMMS = ("perf", "perf-exec")
+WAIT_COMM = "perfloom-wait"
+"""What becomes the program when perf stat observes it (recording/plan/wait.sh)."""
+NO_SAMPLE = "line that belongs to no sample"
+NO_FRAME = "line inside a sample that is no frame"
+UNKNOWN_FIELDS = "text behind the event of a sample"
+_COLUMNS = {
+    "order": np.int64,
+    "time_ns": np.int64,
+    "thread": np.int32,
+    "name": np.int32,
+    "cpu": np.int32,
+    "event": np.int32,
+    "stack": np.int32,
+    "weight": np.int64,
+}
+_SPECIAL = -1
+_RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a stack that is not simply one frame. place: the source line of the frame above it, no frame.
+    chain: functions inlined into each other, outermost first."""
+
+    frame: ScriptFrame
+    chain: tuple[str, ...] = ()
+    place: int | None = None
+
+
+@dataclass
+class _Open:
+    """A sample being read line by line. dropped: it does not count, but the lines of its stack belong to it."""
+
+    header: SampleHeader
+    number: int
+    line: bytes
+    lines: list[bytes] = field(default_factory=list)
+    dropped: bool = False
+
+
+class ScriptProfileBuilder:
+    """Collects one profile from one text of perf script."""
+
+    def __init__(self, format: str) -> None:
+        self.builder = ProfileBuilder(format)
+        self._format = format
+        self._frames: dict[bytes, int] = {}
+        self._lines: dict[bytes, _Line | None] = {}
+        self._tasks: dict[bytes, tuple[int, int, int]] = {}
+        self._threads: list[tuple[int | None, int | None]] = []
+        self._names: dict[str, int] = {}
+        self._events: dict[bytes, int] = {}
+        self._facts: dict[str, str] = {}
+        self._columns: dict[str, list[Array]] = {name: [] for name in _COLUMNS}
+        self._open: _Open | None = None
+        self._called = EventNames(self._facts)
+        self._main_event: str | None = None
+        self.reasons: list[str] = []
+
+    def feed_header(self, text: bytes) -> None:
+        """Take in what stands between the two rules with which perf begins its text."""
+        lines: list[bytes] = []
+        for line in text.splitlines():
+            if line.startswith(b"#") or not lines:
+                lines.append(line)
+            else:
+                # The recorded command's arguments may hold line ends.
+                lines[-1] += b"\n" + line
+        for line in lines:
+            self._comment(line)
+
+    def feed(self, chunk: bytes, tokens: Tokens, first_line: int, cut: bool) -> None:
+        """Take in a chunk whose first line has the number first_line. cut: it may end within a sample."""
+        for row in tokens.comments[:MAX_FACTS].tolist():
+            self._comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
+        frames = np.array([self._frame_of(line) for line in tokens.texts] or [0], np.int64)
+        stack_frames = frames[tokens.stack_lines] if len(tokens.stack_lines) else tokens.stack_lines
+        special = np.concatenate(([0], np.cumsum(stack_frames == _SPECIAL)))
+        begins = np.concatenate(([0], tokens.stack_ends[:-1])) if len(tokens.stack_ends) else tokens.stack_ends
+        simple = special[tokens.stack_ends] == special[begins]
+        parent, frame, node = build_call_tree(tokens.stack_ends, stack_frames, simple)
+        first = self.builder.add_stack_tree(parent, frame)
+        stacks = np.where(node < 0, ROOT, node + first)
+        for stack in np.flatnonzero(~simple).tolist():
+            codes = tokens.stack_lines[begins[stack] : tokens.stack_ends[stack]].tolist()
+            stacks[stack] = self._stack([tokens.texts[code] for code in codes])
+        sample_stack = stacks[tokens.stack] if len(tokens.stack) else np.zeros(0, np.int64)
+        odd = np.concatenate((tokens.unparsed, tokens.line[sample_stack < 0]))
+        to_read = np.zeros(len(tokens.sample_bounds), bool)
+        to_read[np.searchsorted(tokens.sample_bounds, odd, "right") - 1] = True
+        to_read[:1] |= self._open is not None
+        to_read[-1:] |= cut
+        left = np.flatnonzero(to_read)
+        # A sample's header is one of the bounds.
+        good = ~to_read[np.searchsorted(tokens.sample_bounds, tokens.line)]
+        self._add_columns(tokens, good, sample_stack, first_line)
+        more = tokens.trailing_text[~to_read[np.searchsorted(tokens.sample_bounds, tokens.trailing_text)]]
+        if len(more):
+            example = chunk[tokens.starts[more[0]] : tokens.starts[more[0] + 1]]
+            self._lost(UNKNOWN_FIELDS, example, first_line + int(more[0]), len(more))
+        ends = np.append(tokens.sample_bounds[1:], len(tokens.starts) - 1)
+        for block in left.tolist():
+            low, high = int(tokens.sample_bounds[block]), int(ends[block])
+            self._read(chunk, tokens.starts[low : high + 1].tolist(), first_line + low)
+            if not (cut and block == len(tokens.sample_bounds) - 1):
+                self._close()
+
+    def add_truncated_line(self, line: bytes, number: int) -> None:
+        """Take note of a last line without an end: where nothing can be made of it, the text was cut short."""
+        header = parse_header(line)
+        if self._about(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
+            self.reasons.append(f"The text ends in the middle of line {number}; what followed is missing.")
+
+    def add_loss(self, reason: str, example: str, count: int = 1) -> None:
+        """Note something that could not be read."""
+        self.builder.add_loss(reason, example, count)
+
+    def finish(self, more: Callable[[ProfileBuilder], None] | None = None) -> Profile:
+        """The profile of all that was taken in. more: adds further samples, at the times that the text tells."""
+        self._close()
+        columns = {}
+        for name, kind in _COLUMNS.items():
+            parts = self._columns.pop(name)
+            columns[name] = np.concatenate(parts) if parts else np.zeros(0, kind)
+        if len(columns["order"]) and (np.diff(columns["order"]) < 0).any():
+            order = np.argsort(columns["order"], kind="stable")
+            columns = {name: values[order] for name, values in columns.items()}
+        columns = self._possible(columns)
+        timed = fill_times(columns)
+        self._name_threads(columns)
+        zero = int(columns["time_ns"].min()) if timed and len(columns["time_ns"]) else None
+        if len(columns["event"]):
+            self._main_event = self._called.choose_main_event(list(self._events))
+            if len(self._events) > 1:
+                first = list(self._events.values()).index(int(columns["event"][0]))
+                self._facts[FIRST_EVENT_FACT] = self._called.get_name(list(self._events)[first])[0]
+        self.builder.add_samples(
+            *(columns.pop(name) for name in ("time_ns", "thread", "cpu", "event", "stack", "weight"))
+        )
+        run = self.builder.add_run(command=self._facts.get("cmdline"), host=self._facts.get("hostname"))
+        for name in self._called.find_unobservable(self._events):
+            event = self._event(name.encode(), weighted=True)
+            self.builder.add_count(run=run, thread=NO_ID, cpu=-1, event=event, value=None, status=NOT_OBSERVABLE)
+            self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
+        if more is not None and timed:
+            more(self.builder)
+        profile = self.builder.finish(self._meta(zero))
+        if not timed:
+            profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))
+        return profile
+
+    def _possible(self, columns: dict[str, Array]) -> dict[str, Array]:
+        """The columns without the samples whose periods no sum could hold."""
+        absurd = find_overflowing(columns["weight"])
+        if absurd is None:
+            return columns
+        number, weight = (int(columns[name][absurd][0]) for name in ("order", "weight"))
+        self.builder.add_loss(IMPOSSIBLE_WEIGHT, f"line {number}: a period of {weight}", int(absurd.sum()))
+        return {name: values[~absurd] for name, values in columns.items()}
+
+    def _meta(self, zero: int | None) -> Meta:
+        facts = dict(self._facts)
+        if zero is not None:
+            facts[FIRST_SAMPLE_FACT] = f"{zero} ns"
+        return Meta(
+            self._format,
+            start_epoch_ns=None if zero is None else to_epoch_ns(zero, facts.get("reference time", "")),
+            clock=facts.get("clockid"),
+            main_event=self._main_event,
+            command=facts.get("cmdline"),
+            complete=not self.reasons,
+            reasons=tuple(self.reasons),
+            facts=facts,
+        )
+
+    def _comment(self, line: bytes) -> None:
+        """A line such as "# hostname : node7"."""
+        line = line[:MAX_FACT]
+        name, colon, value = decode_text(line.lstrip(b"# ")).partition(":")
+        name, value = name.strip(), value.strip()
+        if loss := parse_loss(name, value[:MAX_REASON_CHARS]):
+            self.reasons += [value[:MAX_REASON_CHARS]] if name == INCOMPLETE else []
+            self.add_loss(*loss)
+        elif colon and value and len(name) <= 40 and len(self._facts) < MAX_FACTS:
+            if name == "event":
+                name = get_event_fact(value) or name
+            self._facts.setdefault(name, value)
+
+    def _add_columns(self, tokens: Tokens, good: Array, stack: Array, first_line: int) -> None:
+        if not good.any():
+            return
+        prefix, event_code = tokens.prefix[good], tokens.event[good]
+        weight = tokens.weight[good]
+        of_prefix = np.zeros((len(tokens.prefixes), 3), np.int64)
+        # Not of those that begin other lines: a record of lost samples makes no thread.
+        for code in np.unique(prefix).tolist():
+            of_prefix[code] = self._task(tokens.prefixes[code])
+        tasks = of_prefix[prefix]
+        weighted = np.zeros(len(tokens.events), bool)
+        weighted[event_code[::-1]] = weight[::-1] >= 0
+        used = dict.fromkeys(event_code.tolist())
+        events = np.zeros(len(tokens.events), np.int64)
+        for code in used:
+            events[code] = self._event(tokens.events[code], bool(weighted[code]))
+        columns = (
+            first_line + tokens.line[good],
+            tokens.time_ns[good],
+            tasks[:, 0],
+            tasks[:, 1],
+            tasks[:, 2],
+            events[event_code],
+            stack[good],
+            np.where(weight < 0, 1, weight),
+        )
+        kept = tasks[:, 0] != NO_ID
+        for (name, kind), values in zip(_COLUMNS.items(), columns, strict=True):
+            self._columns[name].append(values[kept].astype(kind))
+
+    def _task(self, prefix: bytes) -> tuple[int, int, int]:
+        """Thread, name (-1: not printed) and CPU by what stands before the time."""
+        known = self._tasks.get(prefix)
+        if known is None:
+            task = parse_task(prefix)
+            name = -1 if task.comm is None else self._names.setdefault(task.comm, len(self._names))
+            nameless = task.pid is None and task.tid is None
+            inside = task.comm in PERF_COMMS and INNER_STAT_COMMAND.search(self._facts.get("cmdline", ""))
+            if inside or task.comm == WAIT_COMM:
+                # perf stat, which counts inside of perf record, and the program before it is one.
+                known = self._tasks[prefix] = (NO_ID, name, task.cpu)
+                return known
+            thread = self._thread(task.pid, task.tid, name + 1 if nameless else 0)
+            if thread == len(self._threads):
+                self._threads.append((task.pid, task.tid))
+            known = self._tasks[prefix] = (thread, name, task.cpu)
+        return known
+
+    def _thread(self, pid: int | None, tid: int | None, incarnation: int) -> int:
+        return self.builder.intern_thread(pid=pid, tid=tid, host=self._facts.get("hostname"), incarnation=incarnation)
+
+    def _event(self, raw: bytes, weighted: bool) -> int:
+        event = self._events.get(raw)
+        if event is None:
+            (name, attributes), about = self._called.get_name(raw), self._called.get_header_line(raw)
+            rate = _RATE.search(about)
+            sampling = None if not rate else "frequency" if "freq = 1" in about else "period"
+            event = self._events[raw] = self.builder.intern_event(
+                name,
+                get_unit(name, weighted),
+                weighted=weighted,
+                sampling=sampling,
+                rate=float(rate[1]) if rate and len(rate[1]) < 300 else None,
+                attributes=attributes or None,
+            )
+        return event
+
+    def _frame_of(self, line: bytes) -> int:
+        """The frame that a line of a stack (with its line end) stands for; _SPECIAL for more or less than one."""
+        known = self._frames.get(line)
+        if known is None:
+            known = self._frames[line] = self._new_frame(line)
+        return known
+
+    def _about(self, line: bytes) -> _Line | None:
+        """What is known of a line of a stack (with its line end); None for a line that is none."""
+        self._frame_of(line)
+        if line not in self._lines:
+            frame = parse_frame(line[:-1])
+            self._lines[line] = None if frame is None else _Line(frame)
+        return self._lines[line]
+
+    def _new_frame(self, line: bytes) -> int:
+        bare = line[:-1]
+        place = split_address(bare)
+        if place is not None and (simple := parse_simple_frame(place[1])) is not None:
+            symbol, offset, module, kind = simple
+            function = self.builder.intern_function(symbol, module)
+            return self.builder.intern_frame(function, kind=kind, address=place[0], symbol_offset=offset)
+        header = parse_header(bare) if bare[:1] == b" " else None
+        frame = None if header and header.certain else parse_frame(bare)
+        if frame is None:
+            number = None if header and header.certain else parse_source_line(bare)
+            self._lines[line] = None if number is None else _Line(ScriptFrame(None, "", None, ""), place=number)
+            return _SPECIAL
+        chain = split_inlined(frame.symbol, frame.module)
+        if len(chain) > 1 or is_inlined(frame.module):
+            self._lines[line] = _Line(frame, tuple(chain) if len(chain) > 1 else ())
+            return _SPECIAL
+        self._lines[line] = _Line(frame)
+        return self._frame(frame)
+
+    def _frame(self, frame: ScriptFrame, line: int | None = None) -> int:
+        return self.builder.intern_frame(
+            self.builder.intern_function(frame.symbol, frame.module),
+            kind=classify_frame(frame.symbol, frame.module),
+            address=frame.address,
+            symbol_offset=frame.offset,
+            line=line,
+        )
+
+    def _stack(self, lines: Sequence[bytes]) -> int:
+        """The stack of lines that are in the text one below the other; -1 where one of them is no part of a stack."""
+        frames: list[int] = []
+        source: int | None = None
+        module, depth = "inlined", 0
+        for line in reversed(lines):
+            known = self._frame_of(line)
+            about = self._about(line)
+            if about is None:
+                return -1
+            if about.place is not None:
+                source = about.place or None
+                continue
+            frame = about.frame
+            if is_inlined(frame.module):
+                depth += 1
+                frames.append(self._inlined(frame.symbol, module, depth, source, frame.address, frame.offset))
+            else:
+                module, depth = frame.module, 0
+                if about.chain:
+                    frames.append(self._frame(replace(frame, symbol=about.chain[0]), source))
+                    # Their address is the first one's; without one of their own they are known to share its line.
+                    for depth, symbol in enumerate(about.chain[1:], start=1):
+                        frames.append(self._inlined(symbol, module, depth, None, None, frame.offset))
+                else:
+                    frames.append(known if source is None else self._frame(frame, source))
+            source = None
+        return self.builder.intern_stack(frames)
+
+    def _inlined(
+        self, symbol: str, module: str, depth: int, line: int | None, address: int | None, offset: int | None
+    ) -> int:
+        return self.builder.intern_frame(
+            self.builder.intern_function(symbol, module),
+            kind=FrameKind.INLINED,
+            address=address,
+            symbol_offset=offset,
+            line=line,
+            inline_depth=min(depth, 2**15 - 1),
+        )
+
+    def _read(self, chunk: bytes, starts: Sequence[int], first_line: int) -> None:
+        """Read lines one by one; `starts` has where each begins and where the last ends."""
+        for at, (start, end) in enumerate(pairwise(starts)):
+            line = chunk[start : end - 1]
+            if not line.strip():
+                self._close()
+            elif not line.startswith(b"#"):
+                self._read_line(line, first_line + at)
+
+    def _read_line(self, line: bytes, number: int) -> None:
+        indented = line[:1] in b" \t"
+        other = parse_record(line)
+        if other:
+            self._close()
+            kind, lost = other
+            if kind.startswith("LOST"):
+                self._lost(LOST_IN_KERNEL, line, number, max(1, lost))
+            return
+        if line[:1] != b"\t":
+            header = parse_header(line)
+            if header and (header.certain or not indented):
+                self._close()
+                self._open = _Open(header, number, line)
+                if (header.weight or 0) > MAX_WEIGHT:
+                    self._lost(IMPOSSIBLE_PERIOD, line, number)
+                    self._open.dropped = True
+                return
+        if self._open is None:
+            self._lost(NO_SAMPLE, line, number)
+        elif self._about(line + b"\n") is not None and (indented or is_frame_like(line)):
+            self._open.lines.append(line + b"\n")
+        else:
+            self._lost(NO_FRAME, line, number)
+
+    def _close(self) -> None:
+        """Count the sample that is open, if any."""
+        sample, self._open = self._open, None
+        if sample is None or sample.dropped:
+            return
+        header, lines = sample.header, sample.lines
+        if header.tail and not lines and is_frame_like(header.tail):
+            lines = [b" " + header.tail + b"\n"]
+        elif header.tail and not is_tracepoint(header.event):
+            self._lost(UNKNOWN_FIELDS, sample.line, sample.number)
+        if not header.certain and not lines:
+            self._lost(NO_SAMPLE, sample.line, sample.number)
+            return
+        thread, name, cpu = self._task(header.prefix)
+        if thread == NO_ID:
+            return
+        row = (
+            sample.number,
+            -1 if header.time_ns is None else header.time_ns,
+            thread,
+            name,
+            cpu,
+            self._event(header.event, header.weight is not None),
+            self._stack(lines),
+            1 if header.weight is None else header.weight,
+        )
+        for (column, kind), value in zip(_COLUMNS.items(), row, strict=True):
+            self._columns[column].append(np.array([value], kind))
+
+    def _lost(self, reason: str, line: bytes, number: int, count: int = 1) -> None:
+        self.builder.add_loss(reason, format_example(line.strip(), number), count)
+
+    def _name_threads(self, columns: dict[str, Array]) -> None:
+        """Note the names of threads over time. Where time does not tell which of two names a sample had, because it
+        is the same, the thread becomes one for each name."""
+        names = list(self._names)
+        for again in (True, False):
+            order = np.lexsort((columns["order"], columns["time_ns"], columns["thread"]))
+            thread, name, time_ns = (columns[key][order] for key in ("thread", "name", "time_ns"))
+            same = np.zeros(len(order), bool)
+            same[1:] = thread[1:] == thread[:-1]
+            changed = np.ones(len(order), bool)
+            changed[1:] = ~same[1:] | (name[1:] != name[:-1])
+            tied = np.zeros(len(order), bool)
+            tied[1:] = changed[1:] & same[1:] & (time_ns[1:] == time_ns[:-1])
+            if not (again and tied.any()):
+                break
+            for split in np.unique(thread[tied]).tolist():
+                pid, tid = self._threads[split]
+                rows = np.flatnonzero(columns["thread"] == split)
+                for other in np.unique(columns["name"][rows])[1:].tolist():
+                    added = self._thread(pid, tid, other + 1)
+                    columns["thread"][rows[columns["name"][rows] == other]] = added
+        for row in np.flatnonzero(changed & (name >= 0)).tolist():
+            self.builder.set_thread_name(int(thread[row]), int(time_ns[row]), names[int(name[row])])

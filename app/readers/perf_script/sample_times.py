@@ -1,0 +1,35 @@
+"""The times of samples, and what time of day they are."""
+
+import re
+
+import numpy as np
+
+from ...domain.arrays import Array
+
+_TOD = re.compile(r"= (\d{1,12})\.(\d{6}) \(TOD\) = (\d{1,12})\.(\d{9}) ", re.ASCII)
+
+
+def fill_times(columns: dict[str, Array]) -> bool:
+    """Give a time to samples without one: that of the sample before. Where none has one, their order is counted.
+
+    Returns whether there are times.
+    """
+    time_ns = columns["time_ns"]
+    known = time_ns >= 0
+    if not known.any():
+        columns["time_ns"] = np.arange(len(time_ns))
+        return not len(time_ns)
+    if not known.all():
+        last = np.maximum.accumulate(np.where(known, np.arange(len(known)), 0))
+        last = np.maximum(last, int(np.argmax(known)))
+        columns["time_ns"] = time_ns[last]
+    return True
+
+
+def to_epoch_ns(time_ns: int, reference: str) -> int | None:
+    """A time of perf's clock since the epoch, by the reference time of a heading; None where that does not tell."""
+    found = _TOD.search(reference)
+    if found is None:
+        return None
+    seconds, micros, clock_seconds, clock_nanos = (int(part) for part in found.groups())
+    return seconds * 10**9 + micros * 1000 + time_ns - clock_seconds * 10**9 - clock_nanos

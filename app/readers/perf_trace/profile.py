@@ -1,0 +1,194 @@
+"""From the lines of `perf trace` to a Profile."""
+
+import re
+
+from ...domain.builder import ProfileBuilder
+from ...domain.errors import UnreadableInput
+from ...domain.losses import STACK_OF_CALL
+from ...domain.profile import Meta, Profile
+from ...domain.tables import FrameKind
+from ...ingest.perf_text.sched_events import decode_name
+from ...ingest.trace.atrace import AtraceMarkers
+from ...ingest.trace.event_builder import TraceEventBuilder
+from ...ingest.trace.profile import Dialect
+from ...ingest.trace.profile import build_profile as of_events
+from ...ingest.trace.slices import SliceClassifier, SliceType
+from .format import FORMAT, LINE, SUMMARY
+
+MAX_EXAMPLE_CHARS = 160
+CALL, FAULT, EVENT = "system calls", "page faults", "events"
+"""Categories."""
+TIME, CALLS, ERRORS = "system call time", "system calls", "errors of system calls"
+"""The events of a summary."""
+NO_LINE = "line that is no system call"
+NO_BEGIN = "end of a system call of which neither begin nor duration is told"
+NO_END = "system call that has ended, though nothing tells when: counted as if it took no time"
+LOST = "events that perf trace says were lost"
+_CALL = re.compile(rb"(\w+)\((.*)\) += ?(.*)", re.DOTALL)
+_OPEN = re.compile(rb"(\w+)\((.*)\) +\.\.\.")
+_AGAIN = re.compile(rb"\.\.\. \[continued\]: (\w+)\((.*)\) += ?(.*)")
+_FAULT = re.compile(rb"(minfault|majfault) (.*)")
+_POINT = re.compile(rb"([\w-]+:[\w-]+)\((.*)\)")
+_ERROR = re.compile(rb"-\d+ (E[A-Z0-9]+)\b")
+_SYMBOL = re.compile(rb"(?: {20,}+|\t)[^(]*+\(.*\)")
+_ROW = re.compile(rb" {2,}(\w+) +(\d{1,15})(?: +(\d{1,15}))? +(\d{1,12})\.(\d{3}) +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+%")
+_QUIET = re.compile(rb"\s*Summary of events:.*|\s+syscall +calls .*|\s+\(msec\).*|[\s-]*|\s+E[A-Z0-9]+: \d+|\s+# .*")
+_LOST = re.compile(rb"LOST (\d+) events!?.*")
+_WHAT = SliceType("other", FrameKind.KERNEL)
+
+
+class PerfTraceParser:
+    """What stands in a text, while it is read."""
+
+    def __init__(self) -> None:
+        self.events = TraceEventBuilder()
+        self.markers = AtraceMarkers(self.events, {})
+        self.rows: list[tuple[tuple[str, int], str, int, int, int]] = []
+        self._comms: dict[int, bytes] = {}
+        self._open: dict[int, tuple[bytes, int, bytes]] = {}
+        self._lost: dict[str, tuple[int, str]] = {}
+        self._category = {name: self.events.intern_text(name) for name in (CALL, FAULT, EVENT)}
+        self._of = ("", 0)
+        self._told: dict[tuple[bytes, bytes], int] = {}
+
+    def add_loss(self, reason: str, number: int, line: bytes, count: int = 1) -> None:
+        """Note what could not be read."""
+        before, first = self._lost.get(
+            reason,
+            (0, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}" if number else decode_name(line)),
+        )
+        self._lost[reason] = (before + count, first)
+
+    def get_losses(self) -> list[tuple[str, int, str]]:
+        """What could not be read."""
+        return [(reason, count, first) for reason, (count, first) in self._lost.items()]
+
+    def feed(self, number: int, text: bytes) -> None:
+        """Take in lines, the first of which has the number `number`."""
+        for at, line in enumerate(text.split(b"\n"), number):
+            found = LINE.fullmatch(line)
+            if found is None:
+                self._other(at, line.rstrip())
+                continue
+            ms, part, long, fraction, comm, tid, told = found.groups()
+            task = int(tid) if tid else 0
+            if comm:
+                self._comms[task] = comm
+            start = None if ms is None else int(ms) * 1_000_000 + int(part) * 1_000
+            length = None if long is None else int(long) * 1_000_000 + int(fraction) * 1_000
+            if not self._one(task, start, length, told):
+                self.add_loss(NO_BEGIN if start is None else NO_LINE, at, line)
+
+    def _one(self, task: int, start: int | None, length: int | None, told: bytes) -> bool:
+        """Take in what a thread did; False where nothing can be made of it."""
+        call = _CALL.fullmatch(told)
+        if call is not None and start is not None:
+            self._left(task)
+            self._add(task, start, length or 0, call[1], call[2], call[3])
+        elif again := _AGAIN.fullmatch(told):
+            name, _, result = again.groups()
+            begun = self._open.pop(task, None)
+            given = begun[2] if begun is not None and begun[0] == name else b""
+            if start is None or length is None:
+                return False
+            self._add(task, start, length, name, given, result)
+        elif start is None:
+            return False
+        elif opened := _OPEN.fullmatch(told):
+            self._left(task)
+            self._open[task] = (opened[1], start, opened[2])
+        elif fault := _FAULT.fullmatch(told):
+            self._instant(task, start, fault[1], fault[2], FAULT)
+        elif point := _POINT.fullmatch(told.rstrip()):
+            self._instant(task, start, point[1], point[2], EVENT)
+        else:
+            return False
+        return True
+
+    def _add(self, task: int, start: int, length: int, name: bytes, given: bytes, result: bytes) -> None:
+        place = self._told.get((given, result))
+        if place is None:
+            about = {"arguments": decode_name(given)} if given else {}
+            if result:
+                about["result"] = decode_name(result.strip())
+            if error := _ERROR.match(result):
+                about["error"] = decode_name(error[1])
+            place = self._told[given, result] = self.events.intern_arguments(about)
+        shown = decode_name(name)
+        self.markers.add("X", start, shown, task, self._category[CALL], duration_ns=length, arguments=place)
+
+    def _instant(self, task: int, start: int, name: bytes, told: bytes, category: str) -> None:
+        given = self.events.intern_arguments({"told": decode_name(told)} if told else {})
+        self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=given)
+
+    def _left(self, task: int) -> None:
+        """A call that must have ended, for its thread makes another, though nothing tells when."""
+        if begun := self._open.pop(task, None):
+            self.add_loss(NO_END, 0, begun[0])
+            self._add(task, begun[1], 0, begun[0], begun[2], b"")
+
+    def _close(self, task: int) -> None:
+        """A call in which a thread still is."""
+        if begun := self._open.pop(task, None):
+            given = self.events.intern_arguments({"arguments": decode_name(begun[2])} if begun[2] else {})
+            self.markers.add("B", begun[1], decode_name(begun[0]), task, self._category[CALL], arguments=given)
+
+    def _other(self, number: int, line: bytes) -> None:
+        if about := SUMMARY.fullmatch(line):
+            self._of = (decode_name(about[1]), int(about[2]))
+        elif row := _ROW.fullmatch(line):
+            name, calls, errors, ms, part = row.groups()
+            time = int(ms) * 1_000_000 + int(part) * 1_000
+            self.rows.append((self._of, decode_name(name), time, int(calls), int(errors or 0)))
+        elif lost := _LOST.fullmatch(line):
+            self.add_loss(LOST, number, line, int(lost[1]))
+        elif not _QUIET.fullmatch(line):
+            self.add_loss(STACK_OF_CALL if _SYMBOL.fullmatch(line) else NO_LINE, number, line)
+
+    def finish(self) -> None:
+        """Everything has been taken in."""
+        for task in list(self._open):
+            self._close(task)
+        self.markers.finish(self.get_thread_name)
+        for task in sorted(self.markers.threads):
+            self.events.add_metadata(
+                "thread_name", str(task), self.get_thread_name(task), name=self.get_thread_name(task)
+            )
+
+    def get_thread_name(self, task: int) -> str:
+        """The name of a thread."""
+        return decode_name(self._comms[task]) if task in self._comms else "the traced program"
+
+
+def build_profile(found: PerfTraceParser, source: str, defect: str | None) -> Profile:
+    """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
+    found.finish()
+    if found.events.has_timed_events():
+        dialect = Dialect(FORMAT, SliceClassifier(lambda category, name: _WHAT), "")
+        return of_events(found.events.finish(found.get_losses()), source, defect, dialect)
+    if not found.rows:
+        raise UnreadableInput(
+            f"There is no system call in {source}. Record with perf trace -o trace.txt -- PROGRAM, and import it."
+        )
+    return _summed(found, defect)
+
+
+def _summed(found: PerfTraceParser, defect: str | None) -> Profile:
+    """A summary: time, calls and errors of each system call and thread."""
+    builder = ProfileBuilder(FORMAT)
+    events = (
+        builder.intern_event(TIME, "ns"),
+        builder.intern_event(CALLS, "count"),
+        builder.intern_event(ERRORS, "count"),
+    )
+    for (comm, tid), name, *values in found.rows:
+        thread = builder.intern_thread(tid=tid)
+        builder.set_thread_name(thread, 0, comm)
+        stack = builder.intern_stack([builder.intern_frame(builder.intern_function(name), kind=FrameKind.KERNEL)])
+        for event, value in zip(events, values, strict=True):
+            if value:
+                builder.add_sample(0, thread, event, stack, value)
+    for reason, count, first in found.get_losses():
+        builder.add_loss(reason, first, count)
+    builder.add_run()
+    return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

@@ -1,0 +1,60 @@
+"""The table of strings, without a Python object for each."""
+
+import numpy as np
+import pyarrow as pa
+
+from ...domain.arrays import Array
+
+
+class PprofStrings:
+    """The strings of a file, and some more. Each has a get_code: the same text has the same one."""
+
+    def __init__(self, data: Array, spans: Array) -> None:
+        self._count = spans.shape[1]
+        # The last one, an empty one, is that of a place that is none.
+        spans = np.append(spans, np.full((2, 1), spans[1, -1] if self._count else 0), axis=1)
+        offsets = np.append(spans.T.ravel(), spans[1, -1]).astype(np.int32)
+        pieces = pa.Array.from_buffers(
+            pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=0
+        )
+        raw = pieces.take(pa.array(np.arange(0, len(pieces), 2, dtype=np.int32)))
+        try:
+            found = raw.cast(pa.string())
+        except pa.ArrowInvalid:
+            found = pa.array([text.decode("utf-8", "replace") for text in raw.to_pylist()], pa.string())
+        encoded = found.dictionary_encode()
+        self._codes = encoded.indices.to_numpy()
+        self.words: pa.StringArray = encoded.dictionary
+        self.none = int(self._codes[-1])
+
+    def __getitem__(self, place: int) -> str:
+        """The string at a place of the file's table."""
+        return self.get_text(self.get_codes(np.array([place]))[0])
+
+    def get_text(self, code: int) -> str:
+        """The text of a code."""
+        return str(self.words[int(code)])
+
+    def get_codes(self, places: Array) -> Array:
+        """The codes (int32) of the strings at these places of the file's table; the empty one where it is shorter."""
+        there = (places >= 0) & (places < self._count)
+        found: Array = self._codes[np.where(there, places, self._count)]
+        return found
+
+    def add_texts(self, words: list[str]) -> Array:
+        """The codes of further texts, which are known from now on."""
+        if not words:
+            return np.zeros(0, np.int32)
+        encoded = pa.concat_arrays([self.words, pa.array(words, pa.string())]).dictionary_encode()
+        self.words = encoded.dictionary
+        found: Array = encoded.indices.to_numpy()[len(encoded) - len(words) :]
+        return found
+
+    def get_code(self, word: str) -> int:
+        """The code of a text; -1 where the file does not have it."""
+        found: int = self.words.index(word).as_py()
+        return found
+
+    def build_column(self, codes: Array, null: bool = False) -> pa.Array:
+        """The texts of codes as a column. null: the empty one is null."""
+        return self.words.take(pa.array(codes, mask=codes == self.none if null else None))

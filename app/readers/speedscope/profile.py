@@ -1,0 +1,292 @@
+"""From what stands in a file of speedscope to a Profile.
+
+A profile of time becomes slices: what begins and ends as it is told, samples one after the other, each as long as it
+weighs, with what two have in common going on. One that counts something else becomes samples; where it says what begins
+and ends, its values count up, and each is what was counted since the one before.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...domain.builder import ProfileBuilder
+from ...domain.errors import UnreadableInput
+from ...domain.profile import Meta, Profile
+from ...domain.tables import FrameKind
+from ...ingest.trace.event_builder import NONE, TraceEventBuilder
+from ...ingest.trace.profile import Dialect
+from ...ingest.trace.profile import build_profile as of_events
+from ...ingest.trace.slices import SliceClassifier, SliceType
+from .format import FORMAT
+
+TIME_UNIT_NS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+UNITS = {"bytes": "bytes", "none": "count"}
+MAX_VALUE = 1 << 61
+MAX_EXAMPLE_CHARS = 160
+NO_PROFILE = "profile of a sort that is not known"
+NO_FRAME = "frame without a name, or with a number that no frame has"
+NO_WEIGHT = "sample without a weight that can be"
+NO_TIME = "event without a time that can be"
+UNMATCHED_END = "end of a frame that is not open"
+NEVER_ENDED = "frame that was never closed: it ends with its profile"
+BACKWARDS = "event with a value below the one before it"
+
+
+SAMPLERS = ("py-spy@", "memray@", "rbspy")
+"""Exporters whose lines are those that ran, not those at which functions start."""
+_THREAD_FRAME = re.compile(r"thread \((\d{1,18})\): (.+)", re.DOTALL)
+_PYTHON = re.compile(r".*\.pyx?|<.*>", re.DOTALL)
+_OF_PY_SPY = re.compile(r'(?:Process (\d{1,18}) )?Thread (\d{1,18}) "(.*)"', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    name: str
+    file: str | None
+    line: int | None
+
+
+class _Lost:
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, str]] = {}
+
+    def note(self, reason: str, example: object) -> None:
+        count, first = self.found.get(reason, (0, str(example)[:MAX_EXAMPLE_CHARS]))
+        self.found[reason] = (count + 1, first)
+
+    def tell(self, builder: ProfileBuilder) -> None:
+        for reason, (count, first) in self.found.items():
+            builder.add_loss(reason, first, count)
+
+
+def build_profile(file: Any, source: str, defect: str | None) -> Profile:
+    """The profile. Raises UnreadableInput where there is nothing in it."""
+    lost = _Lost()
+    profiles = file.get("profiles") if isinstance(file, dict) else None
+    shared = file.get("shared") if isinstance(file, dict) else None
+    frames = _frames(shared.get("frames") if isinstance(shared, dict) else None, lost)
+    times, counts = [], []
+    for place, one in enumerate(profiles if isinstance(profiles, list) else []):
+        if not isinstance(one, dict) or one.get("type") not in ("sampled", "evented"):
+            lost.note(NO_PROFILE, one.get("type") if isinstance(one, dict) else one)
+            continue
+        name = str(one.get("name") or f"profile {place + 1}")
+        if one.get("unit") in TIME_UNIT_NS:
+            times.append((name, one, TIME_UNIT_NS[one["unit"]]))
+        else:
+            counts.append((name, one))
+    events = TraceEventBuilder()
+    exporter = str(file.get("exporter") or "") if isinstance(file, dict) else ""
+    found = (_THREAD_FRAME.fullmatch(frame.name) for frame in frames.values())
+    names = {match[1]: match[2] for match in found if match}
+    for name, one, factor in times:
+        spans = _spans(one, factor, lost) if one["type"] == "evented" else _stretches(one, factor, lost)
+        thread, process = name, NONE
+        if exporter.startswith("py-spy@") and (told := _OF_PY_SPY.fullmatch(name)):
+            thread, process = told[2], events.intern_text(told[1] or "")
+            # A thread has no name yet while it begins; that of its outermost frame comes later.
+            named = told[3] or names.get(told[2]) or f"thread {thread}"
+            events.add_metadata("thread_name", thread, told[1] or "", name=named)
+        _nested(events, thread, spans, frames, lost, process)
+    about = {"exporter": exporter} if exporter else {}
+    if not times:
+        builder = ProfileBuilder(FORMAT)
+        taken = _counted(builder, counts, frames, lost, exporter.startswith("memray"))
+        if not taken:
+            raise UnreadableInput(f"There is no sample in {source}: its profiles are empty. Record it again.")
+        lost.tell(builder)
+        builder.add_run()
+        return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else (), facts=about))
+    starts = () if exporter.startswith(SAMPLERS) else reversed(frames.values())
+    lines = {(frame.file or "", frame.name): frame.line for frame in starts}
+
+    def what(category: str, name: str) -> SliceType:
+        kind = FrameKind.PYTHON if _PYTHON.fullmatch(category) else FrameKind.USER
+        return SliceType("other", kind, file=category or None, line=lines.get((category, name)))
+
+    def more(builder: ProfileBuilder, zero: int) -> None:
+        also = _Lost()
+        _counted(builder, counts, frames, also, exporter.startswith("memray"))
+        also.tell(builder)
+
+    nothing = "its profiles are empty. Record it again."
+    dialect = Dialect(FORMAT, SliceClassifier(what), nothing, about, more)
+    made = events.finish([(reason, count, first) for reason, (count, first) in lost.found.items()])
+    return of_events(made, source, defect, dialect)
+
+
+def _frames(given: Any, lost: _Lost) -> dict[int, _Frame]:
+    found = {}
+    for place, one in enumerate(given if isinstance(given, list) else []):
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            lost.note(NO_FRAME, one)
+            continue
+        file, line = one.get("file"), one.get("line")
+        found[place] = _Frame(
+            one["name"],
+            file if isinstance(file, str) and file else None,
+            line if isinstance(line, int) and 0 < line < 1 << 31 else None,
+        )
+    return found
+
+
+def _number(value: Any, factor: int) -> int | None:
+    """A time or weight as a whole number; exact where it is one in the file."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    found = value * factor if isinstance(value, int) else round(value * factor)
+    return found if abs(found) < MAX_VALUE else None
+
+
+def _spans(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[str, int, int]]:
+    """(O or C, time, frame) of what begins and ends."""
+    events = one.get("events")
+    for event in events if isinstance(events, list) else []:
+        sort, at, frame = (
+            (event.get(key) for key in ("type", "at", "frame")) if isinstance(event, dict) else (None,) * 3
+        )
+        time = _number(at, factor)
+        if sort not in ("O", "C") or time is None or not isinstance(frame, int):
+            lost.note(NO_TIME, event)
+            continue
+        yield sort, time, frame
+
+
+def _stretches(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[str, int, int]]:
+    """The same of samples: what follows one another in the same frames goes on."""
+    opened: list[int] = []
+    at = 0
+    for stack, weight in _samples(one, factor, lost):
+        same = 0
+        while same < len(stack) and same < len(opened) and stack[same] == opened[same]:
+            same += 1
+        for frame in reversed(opened[same:]):
+            yield "C", at, frame
+        for frame in stack[same:]:
+            yield "O", at, frame
+        opened, at = stack, at + weight
+    for frame in reversed(opened):
+        yield "C", at, frame
+
+
+def _samples(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[list[int], int]]:
+    """(frames from the outermost, weight) of each sample."""
+    stacks, weights = one.get("samples"), one.get("weights")
+    stacks = stacks if isinstance(stacks, list) else []
+    weights = weights if isinstance(weights, list) else []
+    for place, stack in enumerate(stacks):
+        weight = _number(weights[place], factor) if place < len(weights) else None
+        if weight is None or weight < 0 or not isinstance(stack, list) or not all(type(f) is int for f in stack):
+            lost.note(NO_WEIGHT, f"sample {place + 1}")
+            continue
+        yield stack, weight
+
+
+def _steps(one: dict[str, Any], lost: _Lost) -> Iterator[tuple[list[int], int]]:
+    """The same of what begins and ends at values: what was counted from one event to the next."""
+    opened: list[int] = []
+    last = _number(one.get("startValue"), 1)
+    for sort, at, frame in _spans(one, 1, lost):
+        last = at if last is None else last
+        if at < last:
+            lost.note(BACKWARDS, f"{at} behind {last}")
+        elif at > last:
+            if opened:
+                yield list(opened), at - last
+            last = at
+        if sort == "O":
+            opened.append(frame)
+        elif frame not in opened:
+            lost.note(UNMATCHED_END, f"frame {frame} at {at}")
+        else:
+            while (ended := opened.pop()) != frame:
+                lost.note(NEVER_ENDED, f"frame {ended} before {at}")
+    end = _number(one.get("endValue"), 1)
+    for frame in opened:
+        lost.note(NEVER_ENDED, f"frame {frame}")
+    if opened and last is not None and end is not None and end > last:
+        yield opened, end - last
+
+
+def _nested(
+    events: TraceEventBuilder,
+    thread: str,
+    spans: Iterator[tuple[str, int, int]],
+    frames: dict[int, _Frame],
+    lost: _Lost,
+    process: int,
+) -> None:
+    """Slices of what begins and ends, on a thread of that name."""
+    opened: list[tuple[int, int, int | None]] = []
+    last = 0
+    for sort, at, frame in spans:
+        last = max(last, at)
+        if sort == "O":
+            opened.append((frame, at, _begun(events, thread, frames, frame, at, lost, process)))
+            continue
+        if not any(frame == one for one, _, _ in opened):
+            lost.note(UNMATCHED_END, f"frame {frame} at {at}")
+            continue
+        while True:
+            ended, start, slice = opened.pop()
+            if slice is not None:
+                events.end_slice(slice, max(start, at))
+            if ended == frame:
+                break
+            lost.note(NEVER_ENDED, f"frame {ended} at {start}")
+    for frame, start, slice in opened:
+        lost.note(NEVER_ENDED, f"frame {frame} at {start}")
+        if slice is not None:
+            events.end_slice(slice, last)
+
+
+def _begun(
+    events: TraceEventBuilder, thread: str, frames: dict[int, _Frame], frame: int, at: int, lost: _Lost, process: int
+) -> int | None:
+    """The slice of a frame that begins; None where no such frame is known."""
+    if frame not in frames:
+        lost.note(NO_FRAME, f"frame {frame}")
+        return None
+    # The category tells functions of one name in several files apart.
+    return events.begin_slice(frames[frame].name, thread, at, category=frames[frame].file or "", process=process)
+
+
+def _counted(
+    builder: ProfileBuilder,
+    counts: list[tuple[str, dict[str, Any]]],
+    frames: dict[int, _Frame],
+    lost: _Lost,
+    of_memray: bool,
+) -> int:
+    """Add the profiles that are not of time; how many samples."""
+    taken = 0
+    units = [str(one.get("unit") or "none") for _, one in counts]
+    alike = len(set(units)) == 1
+    for place, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
+        told = UNITS.get(unit, unit)
+        # What memray counts is of one thread each time.
+        shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else told
+        event = builder.intern_event(shown, told)
+        thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - place)
+        if not of_memray:
+            builder.set_thread_name(thread, 0, name)
+        rows = []
+        for stack, weight in _samples(one, 1, lost) if one["type"] == "sampled" else _steps(one, lost):
+            known = [frames[frame] for frame in stack if frame in frames]
+            if len(known) < len(stack):
+                lost.note(NO_FRAME, stack)
+            places = [
+                builder.intern_frame(
+                    builder.intern_function(f.name, "", f.file),
+                    kind=FrameKind.PYTHON if _PYTHON.fullmatch(f.file or "") else FrameKind.USER,
+                    line=f.line,
+                )
+                for f in known
+            ]
+            rows.append((0, thread, -1, event, builder.intern_stack(places), weight))
+        if rows:
+            builder.add_samples(*(list(values) for values in zip(*rows, strict=True)))
+        taken += len(rows)
+    return taken

@@ -1,0 +1,163 @@
+"""Having all compiled that reading needs, by reading small made-up recordings in which there is something of all."""
+
+import io
+import json
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from ..ingest import protobuf_wire
+from ..ingest.jit import cache as compiled_cache
+from ..ingest.jit.decorators import IS_CACHED
+
+LLAMA_TRACE = b"""start_time: 1
+thr: 1, name: matmul_ffn_up-12_7, time: 2.5
+thr: 1, name: end_matmul_ffn_up-12_7, time: 4
+thr: 1, counter: tokens, value: 1, time: 5
+end_time: 6
+"""
+CALLGRIND = b"events: Ir\nfl=a.c\nfn=(1) f\n1 2\ncfn=(2) g\ncalls=1 2\n+1 3\n"
+PACKET = protobuf_wire.encode_message(
+    1,
+    protobuf_wire.encode_number(8, 5),
+    protobuf_wire.encode_number(10, 1),
+    protobuf_wire.encode_message(
+        11,
+        protobuf_wire.encode_number(9, 3),
+        protobuf_wire.encode_bytes(23, b"instant"),
+        protobuf_wire.encode_message(4, protobuf_wire.encode_bytes(10, b"count")),
+    ),
+)
+
+PPROF = b"".join(
+    (
+        protobuf_wire.encode_message(1, protobuf_wire.encode_number(1, 1), protobuf_wire.encode_number(2, 2)),
+        protobuf_wire.encode_message(
+            2,
+            protobuf_wire.encode_packed(1, [1]),
+            protobuf_wire.encode_packed(2, [5]),
+            protobuf_wire.encode_message(3, protobuf_wire.encode_number(1, 3), protobuf_wire.encode_number(3, 7)),
+        ),
+        protobuf_wire.encode_message(
+            4,
+            protobuf_wire.encode_number(1, 1),
+            protobuf_wire.encode_number(3, 4096),
+            protobuf_wire.encode_message(4, protobuf_wire.encode_number(1, 1), protobuf_wire.encode_number(2, 9)),
+        ),
+        protobuf_wire.encode_message(5, protobuf_wire.encode_number(1, 1), protobuf_wire.encode_number(2, 4)),
+        *(protobuf_wire.encode_message(6, text) for text in (b"", b"cpu", b"nanoseconds", b"pid", b"main")),
+    )
+)
+
+
+def compile_all() -> None:
+    """Compile what is not kept from an earlier time, and note that it is done. It takes up to half a minute.
+
+    Nothing is done where nothing can be kept.
+    """
+    if not IS_CACHED:
+        return
+    # Who would begin beside it finds it taken; who already has begun goes on.
+    compiled_cache.acquire_lock()
+    load_all()
+    compiled_cache.mark_ready()
+
+
+def load_all(enough: Callable[[], bool] = lambda: False) -> None:
+    """Bring all that is compiled into this process; what is not kept is compiled.
+
+    enough: asked between one format and the next, the most used first, whether to leave the rest to who reads it.
+    """
+    # What is compiled is loaded where something is read, and nowhere else.
+    from ..ingest.trace_json.string_table import grow, make_table
+    from . import callgrind, llama_trace, memory_snapshot, perfetto_trace, pprof, pytorch
+
+    # A snapshot of few values is read in plain Python, which calls some of what is compiled.
+    formats: tuple[tuple[Any, tuple[bytes, ...]], ...] = (
+        (pytorch, (make_trace(),)),
+        (memory_snapshot, (make_snapshot(2), make_snapshot(3000))),
+        (llama_trace, (LLAMA_TRACE,)),
+        (callgrind, (CALLGRIND,)),
+        (perfetto_trace, (PACKET,)),
+        (pprof, (PPROF,)),
+    )
+    for reader, samples in formats:
+        if enough():
+            return
+        for sample in samples:
+            reader.read(io.BytesIO(sample), "sample")
+    grow(make_table(1, 1), 0, 0, 8, 8)
+
+
+def make_trace() -> bytes:
+    """The text of a small trace."""
+    host = {"pid": 1, "tid": 1}
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": "python"}},
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 100, **host},
+        {
+            "ph": "X",
+            "cat": "python_function",
+            "name": "a.py(1): f",
+            "ts": 1,
+            "dur": 90,
+            **host,
+            "args": {"Python id": 1},
+        },
+        {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 2, "dur": 80, **host, "args": {"External id": 1}},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::copy_", "ts": 3, "dur": 40, **host, "args": {"Input Dims": [[1]]}},
+        {"ph": "B", "cat": "x", "name": "begun", "ts": 50, **host},
+        {"ph": "E", "cat": "x", "name": "begun", "ts": 60, **host},
+        {"ph": "b", "cat": "x", "name": "async", "id": "0x1", "ts": 5, **host},
+        {"ph": "e", "cat": "x", "name": "async", "id": "0x1", "ts": 70, **host},
+        {"ph": "C", "name": "queue", "ts": 6, **host, "args": {"length": 2}},
+        {"ph": "s", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "ts": 3, **host},
+        {"ph": "f", "cat": "fwdbwd", "name": "fwdbwd", "id": 1, "ts": 45, "bp": "e", **host},
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "AddBackward0",
+            "ts": 45,
+            "dur": 3,
+            **host,
+            "args": {"Sequence number": 1},
+        },
+        # A time that is left to the decoder.
+        {
+            "ph": "X",
+            "cat": "Trace",
+            "name": "PyTorch Profiler (0)",
+            "ts": 1e-30,
+            "dur": 200,
+            "pid": "Spans",
+            "tid": "x",
+        },
+    ]
+    for number, (cat, name) in enumerate((("kernel", "gemm"), ("kernel", "ncclKernel"), ("gpu_memcpy", "Memcpy HtoD"))):
+        launched = {"correlation": number + 1, "External id": 1}
+        device = {"device": 0, "stream": 7, "grid": [1, 1, 1], "block": [32, 1, 1], **launched, "bytes": 8}
+        call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 4 + 5 * number, "dur": 2}
+        events += [
+            {**call, **host, "args": launched},
+            {"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": 7, "ts": 10 + 6 * number, "dur": 9, "args": device},
+            {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": number + 1, "ts": 4 + 5 * number, **host},
+            {"ph": "f", "cat": "ac2g", "name": "ac2g", "id": number + 1, "ts": 10 + 6 * number, "pid": 0, "tid": 7},
+        ]
+        for size in (512, -512):
+            memory = {"Addr": 4096, "Bytes": size, "Total Allocated": 512, "Device Type": 1, "Device Id": 0}
+            at = {"ts": 20 + 10 * number + (size < 0)}
+            events.append(
+                {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "s": "t", **at, **host, "args": memory}
+            )
+    return json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": events}).encode()
+
+
+def make_snapshot(count: int) -> bytes:
+    """A memory snapshot with so many entries, as it is written. It is read by a decoder of plain values."""
+    frames = [{"name": "f", "filename": "a.py", "line": 1}]
+    block = {"size": 512, "requested_size": 512, "address": 4096, "state": "active_allocated", "frames": frames}
+    segment = {"device": 0, "address": 4096, "total_size": 1024, "stream": 0, "segment_type": "small"}
+    entry = {"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "time_us": 1, "frames": frames}
+    segments = [segment | {"allocated_size": 512, "active_size": 512, "blocks": [block], "frames": frames}]
+    entries = [entry | {"time_us": time, "action": ("alloc", "free_completed")[time % 2]} for time in range(count)]
+    return pickle.dumps({"segments": segments, "device_traces": [entries]})

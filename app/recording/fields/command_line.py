@@ -1,0 +1,175 @@
+"""A command line as a person types it ↔ argv, and one value ↔ one line of text.
+
+Quoting is that of the POSIX shell, with `$'…'` (POSIX.1-2024, as in bash) for what cannot be typed: control characters
+and bytes that are no UTF-8. Nothing is ever expanded, since no shell runs the command; what looks as if it were meant
+for a shell is reported instead of being passed on silently.
+"""
+
+import re
+import shlex
+from dataclasses import dataclass
+
+from ...domain.errors import InvalidRequest
+
+_PIECE = re.compile(
+    r"""
+      (?P<blank>[ \t\r\n]+)
+    | (?P<continued>\\\r?\n)
+    | (?P<escaped>\\(?s:.))
+    | (?P<ansi>\$'(?:[^'\\]|\\(?s:.))*')
+    | (?P<single>'[^']*')
+    | (?P<double>"(?:[^"\\]|\\(?s:.))*")
+    | (?P<open>\$?'|"|\\\Z)
+    | (?P<operator>[|&;<>()`])
+    | (?P<plain>[^ \t\r\n\\'"|&;<>()`$]+|\$)
+    """,
+    re.VERBOSE,
+)
+_DOUBLE_ESCAPE = re.compile(r'\\(?:\r?\n|(["\\$`]))')
+_ANSI_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(?s:(.)))")
+_ANSI = {"n": b"\n", "t": b"\t", "r": b"\r", "a": b"\a", "b": b"\b", "f": b"\f", "v": b"\v", "e": b"\x1b"}
+_ANSI |= {"E": b"\x1b", "\\": b"\\", "'": b"'", '"': b'"', "?": b"?"}
+_VARIABLE = re.compile(r"\$[A-Za-z0-9_{@*#?!$-]")
+_NOT_BLANK = re.compile(r"\S{1,28}")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029\ud800-\udfff]")
+MAX_ARGUMENT_BYTES = 131_071
+"""Bytes of one argument or variable: the kernel's MAX_ARG_STRLEN less the final zero."""
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """argv, and sentences about what looks like a mistake but may be meant."""
+
+    argv: tuple[str, ...]
+    hints: tuple[str, ...] = ()
+
+
+def split(text: str) -> CommandLine:
+    """The words of a command line.
+
+    Raises InvalidRequest for an open quote, a last backslash, and shell operators outside quotes.
+    """
+    words: list[str] = []
+    word: str | None = None
+    hints: dict[str, None] = {}
+    for piece in _PIECE.finditer(text):
+        kind, found = piece.lastgroup, piece.group()
+        if kind == "blank":
+            if word is not None:
+                words.append(word)
+            word = None
+        elif kind == "open":
+            raise InvalidRequest(_open_end(text, piece.start()))
+        elif kind == "operator":
+            raise InvalidRequest(
+                f"“{found}” at “{_near(text, piece.start())}” needs a shell, and the command is started without one. "
+                "Write sh -c '…' around the whole command, or put the word in quotes to pass it on as it is."
+            )
+        elif kind != "continued":
+            _hint(hints, str(kind), found, text, piece.start(), first=word is None)
+            word = (word or "") + _value(str(kind), found)
+    if word is not None:
+        words.append(word)
+    if words and _ASSIGNMENT.match(text.lstrip()):
+        hints["The first word sets a variable, which only a shell understands: it belongs under Environment."] = None
+    return CommandLine(tuple(words), tuple(hints))
+
+
+def _value(kind: str, found: str) -> str:
+    if kind == "escaped":
+        return found[1]
+    if kind == "single":
+        return found[1:-1]
+    if kind == "double":
+        return _DOUBLE_ESCAPE.sub(lambda match: match.group(1) or "", found[1:-1])
+    if kind == "ansi":
+        return _ansi_value(found[2:-1])
+    return found
+
+
+def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, first: bool) -> None:
+    """Add what a shell would have done with this piece of a word."""
+    unquoted = kind == "plain"
+    here = (_NOT_BLANK.match(text, at) or [""])[0]
+    variable = found == "$" and _VARIABLE.match(text, at)
+    if (unquoted and variable) or (kind == "double" and _VARIABLE.search(re.sub(r"\\.", "", found))):
+        name = here if unquoted else found if len(found) < 30 else found[:28] + "…"
+        hints[f"Nothing replaces the variable in {name}: no shell runs the command. Write its value."] = None
+    if unquoted and first and found.startswith("~"):
+        hints[f"Nothing expands the ~ of {here}: no shell runs the command. Write the whole path."] = None
+    if unquoted and ("*" in found or "?" in found):
+        hints[f"Nothing expands the pattern {here}: no shell runs the command. Write the names."] = None
+
+
+def _near(text: str, position: int) -> str:
+    """The text from a position on, short enough for a message."""
+    return text[position : position + 24].replace("\n", " ") + ("…" if len(text) > position + 24 else "")
+
+
+def _open_end(text: str, position: int) -> str:
+    if text[position] == "\\":
+        return "The last character is a backslash, with nothing behind it to protect. Remove it, or double it."
+    name = "double" if text[position] == '"' else "single"
+    quote = text[position]
+    return (
+        f"The {name} quote that opens at “{_near(text, position)}” is never closed. "
+        f"Close it, or write \\{quote} where the character itself is meant."
+    )
+
+
+def _ansi_value(text: str) -> str:
+    parts: list[bytes] = []
+    done = 0
+    for match in _ANSI_ESCAPE.finditer(text):
+        parts.append(text[done : match.start()].encode("utf-8", "surrogateescape"))
+        done = match.end()
+        hexadecimal, octal, short, long, letter = match.groups()
+        if hexadecimal or octal:
+            parts.append(bytes((int(hexadecimal, 16) if hexadecimal else int(octal, 8) & 0xFF,)))
+        elif short or long:
+            code = int(short or long, 16)
+            if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+                raise InvalidRequest(f"{match.group()} is no character. Write a code point up to 10ffff.")
+            parts.append(chr(code).encode())
+        else:
+            parts.append(_ANSI.get(letter, b"\\" + letter.encode("utf-8", "surrogateescape")))
+    parts.append(text[done:].encode("utf-8", "surrogateescape"))
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def _ansi_quoted(value: str) -> str:
+    names = {0x5C: "\\\\", 0x27: "\\'", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x1B: "\\e"}
+
+    def shown(character: str) -> str:
+        code = ord(character)
+        if code in names:
+            return names[code]
+        if not _CONTROL_CHARACTERS.match(character):
+            return character
+        # Octal has a fixed length: a digit that follows is not taken for a part of it.
+        return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+
+    return "$'" + "".join(map(shown, value)) + "'"
+
+
+def join(argv: tuple[str, ...]) -> str:
+    """The command line that `split` turns into these words. Line breaks stay readable inside single quotes."""
+    return " ".join(_ansi_quoted(word) if _CONTROL_CHARACTERS.search(word) else shlex.quote(word) for word in argv)
+
+
+def format_value(value: str) -> str:
+    """A value on one line: itself wherever that is possible, else `$'…'`."""
+    special = _CONTROL_CHARACTERS.search(value) or "\n" in value or value.startswith("$'") or value != value.strip()
+    return _ansi_quoted(value) if special else value
+
+
+def parse_value(line: str) -> str:
+    """The value that stands on a line, blanks around it left out. Raises InvalidRequest for a `$'…` left open."""
+    line = line.strip()
+    if not line.startswith("$'"):
+        return line
+    piece = _PIECE.fullmatch(line)
+    if piece is None or piece.lastgroup != "ansi":
+        raise InvalidRequest(f"{_near(line, 0)} opens $'… and does not end with the closing quote. Add it.")
+    return _ansi_value(line[2:-1])

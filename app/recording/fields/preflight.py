@@ -1,0 +1,74 @@
+"""What speaks against a job before it is queued, and the command that it means: one preflight for form, API and command
+line. What only the machine itself can answer is asked there, by `perfloom.workers.local.checks`. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ...domain.errors import InvalidRequest
+from ...domain.host_facts import HostFacts
+from ...domain.jobs import JobSpec
+from ...domain.targets import Target, TargetFacts
+from ..plan import command_line
+from ..plan.plan import needs_plan, preview, recording_host, require_plannable
+from ..plan.runs import plan_runs, with_run_number
+from ..recorders.preflight import PreflightFinding, Severity, preflight
+from .relevance import form_field
+from .target_preflight import check_at_target
+
+Groups = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class PreflightResult:
+    """findings: as the preflight gives them. command: what would be started, empty where it cannot be told. groups: the
+    events of each run of the command, where there are several. note: what of the command is still open."""
+
+    findings: tuple[PreflightFinding, ...]
+    command: str = ""
+    note: str = ""
+    groups: Groups = ()
+
+
+def check_job(spec: JobSpec, target: Target, recording: HostFacts | None, facts: TargetFacts | None) -> PreflightResult:
+    """Everything that can be said without asking. recording: facts of the host where perf runs, facts: of the target's
+    last check; null as long as they are not known."""
+    found = [*preflight(spec, recording), *check_at_target(spec, target, facts)]
+    try:
+        command, groups, note = _composed(spec, target, recording, facts)
+    except InvalidRequest as error:
+        return PreflightResult((*found, PreflightFinding(Severity.ERROR, error.field or "", error.message, "")))
+    return PreflightResult(tuple(found), command, note, groups)
+
+
+def with_form_fields(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
+    """Findings with the form's names of their fields, each once, errors first."""
+    order = list(Severity)
+    named = dict.fromkeys(replace(finding, field=form_field(finding.field)) for finding in findings)
+    return tuple(sorted(named, key=lambda finding: order.index(finding.level)))
+
+
+def spec_for_worker(spec: JobSpec, judged: PreflightResult) -> JobSpec:
+    """The job as its machine is asked about it. Where there are runs, the number of one stands in for each: of the
+    first."""
+    if len(judged.groups) < 2:
+        return spec
+    command, inputs = (tuple(with_run_number(text, 0) for text in texts) for texts in (spec.command, spec.inputs))
+    return replace(spec, command=command, inputs=inputs)
+
+
+def credible_findings(spec: JobSpec, target: Target, findings: Iterable[PreflightFinding]) -> list[PreflightFinding]:
+    """What its machine says that can be believed: where a program is found is not known before modules are loaded."""
+    loaded = spec.modules or target.modules
+    return [one for one in findings if not (loaded and one.field == "command" and "/" not in spec.command[0])]
+
+
+def _composed(
+    spec: JobSpec, target: Target, recording: HostFacts | None, facts: TargetFacts | None
+) -> tuple[str, Groups, str]:
+    if not needs_plan(spec, target):
+        return command_line(spec, recording), (), "Only the directory of the recording is still to be named."
+    require_plannable(spec, target)
+    facts = facts or (TargetFacts(recording) if recording else None)
+    found = plan_runs(spec, target, recording_host(target, facts))
+    groups = tuple(run.events for run in found) if len(found) > 1 else ()
+    return preview(spec, target, facts), groups, "The directory of the job there is still to be named."

@@ -1,0 +1,92 @@
+"""Settings as a file that people exchange: job presets and targets, written as TOML or JSON, read as either.
+
+No secret is ever among them: neither a JobSpec nor a Target holds one.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import tomli_w
+
+from ...domain.errors import InvalidRequest
+
+MAX_BYTES = 1 << 20
+_MAX_DEPTH = 8
+_ADVICE = "Export one here to see what such a file looks like."
+
+
+def to_toml(data: Mapping[str, Any], heading: str = "") -> str:
+    """`data` as TOML; what is null is left out, for TOML has no word for it. heading: a comment above it."""
+    lines = [f"# {line}".rstrip() for line in heading.splitlines()]
+    return "\n".join([*lines, "", ""] if lines else []) + tomli_w.dumps(_plain(data))
+
+
+def to_json(data: Mapping[str, Any]) -> str:
+    """`data` as JSON, for programs."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def from_text(text: str | bytes) -> dict[str, Any]:
+    """What stands in such a file: TOML, or one JSON object. Raises InvalidRequest that says where it is wrong.
+
+    Only what JSON knows too comes out of it: texts, numbers, switches, lists and objects.
+    """
+    if len(text) > MAX_BYTES:
+        raise InvalidRequest(f"The file has {len(text):,} bytes, and settings have a few hundred. {_ADVICE}")
+    try:
+        whole = text if isinstance(text, str) else text.decode("utf-8-sig")
+        # JSON and quoted keys allow half of a pair, which no file and no database takes.
+        whole.encode()
+    except UnicodeError:
+        raise InvalidRequest(f"The file is no text in UTF-8. {_ADVICE}") from None
+    whole = whole.removeprefix("\ufeff")
+    try:
+        if whole.lstrip().startswith("{"):
+            data = json.loads(whole, parse_constant=_no_number)
+        else:
+            data = tomllib.loads(whole.replace("\r\n", "\n"))
+    except RecursionError:
+        raise InvalidRequest(f"The file has too many brackets inside each other. {_ADVICE}") from None
+    except ValueError as error:
+        raise InvalidRequest(f"The file cannot be read as TOML or JSON: {str(error)[:200]}. {_ADVICE}") from None
+    if not isinstance(data, dict):
+        raise InvalidRequest(f"The file holds no names with values. {_ADVICE}")
+    _check(data, "", 0)
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """Lists for tuples, plain texts for named ones, and nothing that is null."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def _check(value: Any, where: str, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise InvalidRequest(f"The file has too many brackets inside each other, at {where}. {_ADVICE}")
+    if isinstance(value, dict):
+        for key, each in value.items():
+            _check(key, where, depth)
+            _check(each, f"{where}.{key}".lstrip(".")[:100], depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            _check(each, where, depth + 1)
+    elif isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise InvalidRequest(
+                f"The file holds half a character{' at ' + where if where.isascii() else ''}. Correct it."
+            )
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if not abs(value) < 2**63:
+            raise InvalidRequest(f"The number at {where} is out of range. Correct it.")
+    elif value is not None and not isinstance(value, bool):
+        raise InvalidRequest(f"There is a date or time at {where}, which means nothing here. Put it in quotes.")
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number")

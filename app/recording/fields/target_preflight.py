@@ -1,0 +1,112 @@
+"""What the last check of a target speaks against a job there: queues, MPI, sudo, its directory. Pure.
+
+What perf itself can do there is said by the preflight, from the facts of the host that records.
+"""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from ...domain import units
+from ...domain.jobs import JobSpec
+from ...domain.targets import LOCAL, SchedulerName, Target, TargetFacts
+from ..probe.check_report import MIN_FREE_BYTES
+from ..recorders.preflight import PreflightFinding, Severity
+from .placement_validity import MPI_TITLES
+
+
+def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) -> list[PreflightFinding]:
+    """Everything that can be said about `spec` at `target`. facts: of its last check, null where none has
+    succeeded."""
+    found = list(_command(spec, target))
+    if facts is None:
+        if target.name == LOCAL:
+            return found
+        text = f"No check of “{target.name}” has succeeded yet: nothing is known of perf, events and queues there."
+        return [*found, PreflightFinding(Severity.HINT, "target", text, "Check it on its page under Targets.")]
+    found += [
+        *_modules(spec, target, facts),
+        *_place(target, facts),
+        *_mpi(spec, target, facts),
+        *_batch(spec, target, facts),
+    ]
+    if spec.sudo and facts.sudo is False:
+        text = f"On “{target.name}” sudo did not start perf without a password."
+        advice = "Ask its administrator for a rule in sudoers, as under Targets, or leave sudo off."
+        found.append(PreflightFinding(Severity.WARNING, "sudo", text, advice))
+    return found
+
+
+def _command(spec: JobSpec, target: Target) -> Iterator[PreflightFinding]:
+    """A program that is meant from where somebody typed, and not from where it runs."""
+    name = spec.command[0] if spec.command else ""
+    if target.is_local or spec.cwd or "/" not in name or name.startswith("/"):
+        return
+    if PurePosixPath(name).parts[0] not in (PurePosixPath(path).name for path in spec.inputs):
+        text = f"{name} is looked for in the job's own directory on “{target.name}”, where only input files are."
+        yield PreflightFinding(
+            Severity.WARNING, "command", text, "Give its full path or a working directory, or add it as an input."
+        )
+
+
+def _modules(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
+    """Whether modules can be loaded at all. Which there are was not asked but of the target's own."""
+    problem = facts.problems.get("modules", "")
+    if facts.module_command is False and (spec.modules or target.modules):
+        name = (*spec.modules, *target.modules)[0]
+        text = f"The check of “{target.name}” found no module command: the module {name} cannot be loaded."
+        advice = "Leave the modules out, or ask how they are set up there, and check again under Targets."
+        yield PreflightFinding(Severity.WARNING, "modules" if spec.modules else "target", text, advice)
+    elif target.modules and problem:
+        text = f"The modules of “{target.name}” could not be loaded when it was checked: {problem.rstrip('.')}."
+        yield PreflightFinding(Severity.WARNING, "target", text, "Correct them under Targets, and check again.")
+
+
+def _place(target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
+    if target.scheduler is not SchedulerName.NONE:
+        if facts.missing:
+            text = f"The check of “{target.name}” did not find {', '.join(facts.missing[:4])}."
+            yield PreflightFinding(Severity.WARNING, "target", text, "Look at its page under Targets for what to do.")
+        if facts.shared is False:
+            text = f"{facts.directory or 'The directory of jobs'} is not the same on the hosts where jobs run."
+            yield PreflightFinding(
+                Severity.WARNING, "target", text, "Give the target a directory that all of its hosts see."
+            )
+        elif facts.compute is None:
+            text = "What is known of perf is that of the host where jobs are submitted, not of those where they run."
+            yield PreflightFinding(Severity.HINT, "target", text, "Have the check run a probe job, under Targets.")
+    if facts.free_bytes is not None and facts.free_bytes < MIN_FREE_BYTES:
+        text = f"There is room for {units.format_quantity(facts.free_bytes, 'bytes').text} in {facts.directory} there."
+        yield PreflightFinding(Severity.WARNING, "target", text, "Make room, or give the target another directory.")
+
+
+def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
+    mpi = spec.mpi
+    if mpi is None or mpi.program or target.starters.get(mpi.flavour) or mpi.flavour in facts.starters:
+        return
+    named = [MPI_TITLES.get(flavour, flavour) for flavour in MPI_TITLES if flavour in facts.starters]
+    text = f"The check of “{target.name}” found no {MPI_TITLES[mpi.flavour]}"
+    text += f"; it found {', '.join(named)}." if named else ", and no other MPI."
+    # A module of the job may bring it.
+    level = Severity.HINT if spec.modules or spec.path else Severity.WARNING
+    yield PreflightFinding(level, "mpi", text, "Load its module, name its starter program, or choose another flavour.")
+
+
+def _batch(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
+    if target.scheduler is SchedulerName.NONE or not facts.queues:
+        return
+    noun = "partition" if target.scheduler is SchedulerName.SLURM else "queue"
+    wanted = spec.batch.queue
+    queue = next((one for one in facts.queues if one.name == wanted or (not wanted and one.default)), None)
+    if queue is None:
+        if wanted and not set(wanted.replace(",", " ").split()) <= {one.name for one in facts.queues}:
+            names = ", ".join(one.name for one in facts.queues[:12])
+            text = f"The check of “{target.name}” found no {noun} {wanted}."
+            yield PreflightFinding(Severity.WARNING, "queue", text, f"There are: {names}.")
+        return
+    if not queue.open:
+        text = f"The {noun} {queue.name} took no jobs when “{target.name}” was checked: this one would wait."
+        yield PreflightFinding(Severity.WARNING, "queue", text, "Choose another, or check again under Targets.")
+    limit, wall = queue.wall_time_s, spec.batch.wall_time_s
+    if limit is not None and wall is not None and wall > limit:
+        text = f"The {noun} {queue.name} runs jobs for {units.format_duration(limit * 10**9)} at most."
+        yield PreflightFinding(Severity.WARNING, "wall_time", text, f"Ask for less, or choose another {noun}.")

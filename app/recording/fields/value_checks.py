@@ -1,0 +1,56 @@
+"""What makes one value unfit, whatever field it stands in: a sentence that says what to do, or None.
+
+Values of any type are looked at, since a description may come from JSON.
+"""
+
+from typing import Any
+
+from .command_line import MAX_ARGUMENT_BYTES
+
+
+def text_error(value: Any, what: str) -> str | None:
+    """What makes a text unfit as an argument, variable or path of a program."""
+    if not isinstance(value, str):
+        return f"{what} is a text."
+    try:
+        length = len(value.encode())
+    except UnicodeEncodeError:
+        return (
+            f"{what} holds bytes that are no UTF-8, which a job description cannot keep. Rename or link what it names."
+        )
+    if "\0" in value:
+        return f"{what} holds a zero byte, which no program can be given. Remove it."
+    if length > MAX_ARGUMENT_BYTES:
+        return f"{what} has {length:,} bytes; the kernel takes {MAX_ARGUMENT_BYTES:,}. Put the text into a file."
+    return None
+
+
+def path_error(value: Any, what: str) -> str | None:
+    """What makes a text unfit as an absolute path."""
+    problem = text_error(value, what)
+    if problem is None and not value.startswith("/"):
+        return f"{what} “{value[:80]}” is no absolute path. Start it with /."
+    if problem is None and len(value) > 4096:
+        return f"{what} has a path of {len(value):,} characters; Linux takes 4,096."
+    return problem
+
+
+def number_error(value: Any, least: int, most: int, what: str) -> str | None:
+    """What makes a value unfit as a whole number in a range. None is fit: nothing was given."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f"The number of {what} is a whole number."
+    if not least <= value <= most:
+        return f"{value:,} is out of range. Use {least:,} to {most:,} {what}."
+    return None
+
+
+def bool_error(value: Any) -> str | None:
+    """What makes a value unfit as a yes or no."""
+    return None if isinstance(value, bool) else "This is true or false."
+
+
+def first_error(*problems: str | None) -> str | None:
+    """The first thing that is wrong, None where nothing is."""
+    return next(filter(None, problems), None)

@@ -1,0 +1,96 @@
+"""What can be seen of a job that runs elsewhere: its submissions, runs and ranks. Shown on the job's page."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..domain.targets import BatchState, BatchStatus
+
+
+@dataclass(frozen=True)
+class RankStatus:
+    """One rank of one run. rank: its number, null for a job without MPI or for a host's one recording. state: one of
+    "started", "recording", "ended", "reading" (perf script at work), "done". started_ns, ended_ns: of that host's
+    clock, since the epoch. recorded: whether perf was to record it. size: what MPI says how many ranks there are.
+    stopped: what it was told to end by, empty where it was not: "limit" (the time that the job may take), "disk"
+    (there was no room left), "starter" (MPI's starter killed it), "signal TERM" and the like (who runs the job)."""
+
+    run: int
+    rank: int | None
+    host: str
+    state: str
+    exit_status: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    recorded: bool = True
+    size: int | None = None
+    note: str = ""
+    stopped: str = ""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run of the command. state: "waiting", "running" or "ended"."""
+
+    run: int
+    state: str
+    exit_status: int | None = None
+    started_ns: int | None = None
+    ended_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class SubmissionStatus:
+    """One script that was handed over: to the batch system (native: its id there) or started at once (native: pid).
+
+    alive: whether its process was seen to live, null where that cannot be told from here. exit_status: null until it
+    has written one. stopped: what it was told to end by ("signal TERM" and the like), as far as it knew.
+
+    life: what changes as long as it lives. life_at: when that was last seen to change; doubted_at: since when the batch
+    system says that it does not run (both in epoch seconds of who looks, null for never). lives: whether it showed
+    signs of life since then or, where the batch system does not know, lately.
+    """
+
+    number: int
+    native: str
+    host: str = ""
+    batch: BatchStatus | None = None
+    alive: bool | None = None
+    exit_status: int | None = None
+    stopped: str = ""
+    life: str = ""
+    life_at: float | None = None
+    doubted_at: float | None = None
+    lives: bool = False
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """Everything seen of a job at its directory at `seen_at` (epoch seconds). notes: sentences for a person."""
+
+    submissions: tuple[SubmissionStatus, ...] = ()
+    runs: tuple[RunStatus, ...] = ()
+    ranks: tuple[RankStatus, ...] = ()
+    output_bytes: int = 0
+    notes: tuple[str, ...] = ()
+    seen_at: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "JobStatus":
+        return cls(
+            submissions=tuple(_submission(one) for one in data.get("submissions", ())),
+            runs=tuple(RunStatus(**one) for one in data.get("runs", ())),
+            ranks=tuple(RankStatus(**one) for one in data.get("ranks", ())),
+            output_bytes=int(data.get("output_bytes", 0)),
+            notes=tuple(data.get("notes", ())),
+            seen_at=float(data.get("seen_at", 0.0)),
+        )
+
+
+def _submission(data: dict[str, Any]) -> SubmissionStatus:
+    batch = data.get("batch")
+    if batch:
+        batch = BatchStatus(**batch | {"state": BatchState(batch["state"]), "hosts": tuple(batch.get("hosts", ()))})
+    return SubmissionStatus(**data | {"batch": batch})

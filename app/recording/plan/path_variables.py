@@ -1,0 +1,47 @@
+"""Paths with variables of the target in them: `~/runs`, `$SCRATCH/perfloom`, `${TMPDIR}`."""
+
+import re
+from collections.abc import Iterator
+
+from ...domain.errors import InvalidRequest
+from .quoting import ShellCode, quote
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+RESERVED_PREFIXES = ("PERFLOOM_", "pl_")
+"""How the names of variables begin that are Perfloom's own where a job runs."""
+_PLACEHOLDER = re.compile(r"\$(?:\{([^}]*)\}|(\w*))", re.ASCII)
+
+
+def expand_path(path: str) -> ShellCode:
+    """A word of sh that stands for the path with its variables filled in where it is run, and for nothing else.
+
+    `~` stands for $HOME where it is the first step of the path. A variable that is empty there, or is not set, ends the
+    shell with a message that names it. Raises InvalidRequest for a $ that names no variable.
+    """
+    return ShellCode("".join(_pieces(path)))
+
+
+def path_variables(path: str) -> tuple[str, ...]:
+    """The variables that `expand_path` fills in. Raises InvalidRequest for a $ that names none."""
+    return tuple(_name(found) for found in _PLACEHOLDER.finditer(path))
+
+
+def _pieces(path: str) -> Iterator[str]:
+    done = 0
+    if path == "~" or path.startswith("~/"):
+        yield '"${HOME:?}"'
+        done = 1
+    for found in _PLACEHOLDER.finditer(path, done):
+        if found.start() > done:
+            yield quote(path[done : found.start()])
+        yield f'"${{{_name(found)}:?}}"'
+        done = found.end()
+    if done < len(path) or not path:
+        yield quote(path[done:])
+
+
+def _name(found: "re.Match[str]") -> str:
+    name: str = found[1] if found[1] is not None else found[2]
+    if not VARIABLE.fullmatch(name):
+        raise InvalidRequest(f"A $ in “{found.string[:80]}” names no variable. Write $NAME or ${{NAME}}.")
+    return name

@@ -1,0 +1,275 @@
+"""The script that looks at many jobs at once, and the reading of what it prints.
+
+Of each job it prints `job ID`, `there`, `gone` or `hidden`, a line for each sign of life and each process of ours, then
+two pieces whose length stands before them: all state files, a line each, and new output. A program may print what it
+likes: only lengths count.
+"""
+
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...domain.rank_state import is_rank_folder, parse_run_folder
+from ...domain.targets import BatchStatus
+from ..job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
+from .quoting import quote
+
+MAX_NOTES = 100
+_SUB = re.compile(r"sub([0-9]{1,6})\.state", re.ASCII)
+_LIFE = re.compile(rb"life \./sub([0-9]{1,6})\.life ([0-9]{1,20})", re.ASCII)
+_WHO = re.compile(rb"who \./sub([0-9]{1,6})\.id ([0-9]{1,10}) ([0-9]{1,20}) ([\w-]{1,64}) (yes|no|unknown)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class PollRequest:
+    """A job to be looked at: its directory there, and how much of its output is here already. native_ids: the batch
+    system's ids of its submissions, by number."""
+
+    id: str
+    directory: str
+    output_offset: int
+    native_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PollResult:
+    """What `look` found of one job. output: what it printed since. directory_exists: whether its directory exists."""
+
+    status: JobStatus
+    output: bytes
+    directory_exists: bool
+
+
+def poll_script(jobs: Sequence[PollRequest], most_output: int) -> str:
+    """sh: print the state of all these jobs, and at most `most_output` bytes of new output of each."""
+    calls = [f"pl_look {quote(j.id)} {quote(j.directory)} {int(j.output_offset)} {int(most_output)}" for j in jobs]
+    return "\n".join((_LOOK, *calls)) + "\n"
+
+
+# A handful of processes for each job, however many ranks it has.
+_LOOK = r"""LC_ALL=C
+export LC_ALL
+pl_boot=''
+{ read -r pl_boot </proc/sys/kernel/random/boot_id; } 2>/dev/null
+pl_host=$(uname -n | tr -c 'A-Za-z0-9._\n-' '_' | cut -c 1-100)
+pl_states='
+function flush(  key) {
+    if (name == "") return
+    line = name
+    for (key in last) { line = line "\t" key " " last[key]; delete last[key] }
+    print line notes
+    notes = ""
+}
+FNR == 1 { flush(); name = FILENAME }
+{
+    value = substr($0, length($1) + 2)
+    gsub(/[\t\r]/, " ", value)
+    if ($1 == "note") { if (length(notes) < 4000) notes = notes "\tnote " substr(value, 1, 1000) }
+    else if ($1 != "pid" && length($1) < 20) last[$1] = substr(value, 1, 1000)
+}
+END { flush() }'
+pl_look() (
+    printf 'job %s\n' "$1"
+    cd "$2" 2>/dev/null || {
+        if [ -d "${2%/*}" ] && [ ! -e "$2" ]; then echo gone; else echo hidden; fi
+        exit 0
+    }
+    echo there
+    pl_offset=$3 pl_most=$4
+    for pl_file in ./sub*.life; do
+        pl_beats=''
+        { read -r pl_beats <"$pl_file"; } 2>/dev/null
+        case $pl_beats in '' | *[!0-9]*) continue ;; esac
+        printf 'life %s %s\n' "$pl_file" "$pl_beats"
+    done
+    for pl_file in ./sub*.id; do
+        pl_pid='' pl_since='' pl_where=''
+        { read -r pl_pid pl_since pl_where <"$pl_file"; } 2>/dev/null
+        case $pl_pid in '' | *[!0-9]*) continue ;; esac
+        pl_alive=unknown
+        if [ "$pl_where" = "$pl_boot" ]; then
+            pl_alive=no
+            if { read -r pl_line <"/proc/$pl_pid/stat"; } 2>/dev/null; then
+                pl_line=${pl_line##*) }
+                # shellcheck disable=SC2086
+                set -- $pl_line
+                [ "$1" = Z ] || [ "${20-}" != "$pl_since" ] || pl_alive=yes
+            fi
+        elif grep -q -x -F "host $pl_host" "${pl_file%.id}.state" 2>/dev/null; then
+            # The same host, started anew since.
+            pl_alive=no
+        fi
+        printf 'who %s %s %s %s %s\n' "$pl_file" "$pl_pid" "$pl_since" "$pl_where" "$pl_alive"
+    done
+    set --
+    for pl_file in ./sub*.state ./run*/state ./run*/*/state; do
+        [ ! -s "$pl_file" ] || set -- "$@" "$pl_file"
+    done
+    pl_text=''
+    [ $# -eq 0 ] || pl_text=$(awk "$pl_states" "$@" 2>/dev/null | tr -d '\000')
+    printf 'states %d\n%s\n' "${#pl_text}" "$pl_text"
+    pl_size=$(wc -c 2>/dev/null <output | tr -d ' ')
+    : "${pl_size:=0}"
+    pl_count=$((pl_size - pl_offset))
+    [ "$pl_count" -gt 0 ] || pl_count=0
+    [ "$pl_count" -le "$pl_most" ] || pl_count=$pl_most
+    printf 'output %d %d\n' "$pl_size" "$pl_count"
+    # Exactly as many bytes as were announced, also where the file was made shorter in between.
+    if [ "$pl_count" -gt 0 ]; then
+        { tail -c "+$((pl_offset + 1))" output | head -c "$pl_count"; head -c "$pl_count" /dev/zero; } 2>/dev/null |
+            head -c "$pl_count"
+    fi
+    printf '\nend\n'
+)"""
+
+
+def parse_poll_output(jobs: Sequence[PollRequest], stdout: bytes) -> Mapping[str, PollResult]:
+    """What `poll_script` printed, by job id. A job that it does not tell of, or not to the end, is not in it."""
+    reader = _Reader(stdout)
+    found: dict[str, PollResult] = {}
+    for job in jobs:
+        try:
+            found[job.id] = _found(job, reader)
+        except (ValueError, IndexError):
+            break
+    return found
+
+
+class _Reader:
+    """Takes lines and pieces from the front."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def line(self) -> bytes:
+        end = self._data.index(b"\n", self._at)
+        line, self._at = self._data[self._at : end], end + 1
+        return line
+
+    def piece(self, size: int) -> bytes:
+        """So many bytes, and the line break behind them."""
+        piece = self._data[self._at : self._at + size]
+        self._at += size + 1
+        if size < 0 or self._at > len(self._data) or self._data[self._at - 1 : self._at] != b"\n":
+            raise ValueError("cut short")
+        return piece
+
+
+def _found(job: PollRequest, reader: _Reader) -> PollResult:
+    if reader.line() != b"job " + job.id.encode():
+        raise ValueError("another job")
+    there = reader.line()
+    if there == b"gone":
+        return PollResult(JobStatus(), b"", directory_exists=False)
+    if there == b"hidden":
+        note = f"The job's directory {job.directory} cannot be seen at present."
+        return PollResult(JobStatus(notes=(note,)), b"", directory_exists=True)
+    beats: dict[int, str] = {}
+    while life := _LIFE.fullmatch(line := reader.line()):
+        beats[int(life[1])] = life[2].decode()
+    alive: dict[int, tuple[str, bool | None]] = {}
+    while who := _WHO.fullmatch(line):
+        native = b" ".join(who.group(2, 3, 4)).decode()
+        alive[int(who[1])] = (native, {b"yes": True, b"no": False}.get(who[5]))
+        line = reader.line()
+    states = reader.piece(_number(line, b"states", 1)).decode(errors="replace")
+    heading = reader.line()
+    size, count = _number(heading, b"output", 1), _number(heading, b"output", 2)
+    output = reader.piece(count)
+    if reader.line() != b"end":
+        raise ValueError("no end")
+    return PollResult(_sight(job, states, alive, beats, size), output, directory_exists=True)
+
+
+def _number(line: bytes, key: bytes, place: int) -> int:
+    words = line.split()
+    if words[0] != key:
+        raise ValueError(f"no {key.decode()}")
+    return int(words[place])
+
+
+def _sight(
+    job: PollRequest, states: str, alive: Mapping[int, tuple[str, bool | None]], beats: Mapping[int, str], size: int
+) -> JobStatus:
+    submissions = {number: SubmissionStatus(number, native, alive=lives) for number, (native, lives) in alive.items()}
+    submissions |= {n: SubmissionStatus(n, "") for n in range(len(job.native_ids)) if n not in submissions}
+    found_runs: list[RunStatus] = []
+    ranks: list[RankStatus] = []
+    notes: list[str] = []
+    for line in states.split("\n"):
+        path, *fields = line.split("\t")
+        known = {key: value for key, _, value in (field.partition(" ") for field in fields) if key != "note"}
+        said = [value for key, _, value in (field.partition(" ") for field in fields) if key == "note"]
+        match path.split("/"):
+            case [".", folder, place, "state"] if (run := parse_run_folder(folder)) is not None and is_rank_folder(
+                place
+            ):
+                ranks.append(_rank(run, place, known, said))
+            case [".", folder, "state"] if (run := parse_run_folder(folder)) is not None:
+                found_runs.append(_run(run, known))
+                notes += said
+            case [".", file] if sub := _SUB.fullmatch(file):
+                number = int(sub[1])
+                submissions[number] = replace(
+                    submissions.get(number) or SubmissionStatus(number, ""),
+                    host=known.get("host", ""),
+                    exit_status=_int(known.get("exit")),
+                    stopped=known.get("stopped", ""),
+                )
+                notes += said
+    for number, native in enumerate(job.native_ids):
+        submissions[number] = replace(submissions[number], native=native)
+    # What a job of one submission prints and writes is a sign of life as well.
+    more = f" {size} {zlib.crc32(states.encode())}" if len(submissions) == 1 else ""
+    for number, one in submissions.items():
+        submissions[number] = replace(one, life=f"{beats.get(number, '')}{more}")
+    return JobStatus(
+        submissions=tuple(submissions[number] for number in sorted(submissions)),
+        runs=tuple(sorted(found_runs, key=lambda run: run.run)),
+        ranks=tuple(sorted(ranks, key=lambda one: (one.run, one.rank is None, one.rank or 0, one.host))),
+        output_bytes=size,
+        notes=tuple(dict.fromkeys(notes))[:MAX_NOTES],
+    )
+
+
+def _run(number: int, known: Mapping[str, str]) -> RunStatus:
+    return RunStatus(
+        number,
+        "ended" if "exit" in known else "running",
+        exit_status=_int(known.get("exit")),
+        started_ns=_int(known.get("start")),
+        ended_ns=_int(known.get("end")),
+    )
+
+
+def _rank(run: int, place: str, known: Mapping[str, str], said: Sequence[str]) -> RankStatus:
+    text = known.get("text", "")
+    notes = [*said, *([text.removeprefix("failed ")] if text.startswith("failed") else [])]
+    signal = _int(known.get("signal"))
+    return RankStatus(
+        run,
+        int(place) if place.isdigit() else None,
+        known.get("host", ""),
+        known.get("state", "started"),
+        exit_status=_int(known.get("exit")) if signal is None else 128 + signal,
+        started_ns=_int(known.get("start")),
+        ended_ns=_int(known.get("end")),
+        recorded=known.get("recorded", "1") != "0",
+        size=_int(known.get("size")),
+        note=" ".join(notes),
+        stopped=known.get("stopped", ""),
+    )
+
+
+def _int(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,20}", text, re.ASCII) else None
+
+
+def with_batch_status(job_status: JobStatus, statuses: Mapping[str, BatchStatus]) -> JobStatus:
+    """The sight with what the batch system says of its submissions, by their native ids."""
+    return replace(
+        job_status,
+        submissions=tuple(replace(one, batch=statuses.get(one.native, one.batch)) for one in job_status.submissions),
+    )

@@ -1,0 +1,42 @@
+"""What every command at a target has around it, be it a probe, a question to the batch system or a job handed over.
+
+Programs of a batch system are often found only after a module was loaded, or in a PATH of the target's own.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from ...domain.targets import Target
+from .quoting import join, quote
+
+
+def environment_functions(target: Target) -> str:
+    """sh: the functions `pl_surround`, which sets the target's variables and loads its modules, and `pl_find_modules`.
+
+    pl_modules says whether there are any; `pl_load` loads them and prints what module says.
+    """
+    lines = [
+        f"pl_modules={'yes' if target.modules else ''}",
+        *shell_function("pl_export", [f"export {name}={quote(value)}" for name, value in target.environment.items()]),
+        *shell_function("pl_load", [join(("module", "load", *target.modules))] if target.modules else []),
+    ]
+    return "\n".join(lines) + "\n" + script_text("modules.sh") + script_text("around.sh")
+
+
+def in_target_environment(target: Target, argv: Sequence[str]) -> str:
+    """sh: become a command line, in the surroundings of the target."""
+    if not target.modules and not target.environment:
+        return f"exec {join(argv)}\n"
+    return f"{environment_functions(target)}\npl_surround\nexec {join(argv)}\n"
+
+
+def shell_function(name: str, commands: Sequence[str]) -> list[str]:
+    """sh: a function of these commands, line by line."""
+    return [f"{name}() {{", *(f"    {command}" for command in commands or ["true"]), "}"]
+
+
+@cache
+def script_text(name: str) -> str:
+    """One of the scripts beside this module."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

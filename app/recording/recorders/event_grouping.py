@@ -1,0 +1,129 @@
+"""More events than a CPU has counters: put them in groups that it counts at once, each for a run of its own.
+
+How many events of the hardware a thread can count at once, without the kernel taking turns with the counters:
+
+- Intel: 4 counters for any event (8 without hyper-threading, from Nehalem on; which of both holds is not known here, so
+  4), and one each that counts nothing but cycles, instructions and reference cycles. Software Developer's Manual 3B,
+  "Performance Monitoring"; libpfm4 says the same of each model.
+- AMD: 6 from family 17h (Zen) on, and in family 15h; 4 before and in 16h. None is for one event only. AMD64
+  Programmer's Manual 2, "Performance Monitoring Counters"; arch/x86/events/amd/core.c.
+- Arm Cortex-A57 and later, Neoverse: 6, and one for cycles alone. The "PMU" chapter of each Technical Reference Manual.
+  Fujitsu's A64FX: 8.
+- POWER: 4, and one each for cycles and instructions. User's Manual, PMC1-6.
+- Of others nothing is known: 4.
+
+The kernel's watchdog (kernel.nmi_watchdog) holds one of them, that for cycles where there is one. Events that few
+counters can count may still not fit: then a target says how many it is to be.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...domain.event_names import strip_modifiers
+from ...domain.host_facts import HostFacts
+from .events import event_type, single_events
+
+_CYCLES = frozenset({"cycles", "cpu-cycles"})
+_INSTRUCTIONS = frozenset({"instructions"})
+_REFERENCE = frozenset({"ref-cycles"})
+_CORE_PMU = re.compile(r"(cpu|cpu_core|cpu_atom|armv\d\w*|cortex\w*)/", re.I)
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a CPU can count at once. general: for any event. fixed: sets of names that share a counter of their own."""
+
+    general: int
+    fixed: tuple[frozenset[str], ...] = ()
+
+
+def available_counters(facts: HostFacts | None) -> Counters:
+    """The counters of a host's CPU that are left to us; of an unknown one as few as any has."""
+    known = facts.limits if facts else {}
+    name = (facts.cpu if facts else "").lower()
+    vendor = known.get("cpu_vendor", "").lower()
+    watched = known.get("nmi_watchdog") != "0"
+    if "intel" in vendor or "intel" in name:
+        return Counters(4, (_INSTRUCTIONS, _REFERENCE) if watched else (_INSTRUCTIONS, _CYCLES, _REFERENCE))
+    if "amd" in vendor or "hygon" in vendor or "amd " in name or "epyc" in name or "ryzen" in name:
+        return Counters((6 if _amd_has_six(known.get("cpu_family", ""), name) else 4) - watched)
+    if "power" in name:
+        return Counters(4, (_INSTRUCTIONS, _CYCLES))
+    if known.get("cpu_part") == "0x001" or "a64fx" in name:
+        return Counters(8, (_CYCLES,))
+    if "cpu_part" in known or "aarch64" in name or "neoverse" in name or "cortex" in name:
+        return Counters(6, (_CYCLES,))
+    return Counters(4)
+
+
+def _amd_has_six(family: str, name: str) -> bool:
+    if family.isdigit():
+        return int(family) >= 0x17 or int(family) == 0x15
+    return any(word in name for word in ("epyc", "ryzen", "threadripper"))
+
+
+def group_events(
+    events: Sequence[str], facts: HostFacts | None, *, most: int | None = None, counters: int | None = None
+) -> tuple[tuple[str, ...], ...]:
+    """The events in groups, each for one run, in the order in which they were given.
+
+    most: how many events a run has at most, where the user says so; counters: how many of the hardware, where the
+    target says so. What needs no counter of the CPU (software events, tracepoints, other units) goes into the first
+    group. The user's own groups `{a,b}` are never taken apart, even where they do not fit.
+    """
+    have = Counters(counters) if counters is not None else available_counters(facts)
+    found: list[_Group] = []
+    for event in _apart(events):
+        single = single_events(event)
+        names = [strip_modifiers(part) for part in single if needs_counter(part, facts)]
+        place = next((one for one in found if one.has_room(len(single), names, most)), None)
+        if place is None:
+            found.append(place := _Group(have.general, list(have.fixed)))
+        place.add(event, len(single), names)
+    return tuple(tuple(one.events) for one in found) or ((),)
+
+
+@dataclass
+class _Group:
+    """A group as it grows: the counters that are left, and how many single events it has."""
+
+    general: int
+    fixed: list[frozenset[str]]
+    size: int = 0
+    events: list[str] = field(default_factory=list)
+
+    def has_room(self, size: int, names: Sequence[str], most: int | None) -> bool:
+        if most is not None:
+            return self.size + size <= most
+        return not names or self._left(names)[0] >= 0
+
+    def add(self, event: str, size: int, names: Sequence[str]) -> None:
+        self.events.append(event)
+        self.size += size
+        self.general, self.fixed = self._left(names)
+
+    def _left(self, names: Sequence[str]) -> tuple[int, list[frozenset[str]]]:
+        general, fixed = self.general, list(self.fixed)
+        for name in names:
+            own = next((kind for kind in fixed if name in kind), None)
+            if own is None:
+                general -= 1
+            else:
+                fixed.remove(own)
+        return general, fixed
+
+
+def _apart(events: Sequence[str]) -> list[str]:
+    """The events with lists such as "a,b" taken apart, but no groups."""
+    return [part for event in events for part in ([event] if event.lstrip().startswith("{") else single_events(event))]
+
+
+def needs_counter(event: str, facts: HostFacts | None) -> bool:
+    """Whether an event takes one of the CPU's counters. An unknown one is taken to."""
+    group = event_type(event, facts)
+    if group in ("software", "tracepoint", "breakpoint"):
+        return False
+    # Other units (uncore_imc_0/…/, power/energy-pkg/, intel_pt//) have counters of their own.
+    name = strip_modifiers(event)
+    return "/" not in name or bool(_CORE_PMU.match(name))

@@ -1,0 +1,76 @@
+"""Profiles that are mapped at present: the last few are kept, so that what is derived from one can be kept too."""
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...domain.errors import NotFound
+
+if TYPE_CHECKING:
+    from ...domain.profile import Profile
+
+MAX_PROFILES = 8
+
+_all: "weakref.WeakSet[ProfileCache]" = weakref.WeakSet()
+
+
+class ProfileCache:
+    """The most recently used profiles. Safe to share between threads, and to carry over a fork."""
+
+    def __init__(self, kept: int = MAX_PROFILES) -> None:
+        self._kept = kept
+        self._profiles: OrderedDict[Path, tuple[tuple[int, int], Profile]] = OrderedDict()
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    def get(self, directory: Path, cache: Path | None = None) -> "Profile":
+        """The profile in `directory`: the same object as long as it is kept. Raises NotFound where there is none.
+
+        cache: the directory with what was worked out from it (see `derived`).
+        """
+        # Here, as who only lists results or sees to jobs does not need them, nor what they import.
+        from ...ingest.storage_format import MANIFEST
+        from . import columns, table_cache
+
+        try:
+            found = os.stat(directory / MANIFEST)
+        except FileNotFoundError:
+            raise NotFound("The files of this result are gone; read its original again, or delete it.") from None
+        version = (found.st_ino, found.st_mtime_ns)
+        with self._lock:
+            known = self._profiles.get(directory)
+            if known is not None and known[0] == version:
+                self._profiles.move_to_end(directory)
+                return known[1]
+        profile = columns.read(directory)
+        if cache is not None:
+            table_cache.load_into(cache, profile)
+        with self._lock:
+            known = self._profiles.get(directory)
+            if known is not None and known[0] == version:
+                return known[1]
+            self._profiles[directory] = (version, profile)
+            self._profiles.move_to_end(directory)
+            while len(self._profiles) > self._kept:
+                self._profiles.popitem(last=False)
+        return profile
+
+    def evict(self, directory: Path) -> None:
+        """Let go of the profile in `directory`."""
+        with self._lock:
+            self._profiles.pop(directory, None)
+
+    def unlock(self) -> None:
+        """After a fork: a lock that another thread of the parent held would never be released here."""
+        self._lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    for profiles in list(_all):
+        profiles.unlock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,49 @@
+"""What pages need of all of a large trace, made once and kept in the cache of its result.
+
+What makes it is imported where there is a large trace only: nobody else needs the libraries of tables.
+"""
+
+import logging
+from pathlib import Path
+
+from ...domain.errors import Unavailable
+from ...domain.profile import Profile
+from . import arrays
+
+SMALL_SLICES = 100_000
+"""With fewer slices it is made while somebody waits."""
+NAME = "tables-"
+log = logging.getLogger(__name__)
+
+
+def save(folder: Path, profile: Profile) -> None:
+    """Make it, and put it into a result's cache as far as the disk lets; nothing where it lies there."""
+    if profile.slices.num_rows < SMALL_SLICES:
+        return
+    from ...analysis.memo_store import analysis_version, dump_memo
+
+    path = folder / f"{NAME}{analysis_version()}"
+    if arrays.read(path) is not None:
+        return
+    try:
+        arrays.write(path, dump_memo(profile))
+    except Unavailable as error:
+        log.warning("what tables need is not kept in %s: %s", folder, error.message)
+        return
+    for other in folder.glob(f"{NAME}*"):
+        if other != path:
+            other.unlink(missing_ok=True)
+
+
+def load_into(folder: Path, profile: Profile) -> None:
+    """Have a profile remember what is kept of it."""
+    if profile.slices.num_rows < SMALL_SLICES:
+        return
+    from ...analysis.memo_store import analysis_version, restore_memo
+
+    kept = arrays.read(folder / f"{NAME}{analysis_version()}")
+    if kept is not None:
+        try:
+            restore_memo(profile, kept)
+        except (KeyError, TypeError, ValueError):
+            log.warning("what is kept for tables in %s is damaged", folder)

@@ -1,0 +1,135 @@
+"""Putting results right after crashes: staged leftovers, trash, directories without rows, rows without directories."""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import select, update
+
+from ..domain.errors import PerfloomError
+from .database import Database
+from .deletion import TRASH, clear_directory
+from .files.disk import disk_errors, disk_usage, remove_tree
+from .ids import is_id
+from .jobs import ACTIVE_STATES
+from .models import JobRow, ResultRow
+
+log = logging.getLogger(__name__)
+STAGED_PREFIX = ".staged-"
+GRACE_SECONDS = 300.0
+"""What nobody is known to work on is left alone for so long, in case somebody does."""
+
+
+@dataclass
+class RecoveryReport:
+    """What a sweep did, by ids. damaged: directories that are no readable result; they are left as they are."""
+
+    adopted: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    bytes_freed: int = 0
+
+
+def recover(
+    database: Database, adopt: Callable[[str], object], forget: Callable[[str], None], now: float
+) -> RecoveryReport:
+    """Put right what crashes left below the data directory.
+
+    Staged directories that nobody works on are removed, begun deletions ended, results without a row adopted, rows
+    without files marked, and the cache brought under its budget. May run beside everything else, and beside itself.
+    adopt, forget: those of Results. now: seconds since the epoch. Raises Unavailable.
+    """
+    done = RecoveryReport()
+    directory = database.settings.data / "results"
+    with disk_errors(directory):
+        for path in directory.glob(f"{TRASH}*"):
+            # Before anything is written, which a full disk may not allow.
+            done.bytes_freed += disk_usage(path)
+            clear_directory(path)
+        rows = _rows(database)
+        for id, missing in rows.items():
+            _mark(database, directory, id, missing, done)
+        for path in sorted(directory.iterdir()):
+            if path.name.startswith(STAGED_PREFIX):
+                if now - _changed(path) > _patience(database, path):
+                    _remove(path, done)
+            elif path.name.startswith(TRASH):
+                id = path.name.removeprefix(TRASH)[:12]
+                if is_id(id) and not (directory / id).exists():
+                    forget(id)
+                _remove(path, done)
+            elif is_id(path.name) and path.name not in rows and path.is_dir():
+                try:
+                    adopt(path.name)
+                    done.adopted.append(path.name)
+                except PerfloomError as error:
+                    if path.exists():
+                        log.warning("result %s cannot be listed: %s", path.name, error.message)
+                        done.damaged.append(path.name)
+        _sweep_cache(database, done)
+    return done
+
+
+def _rows(database: Database) -> dict[str, bool]:
+    with database.read() as session:
+        found = session.execute(select(ResultRow.id, ResultRow.missing)).all()
+    return {row.id: row.missing for row in found}
+
+
+def _mark(database: Database, directory: Path, id: str, missing: bool, done: RecoveryReport) -> None:
+    gone = not (directory / id).is_dir()
+    if gone == missing:
+        return
+    with database.write() as session:
+        session.execute(update(ResultRow).where(ResultRow.id == id).values(missing=gone))
+    (done.missing if gone else done.restored).append(id)
+
+
+def _patience(database: Database, staged: Path) -> float:
+    """Seconds for which a staged directory is left alone: long while its job is active."""
+    id = staged.name.removeprefix(STAGED_PREFIX)[:12]
+    with database.read() as session:
+        active = session.scalar(select(JobRow.id).where(JobRow.id == id, JobRow.state.in_(ACTIVE_STATES)))
+    return GRACE_SECONDS + (database.settings.read_seconds if active else 0)
+
+
+def _changed(path: Path) -> float:
+    """When anything in a directory was last written, in seconds since the epoch."""
+    newest = path.stat().st_mtime
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                newest = max(newest, os.lstat(os.path.join(folder, name)).st_mtime)
+            except FileNotFoundError:
+                continue
+    return newest
+
+
+def _remove(path: Path, done: RecoveryReport) -> None:
+    size = disk_usage(path)
+    remove_tree(path)
+    done.removed.append(path.name)
+    done.bytes_freed += size
+
+
+def _sweep_cache(database: Database, done: RecoveryReport) -> None:
+    cache = database.settings.data / "cache"
+    if not cache.is_dir():
+        return
+    rows = _rows(database)
+    sizes: list[tuple[float, int, Path]] = []
+    for path in cache.iterdir():
+        if path.name not in rows:
+            _remove(path, done)
+        else:
+            sizes.append((_changed(path), disk_usage(path), path))
+    excess = sum(size for _, size, _ in sizes) - database.settings.cache_bytes
+    for _, size, path in sorted(sizes):
+        if excess <= 0:
+            break
+        _remove(path, done)
+        excess -= size

@@ -1,0 +1,63 @@
+"""Columns that all tables of differences have: the status of a row, its change and a bar of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from ....analysis.compare.functions import FEW_SAMPLES, STATUSES
+from ..results.result_frame import PageLink
+from ..results.sheets import Bar as RowBar
+from ..results.sheets import ColumnView
+from ..results.tables import current_url_with
+
+STATUS_WORDS = {FEW_SAMPLES: "few samples"}
+
+
+def status_column() -> ColumnView:
+    """What became of a row."""
+    few = "Fewer than 30 samples on both sides do not tell a difference"
+    return ColumnView(
+        "status",
+        "What",
+        "status",
+        shorten=lambda status: STATUS_WORDS.get(status, status),
+        title=lambda row: few if row["status"] == FEW_SAMPLES else "",
+    )
+
+
+def change_tone(column: str) -> Callable[[dict[str, Any]], str]:
+    """Makes the CSS class of a change from the column that tells which way it went."""
+
+    def tone(row: dict[str, Any]) -> str:
+        change = row[column] or 0
+        return "faint" if row["status"] == FEW_SAMPLES else "more" if change > 0 else "less" if change < 0 else ""
+
+    return tone
+
+
+def change_bar(rows: pd.DataFrame, column: str) -> Callable[[dict[str, Any]], RowBar]:
+    """Makes the bars of a column of changes, the greatest of which is the longest."""
+    values = rows[column].abs()
+    greatest = float(values.max()) if values.notna().any() else 0.0
+
+    def bar(row: dict[str, Any]) -> RowBar:
+        share = 100.0 * (row[column] or 0) / greatest if greatest else 0.0
+        return RowBar(share, change=True, faint=row["status"] == FEW_SAMPLES)
+
+    return bar
+
+
+def status_links(rows: pd.DataFrame, current: str) -> tuple[PageLink, ...]:
+    """What became of rows, each with how many there are; `now`: the one shown alone."""
+    counts = rows["status"].value_counts()
+    return tuple(
+        PageLink(
+            status,
+            f"{STATUS_WORDS.get(status, status)} {int(counts[status]):,}",
+            current_url_with(("status", None if status == current else status), ("page", None)),
+            status == current,
+        )
+        for status in STATUSES
+        if status in counts
+    )

@@ -1,0 +1,130 @@
+"""A filled-in job form, examined: what it means, what speaks against it, and the command it composes."""
+
+import hashlib
+from dataclasses import dataclass
+
+from ....domain.jobs import JobSpec
+from ....domain.targets import LOCAL, Target
+from ....recording.fields.job_form import JobForm, parse
+from ....recording.fields.preflight import (
+    Groups,
+    PreflightResult,
+    check_job,
+    credible_findings,
+    spec_for_worker,
+    with_form_fields,
+)
+from ....recording.recorders.preflight import PreflightFinding, Severity
+from ...services import current_services
+from ..targets.checks import unaccepted_key_url
+from . import permission
+from .target_choice import SelectedTarget, list_targets
+
+Lines = tuple[tuple[int, tuple[str, ...]], ...]
+MAX_INDENT = 6
+"""How far in a line of a command is shown at most."""
+
+
+@dataclass(frozen=True)
+class FormCheck:
+    """What can be said about a filled-in form. command: what would be started, empty while errors stand.
+
+    by_field: the findings at each field of the form; those under "" concern the whole. groups: the events of each run
+    of the command, where there are several.
+    """
+
+    spec: JobSpec | None
+    findings: tuple[PreflightFinding, ...]
+    command: str
+    host: str
+    note: str = ""
+    groups: Groups = ()
+
+    @property
+    def by_field(self) -> dict[str, tuple[PreflightFinding, ...]]:
+        return {name: tuple(f for f in self.findings if f.field == name) for name in {f.field for f in self.findings}}
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether an error stands in the way."""
+        return any(finding.level is Severity.ERROR for finding in self.findings)
+
+    @property
+    def has_warnings(self) -> str:
+        """A mark of the warnings, empty without one: who accepts them accepts these and no later ones."""
+        texts = sorted(f"{f.field}\0{f.message}" for f in self.findings if f.level is Severity.WARNING)
+        return hashlib.sha256("\0\0".join(texts).encode()).hexdigest()[:16] if texts else ""
+
+
+def command_lines(command: str) -> Lines:
+    """The lines of a command: how far in each stands, and what is between its blanks, so that it is broken there rather
+    than behind a hyphen."""
+    lines = [(line, line.lstrip(" ")) for line in command.split("\n")] if command else []
+    return tuple((min(MAX_INDENT, (len(line) - len(text)) // 2), tuple(text.split(" "))) for line, text in lines)
+
+
+def check_form(fields: JobForm, selected_target: SelectedTarget, *, host_timeout_s: float | None) -> FormCheck:
+    """Everything that can be said about the form; with `ask_within_s`, the machine's own worker is asked too."""
+    parsed = parse(fields, list_targets())
+    found = parsed.findings
+    found += [
+        PreflightFinding(Severity.WARNING, name, hint, "") for name, hints in parsed.hints.items() for hint in hints
+    ]
+    if parsed.spec is None or selected_target.target is None:
+        return FormCheck(None, (*found, *check_target(selected_target)), "", selected_target.host)
+    return _judged(parsed.spec, found, selected_target, selected_target.target, host_timeout_s)
+
+
+def check_spec(spec: JobSpec, selected_target: SelectedTarget, *, host_timeout_s: float | None) -> FormCheck:
+    """The same for a description that came as JSON."""
+    return _judged(spec, [], selected_target, selected_target.target or Target(LOCAL), host_timeout_s)
+
+
+def check_target(selected_target: SelectedTarget) -> tuple[PreflightFinding, ...]:
+    """What can be said of a target whatever is to run there."""
+    key = unaccepted_key_url(selected_target.name)
+    if key is None:
+        return ()
+    advice = f"The job would fail. Compare and accept it on the page of “{selected_target.name}” under Targets first."
+    return (PreflightFinding(Severity.WARNING, "target", f"Nobody has accepted the key of {key.host} yet.", advice),)
+
+
+def _judged(
+    spec: JobSpec,
+    found: list[PreflightFinding],
+    selected_target: SelectedTarget,
+    target: Target,
+    ask_within_s: float | None,
+) -> FormCheck:
+    found += check_target(selected_target)
+    if reason := permission.denied_reason(target):
+        found.append(PreflightFinding(Severity.ERROR, "target", reason, ""))
+    elif spec.inputs and (reason := permission.denied_here_reason()):
+        found.append(
+            PreflightFinding(Severity.ERROR, "inputs", f"Input files are read on the server's machine. {reason}", "")
+        )
+    judged = check_job(spec, target, selected_target.host_facts, selected_target.target_facts)
+    found += judged.findings
+    if ask_within_s is not None and not permission.denied_reason(target):
+        found += _asked(spec, target, judged, ask_within_s)
+    return FormCheck(spec, with_form_fields(found), judged.command, selected_target.host, judged.note, judged.groups)
+
+
+def _asked(spec: JobSpec, target: Target, judged: PreflightResult, timeout_s: float) -> list[PreflightFinding]:
+    """What the worker says about paths and command; that it says nothing is a warning.
+
+    What lies at another place is looked at there, when the job starts.
+    """
+    queue = current_services().queue
+    advice = "The job waits in the queue until one does: start it with “perfloom worker”, or “perfloom serve”."
+    if not target.is_local:
+        if not queue.has_worker():
+            return [PreflightFinding(Severity.WARNING, "", "No worker answers now.", advice)]
+        text = f"Command and paths are looked at on “{target.name}” when the job starts there."
+        return [PreflightFinding(Severity.HINT, "", text, "")]
+    answer = queue.check_job(spec_for_worker(spec, judged).to_json() | permission.request_origin(), timeout_s)
+    if answer is not None:
+        return credible_findings(spec, target, answer)
+    return [
+        PreflightFinding(Severity.WARNING, "", "No worker answers now, so command and paths are not checked.", advice)
+    ]

@@ -1,0 +1,49 @@
+"""Whether somebody may start programs on this server's machine, where the server is for more than one person.
+
+The worker decides it for itself once more, when it starts something: by what `request_origin` says of where it comes
+from.
+"""
+
+from typing import Any
+
+from ....domain.errors import Forbidden
+from ....domain.host_facts import HostFacts
+from ....domain.isolation import ProtectedServer, find_exposed_secret
+from ....domain.targets import Target
+from ....paths import process_boundary
+from ...services import current_services
+
+ORIGIN_FIELD = "server"
+"""The word for it in what workers are asked for: details of a job, and questions."""
+
+
+def request_origin() -> dict[str, Any]:
+    """What goes with whatever a worker is asked for: `{"server": …}`. Empty where nothing is kept from anybody."""
+    here = current_services()
+    if not here.is_shared or here.settings.trust_users:
+        return {}
+    return {ORIGIN_FIELD: ProtectedServer(process_boundary(), tuple(map(str, here.settings.secret_files))).to_json()}
+
+
+def denied_reason(target: Target) -> str:
+    """Why not at a target, empty where they may. Programs of other machines are kept from the server by that."""
+    return denied_here_reason() if target.ssh is None else ""
+
+
+def denied_here_reason() -> str:
+    """Why not on this machine, empty where they may."""
+    here = current_services()
+    if not here.is_shared or here.settings.trust_users:
+        return ""
+    own = process_boundary()
+    # Any of them may take the job.
+    hosts = here.store.hosts
+    found: list[HostFacts | None] = [facts for one in hosts.list_alive() if (facts := hosts.get(one.name).facts)]
+    known = [(facts.jobs, facts.readable_secrets) if facts else (None, ()) for facts in found or [None]]
+    return next((reason for jobs, readable in known if (reason := find_exposed_secret(own, jobs, readable))), "")
+
+
+def require_permission(target: Target) -> None:
+    """Raises Forbidden with the reason."""
+    if reason := denied_reason(target):
+        raise Forbidden(reason)

@@ -1,0 +1,350 @@
+"""What is seen of a job that runs at a target: its submissions, runs and ranks, put together for its page.
+
+The road writes the last sight to the job's directory (see domain/progress.py), the web only reads it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ....domain.list_text import format_ranges, to_ranges
+from ....domain.targets import BatchState
+from ....domain.units import format_utc
+from ....recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
+from ....recording.liveness import silent_since
+
+PROGRESS_FILE = Path("run") / "sight.json"
+PLAN_FILE = Path("run") / "plan.json"
+MAX_CELLS = 8192
+"""Ranks of all runs that are drawn, those of the first runs first."""
+MAX_NAMED = 24
+"""Up to so many ranks each has its number and host beside it."""
+MAX_PROBLEMS = 25
+MAX_BYTES = 32 << 20
+
+BATCH_LABELS = {
+    BatchState.PENDING: "Waiting",
+    BatchState.HELD: "Held",
+    BatchState.RUNNING: "Running",
+    BatchState.SUSPENDED: "Suspended",
+    BatchState.DONE: "Done",
+    BatchState.FAILED: "Failed",
+    BatchState.CANCELLED: "Cancelled",
+    BatchState.TIME_LIMIT: "Time limit reached",
+    BatchState.UNKNOWN: "Not known now",
+    BatchState.GONE: "Not known any more",
+}
+RUN_LABELS = {"waiting": "Waiting", "running": "Running", "ended": "Ended"}
+STATES = {
+    "waiting": "waiting",
+    "started": "starting",
+    "recording": "running",
+    "ended": "ended",
+    "reading": "being read",
+    "done": "done",
+    "failed": "failed",
+}
+"""How a rank may stand, in the order of its way, and what that is called."""
+_STOPPED = {
+    "signal": "told to end from outside",
+    "cancel": "cancelled",
+    "limit": "ended at its time limit",
+}
+
+
+@dataclass(frozen=True)
+class SubmissionRow:
+    """One thing that was handed over. badge: a state for the color. position: how many are before it.
+    unreachable_since: since when there is no sign of life."""
+
+    title: str
+    scheduler_id: str
+    label: str
+    state_text: str
+    badge: str
+    reason: str
+    position: str
+    hosts: str
+    exit_text: str
+    unreachable_since: str = ""
+
+
+@dataclass(frozen=True)
+class RankCell:
+    """A rank as it is drawn. state: of STATES. is_recorded: whether perf was to record it."""
+
+    state: str
+    name: str
+    text: str
+    is_recorded: bool
+
+    @property
+    def title(self) -> str:
+        """All that is said of it."""
+        return " · ".join(part for part in (self.name, self.text) if part)
+
+
+@dataclass(frozen=True)
+class RunProgressRow:
+    """One run of the command. counts: (state, its name, how many ranks). hidden_ranks: ranks for which there is no
+    cell."""
+
+    number: int
+    label: str
+    state: str
+    events: str
+    exit_text: str
+    ranks: int
+    counts: tuple[tuple[str, str, int], ...]
+    cells: tuple[RankCell, ...]
+    hidden_ranks: int
+
+    @property
+    def names_ranks(self) -> bool:
+        """Whether each rank is named, rather than drawn as a small square."""
+        return len(self.cells) <= MAX_NAMED
+
+    @property
+    def summary(self) -> str:
+        """The counts in words."""
+        return ", ".join(f"{count:,} {name}" for _, name, count in self.counts)
+
+
+@dataclass(frozen=True)
+class RankProblem:
+    """A rank that somebody should look at."""
+
+    run: int
+    rank: str
+    host: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ProgressView:
+    """Everything that is seen of a job. observed_at: when, in seconds since the epoch. more_problems: concerns that are
+    not listed.
+
+    hosts: where its ranks are. single: one process without MPI, of which nothing need be drawn.
+    """
+
+    submissions: tuple[SubmissionRow, ...]
+    runs: tuple[RunProgressRow, ...]
+    problems: tuple[RankProblem, ...]
+    more_problems: int
+    notes: tuple[str, ...]
+    hosts: tuple[str, ...]
+    single: bool
+    observed_at: float
+
+    @property
+    def change_key(self) -> tuple[Any, ...]:
+        """All of it but the clock, for a mark that says whether it changed."""
+        return (self.submissions, self.runs, self.problems, self.more_problems, self.notes, self.hosts)
+
+
+def load_plan(directory: Path) -> Mapping[str, Any]:
+    """What the job in `directory` was laid down as; empty where it was not (yet)."""
+    found = _read(directory / PLAN_FILE)
+    return found if isinstance(found, dict) else {}
+
+
+def plan_command(plan: Mapping[str, Any]) -> str:
+    """The command lines of a plan."""
+    found = plan.get("preview")
+    return found if isinstance(found, str) else ""
+
+
+def load_progress(directory: Path, plan: Mapping[str, Any], expected: int | None) -> ProgressView | None:
+    """What was last seen of the job in `directory`; None where nothing was. expected: how many ranks it asked for."""
+    data = _read(directory / PROGRESS_FILE)
+    if data is None:
+        return None
+    try:
+        sight = JobStatus.from_json(data)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        # Written by another version.
+        return None
+    return build_progress_view(sight, expected, _events(plan))
+
+
+def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int, Sequence[str]]) -> ProgressView:
+    """A sight as the page shows it. events: of each run that is planned, as far as that is known."""
+    by_run: dict[int, list[RankStatus]] = {number: [] for number in (*events, *(run.run for run in sight.runs))}
+    for rank in sight.ranks:
+        by_run.setdefault(rank.run, []).append(rank)
+    known = {run.run: run for run in sight.runs}
+    runs: list[RunProgressRow] = []
+    concerns: list[RankProblem] = []
+    room = MAX_CELLS
+    for number in sorted(by_run):
+        run = known.get(number, RunStatus(number, "running" if by_run[number] else "waiting"))
+        ranks = sorted(by_run[number], key=lambda rank: (rank.rank is None, rank.rank or 0, rank.host))
+        row = _run(run, ranks, expected, events.get(number, ()), room)
+        room -= len(row.cells)
+        runs.append(row)
+        concerns += _concerns(run, ranks, expected)
+    return ProgressView(
+        submissions=tuple(
+            replace(_submission(one, len(sight.submissions)), unreachable_since=_unheard(one, sight.seen_at))
+            for one in sight.submissions
+        ),
+        runs=tuple(runs),
+        problems=tuple(concerns[:MAX_PROBLEMS]),
+        more_problems=max(0, len(concerns) - MAX_PROBLEMS),
+        notes=sight.notes,
+        hosts=tuple(sorted({rank.host for rank in sight.ranks if rank.host})),
+        single=len(runs) <= 1 and expected is None and len(sight.ranks) <= 1,
+        observed_at=sight.seen_at,
+    )
+
+
+def _submission(one: SubmissionStatus, count: int) -> SubmissionRow:
+    batch = one.batch
+    title = f"Submission {one.number}" if count > 1 else "Submission"
+    stopped = _STOPPED.get(one.stopped.partition(" ")[0], one.stopped)
+    if batch is None:
+        label, badge = ("Ended", "stored") if one.exit_status is not None else ("Running", "running")
+        if one.exit_status is None and one.alive is False:
+            label, badge = "Not alive any more", "lost"
+        return SubmissionRow(
+            title=title,
+            scheduler_id=f"process {one.native.split()[0]}" if one.native.strip() else "",
+            label=label,
+            state_text="",
+            badge=badge,
+            reason=stopped,
+            position="",
+            hosts=one.host,
+            exit_text=_exit(one.exit_status),
+        )
+    position = "" if batch.position is None else "next" if batch.position == 0 else f"{batch.position:,} before it"
+    return SubmissionRow(
+        title=title,
+        scheduler_id=batch.id or one.native,
+        label=BATCH_LABELS[batch.state],
+        state_text=batch.native,
+        badge=_badge(batch.state),
+        reason=batch.reason or stopped,
+        position=position if batch.state in (BatchState.PENDING, BatchState.HELD) else "",
+        hosts=", ".join(batch.hosts) or one.host,
+        exit_text=_exit(batch.exit_status if one.exit_status is None else one.exit_status, batch.signal),
+    )
+
+
+def _unheard(one: SubmissionStatus, seen_at: float) -> str:
+    """Since when there is no sign of life of it, in words."""
+    since = silent_since(one, seen_at)
+    return "" if since is None else f"No sign of life since {format_utc(since)}"
+
+
+def _badge(state: BatchState) -> str:
+    """The job state whose color fits."""
+    if state is BatchState.DONE:
+        return "stored"
+    if state in (BatchState.FAILED, BatchState.TIME_LIMIT):
+        return "failed"
+    if state in (BatchState.UNKNOWN, BatchState.GONE):
+        return "lost"
+    return "running" if state is BatchState.RUNNING else "pending"
+
+
+def _run(
+    run: RunStatus, ranks: Sequence[RankStatus], expected: int | None, events: Sequence[str], room: int
+) -> RunProgressRow:
+    numbered = [(rank.rank or 0, _cell(rank)) for rank in ranks]
+    seen = {rank.rank for rank in ranks}
+    if expected is not None and None not in seen:
+        state, text = ("failed", "never seen") if run.state == "ended" else ("waiting", "not seen yet")
+        numbered += [(n, RankCell(state, f"rank {n}", text, True)) for n in range(expected) if n not in seen]
+        numbered.sort(key=lambda pair: pair[0])
+    cells = [cell for _, cell in numbered]
+    counted = Counter(cell.state for cell in cells)
+    return RunProgressRow(
+        number=run.run,
+        label=RUN_LABELS.get(run.state, run.state[:20].capitalize()),
+        state={"waiting": "pending", "running": "running", "ended": "stored"}.get(run.state, "pending"),
+        events=", ".join(events),
+        exit_text=_exit(run.exit_status),
+        ranks=len(cells),
+        counts=tuple((state, name, counted[state]) for state, name in STATES.items() if counted[state]),
+        cells=tuple(cells[: max(0, room)]),
+        hidden_ranks=max(0, len(cells) - max(0, room)),
+    )
+
+
+def _cell(rank: RankStatus) -> RankCell:
+    failed = rank.exit_status not in (None, 0)
+    state = "failed" if failed else rank.state if rank.state in STATES else "started"
+    words = [rank.host, _exit(rank.exit_status) if failed else STATES[state]]
+    if not rank.recorded:
+        words.append("not recorded")
+    return RankCell(state, _name(rank), " · ".join(word for word in words if word), rank.recorded)
+
+
+def _name(rank: RankStatus) -> str:
+    return "the host" if rank.rank is None else f"rank {rank.rank}"
+
+
+def _concerns(run: RunStatus, ranks: Iterable[RankStatus], expected: int | None) -> list[RankProblem]:
+    """Ranks that failed, said something, were left behind, or are not what was asked for."""
+    found: list[RankProblem] = []
+    seen: set[int] = set()
+    for rank in ranks:
+        texts = []
+        if rank.rank is not None:
+            seen.add(rank.rank)
+        if rank.exit_status not in (None, 0):
+            texts.append(f"Ended with {_exit(rank.exit_status)}.")
+        if run.state == "ended" and rank.state in ("started", "recording"):
+            texts.append("It did not say that it ended; the run did.")
+        if expected is not None and rank.size is not None and rank.size != expected:
+            texts.append(f"MPI says that there are {rank.size:,} ranks, not {expected:,}: is it another MPI's starter?")
+        if rank.note:
+            texts.append(rank.note)
+        if texts:
+            name = str(rank.rank) if rank.rank is not None else "all"
+            found.append(RankProblem(run.run, name, rank.host, " ".join(texts)))
+    if expected is not None and run.state == "ended" and seen:
+        missing = [number for number in range(expected) if number not in seen]
+        if missing:
+            found.append(RankProblem(run.run, format_ranks(missing), "", "Nothing was seen of it."))
+    return found
+
+
+def format_ranks(numbers: Sequence[int]) -> str:
+    """Ascending numbers as 0–3, 8; of many the first ones."""
+    parts = to_ranges(numbers)
+    return format_ranges(parts[:12]) + (" …" if len(parts) > 12 else "")
+
+
+def _exit(status: int | None, signal: int | None = None) -> str:
+    if signal is not None:
+        return f"signal {signal}"
+    if status is None:
+        return ""
+    # A shell says so of what a signal ended.
+    return f"signal {status - 128}" if 128 < status <= 128 + 64 else f"exit status {status}"
+
+
+def _read(path: Path) -> Any:
+    """JSON of a file that another process replaces as a whole; None where there is none."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return None
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _events(plan: Mapping[str, Any]) -> dict[int, Sequence[str]]:
+    """The events of each run, by the plan of a job."""
+    runs = plan.get("runs")
+    found: dict[int, Sequence[str]] = {}
+    for run in runs if isinstance(runs, list) else ():
+        if isinstance(run, dict) and isinstance(run.get("run"), int) and isinstance(run.get("events"), list):
+            found[run["run"]] = [str(event) for event in run["events"]]
+    return found

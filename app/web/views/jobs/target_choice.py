@@ -1,0 +1,148 @@
+"""Where a job of the form may run: targets to choose from, and what is known of the one that was chosen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....domain.host_facts import HostFacts
+from ....domain.jobs import JobSpec, RecorderName
+from ....domain.targets import LOCAL, BatchQueue, Target, TargetFacts
+from ....recording.fields.events import EventIndex, EventMatches
+from ....recording.fields.placement_validity import MPI_TITLES
+from ....recording.fields.relevance import target_choices
+from ....recording.plan import UNKNOWN_HOST
+from ....recording.recorders.events import events_to_count, events_to_sample
+from ....recording.schedulers import scheduler_of
+from ....store import Host, StoredTarget
+from ...services import current_services
+
+
+@dataclass(frozen=True)
+class TargetChoice:
+    """A target in the form's list. relevance: what it decides (see forms/relevance.py)."""
+
+    name: str
+    label: str
+    relevance: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SelectedTarget:
+    """The target that was chosen. target null: there is none of this name. host: the machine that the form names.
+
+    host_facts: facts of where perf runs, target_facts: of the target's last check; null as long as they are not known.
+    """
+
+    name: str
+    target: Target | None
+    host: str
+    host_facts: HostFacts | None
+    target_facts: TargetFacts | None
+
+    @property
+    def relevance(self) -> Mapping[str, str]:
+        """What the target decides about the fields of the form."""
+        return target_choices(self.target or Target(LOCAL))
+
+    @property
+    def queues(self) -> tuple[BatchQueue, ...]:
+        """Queues or partitions that its check found."""
+        return self.target_facts.queues if self.target_facts else ()
+
+    @property
+    def text(self) -> str:
+        """One line on the machine that will record."""
+        if self.target is None:
+            return "There is no such target any more."
+        found = self.host_facts
+        if found is None:
+            if self.name == LOCAL:
+                return "No worker has described its machine yet."
+            return "No check of it has succeeded yet: what is there is not known."
+        parts = [found.host, found.cpu, f"{found.cpus} CPUs" if found.cpus else "", found.os]
+        perf = f"perf {found.perf_version}" if found.perf_version else "no perf"
+        return " · ".join(part for part in [*parts, perf] if part)
+
+    @property
+    def suggestions(self) -> str:
+        """Which MPI is there, in words; empty where nothing is known."""
+        names = [
+            MPI_TITLES[flavour] for flavour in MPI_TITLES if self.target_facts and flavour in self.target_facts.starters
+        ]
+        if self.target is not None and self.target.mpi is not None:
+            return f"Usual there: {MPI_TITLES[self.target.mpi]}."
+        return f"Found there: {', '.join(names)}." if names else ""
+
+    @property
+    def queue_hint(self) -> str:
+        """Which queue is taken where none is named."""
+        default = next((queue.name for queue in self.queues if queue.default), "")
+        return f"Empty: the default, {default}." if default else "Empty: the default."
+
+    @property
+    def default_events(self) -> dict[str, str]:
+        """What each recorder measures where no event is given."""
+        facts, plain = self.host_facts or UNKNOWN_HOST, JobSpec()
+        return {
+            RecorderName.PERF_RECORD.value: ", ".join(events_to_sample(plain, facts)),
+            RecorderName.PERF_STAT.value: ", ".join(events_to_count(plain, facts)),
+        }
+
+
+def list_targets() -> dict[str, Target]:
+    """All targets by name."""
+    return current_services().store.targets.all()
+
+
+def list_target_choices() -> tuple[TargetChoice, ...]:
+    """What the form's list of targets holds."""
+    return tuple(TargetChoice(name, _label(target), target_choices(target)) for name, target in list_targets().items())
+
+
+def select_target(name: str) -> SelectedTarget:
+    """What is known of a target, whether it exists or not."""
+    stored = current_services().store.targets.find(name)
+    if name == LOCAL:
+        host = current_host()
+        own = stored or StoredTarget(LOCAL, Target(LOCAL))
+        return SelectedTarget(LOCAL, own.target, host.name if host else "", host.facts if host else None, own.facts)
+    if stored is None:
+        return SelectedTarget(name, None, "", None, None)
+    facts = stored.facts
+    return SelectedTarget(name, stored.target, name, facts.recording_host if facts else None, facts)
+
+
+def current_host() -> Host | None:
+    """The machine that would run a local job, as far as known: the one last heard of, with facts before one without."""
+    hosts = current_services().store.hosts.list()
+    return next((host for host in hosts if host.facts), hosts[0] if hosts else None)
+
+
+def match_events(selected_target: SelectedTarget, query: str, group: str = "", offset: int = 0) -> EventMatches:
+    """The events of a place that fit a search."""
+    facts = selected_target.host_facts
+    return (_index(selected_target.name, facts) if facts else EventIndex.of(())).search(query, group, offset)
+
+
+_indexes: dict[tuple[str, str, float], EventIndex] = {}
+
+
+def _index(name: str, facts: HostFacts) -> EventIndex:
+    """The index of a place's events, made once for each time they were looked up there."""
+    key = (name, facts.host, facts.checked_at)
+    found = _indexes.get(key)
+    if found is None:
+        found = EventIndex.of(facts.events)
+        if len(_indexes) >= 8:
+            _indexes.clear()
+        _indexes[key] = found
+    return found
+
+
+def _label(target: Target) -> str:
+    """A target's name, with what it is."""
+    if target.name == LOCAL:
+        return "local — this machine"
+    scheduler = scheduler_of(target.scheduler)
+    ways = [scheduler.title] if scheduler else []
+    ways += [f"SSH to {target.ssh.host}"] if target.ssh else ["this machine"]
+    return f"{target.name} — {', '.join(ways)}"

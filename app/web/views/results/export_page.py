@@ -1,0 +1,259 @@
+"""/results/<id>/export: everything that a result can be saved as, and the tools that it can be opened in.
+
+Perfetto's UI has a page of its own, since a window can only be handed a trace by a page whose opener policy lets it be
+reached. speedscope fetches what it shows, so it is sent there with an address that needs no token.
+"""
+
+import shlex
+from dataclasses import dataclass
+from typing import ClassVar
+from urllib.parse import quote, urlsplit
+
+from flask import Blueprint, redirect, request
+from werkzeug.wrappers import Response
+
+from ....analysis.core.schema import records
+from ....analysis.ml.operator_parts import OPERATOR_PARTS, operator_parts_of
+from ....analysis.tables import TABLES
+from ....domain.profile import Profile
+from ....domain.units import Quantity, format_quantity
+from ....exporters import EXPORTERS, Exporter
+from ....exporters.table_formats import TABLE_FORMATS
+from ....paths import data_directory
+from ...pages import RESULT_PAGES, Pairs
+from ...rendering import Page, render
+from ...services import current_services
+from .exports import SIGNED_URL_SECONDS, signed_url
+from .result_frame import ResultFrame, open_result_frame
+
+blueprint = Blueprint("opening", __name__)
+MANY_ROWS = 2_000_000
+"""Slices and samples from which on a page in a browser has a hard time."""
+PAGE_TABLES = {
+    "hotspots": ("hotspots",),
+    "counts": ("counts",),
+    "threads": ("threads", "ranks"),
+    "operators": ("operators",),
+    "kernels": ("kernels", "copies", "launches", "graphs", "sequences", "devices", "utilization", "idle"),
+    "modules": ("modules",),
+    "steps": ("steps",),
+    "memory": (*("memory", "memory-operators", "memory-live", "memory-events", "memory-curves", "allocations"),),
+    "communication": ("communication", "collectives", "stragglers", "clocks"),
+    "critical-path": ("critical-path",),
+    "advice": ("advice",),
+    "nsight": ("nsight", "nsight-metrics", "nsight-hints", "nsight-source"),
+    "losses": ("losses",),
+}
+"""The tables that belong to a page, and are only there where it is. Others always are."""
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """A form to save as. url: empty where it cannot hold this selection. options: its switches, each with what it
+    does."""
+
+    name: str
+    title: str
+    about: str
+    suffix: str
+    url: str
+    action: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """A table. files: (form, address) of it."""
+
+    title: str
+    files: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class ExportPage(Page):
+    """`/results/<id>/export`. openable_tools: the tools that have something to show of it. selected_counts: how much is
+    selected. is_large: whether that is a lot for a browser. selection_params: of the selection, for forms.
+    speedscope_reachable: whether pages of speedscope can reach this server, as browsers allow it."""
+
+    template: ClassVar[str] = "results/export.html"
+    frame: ResultFrame
+    selected_counts: tuple[tuple[str, Quantity], ...]
+    is_large: bool
+    selection_params: Pairs
+    openable_tools: frozenset[str]
+    formats: tuple[ExportFormat, ...]
+    tables: tuple[TableFiles, ...]
+    perfetto: str
+    speedscope: str
+    speedscope_site: str
+    speedscope_file: str
+    speedscope_command: str
+    speedscope_reachable: bool
+    pprof_command: str
+    pprof_local: str
+    convert: str
+    link_minutes: int
+
+
+@dataclass(frozen=True)
+class PerfettoPage(Page):
+    """`/results/<id>/open/perfetto`. source: the address of the trace, file: its name. site, origin: of Perfetto's UI.
+    back: to the page of exports."""
+
+    template: ClassVar[str] = "results/open_perfetto.html"
+    frame: ResultFrame
+    selected_counts: tuple[tuple[str, Quantity], ...]
+    is_large: bool
+    source: str
+    file: str
+    site: str
+    origin: str
+    back: str
+
+
+@blueprint.get("/results/<id>/export")
+def show(id: str) -> Response:
+    """The page."""
+    frame, profile = open_result_frame(id, "export")
+    settings, words = current_services().settings, frame.selection.to_query()
+    held = _held(frame, profile)
+    return render(
+        ExportPage(
+            frame=frame,
+            selected_counts=held,
+            is_large=_many(held),
+            selection_params=words,
+            openable_tools=frozenset(
+                tool for tool in ("perfetto", "speedscope", "pprof") if EXPORTERS[tool].has_data(profile)
+            ),
+            formats=tuple(_form(frame, exporter) for exporter in EXPORTERS.values() if exporter.has_data(profile)),
+            tables=_tables(frame, profile),
+            perfetto=frame.url("open/perfetto"),
+            speedscope=frame.url("open/speedscope"),
+            speedscope_site=settings.speedscope_url,
+            speedscope_file=frame.url("export/speedscope"),
+            speedscope_command=_convert(frame, "speedscope", "npx speedscope"),
+            speedscope_reachable=_reached(settings.speedscope_url),
+            pprof_command=f"go tool pprof -http=localhost:0 {shlex.quote(signed_url(id, 'pprof', words))}",
+            pprof_local=_convert(frame, "pprof", "go tool pprof -http=localhost:0"),
+            convert=_command(frame, "FORMAT", "FILE"),
+            link_minutes=SIGNED_URL_SECONDS // 60,
+        )
+    )
+
+
+@blueprint.get("/results/<id>/open/perfetto")
+def perfetto(id: str) -> Response:
+    """The page that opens Perfetto's UI and hands it the trace."""
+    frame, profile = open_result_frame(id, "export")
+    site = current_services().settings.perfetto_url
+    parts = urlsplit(site)
+    held = _held(frame, profile)
+    response = render(
+        PerfettoPage(
+            frame=frame,
+            selected_counts=held,
+            is_large=_many(held),
+            source=frame.url("export/perfetto"),
+            file=frame.name + EXPORTERS["perfetto"].suffix,
+            site=site,
+            origin=f"{parts.scheme}://{parts.netloc}",
+            back=frame.url("export"),
+        )
+    )
+    # The window that is opened must be able to answer; nobody else can reach this page for it.
+    response.headers["Cross-Origin-Opener-Policy"] = "same-origin-allow-popups"
+    return response
+
+
+@blueprint.get("/results/<id>/open/speedscope")
+def speedscope(id: str) -> Response:
+    """Go to speedscope, which then fetches the selection."""
+    frame, _ = open_result_frame(id, "export")
+    address = signed_url(id, "speedscope", frame.selection.to_query())
+    site = current_services().settings.speedscope_url
+    # No title: it would stand in place of the names of threads.
+    return redirect(f"{site}/#profileURL={quote(address, safe='')}", 303)
+
+
+def _held(frame: ResultFrame, profile: Profile) -> tuple[tuple[str, Quantity], ...]:
+    """How much of what is selected."""
+    row = records(TABLES["summary"].rows(profile, frame.selection))[0]
+    found = [
+        (word[:-1] if row[word] == 1 else word, format_quantity(row[word], "count"))
+        for word in ("slices", "samples", "counts", "threads")
+        if row[word]
+    ]
+    selection = frame.selection
+    if row["duration_ms"] is not None and selection.step is None:
+        whole = row["duration_ms"] * 1e6
+        end = whole if selection.end_ns is None else min(selection.end_ns, whole)
+        found.append(("", format_quantity(max(0, end - (selection.start_ns or 0)), "ns")))
+    return tuple(found)
+
+
+def _many(held: tuple[tuple[str, Quantity], ...]) -> bool:
+    return sum(int(count.value or 0) for word, count in held if word in ("slices", "samples")) > MANY_ROWS
+
+
+def _form(frame: ResultFrame, exporter: Exporter) -> ExportFormat:
+    selection = frame.selection
+    refused = exporter.requires_recorded_stacks and (
+        selection.hide is not None or selection.invert or selection.recursion
+    )
+    return ExportFormat(
+        name=exporter.name,
+        title=exporter.title,
+        about=exporter.description,
+        suffix=exporter.suffix,
+        url="" if refused else frame.url(f"export/{exporter.name}"),
+        action=f"/results/{frame.id}/export/{exporter.name}",
+        options=tuple(exporter.options.items()),
+    )
+
+
+def _tables(frame: ResultFrame, profile: Profile) -> tuple[TableFiles, ...]:
+    """The tables that this result can have rows in; its operators by what they tell."""
+    there = {page.key for page in RESULT_PAGES if page.has_data(profile)}
+    missing = {table for key, tables in PAGE_TABLES.items() if key not in there for table in tables}
+    untold = {
+        ("operators", part)
+        for part in OPERATOR_PARTS
+        if "operators" not in missing and part not in operator_parts_of(profile)
+    }
+    found = []
+    for name, table in TABLES.items():
+        if name in missing:
+            continue
+        for by in table.by or ("",):
+            if (name, by) in untold:
+                continue
+            # The first is what the table is without the word.
+            words = [("by", by)] if by and by != table.by[0] else []
+            files = tuple((form, frame.url(f"tables/{name}.{form}", None, *words)) for form in TABLE_FORMATS)
+            found.append(TableFiles(table.title + (f" by {by}" if words else ""), files))
+    return tuple(found)
+
+
+def _reached(site: str) -> bool:
+    """Whether a browser lets a page of that site fetch from here: not from https over http, unless from the browser's
+    own machine."""
+    host = urlsplit(request.host_url).hostname or ""
+    own = host in ("localhost", "::1") or host.startswith("127.")
+    return request.scheme == "https" or own or not site.startswith("https:")
+
+
+def _command(frame: ResultFrame, form: str, file: str) -> str:
+    """The command that writes the selection to a file."""
+    words = ["perfloom", "convert", frame.id, "--to", form]
+    for word, value in frame.selection.to_query():
+        words += [f"--{word}"] if word in ("invert", "recursion") else [f"--{word}", value]
+    data = current_services().settings.data
+    if data != data_directory({}):
+        words += ["--data", str(data)]
+    return shlex.join([*words, "-o", file])
+
+
+def _convert(frame: ResultFrame, form: str, opener: str) -> str:
+    file = f"{frame.id}{EXPORTERS[form].suffix}"
+    return f"{_command(frame, form, file)} && {opener} {file}"

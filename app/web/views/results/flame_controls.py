@@ -1,0 +1,276 @@
+"""What the pages with a flame graph share: the words of their query, the controls above the graph, its SVG."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from flask import Response, request
+
+from ....analysis.core.flame_groups import effective_group
+from ....analysis.stacks.flamegraph import FlameGroup, FlameTree, Matches, SiblingOrder
+from ....charts import flamegraph_svg
+from ....domain.errors import InvalidRequest
+from ....domain.profile import Profile
+from ....domain.selection import parse_flag
+from ....domain.units import format_percent
+from ...pages import Pairs, with_query
+from ...rendering import current_shell
+from ...security import CONTENT_SECURITY_POLICY
+from .tables import attachment
+
+DEFAULT_WIDTH = 1200
+MAX_PATTERN_CHARACTERS = 2_000
+STATIC_FRAMES = 3_000
+GROUP_LABELS = {
+    FlameGroup.COMM: "thread name",
+    FlameGroup.NONE: "nothing",
+    FlameGroup.PROCESS: "process",
+    FlameGroup.THREAD: "thread",
+    FlameGroup.RANK: "rank",
+    FlameGroup.HOST: "host",
+}
+ORDER_LABELS = {SiblingOrder.WEIGHT: "widest first", SiblingOrder.TIME: "by time", SiblingOrder.NAME: "by name"}
+COLOR_LABELS = {"kind": "kind", "module": "module", "hot": "self weight"}
+ZOOM_PARAMS = ("zoom", "zoom-callers", "zoom-callees")
+# The page alone may hold a frame: the SVG, where no scripts run.
+PAGE_POLICY = f"{CONTENT_SECURITY_POLICY}; frame-src 'self'"
+# In that frame a click on a link of ours leads the page on; there are no scripts, and nothing else is loaded.
+STATIC_POLICY = (
+    "sandbox allow-top-navigation-by-user-activation; default-src 'none'; style-src 'unsafe-inline'; "
+    "frame-ancestors 'self'"
+)
+SANDBOX_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "frame-ancestors 'none'"
+)
+
+
+@dataclass(frozen=True)
+class ControlChoice:
+    """A word of the query with its possible values, as (value, text)."""
+
+    param: str
+    label: str
+    value: str
+    default: str
+    options: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class ControlSwitch:
+    """A word of the query that is there or not."""
+
+    param: str
+    value: str
+    label: str
+    hint: str
+    on: bool
+
+
+@dataclass(frozen=True)
+class FlameControls:
+    """The controls above a graph. search_url: address that answers it. kept_params: the words that the form does not
+    have.
+
+    needs_reload: whether there is more on the page than the graph that another selection changes.
+    """
+
+    search_url: str
+    pattern: str
+    matched: str
+    choices: tuple[ControlChoice, ...]
+    switches: tuple[ControlSwitch, ...]
+    kept_params: Pairs
+    needs_reload: bool = False
+
+
+@dataclass(frozen=True)
+class FlameGraphView:
+    """One graph on a page. data_url: of its pictures; part: the key of the answer that holds them, empty where it is
+    the answer. zoom_param: of the query. direction: "up" or "down" where that is fixed. sandwich, hotspots: pages to
+    link to from a frame; functions: address that tells of a function by its id, reversed_functions: of one of the base.
+    static_url: the SVG for a page without scripts. empty_text: what to say where there is nothing.
+    """
+
+    label: str
+    data_url: str
+    static_url: str
+    empty_text: str
+    zoom_param: str = "zoom"
+    part: str = ""
+    direction: str = ""
+    sandwich: str = ""
+    hotspots: str = ""
+    functions: str = ""
+    reversed_functions: str = ""
+
+
+def build_controls(
+    search: str, matched: str, choices: list[ControlChoice], switches: list[ControlSwitch], *, reloads: bool = False
+) -> FlameControls:
+    """The controls with the words of the present request."""
+    # A frame's number means something else in a graph of another shape.
+    known = {choice.param for choice in choices} | {switch.param for switch in switches} | {"q", *ZOOM_PARAMS}
+    return FlameControls(
+        search_url=search,
+        pattern=request.args.get("q", ""),
+        matched=matched,
+        choices=tuple(choices),
+        switches=tuple(switches),
+        kept_params=[(word, value) for word, value in request.args.items(multi=True) if word not in known],
+        needs_reload=reloads,
+    )
+
+
+def build_group_choice(*profiles: Profile) -> ControlChoice:
+    """By what the graph is split: ranks and hosts only where there are several, names only where there are any."""
+    named = all(effective_group(profile, FlameGroup.COMM) is FlameGroup.COMM for profile in profiles)
+    offered = {g.value: text for g, text in GROUP_LABELS.items() if any(_splits(p, g) for p in profiles)}
+    if not named:
+        del offered[FlameGroup.COMM.value]
+    usual = (FlameGroup.COMM if named else FlameGroup.NONE).value
+    asked = parse_group().value
+    return ControlChoice("group", "Group by", asked if asked in offered else usual, usual, tuple(offered.items()))
+
+
+def build_order_choice(*orders: SiblingOrder) -> ControlChoice:
+    """In which order siblings stand."""
+    offered = tuple((order.value, ORDER_LABELS[order]) for order in orders)
+    return ControlChoice("order", "Order", parse_order().value, SiblingOrder.WEIGHT.value, offered)
+
+
+def build_direction_switch() -> ControlSwitch:
+    """Which way up."""
+    return ControlSwitch(
+        "grow", "up", "Root below", "Draw callees above their callers, as flames", parse_root_at_bottom()
+    )
+
+
+def build_invert_switch(on: bool) -> ControlSwitch:
+    """Callers or callees."""
+    return ControlSwitch("invert", "1", "Inverted", "Start from the innermost functions: who called them?", on)
+
+
+def build_recursion_switch(on: bool) -> ControlSwitch:
+    """Whether recursion is shown."""
+    return ControlSwitch("recursion", "1", "Collapse recursion", "Merge a function's calls of itself", on)
+
+
+def format_matches(found: Matches | None) -> str:
+    """What a search found, in words; nothing where nothing was searched for."""
+    if found is None:
+        return ""
+    count = len(found.functions)
+    if not count:
+        return "No function matches."
+    return f"{format_percent(found.percent)} in {count:,} function{'s' if count != 1 else ''}"
+
+
+def parse_svg_style(part: str = "") -> flamegraph_svg.FlameSvgStyle:
+    """How the SVG asked for is to be drawn: `download=1` with its script, else to be shown in a page."""
+    download = parse_download()
+    return flamegraph_svg.FlameSvgStyle(
+        interactive=download,
+        width=parse_width(),
+        root_at_bottom=part == "callers" if part else parse_root_at_bottom(),
+        color_mode=parse_choice("colour", COLOR_LABELS, "kind"),
+        theme="system" if download else current_shell().theme,
+        min_px=flamegraph_svg.MIN_FRAME_PX if download else 0.5,
+        max_frames=flamegraph_svg.MAX_FRAMES if download else STATIC_FRAMES,
+    )
+
+
+def flame_svg_response(
+    tree: FlameTree,
+    profile: Profile,
+    path: str,
+    *,
+    name: str,
+    look: flamegraph_svg.FlameSvgStyle,
+    found: Matches | None,
+    part: str = "",
+) -> Response:
+    """The SVG of a tree. path: of the page that its frames lead to, with another zoom; name: of the file to save."""
+    word = f"zoom-{part}" if part else "zoom"
+    rest = [(k, v) for k, v in request.args.items(multi=True) if k not in (word, "part", "width", "download")]
+
+    def link(frame: int) -> str:
+        return with_query(path, [*rest, (word, str(frame))] if frame else rest)
+
+    document = flamegraph_svg.write_svg(
+        tree,
+        profile,
+        title=name,
+        style=look,
+        matches=frozenset(found.functions) if found else (),
+        link=None if look.interactive else link,
+    )
+    response = Response(document, content_type="image/svg+xml; charset=utf-8")
+    if look.interactive:
+        response.headers["Content-Security-Policy"] = SANDBOX_POLICY
+        return attachment(response, f"{name}.svg")
+    response.headers["Content-Security-Policy"] = STATIC_POLICY
+    response.headers["X-Frame-Options"] = "SAMEORIGIN"
+    return response
+
+
+def current_url(path: str, **more: str) -> str:
+    """`path` with the words of the present request, and more."""
+    return with_query(path, [(k, v) for k, v in request.args.items(multi=True) if k not in more] + list(more.items()))
+
+
+def parse_group() -> FlameGroup:
+    """By what to group. Raises InvalidRequest, as all below do for a value that cannot be used."""
+    return FlameGroup(parse_choice("group", {group.value: "" for group in FlameGroup}, FlameGroup.COMM.value))
+
+
+def parse_order() -> SiblingOrder:
+    """The order of siblings."""
+    return SiblingOrder(parse_choice("order", {order.value: "" for order in SiblingOrder}, SiblingOrder.WEIGHT.value))
+
+
+def parse_root_at_bottom() -> bool:
+    """Whether the root is at the bottom."""
+    return parse_choice("grow", {"up": "", "down": ""}, "down") == "up"
+
+
+def parse_download() -> bool:
+    """Whether a file to save is asked for."""
+    return parse_flag("download", request.args.get("download"))
+
+
+def parse_width() -> int:
+    """The width of the graph in pixels."""
+    width = parse_number("width")
+    return DEFAULT_WIDTH if width is None else min(max(width, 100), 16_000)
+
+
+def parse_pattern() -> str:
+    """The pattern searched for, or no text."""
+    text = request.args.get("q", "")
+    if len(text) > MAX_PATTERN_CHARACTERS:
+        raise InvalidRequest(f"The search is longer than {MAX_PATTERN_CHARACTERS:,} characters; shorten it.", "q")
+    return text
+
+
+def parse_number(word: str) -> int | None:
+    """The value of `word`, a whole number; None where it is not there."""
+    text = request.args.get(word, "")
+    if text == "":
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        raise InvalidRequest(f"{word} is a whole number, not {text[:40]!r}; leave it out to see all.", word)
+    return int(text)
+
+
+def parse_choice(word: str, known: Mapping[str, str], default: str) -> str:
+    """The value of `word`, one of those known."""
+    value = request.args.get(word) or default
+    if value not in known:
+        raise InvalidRequest(f"{word} is one of {', '.join(known)}, not {value[:40]!r}.", word)
+    return value
+
+
+def _splits(profile: Profile, group: FlameGroup) -> bool:
+    if group not in (FlameGroup.RANK, FlameGroup.HOST):
+        return True
+    return len(set(profile.threads.column(group.value).to_pylist())) > 1

@@ -1,0 +1,193 @@
+"""What pages of traces are made of: the parts of a step's time and of a device's, with what they are called."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from ....analysis.core.facts import is_pytorch_trace, json_fact
+from ....analysis.ml.idle import IdleCause
+from ....analysis.ml.steps import ALL_STEP, steps_of
+from ....charts.stacked_bars import StackedValues, StackPart, draw_horizontal_bar
+from ....domain.profile import Profile
+from ....domain.selection import Selection
+from ....domain.units import Quantity, choose_scale, format_quantity
+from ..results.result_frame import ResultFrame
+
+NS_PER_US = 1_000
+STEP_PARTS = (
+    StackPart("kernel", "Computation", "A kernel ran on a device, not only those that communicate."),
+    StackPart("communication", "Communication", "The only kernels that ran were those of a communication library."),
+    StackPart("memcpy", "Copies", "No kernel ran, but something was copied from or to a device."),
+    StackPart("memset", "Sets", "None of these, but memory of a device was set."),
+    StackPart("call", "Calls of collectives", "The devices did nothing; the host was in the call of a collective."),
+    StackPart(
+        "runtime", "Runtime", "The devices did nothing; the host was in a call of their runtime, as to launch or wait."
+    ),
+    StackPart("dataloader", "DataLoader", "The devices did nothing; the host waited for the next batch."),
+    StackPart("cpu", "Operators on the CPU", "The devices did nothing; the host was in an operator or annotation."),
+    StackPart("other", "Other", "The devices did nothing; the host was in none of these: Python outside of operators."),
+)
+"""The time of a step. What the table `steps` has as kernel is parted into computation and communication."""
+CAUSE_PARTS = (
+    StackPart("kernel", "Busy", "The device computed, communicated, copied or set memory."),
+    StackPart("dataloader", "Waited for the host", "The work that ended the gap was launched during it: too late."),
+    StackPart(
+        "memset", "Between kernels", "Launched in time; the gap is shorter than 30 µs, what starting a kernel takes."
+    ),
+    StackPart(
+        "memcpy",
+        "Other waits",
+        "Launched in time, but waited longer: for another stream, an event or memory. Or its launch is unknown.",
+    ),
+    StackPart("other", "At the edges", "Before the first work of the device in what is shown, or after the last."),
+)
+OVERLAP_PARTS = (
+    StackPart("kernel", "Only computation", "Kernels that compute ran, and none of a communication library."),
+    StackPart("both", "Both at once", "Kernels that compute ran, and kernels of a communication library."),
+    StackPart(
+        "communication", "Only communication", "The only kernels that ran were those of a communication library."
+    ),
+    StackPart("other", "Neither", "No kernel ran."),
+)
+
+
+@dataclass(frozen=True)
+class PartShare:
+    """A part with what it has on the whole. css: its class."""
+
+    css: str
+    name: str
+    description: str
+    value: Quantity
+    percent: Quantity
+
+
+@dataclass(frozen=True)
+class HorizontalBar:
+    """A bar with its label. url: what it is of, alone; empty for nowhere. svg: without script or style."""
+
+    label: str
+    url: str
+    svg: Markup
+    value: Quantity
+
+
+def step_values(step: Mapping[str, Any]) -> tuple[float, ...]:
+    """The values of STEP_PARTS, in ns, of a row of the table `steps`."""
+    names = ("memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other")
+    communicating = step["communication_kernel_us"]
+    parts = (step["kernel_us"] - communicating, communicating, *(step[f"{name}_us"] for name in names))
+    return tuple(NS_PER_US * part for part in parts)
+
+
+def overlap_values(step: Mapping[str, Any]) -> tuple[float, ...]:
+    """The values of OVERLAP_PARTS, in ns, of a row of the table `communication`."""
+    return tuple(NS_PER_US * step[f"{name}_us"] for name in ("computing", "both", "communicating", "neither"))
+
+
+def cause_values(busy_us: float, gaps: Iterable[Mapping[str, Any]]) -> tuple[float, ...]:
+    """The values of CAUSE_PARTS, in ns, of a device and the rows of the table `idle` of it."""
+    of_cause = {one["cause"]: one["idle_us"] for one in gaps}
+    return tuple(NS_PER_US * value for value in (busy_us, *(of_cause.get(cause.value, 0.0) for cause in IdleCause)))
+
+
+def mean_values(rows: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    """The mean of values part by part; nothing of nothing."""
+    return tuple(sum(values) / len(rows) for values in zip(*rows, strict=True))
+
+
+def list_shares(parts: Sequence[StackPart], values: Sequence[float]) -> tuple[PartShare, ...]:
+    """The parts that have any value, as a legend with numbers. Without values, none."""
+    whole = sum(values)
+    percents = choose_scale(100, "percent")
+    return tuple(
+        PartShare(
+            f"shares-{part.key}",
+            part.name,
+            part.description,
+            format_quantity(value, "ns"),
+            percents.format(100 * value / whole if whole else None),
+        )
+        for part, value in zip(parts, values, strict=bool(values))
+        if value > 0
+    )
+
+
+def draw_horizontal_bars(parts: Sequence[StackPart], bars: Sequence[StackedValues]) -> tuple[HorizontalBar, ...]:
+    """Bars of times, the longest as long as there is room."""
+    whole = max((sum(one.values) for one in bars), default=0.0)
+    return tuple(
+        # `draw_horizontal_bar` escapes every text and uses neither script nor style; tests hold it to that.
+        HorizontalBar(
+            one.label,
+            one.url,
+            Markup(draw_horizontal_bar(parts, one, "ns", whole)),
+            format_quantity(sum(one.values), "ns"),
+        )
+        for one in bars
+    )
+
+
+def first_and_last(labels: Sequence[str]) -> tuple[str, str]:
+    """The first and the last."""
+    return (labels[0], labels[-1]) if labels else ("", "")
+
+
+def format_step(name: str) -> str:
+    """A step in words: many have but a number, those of language models a word."""
+    return f"step {name}" if name[:1].isdigit() else name
+
+
+def format_step_with_rank(step: Mapping[str, Any], several: bool) -> str:
+    """A step in words, with its rank where there are several."""
+    return format_step(step["step"]) + (f" of rank {step['rank']}" if several and step["rank"] is not None else "")
+
+
+def step_url(frame: ResultFrame, step: Mapping[str, Any], several: bool) -> str:
+    """The overview of a step alone; empty where there are no steps."""
+    if step["step"] == ALL_STEP:
+        return ""
+    rank = step["rank"]
+    only = {"ranks": ((rank, rank),)} if several and rank is not None else {}
+    return frame.filtered_url("", step=step["step"], **only)
+
+
+def device_label(rank: int | None, device: int | None) -> str:
+    """A device, in words."""
+    name = "GPU" if device is None else f"GPU {device}"
+    return name if rank is None else f"rank {rank} · {name}"
+
+
+def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
+    """What a step is in this recording, and which ones are left out."""
+    found = []
+    recorder = recorder_notes(profile)
+    if recorder.get("step") and recorder["step"] != "whole run":
+        counted = f" ({recorder['counted']})" if recorder.get("counted") else ""
+        schedule = f", recorded by the schedule {recorder['schedule']}" if recorder.get("schedule") else ""
+        found.append(f"A step is one {recorder['step']}{counted}{schedule}.")
+    elif not profile.steps.num_rows:
+        found.append("The recording has no steps, so that all of it counts as one.")
+        if is_pytorch_trace(profile):
+            found.append(
+                "Record with a schedule, or call the profiler's step() once in each iteration, to see them apart."
+            )
+    known = steps_of(profile)
+    left = [(int(known.rank[row]), known.name[row]) for row in (~known.complete).nonzero()[0].tolist()]
+    if left and selection.step is None:
+        several = len({rank for rank, _ in left}) > 1
+        names = [f"{name} of rank {rank}" if several else name for rank, name in left]
+        few = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        found.append(
+            f"Not counted: step {few}. The profiler stopped before all the work that it launched was recorded."
+            if len(left) == 1
+            else f"Not counted: steps {few}. The profiler stopped before all the work that they launched was recorded."
+        )
+    return tuple(found)
+
+
+def recorder_notes(profile: Profile) -> dict[str, str]:
+    """What the recorder wrote of its steps into the file; nothing where another profiler made it."""
+    return {key: str(value)[:80] for key, value in json_fact(profile, "perfloom").items()}

@@ -1,0 +1,131 @@
+"""What every step of a job works with, and how a step reports and is stopped."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from perfloom.config import Settings
+from perfloom.domain.errors import NotFound
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import JobState
+from perfloom.queue import TaskQueue
+from perfloom.store import Store
+from perfloom.store.jobs import Job
+
+from .local import processes
+from .local.facts_probe import host_name, probe
+from .transports.base import SecretProvider
+
+RETRY_S = 5.0
+"""A job that somebody works on is looked at again after this, should that one be gone by then."""
+FACTS_MAX_AGE_S = 900.0
+"""Facts of a host that are older are found anew."""
+FACTS_CACHE_S = 5.0
+"""How long a process takes the facts it has for granted."""
+REPORT_S = 0.4
+
+Progress = Callable[[float | None, str], None]
+
+
+class StepInterrupted(Exception):
+    """A person asked for the end while a step was at work, or the job was moved on by somebody else."""
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """The parts that steps need. queue None: nobody is rung for, the caller takes the next step himself.
+
+    worker: who claims: host, pid and start of the process. secret_provider: asked for passwords where a person sits
+    here; None: they come through the catalogue, sealed. ends_with_job: this process does, so that what nobody waits for
+    is left to another one.
+    """
+
+    settings: Settings
+    store: Store
+    queue: TaskQueue | None
+    host: str
+    worker: str
+    secret_provider: SecretProvider | None = field(default=None, repr=False, compare=False)
+    ends_with_job: bool = False
+    _recent: dict[str, HostFacts] = field(default_factory=dict, repr=False, compare=False)
+    _asked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+
+    def facts(self) -> HostFacts:
+        """Those of this host: what its worker published where that is fresh, else found now."""
+        known = self._recent.get("facts")
+        if known is None or time.time() - self._asked.get("facts", 0.0) > FACTS_CACHE_S:
+            known = self._recent["facts"] = self._published() or probe()
+            self._asked["facts"] = time.time()
+        return known
+
+    def _published(self) -> HostFacts | None:
+        try:
+            known = self.store.hosts.get(self.host).facts
+        except NotFound:
+            return None
+        fresh = known is not None and time.time() - known.checked_at < FACTS_MAX_AGE_S and _same_user(known)
+        return known if fresh else None
+
+
+def _same_user(facts: HostFacts) -> bool:
+    """A command line run as root is not bound by what a worker of another user found, nor the other way round."""
+    return facts.root == (os.geteuid() == 0)
+
+
+def open_context(
+    settings: Settings,
+    store: Store,
+    queue: TaskQueue | None = None,
+    ask: SecretProvider | None = None,
+    *,
+    ends_with_job: bool = False,
+) -> JobContext:
+    """The road of this process."""
+    return JobContext(settings, store, queue, host_name(), worker_name(), ask, ends_with_job)
+
+
+def worker_name() -> str:
+    """This process, so that another one can tell whether it still lives: `HOST PID START BOOT`."""
+    who = processes.identity()
+    assert who is not None
+    return f"{host_name()} {who.pid} {who.started} {who.boot}"
+
+
+def is_worker_alive(name: str) -> bool | None:
+    """Whether the process of a `worker_name` lives; None where it is another host's and cannot be told from here."""
+    try:
+        host, pid, started, boot = name.split(" ")
+        who = processes.ProcessIdentity(int(pid), int(started), boot)
+    except ValueError:
+        return None
+    return processes.is_alive(who) if host == host_name() else None
+
+
+def make_reporter(context: JobContext, job: Job) -> Progress:
+    """A function (progress 0–1 or null, text) that writes to the catalogue now and then.
+
+    It raises Stopped where the job's end was asked for, or somebody else has moved it on.
+    """
+    state = job.state
+    last = 0.0
+
+    def report(progress: float | None, text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < REPORT_S:
+            return
+        last = now
+        present = context.store.jobs.find(job.id)
+        if present is None or present.state is not state or present.cancel_requested:
+            raise StepInterrupted
+        context.store.jobs.update(
+            job.id, expected=state, progress=progress, progress_text=text, due_at=time.time() + RETRY_S
+        )
+
+    return report
+
+
+def is_finished(job: Job | None) -> bool:
+    """Whether there is nothing (more) to do for it."""
+    return job is None or job.state.final or job.state is JobState.DRAFT

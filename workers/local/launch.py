@@ -1,0 +1,185 @@
+"""From queued to running: claim, prepare, start. The user's program is started at most once.
+
+Two things see to it. The claim, with the supervisor's process, is committed to the catalogue before the supervisor
+gets the word; and of all supervisors that ever get the word for a job one creates supervisor.json and runs the
+program. So a start that is delivered again finds either that file, and follows that program, or a supervisor that
+will never begin, and may start anew.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.jobs import JobSpec, JobState, Outcome
+from perfloom.recording.plan import argv as argv_of
+from perfloom.recording.plan.plan import needs_plan
+from perfloom.recording.recorders import perf_record
+from perfloom.recording.recorders.preflight import Severity
+from perfloom.store.files.disk import disk_errors
+from perfloom.store.jobs import Job
+
+from ..context import RETRY_S, JobContext, StepInterrupted, make_reporter
+from . import job_user, processes, supervisor, supervisor_client
+from .checks import check_job
+from .jobfiles import (
+    JobFiles,
+    copy_inputs,
+    delete_environment,
+    job_environment,
+    working_directory,
+)
+
+MIN_WAIT_S = 1.0
+"""How long the first in the queue waits before it asks again whether it may start."""
+MAX_WAIT_S = 30.0
+BUSY_STATES = (JobState.STAGING, JobState.RUNNING)
+
+
+def claim(context: JobContext, job: Job) -> None:
+    """Take a queued recording for this worker, where it is its turn and a place is free.
+
+    What runs on this machine itself takes one of its places; what runs elsewhere or in a batch system takes none.
+    """
+    target = context.store.targets.get(job.target).target
+    details = job.details | {"planned": needs_plan(job.job_spec, target) or bool(context.settings.run_as)}
+    if not target.is_local:
+        host = context.host if target.ssh is None else None
+        context.store.jobs.claim(job.id, context.worker, host, RETRY_S, details=details)
+        return
+    with _claim_lock(context):
+        here = [name for name, target in context.store.targets.all().items() if target.is_local]
+        busy = [one for name in here for one in context.store.jobs.list(states=BUSY_STATES, kind="record", target=name)]
+        running = [one for one in busy if one.host == context.host]
+        earlier = context.store.jobs.count_queued_before(job, here)
+        free = context.settings.recordings_at_once - len(running)
+        if earlier < free:
+            context.store.jobs.claim(job.id, context.worker, context.host, RETRY_S, details=details)
+            return
+    names = ", ".join(one.name or one.id for one in running[:3])
+    text = f"Waits for {names}" if running else "Waits for its turn"
+    text += f"; {earlier} before it" if earlier else ""
+    # Who is far back asks less often; who ends calls the next ones.
+    due = time.time() + min(MAX_WAIT_S, MIN_WAIT_S * (1 + earlier))
+    context.store.jobs.update(job.id, expected=JobState.QUEUED, due_at=due, progress_text=text)
+
+
+def enqueue_next(context: JobContext) -> None:
+    """A place has become free: ring for those who wait longest."""
+    if context.queue is None:
+        return
+    for one in context.store.jobs.list_queued(kind="record", limit=context.settings.recordings_at_once):
+        context.queue.enqueue(one)
+
+
+@contextmanager
+def _claim_lock(context: JobContext) -> Iterator[None]:
+    """Only one process of this host counts and claims at a time."""
+    path = context.settings.data / "jobs" / ".turn"
+    with disk_errors(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def launch(context: JobContext, job: Job, files: JobFiles) -> None:
+    """Prepare a claimed job and start its program, or follow the program that an earlier attempt started."""
+    if _earlier_attempt_began(job, files):
+        _follow(context, job, files)
+        return
+    if job.cancel_requested:
+        raise StepInterrupted
+    # It runs as this worker itself, whoever others run as.
+    job_user.require_allowed(replace(context.settings, run_as=""), job.details.get("server"))
+    spec, facts = job.job_spec, context.facts()
+    report = make_reporter(context, job)
+    files.prepare()
+    environment = job_environment(job.id, spec, files, os.environ)
+    _refuse(spec, facts, context, environment, files)
+    copy_inputs(spec, files, report)
+    cwd = working_directory(spec, files)
+    argv = argv_of(spec, facts, files.artifacts)
+    executable = facts.perf if facts.perf and Path(argv[0]).name == Path(facts.perf).name else None
+    inside = perf_record.has_nested_stat(argv)
+    supervisor_client.write_task(
+        files, argv, str(cwd), spec.duration_s, context.settings.reserve_bytes, executable, inside
+    )
+    child = supervisor_client.spawn(files)
+    try:
+        who = processes.identity(child.pid)
+        details = job.details | {"supervisor": who.to_json() if who else None}
+        committed = context.store.jobs.update(
+            job.id,
+            expected=JobState.STAGING,
+            expected_attempt=job.attempt,
+            claimed_by=context.worker,
+            host=context.host,
+            process_group=child.pid,
+            argv=argv,
+            details=details,
+        )
+    except BaseException:
+        supervisor_client.abandon(child)
+        raise
+    present = context.store.jobs.find(job.id)
+    if not committed or present is None or present.cancel_requested:
+        supervisor_client.abandon(child)
+        raise StepInterrupted
+    supervisor_client.start_program(child, environment)
+    if not supervisor_client.wait_for_start(files, child):
+        text = _log_of(files)
+        raise InvalidRequest(f"The supervisor of the program did not start. {text}".strip())
+    _follow(context, present, files)
+
+
+def _earlier_attempt_began(job: Job, files: JobFiles) -> bool:
+    """Whether a program was started for this job. Where an earlier supervisor may still get there, wait to see."""
+    found = job.details.get("supervisor")
+    if found and not supervisor_client.read_status(files).has_begun:
+        who = processes.ProcessIdentity.from_json(found)
+        end = time.monotonic() + supervisor_client.START_TIMEOUT_S
+        while processes.is_alive(who) and not supervisor_client.read_status(files).has_begun:
+            if time.monotonic() > end:
+                # It waits for a word that nobody can give any more.
+                processes.send_signal(who, 9)
+            time.sleep(0.01)
+    return supervisor_client.read_status(files).has_begun
+
+
+def _follow(context: JobContext, job: Job, files: JobFiles) -> None:
+    """The program runs, or has ended already: from now on it is looked at."""
+    found = supervisor.read_json(files.run / supervisor.SUPERVISOR) or {}
+    delete_environment(files)
+    context.store.jobs.transition(
+        job.id,
+        JobState.STAGING,
+        JobState.RUNNING,
+        host=context.host,
+        process_group=found.get("pid", job.process_group),
+        due_at=time.time() + 0.1,
+        outcome=Outcome(),
+        details=job.details | {"failures": 0},
+    )
+
+
+def _refuse(spec: JobSpec, facts: HostFacts, context: JobContext, environment: dict[str, str], files: JobFiles) -> None:
+    """Raise where it is certain that nothing can come of it; perf itself judges the rest."""
+    certain = {"recorder", "command", "cwd", "inputs", "pid", "environment"}
+    for finding in check_job(spec, facts, context.settings, environment, files):
+        if finding.level is Severity.ERROR and finding.field in certain:
+            raise InvalidRequest(f"{finding.message} {finding.advice}", finding.field)
+
+
+def _log_of(files: JobFiles) -> str:
+    try:
+        return (files.run / "supervisor.log").read_text(errors="replace")[-300:]
+    except OSError:
+        return ""

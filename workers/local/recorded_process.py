@@ -1,0 +1,116 @@
+"""Whom perf started: the program that is recorded, perhaps below a perf stat that counts. Standard library only.
+
+perf may be killed (by the kernel when memory is short, by anybody's kill -9) while the program runs. Then the program
+becomes a child of the supervisor, which has to know it among whatever else came there.
+"""
+
+import contextlib
+import locale
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import processes
+
+TAIL_BYTES = 8192
+
+
+class RecordedProcess:
+    """perf's child and, where that is a perf stat (inside), the child of that."""
+
+    def __init__(self, perf: int, *, inside: bool) -> None:
+        self._perf, self._inside = perf, inside
+        self.counter: processes.ProcessStat | None = None
+        self.program: processes.ProcessStat | None = None
+        self._ended: dict[int, int] = {}
+        self._first: tuple[int, int] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the program is known."""
+        return self.program is not None
+
+    def update(self) -> None:
+        """Find who is not known yet."""
+        if self.program is not None:
+            return
+        if self._inside and self.counter is None:
+            self.counter = _first_child(self._perf)
+        above = self._perf if not self._inside else self.counter.pid if self.counter else None
+        self.program = None if above is None else _first_child(above)
+
+    def record_exit(self, pid: int, wait_status: int, started: int) -> None:
+        """Take note that a process has ended that came to us. started: its time in /proc/PID/stat."""
+        if any(one is not None and one.pid == pid for one in (self.counter, self.program)):
+            self._ended[pid] = wait_status
+        if self._first is None or started < self._first[0]:
+            self._first = (started, wait_status)
+
+    def unreported_exit(self) -> int | None:
+        """How the program ended, where perf stat did not wait for it: it forgets its child when that ends before it has
+        begun to wait (skip_signal in tools/perf/builtin-stat.c), and ends with 0. The program, below perf stat when
+        that ended, then comes to us. Of those who came before it was known it is the one that was started first."""
+        if not self._inside:
+            return None
+        if self.program is not None:
+            return self._ended.get(self.program.pid)
+        return self._first[1] if self._first else None
+
+    def remaining(self) -> tuple[int, int | None] | None:
+        """Who is to be waited for in place of perf that has died: (pid, how it ended or None). None: nobody is left."""
+        for one in (self.counter, self.program):
+            if one is None:
+                continue
+            if one.pid in self._ended:
+                return one.pid, self._ended[one.pid]
+            now = processes.read_stat(one.pid)
+            if now is not None and now.started == one.started and now.parent == os.getpid():
+                return one.pid, None
+        return None
+
+    def request_end(self) -> bool:
+        """Have the program end as perf record would, and a perf stat that observes say what it counted. False where
+        there is neither."""
+        self.update()
+        if not self._inside or self.counter is None:
+            return False
+        if self.program is None:
+            return processes.send_signal(self.counter, signal.SIGINT)
+        return processes.send_signal(self.program, signal.SIGTERM) and processes.send_signal(
+            self.program, signal.SIGCONT
+        )
+
+
+def _first_child(pid: int) -> processes.ProcessStat | None:
+    """The child of a process that was started first."""
+    with contextlib.suppress(OSError):
+        # Not every kernel has it; it costs much less than to look at everybody.
+        listed = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
+        found = [one for one in map(processes.read_stat, map(int, listed)) if one is not None]
+        return min(found, key=lambda one: (one.started, one.pid), default=None)
+    children = [one for one in processes.list_processes().values() if one.parent == pid and one.state not in "ZX"]
+    return min(children, key=lambda one: (one.started, one.pid), default=None)
+
+
+def parse_signal(argv: Sequence[str], output: Path, environment: Mapping[str, str]) -> int | None:
+    """The signal that ended the program below perf stat, which says so in words and ends with 0 (psignal(3) in
+    tools/perf/builtin-stat.c). None where it says nothing."""
+    inside = list(argv)[list(argv).index("--") + 1 :]
+    if "--" not in inside or len(inside) <= inside.index("--") + 1:
+        return None
+    program = inside[inside.index("--") + 1]
+    with contextlib.suppress(locale.Error):
+        language = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "C")
+        locale.setlocale(locale.LC_MESSAGES, language)
+    said = {
+        f"{program}: {signal.strsignal(number)}".encode(errors="surrogateescape"): int(number)
+        for number in signal.valid_signals()
+    }
+    try:
+        with open(output, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    return next((said[line] for line in reversed(lines) if line in said), None)

@@ -1,0 +1,163 @@
+"""A worker's side of the supervisor: start it, see how far it got, ask it to end, clean up when it is gone."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import processes, supervisor
+from .jobfiles import JOB_VARIABLE, JobFiles
+
+HEAD_BYTES = 1 << 20
+TAIL_BYTES = 1 << 20
+FINISH_TIMEOUT_S = 120.0
+"""How long perf may take to complete its file after it was asked to end."""
+START_TIMEOUT_S = 10.0
+"""How long a supervisor may take from the word to its first file."""
+_STOPPED_PERF_S = 10.0
+
+_spawned: list[int] = []
+"""Supervisors that this process made and has not waited for; they may outlive it."""
+
+
+@dataclass(frozen=True)
+class SupervisorStatus:
+    """What can be seen of a job's supervisor. exit: how it ended. never: it never began, and never will."""
+
+    alive: bool
+    has_begun: bool
+    exit: dict[str, Any] | None
+
+
+def write_task(
+    files: JobFiles,
+    argv: tuple[str, ...],
+    cwd: str,
+    duration_s: float | None,
+    reserve_bytes: int,
+    executable: str | None = None,
+    inside: bool = False,
+) -> None:
+    """Say what the supervisor shall do. executable: the file of the program that argv names, where it is known. inside:
+    perf record has a perf stat as its command, which starts the program."""
+    task = {
+        "argv": list(argv),
+        "executable": executable,
+        "cwd": cwd,
+        "inside": inside,
+        "output": str(files.output),
+        "head_bytes": HEAD_BYTES,
+        "tail_bytes": TAIL_BYTES,
+        "duration_s": duration_s,
+        "finish_s": FINISH_TIMEOUT_S,
+        "watch": str(files.artifacts),
+        "reserve_bytes": reserve_bytes,
+    }
+    supervisor.write_json(files.run / supervisor.TASK, task)
+
+
+def spawn(files: JobFiles) -> subprocess.Popen[bytes]:
+    """Start a supervisor in a session of its own. It waits for `start_program` and does nothing before."""
+    _reap()
+    argv = [*processes.python_argv("perfloom.workers.local.supervisor", isolated=True), str(files.run)]
+    with open(files.run / "supervisor.log", "ab") as log:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            # Nothing of the worker's or the user's environment changes how the supervisor itself runs.
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+            start_new_session=True,
+        )
+    return child
+
+
+def start_program(child: subprocess.Popen[bytes], environment: Mapping[str, str]) -> None:
+    """Let a spawned supervisor start the program with `environment`. Call it when the claim is committed."""
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        with child.stdin:
+            child.stdin.write(json.dumps({"environment": dict(environment)}).encode())
+
+
+def abandon(child: subprocess.Popen[bytes]) -> None:
+    """End a spawned supervisor that shall not start anything."""
+    if child.stdin is not None:
+        child.stdin.close()
+    child.wait()
+
+
+def wait_for_start(files: JobFiles, child: subprocess.Popen[bytes]) -> bool:
+    """Wait until a supervisor (this, or another that was faster) has begun. False where none did."""
+    end = time.monotonic() + START_TIMEOUT_S
+    began = files.run / supervisor.SUPERVISOR
+    while not began.exists() and child.poll() is None and time.monotonic() < end:
+        time.sleep(0.005)
+    if child.poll() is None:
+        _spawned.append(child.pid)
+        child.returncode = 0  # It is on its own from here; see _reap.
+    return began.exists()
+
+
+def read_status(files: JobFiles) -> SupervisorStatus:
+    """How far the supervisor of a job got."""
+    found = supervisor.read_json(files.run / supervisor.SUPERVISOR)
+    alive = False
+    if found is not None:
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            alive = processes.is_alive(processes.ProcessIdentity.from_json(found))
+    # After the look at the process, so that one that ended in between is not taken for vanished.
+    return SupervisorStatus(alive, found is not None, supervisor.read_json(files.run / supervisor.EXIT))
+
+
+def request_stop(files: JobFiles, *, at_once: bool = False) -> None:
+    """Ask the supervisor to end the program and its whole tree; may be done again.
+
+    at_once: without giving perf the time to complete its file.
+    """
+    text = supervisor.NOW if at_once else ""
+    path = files.run / supervisor.CANCEL
+    with contextlib.suppress(OSError):
+        if not path.exists() or at_once:
+            path.write_text(text)
+    found = supervisor.read_json(files.run / supervisor.SUPERVISOR)
+    if found is not None:
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            processes.send_signal(processes.ProcessIdentity.from_json(found), signal.SIGTERM)
+
+
+def clean_up(files: JobFiles, job_id: str) -> int:
+    """End what a vanished supervisor left running; returns how many processes that were.
+
+    perf was told to complete its file when the supervisor vanished, and is given the time for it.
+    """
+    program = supervisor.read_json(files.run / supervisor.PROGRAM)
+    end = time.monotonic() + _STOPPED_PERF_S
+    with contextlib.suppress(KeyError, TypeError, ValueError):
+        who = processes.ProcessIdentity.from_json(program or {})
+        processes.send_signal(who, signal.SIGINT)
+        while processes.is_alive(who) and time.monotonic() < end:
+            time.sleep(0.02)
+            # perf waits for its command; a command that does not end by itself is made to.
+            others = [one for one in processes.find_by_variable(JOB_VARIABLE, job_id) if one.pid != who.pid]
+            processes.send_all(
+                others, signal.SIGTERM if end - time.monotonic() > _STOPPED_PERF_S / 2 else signal.SIGKILL
+            )
+    return processes.terminate_by_variable(JOB_VARIABLE, job_id)
+
+
+def _reap() -> None:
+    """Wait for supervisors that ended, so that they do not stay in the process table."""
+    for pid in list(_spawned):
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                _spawned.remove(pid)
+        except ChildProcessError:  # Another process's: this one was forked from it.
+            _spawned.remove(pid)

@@ -1,0 +1,54 @@
+"""What is done to a stored result when nobody waits for it any more: its original is compressed, what its tables and
+its timeline need of all of it is prepared. A crash loses nothing: `tidy` does the first, pages the rest.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from perfloom.config import Settings
+from perfloom.domain.errors import PerfloomError
+from perfloom.store import Store, open_store
+
+from .local import processes
+
+LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
+"""With larger originals, or more samples, it takes seconds."""
+NICE = 10
+log = logging.getLogger(__name__)
+_begun: "list[subprocess.Popen[bytes]]" = []
+
+
+def postprocess_result(store: Store, id: str) -> None:
+    """Do it now, as far as it can be done."""
+    try:
+        store.results.compress(id)
+        store.results.prepare_tables(id)
+        store.timelines.prepare_large(id, store.results.open(id))
+    except (PerfloomError, OSError) as error:
+        log.warning("result %s: it is stored, but not settled yet: %s", id, error)
+
+
+def postprocess_in_background(settings: Settings, store: Store, id: str) -> None:
+    """For who ends with the job: do it now where it is soon done, else have a process do it that outlives this one."""
+    result = store.results.get(id)
+    if sum(one.bytes for one in result.originals) < LARGE_BYTES and result.samples < MANY_SAMPLES:
+        postprocess_result(store, id)
+        return
+    argv = processes.python_argv("perfloom.workers.postprocess", str(settings.data), id)
+    nowhere = subprocess.DEVNULL
+    _begun.append(subprocess.Popen(argv, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True))
+
+
+def main() -> None:
+    """Settle one result: data directory and id are given."""
+    processes.name_process("perfloom-settle")
+    processes.disable_dumping()
+    os.nice(NICE)
+    store = open_store(Settings.load(Path(sys.argv[1])))
+    try:
+        postprocess_result(store, sys.argv[2])
+    finally:
+        store.close()

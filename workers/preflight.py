@@ -1,0 +1,42 @@
+"""The preflight of `perfloom record`: what the form's page says of a job, said before it is queued."""
+
+import os
+from collections.abc import Callable
+
+from perfloom.domain.errors import InvalidRequest
+from perfloom.domain.jobs import JobSpec
+from perfloom.recording.fields.preflight import check_job, credible_findings, spec_for_worker, with_form_fields
+from perfloom.recording.recorders.preflight import PreflightFinding, Severity
+from perfloom.store import StoredTarget
+
+from .context import JobContext
+from .local import checks
+
+FindingCallback = Callable[[PreflightFinding], None]
+
+
+def find_problems(context: JobContext, spec: JobSpec, stored: StoredTarget) -> tuple[PreflightFinding, ...]:
+    """Everything that can be said of a job for a target, errors first. Of another machine only what its last check
+    found is known; command and paths are looked at there when the job starts."""
+    target = stored.target
+    if not target.is_local:
+        return with_form_fields(
+            check_job(spec, target, stored.facts.recording_host if stored.facts else None, stored.facts).findings
+        )
+    facts = context.facts()
+    judged = check_job(spec, target, facts, stored.facts)
+    environment = {**os.environ, **spec.environment}
+    here = checks.check_job(spec_for_worker(spec, judged), facts, context.settings, environment)
+    return with_form_fields([*judged.findings, *credible_findings(spec, target, here)])
+
+
+def raise_for_errors(context: JobContext, spec: JobSpec, stored: StoredTarget, say: FindingCallback) -> None:
+    """Raise InvalidRequest, with the form's name of the field, where an error stands in the way of a job. say: is told
+    the warnings."""
+    found = find_problems(context, spec, stored)
+    for finding in found:
+        if finding.level is Severity.ERROR:
+            raise InvalidRequest(f"{finding.message} {finding.advice}".strip(), finding.field)
+    for finding in found:
+        if finding.level is Severity.WARNING:
+            say(finding)

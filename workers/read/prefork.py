@@ -1,0 +1,138 @@
+"""A process that reads (see `read_child`), begun before there is anything to read: what it needs to load takes longer
+than most files. It waits for one request, obeys the same limits as any other, and is gone after that.
+
+Nothing but the standard library is imported here: who begins one early has not loaded anything yet.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from perfloom.ingest.jit import cache as compiled_cache
+
+from ..local import processes
+
+IDLE_S = 20.0
+"""How long it waits: it holds 150 MB, which are worth a second of the next reading only while there is work."""
+END = b"\0"
+"""Behind the path of a request."""
+_waiting: "list[PreforkedReader]" = []
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class PreforkedReader:
+    """A process that waits for a request. request_descriptor: where it is told of one. stderr: what it prints to
+    standard error."""
+
+    process: "subprocess.Popen[bytes]"
+    request_descriptor: int
+    stderr: IO[bytes]
+    owner: int
+
+    @property
+    def usable(self) -> bool:
+        """Whether this process began it, and it still waits."""
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def send_request(self, request: Path) -> bool:
+        """Have it do what the file `request` says; False where it has ended."""
+        try:
+            os.write(self.request_descriptor, os.fsencode(request) + END)
+        except OSError:
+            return False
+        finally:
+            os.close(self.request_descriptor)
+        return True
+
+
+def prefork_reader() -> None:
+    """Have a process wait for what this one reads next, unless one does. It ends with the thread that calls this."""
+    if any(one.usable for one in _waiting):
+        return
+    end_reader()
+    descriptor, asked = os.pipe()
+    said = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        process = subprocess.Popen(
+            processes.python_argv("perfloom.workers.read.child", str(descriptor), str(os.getpid())),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env=reader_environment(),
+            cwd="/",
+            start_new_session=True,
+            pass_fds=(descriptor,),
+        )
+    except OSError:
+        # Whoever reads tries it himself, and says what is wrong.
+        os.close(asked)
+        said.close()
+        return
+    finally:
+        os.close(descriptor)
+    spare = PreforkedReader(process, asked, said, os.getpid())
+    with _lock:
+        _waiting.append(spare)
+    idle = threading.Timer(IDLE_S, _end_idle, [spare])
+    idle.daemon = True
+    idle.start()
+
+
+def take_reader() -> PreforkedReader | None:
+    """The process that waits, to be asked and waited for by the caller; None where there is none."""
+    with _lock:
+        if any(one.usable for one in _waiting):
+            return _waiting.pop()
+    end_reader()
+    return None
+
+
+def _end_idle(spare: PreforkedReader) -> None:
+    with _lock:
+        if spare not in _waiting:
+            return
+    end_reader()
+
+
+def end_reader() -> None:
+    """End a process that waits in vain."""
+    while True:
+        with _lock:
+            if not _waiting:
+                return
+            spare = _waiting.pop()
+        os.close(spare.request_descriptor)
+        spare.stderr.close()
+        if spare.process.stdout:
+            spare.process.stdout.close()
+        if spare.owner == os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(spare.process.pid, signal.SIGKILL)
+            spare.process.wait()
+
+
+def reader_environment() -> dict[str, str]:
+    """The environment of a process that reads: nothing of the server's, among which are secrets."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
+    return kept | {
+        "LC_ALL": "C.UTF-8",
+        # These keep libraries from reserving address space, which is what is limited.
+        "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "MALLOC_ARENA_MAX": "2",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_CACHE_DIR": str(compiled_cache.get_base_folder()),
+        # Where memory lies in pieces, the kernel takes longer to make large pages than they are worth here.
+        "NUMPY_MADVISE_HUGEPAGE": "0",
+        # Memory for one chunk serves for the next, instead of going back to the kernel in between.
+        "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(8 << 20),
+        "MALLOC_TOP_PAD_": str(32 << 20),
+    }

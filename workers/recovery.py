@@ -1,0 +1,43 @@
+"""Putting right what crashes left: results without rows, recordings that were stored and not removed, and the like."""
+
+import contextlib
+import logging
+import time
+
+from perfloom.domain.errors import NotFound, PerfloomError
+from perfloom.domain.jobs import JobState
+from perfloom.store.files.disk import remove_tree
+from perfloom.store.ids import is_id
+
+from .context import JobContext
+from .local.jobfiles import JobFiles
+
+ORPHAN_AGE_S = 24 * 3600.0
+"""A directory of a job that the catalogue does not know is removed when it is older: an upload may be under way."""
+
+log = logging.getLogger(__name__)
+
+
+def recover(context: JobContext) -> None:
+    """Everything, once. May be interrupted, and done by several at a time."""
+    context.store.results.recover()
+    _job_directories(context)
+    for id in context.store.results.list_uncompressed():
+        with contextlib.suppress(NotFound):
+            context.store.results.compress(id)
+
+
+def _job_directories(context: JobContext) -> None:
+    for path in (context.settings.data / "jobs").iterdir():
+        if not is_id(path.name) or not path.is_dir():
+            continue
+        try:
+            job = context.store.jobs.find(path.name)
+            if job is None:
+                if time.time() - path.stat().st_mtime > ORPHAN_AGE_S:
+                    remove_tree(path)
+            elif job.state is JobState.STORED:
+                # What was recorded lies with the result now.
+                remove_tree(JobFiles(path).artifacts)
+        except (OSError, PerfloomError) as error:
+            log.warning("job directory %s: %s", path.name, error)

@@ -1,0 +1,68 @@
+"""What a person asks of a job at a target: its end. Asked once, what was recorded is kept; asked again, it is dropped.
+
+Each request is counted in the job's row and seen to at its target: gently first, so that recordings are completed, and
+hard after a while. Where nobody can be reached there it waits, and a second request gives the job up.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perfloom.domain.jobs import JobSpec
+from perfloom.recording.recorders import recorder_of
+from perfloom.store.jobs import Job
+
+from ..context import JobContext
+
+KILL_AFTER_S = 20.0
+"""How long a job that was asked to end may take to complete its recordings."""
+KILL_AFTER_INJECTED_S = 60.0
+"""The same where the program itself writes what was recorded of it."""
+DISCARD_TIMEOUT_S = 30.0
+"""How long a job that is dropped is watched for its end."""
+PROGRESS_TEXT = "Is being ended"
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """times: how often the end was asked for. since: when first (epoch). last: when last. gentle: whether the target
+    was told so."""
+
+    times: int = 0
+    since: float = 0.0
+    last: float = 0.0
+    gentle: bool = False
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether nothing of what was recorded is wanted any more."""
+        return self.times > 1
+
+    def is_kill_due(self, now: float, spec: JobSpec) -> bool:
+        """Whether it is time to be hard to the job `spec`."""
+        patience = KILL_AFTER_S if recorder_of(spec).injection(spec) is None else KILL_AFTER_INJECTED_S
+        return self.is_discarded or now - self.since > patience
+
+
+def get_cancellation(job: Job) -> Cancellation:
+    """What was asked of a job, and done about it, so far."""
+    return Cancellation(**(job.details.get("ending") or {}))
+
+
+def count_request(context: JobContext, job: Job) -> Job:
+    """The job, with a new request for its end counted and taken off its row, so that the next one is seen."""
+    if not job.cancel_requested:
+        return job
+    now = time.time()
+    known = get_cancellation(job)
+    ending = replace(known, times=known.times + 1, since=known.since or now, last=now)
+    return save(
+        context, replace(job, cancel_requested=False), ending, cancel_requested=False, progress_text=PROGRESS_TEXT
+    )
+
+
+def save(context: JobContext, job: Job, ending: Cancellation, **columns: Any) -> Job:
+    """Have what was asked and done stand in the job's row."""
+    details = job.details | {"ending": vars(ending)}
+    context.store.jobs.update(job.id, expected=job.state, details=details, **columns)
+    return replace(job, details=details)

@@ -1,0 +1,245 @@
+"""Collecting: what was recorded is completed at the target, brought here file by file, and nothing is left behind.
+
+May be broken off anywhere: what is here whole is not fetched again, and nothing is removed there before all is here.
+"""
+
+import os
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import zstandard
+
+from perfloom.domain.errors import NotFound, Unavailable
+from perfloom.domain.jobs import JobSpec, JobState, Outcome, RecorderName
+from perfloom.domain.rank_state import parse_state
+from perfloom.recording.job_status import JobStatus
+from perfloom.recording.plan.plan import (
+    PollRequest,
+    list_script,
+    parse_list_output,
+    parse_poll_output,
+    poll_script,
+    symbolize_script,
+)
+from perfloom.store.jobs import Job
+
+from .. import transitions
+from ..context import RETRY_S, JobContext, Progress, StepInterrupted, make_reporter
+from ..local import supervisor_client
+from ..local.jobfiles import JobFiles
+from ..local.outcome import SAMPLES_LOST, RecordingOutcome, explain_no_recording
+from ..local.supervisor import read_json, write_json
+from ..read.rank_folders import PLAN, RECORDING, STATE, TEXTS
+from ..transports import FileCopy, Transport
+from . import cleanup, polling, retries
+from .access import collecting_slot, open_target
+from .output import RemoteOutput
+
+SYMBOLIZE_TIMEOUT_S = 600.0
+"""How long one look-up of names may take; it pauses by itself long before, to be gone on with."""
+LIST_S = 120.0
+PIECE_BYTES = 1 << 20
+RECORDERS = {
+    RecorderName.PERF_RECORD: "perf record",
+    RecorderName.PERF_STAT: "perf stat",
+    RecorderName.PYTORCH: "The command",
+}
+MAX_NOTES = 5
+NO_TORCH = (
+    "The command has ended well, and no operator of PyTorch was seen. Does it use PyTorch, in a Python that heeds "
+    "PYTHONPATH (not one started with -I, -E or -S)?"
+)
+MESSAGE_PREFIX = "perfloom: "
+"""Before what our own scripts say in the output of a job."""
+
+
+def collect(context: JobContext, job: Job, files: JobFiles) -> None:
+    """Bring here what a job that is over has left, and send it on to be read, or say why there is nothing."""
+    if job.cancel_requested:
+        raise StepInterrupted
+    if not job.details.get("collected"):
+        target = context.store.targets.get(job.target).target
+        with collecting_slot(), open_target(context, target, [job]) as transport:
+            _fetch(context, job, files, transport, make_reporter(context, job))
+        job = _commit(context, job, collected=True)
+    if not job.details.get("left"):
+        # Where that cannot be done now, it is done later, and the result waits for nothing.
+        cleanup.clean_up_job(context, job, over=_all_said_their_end(files))
+        job = _commit(context, job, left=True)
+    _send_on(context, job, files)
+
+
+def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport, report: Progress) -> None:
+    """All that is wanted of what lies there."""
+    directory = job.details["directory"]
+    _fetch_output(files, job, transport)
+    while True:
+        report(None, f"Looks up names of functions on {transport.title}")
+        done = transport.run(symbolize_script(directory), timeout_s=SYMBOLIZE_TIMEOUT_S)
+        if done.text.split()[-1:] != ["more"]:
+            break
+    done = transport.run(list_script(directory), timeout_s=LIST_S)
+    if done.status != 0:
+        # What is not listed is not brought, and goes with the directory.
+        said = " ".join(done.errors.split())[-300:] or "it was not said why"
+        raise Unavailable(f"What was recorded on {transport.title} cannot be listed: {said}")
+    found = parse_list_output(done.stdout)
+    copies = [
+        FileCopy(f"{directory}/{path}", files.artifacts / path, size)
+        for path, size in files_to_fetch(found, job.job_spec)
+    ]
+    _check_room(context, files, copies)
+    report(0.0, f"Brings {len(copies)} files from {transport.title}")
+    try:
+        transport.get(copies, report)
+    except NotFound as error:
+        # Who still reads a recording there puts its text in its place: then another list is wanted.
+        raise Unavailable(error.message) from None
+
+
+def _fetch_output(files: JobFiles, job: Job, transport: Transport) -> None:
+    """What the program printed last."""
+    last = polling.read_last_status(files) or JobStatus()
+    for _ in range(2 + (supervisor_client.HEAD_BYTES + supervisor_client.TAIL_BYTES) // PIECE_BYTES):
+        output = RemoteOutput(files)
+        start = output.next_offset(last.output_bytes, PIECE_BYTES)
+        followed = PollRequest(job.id, job.details["directory"], start, ())
+        done = transport.run(poll_script([followed], PIECE_BYTES), limit_bytes=polling.POLL_BYTES)
+        found = parse_poll_output([followed], done.stdout).get(job.id)
+        if found is not None and not found.directory_exists:
+            raise NotFound(polling.directory_gone(job))
+        if found is None or not found.output:
+            return
+        output.append(found.output, start)
+        last = replace(last, output_bytes=found.status.output_bytes)
+
+
+def files_to_fetch(found: Sequence[tuple[str, int]], spec: JobSpec) -> list[tuple[str, int]]:
+    """Which of the files there are brought: recordings themselves only where they are to be kept, or have no text."""
+    read = {str(PurePosixPath(path).parent) for path, _ in found if PurePosixPath(path).name in TEXTS}
+    return [
+        (path, size)
+        for path, size in found
+        if PurePosixPath(path).name != RECORDING or spec.keep_recordings or str(PurePosixPath(path).parent) not in read
+    ]
+
+
+def _check_room(context: JobContext, files: JobFiles, copies: Sequence[FileCopy]) -> None:
+    missing = sum(copy.bytes or 0 for copy in copies if _size(copy.local) != copy.bytes)
+    disk = os.statvfs(files.artifacts)
+    room = disk.f_bavail * disk.f_frsize - context.settings.reserve_bytes
+    if missing > max(0, room):
+        raise Unavailable(
+            f"There is no room here for what was recorded: {missing / 1e6:,.1f} MB are to come, and the disk of "
+            f"{context.settings.data} has {max(0, room) / 1e6:,.1f} MB left. Delete results or other files."
+        )
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def _all_said_their_end(files: JobFiles) -> bool:
+    """Whether every submission wrote how it ended. Of others it was only concluded that they do not run any more."""
+    job_status = polling.read_last_status(files)
+    return job_status is not None and all(one.exit_status is not None for one in job_status.submissions)
+
+
+def _commit(context: JobContext, job: Job, **more: Any) -> Job:
+    details = job.details | more
+    if not context.store.jobs.update(job.id, expected=JobState.COLLECTING, details=details):
+        raise StepInterrupted
+    return replace(job, details=details)
+
+
+def _send_on(context: JobContext, job: Job, files: JobFiles) -> None:
+    """To be read, or to its end where there is nothing to read."""
+    recordings = [path for path in files.collected_files() if path.name != STATE]
+    empty = not any(_holds_anything(path) for path in recordings)
+    if not recordings or (empty and transitions.has_failed(job)):
+        finish_without_recording(context, job, files)
+        return
+    outcome = job.outcome or Outcome()
+    plan = read_json(files.artifacts / PLAN) or {}
+    write_json(files.artifacts / PLAN, plan | {"told": outcome.cancelled or outcome.time_limit})
+    short = [
+        *job.details.get("short", ()),
+        *([SAMPLES_LOST if _perf_killed(files) else transitions.NO_SAMPLE] if empty else []),
+    ]
+    details = retries.reachable_details(job.details) | {"short": short}
+    due = time.time() + RETRY_S
+    context.store.jobs.transition(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
+
+
+def _holds_anything(path: Path) -> bool:
+    """Whether there is a sample, or a count. A recording beside its text is that text once more; alone it is left to
+    who reads it."""
+    if path.name == RECORDING:
+        return not any((path.parent / text).exists() for text in TEXTS)
+    try:
+        return transitions.has_samples(path)
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError):
+        # Damaged: who reads it says so, and of which rank it is.
+        return True
+
+
+def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> None:
+    """There is nothing to read: say why, as far as it is known."""
+    outcome = job.outcome or Outcome()
+    job_status = polling.read_last_status(files) or JobStatus()
+    notes = [note for note in dict.fromkeys(rank.note for rank in job_status.ranks) if note][:MAX_NOTES]
+    if outcome.cancelled:
+        transitions.finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
+    elif job.details.get("vanished"):
+        reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded until then. Submit the job again."))
+        transitions.finish(context, job, files, JobState.LOST, reason)
+    else:
+        reason = _why(job, files)
+        # A program that is not there explains everything else that went wrong.
+        more = (
+            [_looked_for(job.job_spec)] if "cannot be executed" in reason else [*job_status.notes[:MAX_NOTES], *notes]
+        )
+        more = [text for text in more if text and text not in reason]
+        transitions.finish(context, job, files, JobState.FAILED, " ".join((reason, *more)))
+
+
+def _looked_for(spec: JobSpec) -> str:
+    """Where a command that does not exist was looked for: not where it was typed."""
+    name = spec.command[0] if spec.command else "/"
+    if name.startswith("/"):
+        return ""
+    if "/" not in name:
+        return f"It was looked for on PATH at {spec.target}."
+    if spec.cwd:
+        return f"It was looked for in {spec.cwd} at {spec.target}."
+    return (
+        f"It was looked for in the job's own directory at {spec.target}: give its full path or a working directory, or "
+        "have it copied there as an input file."
+    )
+
+
+def _why(job: Job, files: JobFiles) -> str:
+    """Why nothing was recorded: what our own scripts said, else what who ended with a bad status did."""
+    spec, outcome, said = job.job_spec, job.outcome or Outcome(), files.tail()
+    own = [line.removeprefix(MESSAGE_PREFIX) for line in said.splitlines() if line.startswith(MESSAGE_PREFIX)]
+    if own:
+        return " ".join(dict.fromkeys(own))
+    if spec.recorder is RecorderName.PYTORCH and outcome.exit_status == 0:
+        return NO_TORCH
+    starter = f"The starter of the ranks ({spec.mpi.flavour})" if spec.mpi else RECORDERS[spec.recorder]
+    wrote = any(path.name != STATE for path in files.collected_files())
+    ending = RecordingOutcome(outcome, outcome.reasons, perf_killed=_perf_killed(files))
+    return explain_no_recording(ending, said, starter, wrote=wrote)
+
+
+def _perf_killed(files: JobFiles) -> bool:
+    """Whether a signal ended the perf of some rank, so that it did not write what it had in its buffer."""
+    states = (path for path in files.collected_files() if path.name == STATE)
+    return any(parse_state(path.read_bytes()).perf_signal is not None for path in states)

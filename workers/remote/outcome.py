@@ -1,0 +1,237 @@
+"""What a sight of a job means: whether it waits, runs or is over, how it ended, and in what words. Pure."""
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from perfloom.domain.jobs import JobSpec, Outcome, Scope
+from perfloom.domain.list_text import abbreviate_names
+from perfloom.domain.targets import BatchState, BatchStatus
+from perfloom.domain.units import format_utc
+from perfloom.recording.job_status import JobStatus, RunStatus, SubmissionStatus
+from perfloom.recording.liveness import silent_since
+
+from ..local.outcome import RecordingOutcome, signal_name
+
+WAITING_STATES = (BatchState.PENDING, BatchState.HELD)
+RUNNING_STATES = (BatchState.RUNNING, BatchState.SUSPENDED)
+SETTLE_S = 5.0
+HEARTBEAT_WAIT_S = 15.0
+"""For how long what is said to have ended may give a sign of life: it does so every 5 s."""
+"""How long the files of what has ended may take to be seen, on a filesystem that several machines share."""
+GONE_S = 45.0
+"""For how long a batch system must know nothing of a job before that is believed: right after submitting it may not."""
+JOB_LOST = "What ran it there was killed, or the machine restarted."
+UNKNOWN_TO_BATCH_SYSTEM = "The batch system knows nothing of it any more, and it has written no end."
+
+
+class Phase(Enum):
+    """Where one submission is."""
+
+    WAITS = "waits"
+    RUNS = "runs"
+    UNKNOWN = "unknown"
+    """Nobody can say at present."""
+    SILENT = "silent"
+    """It is over by all that others say, and has written no end itself."""
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What is made of all submissions. text: of a job that is not over, for a person."""
+
+    is_pending: bool
+    has_ended: bool
+    text: str = ""
+
+
+def phase(one: SubmissionStatus) -> Phase:
+    """Where a submission is, as far as it can be seen."""
+    if one.exit_status is not None:
+        return Phase.ENDED
+    # What is seen of it outranks what its batch system says, which may have been restarted or have lost its node.
+    if one.alive or (one.lives and (one.batch is not None or one.alive is None)):
+        return Phase.RUNS
+    if one.batch is None:
+        return Phase.UNKNOWN if one.alive is None else Phase.SILENT
+    if one.batch.state in WAITING_STATES:
+        return Phase.WAITS
+    if one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED):
+        return Phase.RUNS
+    return Phase.UNKNOWN if one.batch.state is BatchState.UNKNOWN else Phase.SILENT
+
+
+def is_quiet(job_status: JobStatus) -> bool:
+    """Whether none of its submissions waits or runs any more, or may do so unseen."""
+    return all(phase(one) in (Phase.SILENT, Phase.ENDED) for one in job_status.submissions)
+
+
+def assess(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, asked: bool = False) -> Assessment:
+    """What is made of a sight. quiet_s: for how long all submissions have been seen `is_quiet`. asked: a person asked
+    for its end, so that nobody else need say why it was told to end."""
+    phases = [phase(one) for one in job_status.submissions]
+    waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
+    over = is_quiet(job_status) and quiet_s >= max(
+        (_settle_time(one, job_status, asked) for one in job_status.submissions), default=0.0
+    )
+    return Assessment(waits, over, "" if over else _waiting(job_status) if waits else _running(spec, job_status))
+
+
+def _settle_time(one: SubmissionStatus, job_status: JobStatus, asked: bool) -> float:
+    if phase(one) is not Phase.SILENT:
+        # What was told to end writes so before the batch system says that, and why, it has ended.
+        untold = one.batch is not None and one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED)
+        return SETTLE_S if one.stopped and untold and not asked else 0.0
+    if one.batch is not None and one.batch.state is BatchState.GONE:
+        return GONE_S
+    if one.batch is not None and one.life_at is not None and one.alive is None:
+        return HEARTBEAT_WAIT_S
+    never_began = not job_status.runs and not one.host
+    ended_by_others = one.batch is not None and one.batch.state is BatchState.CANCELLED
+    return 0.0 if never_began and ended_by_others else SETTLE_S
+
+
+def _waiting(job_status: JobStatus) -> str:
+    waiting = [
+        one.batch for one in job_status.submissions if one.batch is not None and one.batch.state in WAITING_STATES
+    ]
+    held = any(batch.state is BatchState.HELD for batch in waiting)
+    text = "Is held in the queue until somebody lets it go" if held else "Waits in the queue"
+    if reason := next((batch.reason for batch in waiting if batch.reason), ""):
+        text += f": {reason.rstrip('.')}"
+    if (position := next((batch.position for batch in waiting if batch.position is not None), None)) is not None:
+        text += f"; {position} before it"
+    return text
+
+
+def _running(spec: JobSpec, job_status: JobStatus) -> str:
+    parts = []
+    if any(one.batch and one.batch.state is BatchState.SUSPENDED for one in job_status.submissions):
+        parts.append("Is suspended by the batch system")
+    else:
+        hosts = list(dict.fromkeys(rank.host for rank in job_status.ranks if rank.host))
+        parts.append(f"Runs on {abbreviate_names(hosts, 3)}" if hosts else "Runs")
+    parts += _doubts(job_status)
+    if len(job_status.runs) > 1:
+        parts.append(f"{sum(run.state == 'ended' for run in job_status.runs)} of {len(job_status.runs)} runs are done")
+    if spec.mpi is not None and not spec.mpi.per_host and job_status.ranks:
+        latest = max(rank.run for rank in job_status.ranks)
+        begun = [rank for rank in job_status.ranks if rank.run == latest]
+        parts.append(f"{len(begun)} of {spec.mpi.ranks} ranks have begun")
+    return "; ".join(parts)
+
+
+def is_doubtful(one: SubmissionStatus) -> bool:
+    """Whether its batch system does not say that it waits or runs."""
+    return one.batch is not None and one.batch.state not in (*RUNNING_STATES, *WAITING_STATES)
+
+
+def _doubts(job_status: JobStatus) -> Iterator[str]:
+    """Where the batch system does not say that it runs, and since when there is no sign of life."""
+    for one in job_status.submissions:
+        if phase(one) is Phase.RUNS and is_doubtful(one):
+            assert one.batch is not None
+            yield f"it shows signs of life, though the batch system says: {_word(one.batch)}"
+            break
+    unheard = [at for one in job_status.submissions if (at := silent_since(one, job_status.seen_at)) is not None]
+    if unheard:
+        yield f"no sign of life since {format_utc(max(unheard))}"
+
+
+def _word(status: BatchStatus) -> str:
+    """What the batch system says of a job, in its own word where it has one."""
+    return status.native or status.reason.rstrip(".") or status.state.value
+
+
+def is_lost(job_status: JobStatus) -> bool:
+    """Whether what ran it is gone without a word, and nobody says why."""
+    return any(
+        phase(one) is Phase.SILENT and (one.batch is None or one.batch.state is BatchState.GONE)
+        for one in job_status.submissions
+    )
+
+
+def recording_outcome(spec: JobSpec, job_status: JobStatus, *, asked: bool) -> RecordingOutcome:
+    """How a job that is over ended. asked: a person asked for its end.
+
+    Of why the recording is not whole that is left out which the ranks say of themselves.
+    """
+    ended_early = [one for one in job_status.submissions if one.stopped or one.exit_status is None]
+    cancelled = asked and bool(ended_early or not job_status.submissions)
+    limit = not cancelled and (_at_own_limit(job_status) or any(_at_limit(one) for one in job_status.submissions))
+    short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_cut_short(spec, job_status)))
+    told = cancelled or limit or any(one.stopped for one in job_status.submissions)
+    # What was told to end says nothing about the command with its status.
+    runs = [] if told else [run for run in job_status.runs if run.exit_status is not None]
+    worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
+    number = _signal(worst) if spec.mpi is None else None
+    untold = [_bad_run(spec, job_status, run) for run in runs if run.exit_status and not _rank_tells(job_status, run)]
+    outcome = Outcome(
+        exit_status=None if number else worst,
+        signal=number,
+        time_limit=limit,
+        cancelled=cancelled,
+        reasons=tuple(
+            dict.fromkeys((*short, *(_bad_run(spec, job_status, r) for r in runs if r.exit_status), *job_status.notes))
+        ),
+    )
+    return RecordingOutcome(outcome, (*short, *untold))
+
+
+def _ended_by_itself(one: SubmissionStatus) -> bool:
+    """Whether it wrote its end, and that nobody had told it to: whatever the batch system says of it then."""
+    return one.exit_status is not None and not one.stopped
+
+
+def _at_limit(one: SubmissionStatus) -> bool:
+    return not _ended_by_itself(one) and one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
+
+
+def _at_own_limit(job_status: JobStatus) -> bool:
+    return any(rank.stopped == "limit" for rank in job_status.ranks)
+
+
+def _cut_short(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
+    """Why the recording is not whole, but for how the command itself ended."""
+    # Without a command of its own a recording has no other end than its limit.
+    if _at_own_limit(job_status) and (spec.scope is Scope.COMMAND or spec.command):
+        yield f"The command was ended at the limit of {spec.duration_s or 0:g} s."
+    for one in job_status.submissions:
+        if _ended_by_itself(one):
+            continue
+        state = one.batch.state if one.batch is not None else None
+        reason = f": {one.batch.reason.rstrip('.')}" if one.batch is not None and one.batch.reason else ""
+        if state is BatchState.TIME_LIMIT:
+            yield "The batch system ended it at its limit on time; ask for a longer one."
+        elif state is BatchState.CANCELLED:
+            yield f"It was cancelled in the batch system, not by Perfloom{reason}."
+        elif one.exit_status is None and state in (BatchState.FAILED, BatchState.DONE):
+            yield f"The batch system ended it{reason or ' and does not say why'}."
+        elif one.exit_status is None:
+            yield UNKNOWN_TO_BATCH_SYSTEM if state is BatchState.GONE else JOB_LOST
+        elif one.stopped:
+            yield "It was told to end by somebody else there."
+
+
+def _bad_run(spec: JobSpec, job_status: JobStatus, run: RunStatus) -> str:
+    """What a command that ended badly says for itself."""
+    number = _signal(run.exit_status) if spec.mpi is None else None
+    how = f"was ended by {signal_name(number)}" if number else f"ended with exit status {run.exit_status}"
+    return f"Run {run.run}: the command {how}." if len(job_status.runs) > 1 else f"The command {how}."
+
+
+def _rank_tells(job_status: JobStatus, run: RunStatus) -> bool:
+    """Whether a rank of a run that ended badly ended badly itself: its recording will say so."""
+    return any(rank.run == run.run and (rank.exit_status or rank.stopped) for rank in job_status.ranks)
+
+
+def _signal(status: int | None) -> int | None:
+    """The signal that a shell reports so, where there is one of that number."""
+    if status is None or status <= 128:
+        return None
+    try:
+        return signal.Signals(status - 128).value
+    except ValueError:
+        return None

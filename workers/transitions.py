@@ -1,0 +1,113 @@
+"""What any step does with a job: try it again, end it, drop it, and tell how it came to its end."""
+
+import gzip
+import io
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+from perfloom.domain.errors import NotFound
+from perfloom.domain.jobs import JobState, Outcome
+from perfloom.store.files.disk import remove_tree
+from perfloom.store.jobs import Job
+
+from .context import RETRY_S, JobContext
+from .local.jobfiles import JobFiles, delete_environment
+from .read.perf_tool import HEADING_EDGE
+
+MAX_TRIES = 3
+"""How often a step that fails for a passing reason (a full disk, say) is tried."""
+RETRY_PAUSE_S = 2.0
+HOST_TIMEOUT_S = 180.0
+"""A host whose worker was not heard of for so long is taken to be gone, with what ran on it."""
+LINE_BYTES = 1 << 20
+"""So much of a line is held: what is packed small may be endless."""
+NO_SAMPLE = "No sample was taken: the command used too little time on the CPU, or what was asked for never happened."
+log = logging.getLogger(__name__)
+StepFunction = Callable[[JobContext, Job, JobFiles], None]
+
+
+def retry(context: JobContext, job: Job, reason: str) -> None:
+    failures = int(job.details.get("failures", 0)) + 1
+    if failures >= MAX_TRIES:
+        finish(context, job, JobFiles(context.store.jobs.directory(job.id)), JobState.FAILED, reason)
+        return
+    log.warning("job %s: %s (try %d of %d)", job.id, reason, failures, MAX_TRIES)
+    due = time.time() + RETRY_PAUSE_S * failures
+    details = job.details | {"failures": failures}
+    context.store.jobs.update(
+        job.id, expected=job.state, details=details, due_at=due, progress_text=f"Tries again. {reason}"
+    )
+
+
+def finish(
+    context: JobContext,
+    job: Job,
+    files: JobFiles,
+    state: JobState,
+    reason: str | None,
+    outcome: Outcome | None = None,
+    **columns: Any,
+) -> None:
+    """Move a job to its final state; nothing of it is left at its target."""
+    delete_environment(files)
+    if job.planned and not job.details.get("left"):
+        from .remote import cleanup
+
+        cleanup.clean_up_job(context, job)
+    if job.planned:
+        context.store.credentials.delete(f"job:{job.id}")
+    if outcome is not None:
+        columns["outcome"] = outcome
+    if context.store.jobs.transition(job.id, job.state, state, reason=reason, **columns):
+        log.info("job %s: %s%s", job.id, state, f": {reason}" if reason else "")
+
+
+def discard(context: JobContext, job: Job, files: JobFiles) -> None:
+    """End a job because a person asked for it while a step was at work; what that did is dropped."""
+    outcome = job.outcome or Outcome(cancelled=True, reasons=("It was cancelled.",))
+    finish(context, job, files, JobState.CANCELLED, f"It was cancelled while {job.state}.", outcome=outcome)
+    remove_tree(files.artifacts)
+
+
+def has_samples(text: Path) -> bool:
+    """Whether there is anything below the heading. text: as perf prints it, or compressed (.zst, .gz)."""
+    openers: dict[str, Callable[..., Any]] = {".zst": zstandard.open, ".gz": gzip.open}
+    with openers.get(text.suffix, open)(text, "rb") as stream:
+        lines = io.BufferedReader(stream)
+        if lines.peek(len(HEADING_EDGE)).startswith(HEADING_EDGE):
+            lines.readline()
+            # The command line in a heading may hold line breaks.
+            while (line := lines.readline(LINE_BYTES)) and line != HEADING_EDGE:
+                pass
+        while line := lines.readline(LINE_BYTES):
+            if line.strip() and not line.startswith(b"#"):
+                return True
+        return False
+
+
+def has_failed(job: Job) -> bool:
+    """Whether the program did not come to a good end, or to the end that was planned."""
+    outcome = job.outcome or Outcome()
+    return bool(outcome.exit_status or outcome.signal or outcome.cancelled or job.details.get("vanished"))
+
+
+def runs_on_other_host(context: JobContext, job: Job) -> bool:
+    """Whether the program is another host's and that host's worker sees to it.
+
+    Where that worker was not heard of for long, what the job left is taken over here as it lies.
+    """
+    if job.host in (None, context.host):
+        return False
+    try:
+        seen = context.store.hosts.get(str(job.host)).seen
+    except NotFound:
+        seen = 0.0
+    if time.time() - seen > HOST_TIMEOUT_S:
+        return False
+    context.store.jobs.update(job.id, expected=job.state, due_at=time.time() + RETRY_S)
+    return True

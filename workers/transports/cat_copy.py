@@ -1,0 +1,142 @@
+"""Copying files over SSH where a host offers no SFTP: through `cat`, file by file."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
+from perfloom.domain.text import sanitize_line
+from perfloom.recording.plan.quoting import quote
+from perfloom.store.files.disk import disk_errors
+
+from . import script_session
+from .base import FileCopy
+from .connections import SshLink
+
+MAX_FILES = 4
+FILE_TIMEOUT_S = 6 * 3600.0
+"""No file takes longer; a broken connection is noticed long before."""
+UNLIMITED = 1 << 62
+NO_SUCH = "No such file or directory"
+DENIED = "Permission denied"
+"""What systems say."""
+
+
+class ByteCounter(Protocol):
+    """Counts bytes."""
+
+    bytes_moved: int
+
+
+async def put(link: SshLink, there: str, source: int, mode: int, tally: ByteCounter) -> None:
+    """Copy the open file `source` there."""
+    folder, _, name = there.rpartition("/")
+    partial = f"{folder}/.{name[:60]}.{secrets.token_hex(6)}.part"
+    size = os.fstat(source).st_size
+
+    async def pieces() -> AsyncIterator[bytes]:
+        offset = 0
+        while data := os.pread(source, min(script_session.CHUNK, size - offset), offset):
+            yield data
+            offset += len(data)
+            tally.bytes_moved += len(data)
+
+    # Where the connection breaks, cat sees no more than an end: whether that was all is told by the size.
+    script = (
+        f"LC_ALL=C; export LC_ALL; umask 077; f={quote(partial)}; t={quote(there)}; d={quote(folder or '/')}\n"
+        'if [ ! -d "$d" ]; then echo "No such file or directory" >&2; exit 1; fi\n'
+        'if [ -d "$t" ]; then echo "Is a directory" >&2; exit 1; fi\n'
+        "trap 'rm -f -- \"$f\"; exit 1' HUP INT TERM\n"
+        f'if cat >"$f" && [ "$(wc -c <"$f")" -eq {size} ] && chmod {mode:o} "$f" && mv -f -- "$f" "$t"\n'
+        "then exit 0; fi\n"
+        'rm -f -- "$f"; exit 1'
+    )
+    done = await script_session.run_script(link, script, pieces(), timeout_s=FILE_TIMEOUT_S, limit_bytes=1 << 20)
+    if done.status != 0:
+        raise write_error(link, there, done.errors)
+
+
+async def get(link: SshLink, file: FileCopy, tally: ByteCounter) -> None:
+    """Fetch a file, from where it was broken off if its size says that it is the same."""
+    path = quote(file.remote)
+    script = f"LC_ALL=C; export LC_ALL; cat -- {path}"
+    partial = file.local.parent / f".{file.local.name[:100]}.{'any' if file.bytes is None else file.bytes}.part"
+    with disk_errors(file.local):
+        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        start = os.fstat(handle).st_size
+        if file.bytes is None or start > file.bytes:
+            os.ftruncate(handle, 0)
+            start = 0
+        if start:
+            script = f"LC_ALL=C; export LC_ALL; tail -c +{start + 1} -- {path}"
+            os.lseek(handle, start, os.SEEK_SET)
+            tally.bytes_moved += start
+
+        def take(data: bytes) -> None:
+            rest = memoryview(data)
+            with disk_errors(file.local):
+                while rest:
+                    rest = rest[os.write(handle, rest) :]
+            tally.bytes_moved += len(data)
+
+        # With room for words on what is wrong.
+        limit = UNLIMITED if file.bytes is None else file.bytes - start + (1 << 16)
+        done = await script_session.run_script(link, script, timeout_s=FILE_TIMEOUT_S, limit_bytes=limit, sink=take)
+        size = os.fstat(handle).st_size
+    finally:
+        os.close(handle)
+    if done.status != 0:
+        if not size:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+        raise read_error(link, file.remote, done.errors)
+    if file.bytes is not None and size != file.bytes:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise size_changed_error(link, file, size)
+    with disk_errors(file.local):
+        await asyncio.to_thread(os.replace, partial, file.local)
+
+
+def size_changed_error(link: SshLink, file: FileCopy, size: int) -> Unavailable:
+    """The error where a file there has another size than it was said to have."""
+    return Unavailable(
+        f"{file.remote} on {link.host} has {size} bytes and not {file.bytes}: it was changed meanwhile. Fetch it again."
+    )
+
+
+def write_error(link: SshLink, path: str, words: str) -> PerfloomError:
+    """The error where a file there cannot be written. words: what the system there says of it."""
+    host, folder = link.host, path.rpartition("/")[0] or "/"
+    if "No space left" in words or "quota" in words.lower():
+        full = "the user's share of the disk (quota)" if "quota" in words.lower() else "the disk"
+        return Unavailable(
+            f"{path} cannot be written on {host}: {full} is full there. Delete something below {folder}, or choose "
+            "another directory for the target, then try again."
+        )
+    if "No such file" in words or "Not a directory" in words:
+        return NotFound(f"The folder {folder} is not on {host} (any more).")
+    if "Permission denied" in words or "Read-only" in words or "not permitted" in words:
+        return Refused(
+            f"{path} may not be written on {host} by {link.hops[-1].user} ({_line(words)}). Choose another directory "
+            "for the target, or have its permissions changed there."
+        )
+    return Unavailable(f"{path} cannot be written on {host} ({_line(words)}). Check the disk there, then try again.")
+
+
+def read_error(link: SshLink, path: str, words: str) -> PerfloomError:
+    """The error where a file there cannot be read. words: what the system there says of it."""
+    if "No such file" in words:
+        return NotFound(f"{path} is not on {link.host} (any more).")
+    if "Permission denied" in words:
+        return Refused(f"{path} on {link.host} may not be read by {link.hops[-1].user}. Check its permissions there.")
+    return Unavailable(f"{path} on {link.host} cannot be read ({_line(words)}). Check the disk there, then try again.")
+
+
+def _line(words: str) -> str:
+    lines = [line for line in words.splitlines() if line.strip() and "records" not in line]
+    return sanitize_line(lines[0] if lines else words).strip(" .")[-200:] or "no reason is given"

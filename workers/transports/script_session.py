@@ -1,0 +1,263 @@
+"""Running a script over SSH, whatever the user's login shell is and whatever its start-up files print.
+
+The command is the same for every script and holds nothing but it: sshd gives it to the login shell, be that sh, csh or
+fish, and `exec` makes /bin/sh of it. The script comes over standard input: a line with a random word and its length,
+then its text, then its own standard input. /bin/sh prints the random word before it begins, so that what start-up
+files printed is known and dropped. The script's input is sent only when the word has come back: nothing that is meant
+for the script can be swallowed before it begins, however much `head` reads at once.
+"""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import asyncssh
+
+from perfloom.domain.errors import PerfloomError, Refused
+from perfloom.domain.text import sanitize_line
+
+from . import ssh_errors
+from .base import ScriptResult, output_limit_error, require_script, timeout_error
+from .connections import SshLink, discard_link, start_command
+
+# No quote, backslash, exclamation mark or line break: it means the same to sh, csh and fish. dd: where head has no -c.
+COMMAND = (
+    'exec /bin/sh -c \'IFS=" " read -r mark bytes && '
+    'script=$(head -c "$bytes" 2>/dev/null || dd bs=1 count="$bytes" 2>/dev/null) && '
+    'echo && echo "$mark $$" && echo >&2 && echo "$mark" >&2 && unset mark bytes && eval "$script"\' perfloom'
+)
+GRACE_S = 2.0
+"""How long the output of a script that has ended may take to end, too: what it left running may hold it open."""
+CLEANUP_S = 5
+"""How long a script may take to clean up after itself."""
+END_S = CLEANUP_S + 8.0
+MAX_NOISE = 4 << 20
+"""More than that is not printed by start-up files."""
+CHUNK = 1 << 18
+
+Sink = Callable[[bytes], None]
+"""Takes standard output as it comes."""
+
+
+class _Session(asyncssh.SSHClientSession[bytes]):
+    """What comes from one script."""
+
+    def __init__(self, limit: int, sink: Sink | None) -> None:
+        self.mark = secrets.token_hex(16).encode()
+        self.limit = limit
+        self.sink = sink
+        self.begun = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.room = asyncio.Event()
+        self.room.set()
+        self.pid: int | None = None
+        self.status: int | None = None
+        self.signalled = False
+        self.ended = False
+        self.eof = False
+        self.closed = False
+        self.lost: Exception | None = None
+        self.failure: BaseException | None = None
+        self._raw: dict[bool, bytearray] = {False: bytearray(), True: bytearray()}
+        self._past: dict[bool, bool] = {False: False, True: False}
+        self._count = 0
+
+    @property
+    def began(self) -> bool:
+        """Whether the script itself has begun."""
+        return self._past[False]
+
+    def stream(self, error: bool) -> bytes:
+        """What the script printed."""
+        return bytes(self._raw[error]) if self._past[error] else b""
+
+    def said(self) -> str:
+        """What was printed by others, where the script never began."""
+        return sanitize_line(b" ".join(self._raw.values()).decode(errors="replace"))[:300]
+
+    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        error = datatype is not None
+        raw = self._raw[error]
+        raw += data
+        if not self._past[error]:
+            data = self._begin(error)
+        if not self._past[error]:
+            if len(raw) > MAX_NOISE:
+                del raw[: len(raw) - MAX_NOISE // 2]
+            return
+        self._count += len(data)
+        if self._count > self.limit and self.failure is None:
+            self.failure = OverflowError()
+            self.changed.set()
+        if self.failure is not None:
+            raw.clear()
+        elif self.sink is not None and not error:
+            try:
+                self.sink(bytes(raw))
+            except BaseException as failure:
+                self.failure = failure
+                self.changed.set()
+            raw.clear()
+
+    def _begin(self, error: bool) -> bytes:
+        """Drop what comes before the mark; returns what is behind it."""
+        raw = self._raw[error]
+        at = raw.find(self.mark)
+        end = raw.find(b"\n", at) if at >= 0 else -1
+        if end < 0:
+            return b""
+        if not error:
+            with contextlib.suppress(ValueError):
+                self.pid = int(raw[at + len(self.mark) : end])
+        del raw[: end + 1]
+        self._past[error] = True
+        if not error:
+            self.begun.set()
+            self.changed.set()
+        return bytes(raw)
+
+    def eof_received(self) -> bool:
+        self.eof = True
+        self.changed.set()
+        return False
+
+    def exit_status_received(self, status: int) -> None:
+        self.status, self.ended = status, True
+        self.changed.set()
+
+    def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
+        self.signalled = self.ended = True
+        self.changed.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost, self.closed = exc, True
+        self.begun.set()
+        self.room.set()
+        self.changed.set()
+
+    def pause_writing(self) -> None:
+        self.room.clear()
+
+    def resume_writing(self) -> None:
+        self.room.set()
+
+    async def wait(self, condition: Callable[[], bool]) -> None:
+        """Until the condition holds, the session has closed or something failed."""
+        while not (condition() or self.closed or self.failure is not None):
+            self.changed.clear()
+            await self.changed.wait()
+
+
+async def run_script(
+    link: SshLink,
+    script: str,
+    input: bytes | AsyncIterator[bytes] = b"",
+    *,
+    timeout_s: float,
+    limit_bytes: int,
+    sink: Sink | None = None,
+) -> ScriptResult:
+    """Run a script there to its end. See Transport.run. sink: takes its output instead, and may raise."""
+    text = require_script(script).encode(errors="surrogateescape")
+    async with link.sessions:
+        channel, here = await start_command(link, lambda: _Session(limit_bytes, sink), COMMAND)
+        link.running += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _feed(channel, here, text, input)
+                done = await _finish(link, here)
+            channel.close()
+            # The server counts the session until it has closed it, too.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GRACE_S):
+                    await channel.wait_closed()
+            return done
+        except BaseException as error:
+            pid = None if here.ended or here.closed else here.pid
+            channel.abort()
+            if pid is not None and link.alive:
+                # Not in this task: it may be cancelled already, and nobody shall wait for it.
+                task = asyncio.get_running_loop().create_task(_end(link, pid))
+                _ending.add(task)
+                task.add_done_callback(_ending.discard)
+            raise _failure(link, here, error, timeout_s, limit_bytes) from None
+        finally:
+            link.running -= 1
+            link.ended.set()
+
+
+_ending: set[asyncio.Task[None]] = set()
+
+
+async def _feed(channel: Any, here: _Session, text: bytes, input: bytes | AsyncIterator[bytes]) -> None:
+    """Send the script, and when it has begun its input."""
+    # Who does not listen to the end is seen by how it ends.
+    with contextlib.suppress(OSError):
+        channel.write(here.mark + b" %d\n" % len(text) + text)
+        if input != b"":
+            await here.begun.wait()
+            async for piece in _pieces(input):
+                await here.room.wait()
+                if here.closed or here.ended or here.failure is not None:
+                    return
+                channel.write(piece)
+        channel.write_eof()
+
+
+async def _pieces(input: bytes | AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    if isinstance(input, bytes):
+        for start in range(0, len(input), CHUNK):
+            yield input[start : start + CHUNK]
+        return
+    async for piece in input:
+        yield piece
+
+
+async def _finish(link: SshLink, here: _Session) -> ScriptResult:
+    """Wait for the end of the script and of its output, and say how it ended."""
+    await here.wait(lambda: here.ended)
+    if here.failure is None and not here.closed:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                await here.wait(lambda: here.eof)
+    if here.failure is not None:
+        raise here.failure
+    if not here.ended:
+        raise here.lost or asyncssh.ConnectionLost("Connection lost")
+    if not here.began:
+        raise Refused(
+            f"The account on {link.host} runs no commands"
+            + (f"; its login shell says: {here.said()}." if here.said() else ".")
+            + " Check the login shell there, its start-up files, and whether the key is tied to another command."
+        )
+    return ScriptResult(None if here.signalled else here.status, here.stream(False), here.stream(True))
+
+
+def _failure(link: SshLink, here: _Session, error: BaseException, timeout_s: float, limit: int) -> BaseException:
+    if isinstance(error, OverflowError) and error is here.failure:
+        return output_limit_error(link.host, limit)
+    if isinstance(error, TimeoutError):
+        said = "" if here.began else " It did not even begin: see whether start-up files of the shell wait."
+        return timeout_error(link.host, timeout_s, said)
+    if isinstance(error, ssh_errors.CONNECTION_LOST):
+        discard_link(link)
+        return ssh_errors.connection_lost_error(error, link.host, "while a script ran there")
+    return error
+
+
+async def _end(link: SshLink, pid: int) -> None:
+    """End a script that is waited for no longer. sshd made it the leader of a session, and so of a group."""
+    # Without “--”, which dash and busybox do not take there. On a busy host it may take a while to clean up.
+    script = (
+        f"kill -TERM -{pid} 2>/dev/null || kill -TERM {pid} 2>/dev/null || exit 0\n"
+        f"for each in {' '.join(map(str, range(CLEANUP_S)))}; do\n"
+        f"sleep 1\n"
+        f"kill -0 -{pid} 2>/dev/null || kill -0 {pid} 2>/dev/null || exit 0\n"
+        f"done\n"
+        f"kill -KILL -{pid} 2>/dev/null || kill -KILL {pid} 2>/dev/null\n"
+        f":"
+    )
+    with contextlib.suppress(PerfloomError, TimeoutError, asyncssh.Error, OSError):
+        await run_script(link, script, timeout_s=END_S, limit_bytes=1 << 16)
