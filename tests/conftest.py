@@ -18,6 +18,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from perfloom.domain import units
 from tests import servers, sshd
 from tests.parts import require
+from tests.support import paths
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -28,7 +29,7 @@ pytest_plugins = [
     *(["tests.spreading"] if importlib.util.find_spec("xdist") else []),
 ]
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = paths.ROOT
 
 # Started with nohup, everything below would ignore SIGHUP, which shells cannot undo; starters of ranks end them by it.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import zstandard
 
@@ -16,8 +15,9 @@ from perfloom.domain.selection import Selection
 from perfloom.exporters import EXPORTERS
 from perfloom.readers import READERS
 from tests import nsight_made
+from tests.support import paths
 
-DATA = Path(__file__).parent / "data"
+DATA = paths.DATA
 FTRACE = """# tracer: nop
 #
           <idle>-0     [000] d..2. 100.000100: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=app next_pid=7 next_prio=120

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ import pytest
 from perfloom.domain.profile import Profile
 from perfloom.ingest.merge import merge
 from perfloom.readers import detect_format
+from tests.support import paths
 
-FOLDER = Path(__file__).parents[2] / "shared" / "oracles" / "pytorch"
+FOLDER = paths.ORACLES / "pytorch"
 NAMES = ("resnet50_v100", "nccl_a100", "ns_resolution_v100", "ddp_rank0", "ddp_rank1", "amd_mi250")
 here = pytest.mark.skipif(not FOLDER.is_dir(), reason="the real traces lie outside of the checkout")
 

@@ -13,10 +13,11 @@ import tempfile
 from pathlib import Path
 
 from tests.parts import missing, require
+from tests.support import paths
 
 VERSION = "1.25.0"
 SHA512 = "cpf9HWTZf1ijLXBJrk87Ve/54tnYx6rlf0gUThvn3ook6h63hLXVOQiMf44PT+XoV503cPfvfiT5gP5vojp6Ag=="
-CACHE = Path(__file__).resolve().parent.parent / ".cache" / "npm"
+CACHE = paths.ROOT / ".cache" / "npm"
 SECONDS = 120
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.marks import SLOW
+from tests.support import paths
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = paths.ROOT
 BIN = Path(sys.executable).parent
 CORE = ("domain", "ingest", "readers", "recording", "analysis", "charts", "exporters")
 TABLES = ("numpy", "pyarrow", "pandas", "numba")

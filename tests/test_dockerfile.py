@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
+from tests.support import paths
 
 Instruction = tuple[str, str]
 
@@ -23,7 +24,7 @@ Instruction = tuple[str, str]
 @pytest.fixture(scope="module")
 def instructions() -> list[Instruction]:
     """(keyword, rest) of each instruction, continued lines joined."""
-    text = (Path(__file__).parent.parent / "Dockerfile").read_text()
+    text = (paths.ROOT / "Dockerfile").read_text()
     text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     lines = [line.split(None, 1) for line in text.splitlines() if line.strip()]
     return [(keyword, rest) for keyword, rest in lines]

@@ -60,8 +60,9 @@ from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.views.results import flame_controls
 from tests.profiles import profile_of
+from tests.support import paths
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = paths.ROOT
 DOCS = ROOT / "docs"
 WORD = re.compile(r"\bPERFLOOM_[A-Z_]+\b")
 ROOT_PAGES = [ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]

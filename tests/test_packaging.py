@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import paths
+
 SOURCES = (
     "app",
     "workers",
@@ -72,7 +74,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what belongs to the package, as a fresh clone has it."""
-    root = Path(__file__).resolve().parent.parent
+    root = paths.ROOT
     copy = tmp_path_factory.mktemp("checkout")
     for name in SOURCES:
         source = root / name

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.parts import require
+from tests.support import paths
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = paths.ROOT
 FILES = sorted((ROOT / "tests" / "js").glob("*.test.js"))
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from part_list import PARTS
+from tests.support import paths
 
 spreading = pytest.importorskip("tests.spreading")
-TESTS = Path(__file__).parent
+TESTS = paths.TESTS
 
 
 def test_a_file_stays_together_and_so_do_those_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import jinja2
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support import paths
+
+ROOT = paths.ROOT
 STYLE = ROOT / "docs" / "style.md"
 LISTS_FROM_CODE = {"tables.md", "settings.md"}
 """Pages of docs/reference whose rows repeat descriptions that are written in the program."""

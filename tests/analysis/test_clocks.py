@@ -7,7 +7,6 @@ import io
 import json
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,9 @@ from perfloom.ingest.merge import merge
 from perfloom.readers import pytorch, stored_profile
 from tests.analysis.stepped import Trace
 from tests.real_traces import FOLDER, here
+from tests.support import paths
 
-SCHEMA_4 = Path(__file__).parents[1] / "data" / "stored" / "schema-4.perfloom"
+SCHEMA_4 = paths.DATA / "stored" / "schema-4.perfloom"
 US, MS = 1_000, 1_000_000
 KNOWN = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "Float"}
 

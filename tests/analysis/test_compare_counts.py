@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,9 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import perf_stat
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf-stat"
+DATA = paths.DATA / "perf-stat"
 ALL = Selection()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +15,11 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import stored_profile
 from tests.readers.trace_json import call, kernel, read, slice_
+from tests.support import paths
 
 from ..traced import Trace
 
-SCHEMA_4 = Path(__file__).parents[1] / "data" / "stored" / "schema-4.perfloom"
+SCHEMA_4 = paths.DATA / "stored" / "schema-4.perfloom"
 STEPS, NODES = 4, 60
 
 

@@ -21,8 +21,9 @@ from perfloom.domain.selection import Selection
 from perfloom.ingest.compression import open_decompressed
 from perfloom.readers import pytorch
 from perfloom.store.files import table_cache
+from tests.support import paths
 
-TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"
+TRACE = paths.DATA / "pytorch" / "training.pt.trace.json.gz"
 
 
 @pytest.fixture(scope="module")

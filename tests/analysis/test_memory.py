@@ -6,7 +6,6 @@ import functools
 import gzip
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +24,13 @@ from perfloom.domain.tables import SCHEMAS
 from perfloom.domain.validation import find_error
 from perfloom.ingest.merge import merge
 from perfloom.readers import memory_snapshot, memory_timeline, pytorch
+from tests.support import paths
 
 from ..real_traces import here, trace
 from ..traced import Trace
 
 ALL = Selection()
-DATA = Path(__file__).parent.parent / "data"
+DATA = paths.DATA
 
 
 def rows(name: str, columns: list[dict[str, Any]]) -> pa.Table:

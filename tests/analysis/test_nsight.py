@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +18,10 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.ingest.merge import merge
 from perfloom.readers import nsight_compute
+from tests.support import paths
 from tests.traced import Trace
 
-DATA = Path(__file__).parent.parent / "data" / "nsight"
+DATA = paths.DATA / "nsight"
 ALL = Selection()
 SM, MEMORY = (
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",

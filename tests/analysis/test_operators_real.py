@@ -9,7 +9,6 @@ import functools
 import gzip
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +21,11 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_column, get_strings
 from perfloom.readers import pytorch
 from tests.real_traces import NAMES, expected, here, trace
+from tests.support import paths
 
 ALL = Selection()
 ROUNDED = 0.51
-OF_PYTORCH = Path(__file__).parents[1] / "data" / "pytorch"
+OF_PYTORCH = paths.DATA / "pytorch"
 # Traces whose External id is the correlation's number: the tool joins no runtime call to an operator.
 WITHOUT_IDS = ("ddp_rank0", "ddp_rank1")
 # host_self: (the tool's, ours).

@@ -23,11 +23,12 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import perf_script
 from tests.parts import require
+from tests.support import paths
 from tests.traced import Trace
 
 ALL = Selection()
-DATA = Path(__file__).parents[1] / "data" / "perf"
-ORACLE = Path(__file__).parents[3] / "shared/oracles/perf-script/perf-cycles-instructions-01.txt"
+DATA = paths.DATA / "perf"
+ORACLE = paths.ORACLES / "perf-script/perf-cycles-instructions-01.txt"
 MS = 1_000_000
 
 

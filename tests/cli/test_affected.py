@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 from tests.cli.test_files import Run
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = paths.DATA
 
 
 def test_figures_of_a_cut_trace_are_marked_and_advice_is_withheld(run: Run, tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from perfloom.domain.csv_cells import escape_csv_cell
 from perfloom.exporters import EXPORTERS
 from tests.cli.conftest import Run
 from tests.parts import require
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf"
+DATA = paths.DATA / "perf"
 SPIN = str(DATA / "spin.script.txt")
 EVENTS = str(DATA / "events.script.txt")
 
@@ -347,7 +348,7 @@ def test_diff_as_a_gate(run: Run, tmp_path: Path) -> None:
 
 
 def test_diff_of_counts(run: Run) -> None:
-    folder = Path(__file__).parent.parent / "data" / "perf-stat"
+    folder = paths.DATA / "perf-stat"
     base, other = str(folder / "by-hand-repeat-base.json"), str(folder / "by-hand-repeat-other.json")
     status, out, err = run("diff", base, other, "--format", "json")
     rows = {row["event"]: row for row in json.loads(out)}

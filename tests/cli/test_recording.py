@@ -26,6 +26,7 @@ from tests.jobspecs import spec_of
 from tests.marks import SLOW, slow_except
 from tests.parts import missing, require
 from tests.servers import OrdinaryUser, RedisServer
+from tests.support import paths
 from tests.workers.running import PERFLOOM, environment, running
 from tests.workers.waiting import pids_in, until
 
@@ -137,7 +138,7 @@ def test_events_with_terms_of_their_own_in_a_list(run: Run) -> None:
 def faults(tmp_path_factory: pytest.TempPathFactory) -> str:
     """tests/data/perf/faults.c, built."""
     program = tmp_path_factory.mktemp("faults") / "faults"
-    source = Path(__file__).parent.parent / "data" / "perf" / "faults.c"
+    source = paths.DATA / "perf" / "faults.c"
     subprocess.run([str(require("gcc")), "-O1", "-g", "-fno-omit-frame-pointer", source, "-o", program], check=True)
     return str(program)
 

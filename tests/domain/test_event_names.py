@@ -1,6 +1,5 @@
 """Names of events: what is measured, told apart from how it is sampled; and stored results that have the old names."""
 
-from pathlib import Path
 
 import pytest
 
@@ -24,8 +23,9 @@ from perfloom.ingest.storage_format import SCHEMA_VERSION
 from perfloom.readers import perf_script, stored_profile
 from perfloom.store.models import ResultRow
 from perfloom.store.result import result_from_row
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf"
+DATA = paths.DATA / "perf"
 
 
 @pytest.mark.parametrize(

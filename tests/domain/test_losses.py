@@ -1,7 +1,6 @@
 """Which losses mark figures."""
 
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -9,9 +8,10 @@ from perfloom.analysis.core.loss_impact import loss_impact_of
 from perfloom.domain import losses
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.losses import HARMLESS_REASONS, affects_values
+from tests.support import paths
 
-APP = Path(__file__).parents[2] / "app"
-DATA = Path(__file__).parents[1] / "data"
+APP = paths.ROOT / "app"
+DATA = paths.DATA
 
 
 def test_each_reason_is_one_that_a_reader_gives() -> None:

@@ -14,11 +14,12 @@ from perfloom.domain.selection import Selection
 from perfloom.exporters import get_exporter
 from perfloom.readers import collapsed, perf_script
 from tests.readers.samples import samples_of
+from tests.support import paths
 
 SWITCHES = ("pid", "tid", "kernel", "jit", "all", "addrs")
-OWN = Path(__file__).parent.parent / "data" / "perf"
+OWN = paths.DATA / "perf"
 # More of them may lie beside the checkout; they are not ours to hand on.
-ORACLES = Path(__file__).parent.parent.parent.parent / "shared" / "oracles" / "perf-script"
+ORACLES = paths.ORACLES / "perf-script"
 CASES = [
     pytest.param(folder / f"{name}{ending}", folder / f"{name}.collapsed-{switch}.txt", switch, id=f"{name}-{switch}")
     for folder, ending in ((OWN, ".script.txt"), (ORACLES, ".txt"))

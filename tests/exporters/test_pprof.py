@@ -26,9 +26,10 @@ from perfloom.ingest import protobuf_wire
 from perfloom.readers import detect_format, pprof
 from tests.parts import require
 from tests.profiles import profile_of, profiles
+from tests.support import paths
 from tests.traced import Trace, traces
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = paths.DATA
 
 
 def written(profile: Profile, **selection: object) -> bytes:

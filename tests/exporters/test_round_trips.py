@@ -16,8 +16,9 @@ from perfloom.exporters import EXPORTERS
 from perfloom.readers import detect_format
 from tests.exporters.test_perfetto import told
 from tests.exporters.test_pprof import go
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = paths.DATA
 LLAMA = """start_time: 1000.0
 thr: 0, name: decode_0, time: 1001.5
 thr: 0, name: matmul_ffn_up-1_1, time: 1002.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -21,8 +20,9 @@ from perfloom.readers import austin, detect_format
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
 from tests.readers.samples import losses_of, samples_of
+from tests.support import paths
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "samplers"
+DATA = paths.DATA / "samplers"
 HEAD = b"# austin: 3.7.0\n# interval: 100\n# mode: wall\n\n"
 
 

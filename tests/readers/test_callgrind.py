@@ -6,7 +6,6 @@ import io
 import json
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,9 @@ from perfloom.readers.callgrind import tree as callgrind_tree
 from perfloom.readers.callgrind.tree import Graph, tree_of
 from perfloom.web.views.results.run_notes import list_stack_notes
 from tests.readers.samples import losses_of, samples_of
+from tests.support import paths
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "callgrind"
+DATA = paths.DATA / "callgrind"
 SPEC = """# callgrind format
 events: Instructions
 fl=(1) file1.c

@@ -15,8 +15,9 @@ import pytest
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.ingest.trace_json import reader as trace_read
 from tests.readers.trace_texts import EVENT, listed
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = paths.DATA
 COVERED = """
 import gzip, io, sys
 from pathlib import Path

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.readers import READERS, detect_format
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = paths.DATA
 OTHER = b"what is this\n"
 TRACE = b"".join(
     b"thr: 1, name: %sf_%d, time: %d\n" % (end, n, 10 * n + len(end)) for n in range(300) for end in (b"", b"end_")

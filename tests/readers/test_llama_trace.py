@@ -24,9 +24,10 @@ from perfloom.readers.llama_trace import format as llama_format
 from perfloom.readers.llama_trace import lines as llama_lines
 from perfloom.readers.llama_trace.names import told_by
 from tests.parts import require
+from tests.support import paths
 
-HEADERS = Path(__file__).parents[2] / "static/tracers"
-PROGRAMS = Path(__file__).parents[1] / "tracers/programs"
+HEADERS = paths.ROOT / "static/tracers"
+PROGRAMS = paths.TESTS / "tracers/programs"
 
 
 def read(text: str | bytes) -> Profile:

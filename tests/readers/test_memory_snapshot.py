@@ -5,7 +5,6 @@ import io
 import json
 import pickle
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,9 @@ from perfloom.ingest.trace import allocator
 from perfloom.ingest.trace.allocator import AllocatorHistory, AllocatorState, Segment, compute_segments
 from perfloom.readers import memory_snapshot
 from perfloom.readers.memory_snapshot import rows as snapshot_rows
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "pytorch-memory"
+DATA = paths.DATA / "pytorch-memory"
 MIB = 1 << 20
 
 

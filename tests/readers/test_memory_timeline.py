@@ -2,7 +2,6 @@
 
 import gzip
 import io
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,9 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_column, get_strings
 from perfloom.domain.validation import find_error
 from perfloom.readers import memory_timeline
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "pytorch"
+DATA = paths.DATA / "pytorch"
 CURVES = (DATA / "timeline.memory.json").read_bytes()
 EVENTS = gzip.decompress((DATA / "timeline.memory.raw.json.gz").read_bytes())
 

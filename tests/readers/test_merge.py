@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,9 @@ from perfloom.domain.profile import Profile
 from perfloom.ingest.merge import merge
 from perfloom.readers import collapsed, perf_script
 from tests.readers.samples import Sample, losses_of, samples_of
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf"
+DATA = paths.DATA / "perf"
 
 
 def read(name: str) -> Profile:

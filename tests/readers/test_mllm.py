@@ -2,7 +2,6 @@
 
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,10 @@ from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
 from perfloom.readers import detect_format, mllm
 from perfloom.readers.mllm import profile as mllm_assembly
+from tests.support import paths
 
-FILE = Path(__file__).parents[1] / "data/mllm/perf.json"
-ORACLE = Path(__file__).parents[3] / "shared/oracles/mllm/perf.json"
+FILE = paths.DATA / "mllm/perf.json"
+ORACLE = paths.ORACLES / "mllm/perf.json"
 INIT = 1753865973438000
 
 

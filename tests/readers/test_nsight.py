@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,8 +16,9 @@ from perfloom.readers import detect_format, nsight_compute
 from perfloom.readers.nsight_compute import csv_tables as nsight_pages
 from perfloom.readers.nsight_compute.kernel_names import get_function_name, normalize_kernel_name
 from perfloom.readers.nsight_compute.numbers import DecimalMark, to_bytes, to_nanoseconds
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "nsight"
+DATA = paths.DATA / "nsight"
 RAW, DETAILS, SOURCE, ALONE = ((DATA / f"{name}.csv").read_bytes() for name in ("raw", "details", "source", "alone"))
 ALL = RAW + DETAILS + SOURCE
 IDENTITY = '"ID","Process ID","Kernel Name","Stream","Block Size","Grid Size"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -12,8 +11,9 @@ from perfloom.domain.validation import find_error
 from perfloom.exporters.filter import filter_profile
 from perfloom.ingest.merge import merge
 from perfloom.readers import nsight_compute
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "nsight"
+DATA = paths.DATA / "nsight"
 
 
 def read(*names: str) -> Profile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 import pytest
 import zstandard
@@ -18,8 +17,9 @@ from perfloom.readers.perf_header import (
     parse_version,
     plan_repair,
 )
+from tests.support import paths
 
-SPIN = Path(__file__).parents[1] / "data" / "perf" / "spin.perf.data.zst"
+SPIN = paths.DATA / "perf" / "spin.perf.data.zst"
 DATA_AT, VERSION_BIT = 40, 5
 
 

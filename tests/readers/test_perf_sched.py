@@ -21,8 +21,9 @@ from perfloom.workers.read import reading
 from tests.parts import require
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data" / "perf"
+DATA = paths.DATA / "perf"
 US = 1_000
 FRAMES = "\tffffffff81000010 schedule+0x10 ([kernel.kallsyms])\n\t  401000 wait_for_it+0x5 (/bin/app)\n\n"
 

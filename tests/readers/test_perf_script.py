@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,9 @@ from perfloom.domain.tables import FrameKind
 from perfloom.readers import detect_format, perf_script
 from perfloom.readers.perf_script import profile as perf_assembly
 from tests.readers.samples import Frame, losses_of, samples_of
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf"
+DATA = paths.DATA / "perf"
 
 
 def read(text: str | bytes) -> Profile:

@@ -20,8 +20,9 @@ from perfloom.domain.validation import find_error
 from perfloom.readers import detect_format, perf_stat
 from perfloom.readers.perf_stat.grammar import detect_separator, parse_columns, parse_json, parse_text
 from tests.parts import require
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf-stat"
+DATA = paths.DATA / "perf-stat"
 FORMS = ("json", "csv", "txt")
 Row = dict[str, Any]
 

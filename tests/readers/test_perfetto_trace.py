@@ -3,7 +3,6 @@
 import io
 import json
 import random
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,9 @@ from perfloom.readers.perfetto_trace.clocks import NO_CLOCK
 from perfloom.readers.perfetto_trace.packets import BAD_COMPRESSED, BAD_PACKET, CUT_OFF, MISSING_STATE
 from perfloom.readers.perfetto_trace.samples import EVENT, NO_STACK, SKIPPED
 from tests.readers.made import events_of, losses, slices
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data/perfetto"
+DATA = paths.DATA / "perfetto"
 US = 1_000
 
 

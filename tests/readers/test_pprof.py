@@ -22,8 +22,9 @@ from perfloom.readers import detect_format, pprof
 from perfloom.readers.formats import HEAD_BYTES
 from tests import nsight_made
 from tests.parts import require
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = paths.DATA
 KINDS = ("cpu", "heap", "allocs", "goroutine", "block", "mutex", "threadcreate")
 UNITS = {"nanoseconds": "ns"}
 Stacks = Counter[tuple[str, str, tuple[str, ...]]]

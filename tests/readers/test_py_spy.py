@@ -6,7 +6,6 @@ import io
 import json
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,8 +17,9 @@ from perfloom.domain.tables import FrameKind, get_strings
 from perfloom.domain.validation import find_error
 from perfloom.readers import collapsed, detect_format, memray_csv, py_spy
 from tests.readers.samples import losses_of, samples_of
+from tests.support import paths
 
-DATA = Path(__file__).resolve().parent.parent / "data" / "samplers"
+DATA = paths.DATA / "samplers"
 MEMRAY_HEAD = b"allocator,num_allocations,size,tid,thread_name,stack_trace\n"
 
 

@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,9 @@ from perfloom.domain.tables import get_column
 from perfloom.domain.validation import find_error
 from perfloom.ingest.trace.phases import ALL
 from perfloom.readers import pytorch
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data" / "pytorch"
+DATA = paths.DATA / "pytorch"
 ARGUMENTS: list[Any] = [
     {"correlation": 1, "External id": 1},
     {"correlation": 1, "device": 0, "stream": 7, "grid": [1, 2], "block": "x", "External id": 2},

@@ -14,9 +14,10 @@ import pytest
 from perfloom.domain.tables import get_column
 from perfloom.readers import detect_format
 from tests.readers.trace_json import Read, covered
+from tests.support import paths
 
-ORACLES = Path(__file__).parents[3] / "shared" / "oracles" / "pytorch"
-RECORDED = Path(__file__).parents[1] / "data" / "pytorch"
+ORACLES = paths.ORACLES / "pytorch"
+RECORDED = paths.DATA / "pytorch"
 END = ".pt.trace.json.gz"
 FILES = sorted(path for folder in (ORACLES, RECORDED) if folder.is_dir() for path in folder.glob(f"*{END}"))
 

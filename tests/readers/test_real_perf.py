@@ -21,6 +21,7 @@ from perfloom.readers import perf_script
 from perfloom.workers.read import reading
 from tests.parts import require
 from tests.readers.samples import samples_of
+from tests.support import paths
 
 pytestmark = pytest.mark.heavy
 
@@ -174,7 +175,7 @@ def test_a_binary_of_elsewhere_is_found_by_its_build_id(tmp_path: Path) -> None:
     gcc, build = require("gcc"), "6a0c665e93e73a3bb9aa86b48ee62d8de73d3023"
     folder = tmp_path / ".build-id" / build[:2] / build[2:]
     folder.mkdir(parents=True)
-    data = Path(__file__).parent.parent / "data" / "perf"
+    data = paths.DATA / "perf"
     words = [
         "-O1",
         "-fno-omit-frame-pointer",

@@ -20,8 +20,9 @@ import zstandard
 from perfloom.domain.errors import UnreadableInput
 from perfloom.readers import READERS, detect_format, perf_data
 from perfloom.readers.formats import HEAD_BYTES
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf"
+DATA = paths.DATA / "perf"
 
 
 @pytest.mark.parametrize("name", ["spin", "events", "dwarf", "flat"])

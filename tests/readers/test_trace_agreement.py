@@ -19,8 +19,9 @@ from perfloom.ingest.trace_json import documents as trace_documents
 from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
 from tests.readers.trace_texts import EVENT, Event, listed, read
 from tests.real_traces import FOLDER
+from tests.support import paths
 
-RECORDED = Path(__file__).parents[1] / "data" / "pytorch"
+RECORDED = paths.DATA / "pytorch"
 READERS = Path(compiled_cache.__file__).parent
 
 blanks = st.sampled_from(["", "", "", " ", "\n    ", "\t\r\n", " " * 70])

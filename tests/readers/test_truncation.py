@@ -15,8 +15,9 @@ from perfloom.domain.profile import Profile
 from perfloom.readers import detect_format
 from perfloom.readers.formats import HEAD_BYTES, READERS
 from tests.readers import test_ftrace, test_perf_lock, test_perf_sched, test_perf_trace, test_v8_profile
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = paths.DATA
 
 
 def unpacked(name: str) -> bytes:

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,9 @@ from perfloom.ingest.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PRO
 from perfloom.readers import chrome, cpuprofile, detect_format
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of
+from tests.support import paths
 
-DATA = Path(__file__).parents[1] / "data" / "v8"
+DATA = paths.DATA / "v8"
 CALL = {"scriptId": "1", "columnNumber": 0}
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.parts import require
+from tests.support import paths
 
 PROGRAMS = Path(__file__).parent / "programs"
-HEADERS = Path(__file__).parents[2] / "static/tracers"
+HEADERS = paths.ROOT / "static/tracers"
 LANGUAGES = {"c11": (), "c++17": ("-x", "c++")}
 COMPILERS = {("gcc", "c11"): "gcc", ("gcc", "c++17"): "g++", ("clang", "c11"): "clang", ("clang", "c++17"): "clang++"}
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wmissing-declarations", "-Werror")

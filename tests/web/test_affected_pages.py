@@ -6,15 +6,15 @@ import gzip
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from perfloom.domain.tables import SCHEMAS
 from perfloom.readers import detect_format
+from tests.support import paths
 from tests.web.conftest import TOKEN, Browser, profile
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = paths.DATA
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 CUT, LOST, WHOLE = "cutoff000000", "onelost00000", "whole0000000"
 

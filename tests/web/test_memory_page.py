@@ -17,6 +17,7 @@ from perfloom.readers import memory_snapshot, memory_timeline, pytorch
 from perfloom.store import open_store
 from tests.accessible import faults_in_both_schemes
 from tests.signing import sign_in
+from tests.support import paths
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, Browser
 from tests.web.html import read
 from tests.web.serving import put, served
@@ -24,7 +25,7 @@ from tests.web.serving import put, served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser as Chromium
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = paths.DATA
 MIB = 1 << 20
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.readers import nsight_compute
 from tests import nsight_made
+from tests.support import paths
 from tests.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 
-DATA = Path(__file__).parent.parent / "data" / "nsight"
+DATA = paths.DATA / "nsight"
 VIEWS = ("", "?view=hints", "?view=metrics", "?view=source", "?launch=1", "?launch=1&view=source")
 WORDS = ("view", "launch", "section", "sort", "page", "search")
 

@@ -13,11 +13,12 @@ from urllib.parse import parse_qs, urlsplit
 from perfloom.domain.profile import Profile
 from perfloom.readers import llama_trace, mllm
 from perfloom.store import Store
+from tests.support import paths
 from tests.tracers.test_trace_header import built
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = paths.DATA
 
 
 def of_mllm() -> Profile:

@@ -21,9 +21,10 @@ from perfloom.domain.errors import Conflict, TooLarge, Unavailable
 from perfloom.domain.jobs import JobState
 from perfloom.readers import nsight_compute, pytorch
 from perfloom.store import Store
+from tests.support import paths
 from tests.web.conftest import TOKEN, Browser
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = paths.DATA
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 LINE = re.compile(r'[a-z_]+(\{[a-z]+="[^"\\\n]*"(,[a-z]+="[^"\\\n]*")*\})? [0-9.e+]+')
 

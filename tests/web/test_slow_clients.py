@@ -23,10 +23,11 @@ from perfloom.workers.serve.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Fram
 from perfloom.workers.serve.web_server import THREADS
 from tests.marks import SLOW
 from tests.parts import missing
+from tests.support import paths
 from tests.web.conftest import TOKEN
 from tests.web.serving import served
 
-ROOT = Path(__file__).parents[2]
+ROOT = paths.ROOT
 QUICK_S = 1.0
 """Of a page beside the attackers, on a loaded machine. Without the gate it takes as long as the attack."""
 BEARER = f"Authorization: Bearer {TOKEN}\r\n"

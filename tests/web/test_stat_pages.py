@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from perfloom.readers import perf_stat
+from tests.support import paths
 from tests.web.conftest import TOKEN, Browser, profile
 
-DATA = Path(__file__).parent.parent / "data" / "perf-stat"
+DATA = paths.DATA / "perf-stat"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 BASE, OTHER, RECORDED, INTERVALS = "base00000000", "other0000000", "recorded0000", "intervals000"
 HARDWARE = "hardware0000"

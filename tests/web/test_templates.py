@@ -7,7 +7,6 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from jinja2 import Environment, nodes
@@ -17,8 +16,9 @@ from perfloom.config import Settings
 from perfloom.web import errors, security
 from perfloom.web.app import create_app
 from perfloom.web.rendering import Page, PageShell
+from tests.support import paths
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = paths.ROOT
 TEMPLATES = sorted(str(path.relative_to(ROOT / "templates")) for path in (ROOT / "templates").rglob("*.html"))
 
 

@@ -12,9 +12,10 @@ import pytest
 from perfloom.domain.tables import get_strings
 from perfloom.readers import detect_format
 from tests.parts import require
+from tests.support import paths
 from tests.web.conftest import Browser
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = paths.ROOT
 WANTED = {
     "example.c": ({"decode": 4, "layer": 12}, {"tokens": 4}, "gcc", "c11"),
     "example.cpp": (

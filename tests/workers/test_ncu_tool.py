@@ -13,8 +13,9 @@ from perfloom.domain.tables import get_column
 from perfloom.readers import nsight_compute
 from perfloom.workers.read import ncu_tool, reading
 from tests import nsight_made
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "nsight"
+DATA = paths.DATA / "nsight"
 DOUBLE = """#!/bin/sh
 echo "$@" >> {folder}/arguments
 env > {folder}/environment

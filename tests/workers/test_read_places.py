@@ -19,10 +19,11 @@ from perfloom.store.jobs import Job
 from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.read import long_slots, reading
 from tests import servers
+from tests.support import paths
 from tests.workers.running import running
 from tests.workers.waiting import until
 
-TEXT = Path(__file__).parent.parent / "data" / "perf" / "flat.script.txt"
+TEXT = paths.DATA / "perf" / "flat.script.txt"
 
 
 def bomb(path: Path, unpacked_mb: int) -> Path:

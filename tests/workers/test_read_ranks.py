@@ -21,8 +21,9 @@ from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
 from perfloom.store import Store
 from perfloom.workers.read import rank_archive, reading
 from tests.parts import require
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf"
+DATA = paths.DATA / "perf"
 
 
 def by_rank(profile: Profile) -> dict[int | None, int]:

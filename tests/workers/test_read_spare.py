@@ -15,9 +15,10 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.workers.local import processes
 from perfloom.workers.read import prefork as read_spare
 from perfloom.workers.read import reading
+from tests.support import paths
 from tests.workers.waiting import gone, until
 
-TRACE = Path(__file__).parent.parent / "data" / "pytorch" / "training.pt.trace.json.gz"
+TRACE = paths.DATA / "pytorch" / "training.pt.trace.json.gz"
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,9 @@ from perfloom.store import Store
 from perfloom.workers.local import processes
 from perfloom.workers.read import perf_tool, reading
 from tests.parts import own_mounts, require
+from tests.support import paths
 
-DATA = Path(__file__).parent.parent / "data" / "perf"
+DATA = paths.DATA / "perf"
 SPIN = DATA / "spin.script.txt"
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +10,10 @@ from perfloom.store.jobs import Job
 from perfloom.workers import postprocess, steps
 from perfloom.workers.context import JobContext
 from perfloom.workers.local.jobfiles import JobFiles
+from tests.support import paths
 from tests.workers.waiting import until
 
-SCRIPT = Path(__file__).parent.parent / "data/perf/spin.script.txt"
+SCRIPT = paths.DATA / "perf/spin.script.txt"
 
 
 def imported(context: JobContext) -> Job:

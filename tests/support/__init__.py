@@ -1,0 +1,1 @@
+"""What tests share: programs, servers, profiles and paths."""

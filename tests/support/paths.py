@@ -1,0 +1,10 @@
+"""Folders that tests read."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+ROOT = TESTS.parent
+"""The checkout."""
+DATA = TESTS / "data"
+ORACLES = ROOT.parent / "shared" / "oracles"
+"""Inputs of other tools with the answers that these give; may be absent."""
