@@ -21,7 +21,7 @@ from pathlib import Path
 from perfloom.domain.targets import Target
 from perfloom.workers import transports
 from perfloom.workers.transports import FileCopy, open_transport
-from tests.sshd import sshd
+from tests.support.sshd import sshd
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay_s: float) -> None:

@@ -202,8 +202,8 @@ def target(here: Here) -> None:
 def ranks(here: Here) -> None:
     """A job of eight ranks in Slurm, while it runs, and its result: rank 1 works twice as long as the others."""
     from perfloom.domain.jobs import MpiFlavor
-    from tests.batch import slurm
-    from tests.mpi_programs import compiled
+    from tests.support.batch import slurm
+    from tests.support.mpi_programs import compiled
 
     program = compiled(MpiFlavor.OPENMPI, here.folder)
     program = program.rename(program.with_name("solver"))
@@ -386,7 +386,7 @@ def main(names: list[str]) -> None:
     if unknown := set(names) - set(PICTURES):
         raise SystemExit(f"There is no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}.")
     sys.path.insert(0, str(DOCS.parent))
-    from tests.parts import find
+    from tests.support.parts import find
 
     arguments = ["--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
     arguments += ["--no-sandbox"] if os.geteuid() == 0 else []

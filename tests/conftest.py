@@ -16,17 +16,16 @@ import pytest
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from perfloom.domain import units
-from tests import servers, sshd
-from tests.parts import require
-from tests.support import paths
+from tests.support import paths, servers, sshd
+from tests.support.parts import require
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 pytest_plugins = [
-    "tests.batch_fixtures",
-    "tests.mpi_programs",
-    *(["tests.spreading"] if importlib.util.find_spec("xdist") else []),
+    "tests.support.batch_fixtures",
+    "tests.support.mpi_programs",
+    *(["tests.support.spreading"] if importlib.util.find_spec("xdist") else []),
 ]
 
 ROOT = paths.ROOT

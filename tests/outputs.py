@@ -27,7 +27,7 @@ from perfloom.readers import READERS
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.pages import RESULT_PAGES
-from tests.formats import DATA, FILES, profile_of
+from tests.support.formats import DATA, FILES, profile_of
 from tests.web.conftest import TOKEN, Browser
 
 LARGER = {
@@ -38,7 +38,7 @@ LARGER = {
     "stat": ("perf-stat", "perf-stat/by-hand-repeat-base.json"),
     "dwarf": ("perf-script", "perf/dwarf.script.txt"),
 }
-"""Fixtures beside those of `tests.formats`: the reader and the file of each."""
+"""Fixtures beside those of `tests.support.formats`: the reader and the file of each."""
 FILES_OF_PAGES = (
     *("advice", "collectives", "communication", "counts", "critical-path", "hotspots", "kernels", "losses", "memory"),
     *("modules", "nsight", "operators", "ranks", "steps", "stragglers", "threads"),

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import SLOW
 from tests.support import paths
+from tests.support.marks import SLOW
 
 ROOT = paths.ROOT
 BIN = Path(sys.executable).parent

@@ -12,7 +12,7 @@ import pytest
 from perfloom import paths
 from perfloom.config import SETTINGS, Settings
 from perfloom.domain.errors import InvalidRequest, Unavailable
-from tests.parts import missing
+from tests.support.parts import missing
 
 
 def mode(path: Path) -> int:

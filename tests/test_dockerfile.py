@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import servers
-from tests.support import paths
+from tests.support import paths, servers
 
 Instruction = tuple[str, str]
 

@@ -59,8 +59,8 @@ from perfloom.recording.recorders import torch_inject
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.views.results import flame_controls
-from tests.profiles import profile_of
 from tests.support import paths
+from tests.support.profiles import profile_of
 
 ROOT = paths.ROOT
 DOCS = ROOT / "docs"

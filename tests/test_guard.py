@@ -9,8 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from tests.batch import guarded
-from tests.schedulers.jobs import until
+from tests.recording.schedulers.jobs import until
+from tests.support.batch import guarded
 
 # Goes into sessions of its own, twice, and writes down who it is.
 SCATTERS = """
@@ -43,7 +43,7 @@ def test_everything_ends_when_the_test_run_is_killed(tmp_path: Path) -> None:
     run = f"""
         import time
         from pathlib import Path
-        from tests.batch import guarded
+        from tests.support.batch import guarded
         with guarded([(["sh", "-c", {SCATTERS!r}, "sh", {str(pids)!r}], Path({str(tmp_path)!r}) / "log")]):
             time.sleep(600)
     """

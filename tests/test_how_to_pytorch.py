@@ -11,8 +11,8 @@ from textwrap import indent
 from perfloom.analysis.advice.findings import find_advice
 from perfloom.domain.selection import Selection
 from perfloom.readers import pytorch
-from tests.parts import require
-from tests.recorders.test_torch_inject import Runner
+from tests.recording.recorders.test_torch_inject import Runner
+from tests.support.parts import require
 from tests.test_docs import DOCS, script
 
 LOOP = "for pictures, places in loader:\n"

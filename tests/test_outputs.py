@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.formats import DATA
 from tests.outputs import LARGER, digests, profiles
+from tests.support.formats import DATA
 
 KEPT = DATA / "outputs.json"
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import part_list
-from tests import parts, servers
+from tests.support import parts, servers
 
 
 @pytest.fixture

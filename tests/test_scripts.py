@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts import require
 from tests.support import paths
+from tests.support.parts import require
 
 ROOT = paths.ROOT
 FILES = sorted((ROOT / "tests" / "js").glob("*.test.js"))

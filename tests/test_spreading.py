@@ -10,7 +10,7 @@ import pytest
 from part_list import PARTS
 from tests.support import paths
 
-spreading = pytest.importorskip("tests.spreading")
+spreading = pytest.importorskip("tests.support.spreading")
 TESTS = paths.TESTS
 
 

@@ -16,7 +16,7 @@ import pytest
 from perfloom import workload
 from perfloom.workload import __main__ as program
 from perfloom.workload import symbols as names
-from tests.parts import require
+from tests.support.parts import require
 
 SECONDS = 3.0
 

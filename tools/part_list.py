@@ -1,7 +1,7 @@
 """The parts of the system that Perfloom and its tests use: of each the programs, and the packages that hold them.
 
-The only list of them: tools/system_parts.py installs from it, tests/parts.py skips by it, the README names the same
-packages. It must load in an old Python.
+The only list of them: tools/system_parts.py installs from it, tests/support/parts.py skips by it, the README names the
+same packages. It must load in an old Python.
 """
 
 import collections

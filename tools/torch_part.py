@@ -1,7 +1,7 @@
 """PyTorch for CPUs, with which a few tests record a real training.
 
 It is no dependency and too large to be fetched everywhere. Where it cannot be had those tests are skipped by name, with
-CI=true too: recorded traces and a double stand in for it (OPTIONAL in tests/parts.py).
+CI=true too: recorded traces and a double stand in for it (OPTIONAL in tests/support/parts.py).
 """
 
 import subprocess

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import SCHEMAS, DeviceWorkKind
-from tests import traced
+from tests.support import traced
 
 US = 1000
 

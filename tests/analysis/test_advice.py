@@ -10,9 +10,9 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from perfloom.web.pages import RESULT_PAGES
+from tests.support.traced import Trace
 
 from ..store.making import small_profile
-from ..traced import Trace
 
 ALL = dict.fromkeys((rule.key for rule in RULES), 0.0)
 

@@ -25,8 +25,8 @@ from perfloom.domain.tables import DeviceWorkKind
 from perfloom.ingest.merge import merge
 from perfloom.readers import pytorch, stored_profile
 from tests.analysis.stepped import Trace
-from tests.real_traces import FOLDER, here
 from tests.support import paths
+from tests.support.real_traces import FOLDER, here
 
 SCHEMA_4 = paths.DATA / "stored" / "schema-4.perfloom"
 US, MS = 1_000, 1_000_000

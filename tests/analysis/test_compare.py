@@ -17,8 +17,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
 from tests.analysis.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_of
-from tests.profiles import profile_of, profiles
-from tests.traced import Trace
+from tests.support.profiles import profile_of, profiles
+from tests.support.traced import Trace
 
 pytestmark = pytest.mark.heavy
 

@@ -10,8 +10,7 @@ from perfloom.analysis.distributed.replay import replay_length_ns, replay_saving
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import NO_ID, get_strings
-
-from ..traced import Trace, traces
+from tests.support.traced import Trace, traces
 
 
 def a_step() -> Profile:

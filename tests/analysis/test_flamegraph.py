@@ -22,7 +22,7 @@ from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import collapsed
 from tests.analysis import brute
-from tests.profiles import profile_of, profiles
+from tests.support.profiles import profile_of, profiles
 
 PATTERNS = st.none() | st.sampled_from(("a", "^b$", "main", "libc", "unknown", "zzz", "."))
 GROUPS = (FlameGroup.NONE, FlameGroup.COMM, FlameGroup.THREAD, FlameGroup.PROCESS, FlameGroup.RANK, FlameGroup.HOST)

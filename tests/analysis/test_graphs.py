@@ -16,8 +16,7 @@ from perfloom.domain.selection import Selection
 from perfloom.readers import stored_profile
 from tests.readers.trace_json import call, kernel, read, slice_
 from tests.support import paths
-
-from ..traced import Trace
+from tests.support.traced import Trace
 
 SCHEMA_4 = paths.DATA / "stored" / "schema-4.perfloom"
 STEPS, NODES = 4, 60

@@ -25,9 +25,8 @@ from perfloom.domain.validation import find_error
 from perfloom.ingest.merge import merge
 from perfloom.readers import memory_snapshot, memory_timeline, pytorch
 from tests.support import paths
-
-from ..real_traces import here, trace
-from ..traced import Trace
+from tests.support.real_traces import here, trace
+from tests.support.traced import Trace
 
 ALL = Selection()
 DATA = paths.DATA

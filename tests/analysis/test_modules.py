@@ -9,8 +9,7 @@ from perfloom.analysis.ml.modules import has_modules
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-
-from ..traced import Trace
+from tests.support.traced import Trace
 
 ALL = Selection()
 NUMBER = "Python module id"

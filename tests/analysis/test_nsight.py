@@ -19,7 +19,7 @@ from perfloom.domain.selection import Selection
 from perfloom.ingest.merge import merge
 from perfloom.readers import nsight_compute
 from tests.support import paths
-from tests.traced import Trace
+from tests.support.traced import Trace
 
 DATA = paths.DATA / "nsight"
 ALL = Selection()

@@ -21,8 +21,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
 from perfloom.domain.validation import find_error
-
-from ..traced import Trace
+from tests.support.traced import Trace
 
 ALL = Selection()
 GEMM = "ampere_fp16_s16816gemm_fp16_64x64_ldg8_f2f_stages_64x5_nn"

@@ -20,8 +20,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_column, get_strings
 from perfloom.readers import pytorch
-from tests.real_traces import NAMES, expected, here, trace
 from tests.support import paths
+from tests.support.real_traces import NAMES, expected, here, trace
 
 ALL = Selection()
 ROUNDED = 0.51

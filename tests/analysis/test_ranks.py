@@ -12,7 +12,7 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
-from tests.profiles import stacked
+from tests.support.profiles import stacked
 
 S = 10**9
 

@@ -15,7 +15,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
 from tests.analysis.stepped import Trace
-from tests.traced import traces
+from tests.support.traced import traces
 
 PARTS = ("kernel", "memcpy", "memset", "communication", "runtime", "dataloader", "cpu_exec", "other", "total")
 HIGH, LOW = ({"blocks_per_sm": blocks, "occupancy_percent": share} for blocks, share in ((0.5, 40.0), (0.25, 10.0)))

@@ -16,7 +16,7 @@ from perfloom.analysis.ml.steps import steps
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_column
-from tests.real_traces import NAMES, expected, here, trace, two_ranks
+from tests.support.real_traces import NAMES, expected, here, trace, two_ranks
 
 pytestmark = here
 ALL = Selection()

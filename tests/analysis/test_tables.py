@@ -19,7 +19,7 @@ from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
 from tests.analysis.test_flamegraph import selections
-from tests.profiles import profile_of, profiles
+from tests.support.profiles import profile_of, profiles
 
 # What DESIGN promises to scripts.
 FIELDS = {

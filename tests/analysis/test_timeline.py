@@ -26,8 +26,8 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.validation import find_error
-from tests.profiles import profile_of, profiles
-from tests.traced import Trace, traces
+from tests.support.profiles import profile_of, profiles
+from tests.support.traced import Trace, traces
 
 ALL = Selection()
 

@@ -22,9 +22,9 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import perf_script
-from tests.parts import require
 from tests.support import paths
-from tests.traced import Trace
+from tests.support.parts import require
+from tests.support.traced import Trace
 
 ALL = Selection()
 DATA = paths.DATA / "perf"

@@ -14,7 +14,7 @@ from perfloom.domain.arrays import Array
 from perfloom.domain.call_tree import to_preorder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
-from tests.profiles import profiles
+from tests.support.profiles import profiles
 
 
 @st.composite

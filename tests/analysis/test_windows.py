@@ -21,8 +21,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import archive, collapsed
 from tests.analysis import brute
-from tests.profiles import profiles
-from tests.traced import Trace, traces
+from tests.support.profiles import profiles
+from tests.support.traced import Trace, traces
 
 
 @st.composite

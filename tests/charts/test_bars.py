@@ -16,7 +16,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
-from tests.profiles import profile_of, profiles
+from tests.support.profiles import profile_of, profiles
 
 SVG = "{http://www.w3.org/2000/svg}"
 ELEMENTS = {f"{SVG}{name}" for name in ("svg", "g", "rect", "path", "text", "title")}

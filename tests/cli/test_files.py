@@ -21,8 +21,8 @@ from perfloom.cli import files
 from perfloom.domain.csv_cells import escape_csv_cell
 from perfloom.exporters import EXPORTERS
 from tests.cli.conftest import Run
-from tests.parts import require
 from tests.support import paths
+from tests.support.parts import require
 
 DATA = paths.DATA / "perf"
 SPIN = str(DATA / "spin.script.txt")

@@ -15,8 +15,8 @@ from perfloom.config import SECRETS, Settings
 from perfloom.domain.errors import InvalidRequest
 from perfloom.workers.local import processes
 from perfloom.workers.serve import services
-from tests.parts import require
-from tests.servers import OrdinaryUser, RedisServer
+from tests.support.parts import require
+from tests.support.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, environment
 from tests.workers.waiting import until
 

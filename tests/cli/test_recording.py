@@ -22,11 +22,11 @@ from perfloom.workers.local import facts_probe, processes
 from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.cli.conftest import Run
-from tests.jobspecs import spec_of
-from tests.marks import SLOW, slow_except
-from tests.parts import missing, require
-from tests.servers import OrdinaryUser, RedisServer
 from tests.support import paths
+from tests.support.jobspecs import spec_of
+from tests.support.marks import SLOW, slow_except
+from tests.support.parts import missing, require
+from tests.support.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, environment, running
 from tests.workers.waiting import pids_in, until
 

@@ -27,10 +27,10 @@ from perfloom.store.jobs import Job
 from perfloom.workers.local import processes
 from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.serve import services
-from tests import servers
-from tests.jobspecs import spec_of
-from tests.parts import require
-from tests.servers import OrdinaryUser, RedisServer
+from tests.support import servers
+from tests.support.jobspecs import spec_of
+from tests.support.parts import require
+from tests.support.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, Running, ended, environment, reached, running
 from tests.workers.waiting import gone, until
 

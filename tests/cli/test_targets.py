@@ -23,8 +23,8 @@ from perfloom.recording.probe.target_text import fingerprint
 from perfloom.store import Store, open_store
 from perfloom.workers.serve import services
 from perfloom.workers.transports import close_all
-from tests import sshd as servers
-from tests.batch import LsfDouble
+from tests.support import sshd as servers
+from tests.support.batch import LsfDouble
 from tests.workers.running import PERFLOOM
 
 

@@ -1,6 +1,5 @@
 """Names of events: what is measured, told apart from how it is sampled; and stored results that have the old names."""
 
-
 import pytest
 
 from perfloom.domain.builder import ProfileBuilder

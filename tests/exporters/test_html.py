@@ -10,8 +10,8 @@ from playwright.sync_api import Page
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import get_exporter
-from tests.profiles import profile_of
-from tests.traced import Trace
+from tests.support.profiles import profile_of
+from tests.support.traced import Trace
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
 

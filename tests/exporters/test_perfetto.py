@@ -18,9 +18,9 @@ from perfloom.domain.tables import get_strings
 from perfloom.exporters import get_exporter
 from perfloom.exporters.overlap_tracks import assign_tracks
 from perfloom.readers import chrome, pytorch
-from tests import real_traces
-from tests.profiles import profile_of
-from tests.traced import Trace, traces
+from tests.support import real_traces
+from tests.support.profiles import profile_of
+from tests.support.traced import Trace, traces
 
 
 def written(profile: Profile, **selection: Any) -> bytes:

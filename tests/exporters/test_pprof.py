@@ -24,10 +24,10 @@ from perfloom.domain.tables import ROOT, FrameKind, get_column, get_strings
 from perfloom.exporters import get_exporter
 from perfloom.ingest import protobuf_wire
 from perfloom.readers import detect_format, pprof
-from tests.parts import require
-from tests.profiles import profile_of, profiles
 from tests.support import paths
-from tests.traced import Trace, traces
+from tests.support.parts import require
+from tests.support.profiles import profile_of, profiles
+from tests.support.traced import Trace, traces
 
 DATA = paths.DATA
 

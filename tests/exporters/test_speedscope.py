@@ -14,9 +14,9 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import ROOT, get_column, get_strings
 from perfloom.exporters import get_exporter
-from tests.profiles import profile_of, profiles
-from tests.speedscope_app import speedscope_app
-from tests.traced import Trace, traces
+from tests.support.profiles import profile_of, profiles
+from tests.support.speedscope_app import speedscope_app
+from tests.support.traced import Trace, traces
 
 Weights = Counter[tuple[str, ...]]
 SAMPLED = (traces() | profiles(max_weight=1 << 40)).filter(lambda profile: bool(profile.samples.num_rows))

@@ -23,8 +23,8 @@ from perfloom.readers.llama_trace import assembly as llama_assembly
 from perfloom.readers.llama_trace import format as llama_format
 from perfloom.readers.llama_trace import lines as llama_lines
 from perfloom.readers.llama_trace.names import told_by
-from tests.parts import require
 from tests.support import paths
+from tests.support.parts import require
 
 HEADERS = paths.ROOT / "static/tracers"
 PROGRAMS = paths.TESTS / "tracers/programs"

@@ -20,7 +20,7 @@ from perfloom.ingest.protobuf_wire import encode_bytes, encode_message, encode_v
 from perfloom.readers import detect_format, nsight_compute
 from perfloom.readers.nsight_compute import report as nsight_report
 from perfloom.readers.nsight_compute.units import get_unit
-from tests import nsight_made as made
+from tests.support import nsight_made as made
 
 REPORT = made.report()
 HUGE = b"\xff\xff\xff\xff"

@@ -18,10 +18,10 @@ from perfloom.ingest.perf_text.sched_profile import NO_LINE, NOT_UNDERSTOOD, SAM
 from perfloom.ingest.trace.scheduler import BY_STACK, BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES, UNKNOWN_RUNTIME
 from perfloom.readers import detect_format, perf_data, perf_sched, perf_script
 from perfloom.workers.read import reading
-from tests.parts import require
 from tests.readers.made import events_of, losses, slices
 from tests.readers.samples import samples_of
 from tests.support import paths
+from tests.support.parts import require
 
 DATA = paths.DATA / "perf"
 US = 1_000

@@ -19,8 +19,8 @@ from perfloom.domain.tables import SCHEMAS
 from perfloom.domain.validation import find_error
 from perfloom.readers import detect_format, perf_stat
 from perfloom.readers.perf_stat.grammar import detect_separator, parse_columns, parse_json, parse_text
-from tests.parts import require
 from tests.support import paths
+from tests.support.parts import require
 
 DATA = paths.DATA / "perf-stat"
 FORMS = ("json", "csv", "txt")

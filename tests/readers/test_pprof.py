@@ -20,9 +20,8 @@ from perfloom.ingest import protobuf_wire
 from perfloom.ingest.compression import open_decompressed
 from perfloom.readers import detect_format, pprof
 from perfloom.readers.formats import HEAD_BYTES
-from tests import nsight_made
-from tests.parts import require
-from tests.support import paths
+from tests.support import nsight_made, paths
+from tests.support.parts import require
 
 DATA = paths.DATA
 KINDS = ("cpu", "heap", "allocs", "goroutine", "block", "mutex", "threadcreate")

@@ -17,8 +17,8 @@ from perfloom.exporters import get_exporter
 from perfloom.readers import detect_format, speedscope
 from perfloom.readers.speedscope import profile as speedscope_assembly
 from tests.exporters.test_speedscope import of_profile
-from tests.profiles import profiles
-from tests.traced import traces
+from tests.support.profiles import profiles
+from tests.support.traced import traces
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 FRAMES = [{"name": "main", "file": "a.py", "line": 3}, {"name": "work"}, {"name": "main", "file": "b.py"}]

@@ -19,7 +19,7 @@ from perfloom.ingest.stat_counts import add_counts
 from perfloom.readers import perf_stat
 from perfloom.store.description import event_totals
 from perfloom.workers.read import reading
-from tests.parts import require
+from tests.support.parts import require
 
 SLEEPER = (sys.executable, "-c", "import time; [time.sleep(0.002) for _ in range(30)]")
 EVENTS = ("-e", "page-faults:u", "-e", "context-switches:u", "-e", "cpu-migrations:u")

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 from perfloom.config import Settings
 from perfloom.store import Store, open_store
 from perfloom.store.models import Base
-from tests import servers
+from tests.support import servers
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, text
 
 from perfloom.config import Settings
 from perfloom.store.models import Base
-from tests.parts import own_mounts
+from tests.support.parts import own_mounts
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts import require
 from tests.support import paths
+from tests.support.parts import require
 
 PROGRAMS = Path(__file__).parent / "programs"
 HEADERS = paths.ROOT / "static/tracers"

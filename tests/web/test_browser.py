@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfloom.store import open_store
-from tests.accessible import faults, faults_in_both_schemes
 from tests.analysis.test_communication import pair
-from tests.signing import sign_in
+from tests.support.accessible import faults, faults_in_both_schemes
+from tests.support.signing import sign_in
 from tests.web.conftest import EVIL, ORDINARY, TOKEN, profile
 from tests.web.serving import Served, put, served
 

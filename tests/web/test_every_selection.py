@@ -27,9 +27,9 @@ from perfloom.readers import READERS
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.pages import RESULT_PAGES
-from tests.formats import FILES, profile_of
-from tests.marks import slow_except
 from tests.outputs import FILES_OF_PAGES, IN_THE_API
+from tests.support.formats import FILES, profile_of
+from tests.support.marks import slow_except
 from tests.web.conftest import TOKEN, Browser, Compiled
 
 Query = dict[str, str]

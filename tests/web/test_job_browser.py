@@ -22,8 +22,8 @@ from perfloom.recording.fields.events import split_events
 from perfloom.store import Store, open_store
 from perfloom.web.views.jobs.output import apply_carriage_returns
 from perfloom.web.views.jobs.stages import format_elapsed
-from tests.parts import require
-from tests.signing import sign_in
+from tests.support.parts import require
+from tests.support.signing import sign_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -110,7 +110,7 @@ def start(page: Page) -> str:
 
 def faultless(page: Page) -> None:
     """axe finds nothing."""
-    from tests.accessible import faults
+    from tests.support.accessible import faults
 
     assert faults(page) == []
 
@@ -424,7 +424,7 @@ def test_cancel_without_scripts(plain: Page, served: Served) -> None:
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_every_page_is_accessible_and_fits(browser: Browser, served: Served, width: int) -> None:
-    from tests.accessible import faults_in_both_schemes
+    from tests.support.accessible import faults_in_both_schemes
 
     context = browser.new_context(viewport={"width": width, "height": 800}, reduced_motion="reduce")
     page = context.new_page()

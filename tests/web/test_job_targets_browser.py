@@ -15,12 +15,12 @@ from perfloom.domain.targets import BatchQueue, BatchState, BatchStatus, Schedul
 from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.sealing import KeyPair
 from perfloom.store import Store, open_store
-from tests.accessible import faults
-from tests.signing import sign_in
+from tests.support.accessible import faults
+from tests.support.signing import sign_in
 from tests.web.conftest import HOSTILE
 from tests.web.serving import Served, served
 from tests.web.test_job_page import job
-from tests.web.test_job_sight import SPEC, ranks, seen
+from tests.web.test_job_progress import SPEC, ranks, seen
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

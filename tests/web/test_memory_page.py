@@ -15,9 +15,9 @@ import pytest
 from perfloom.domain.profile import Profile
 from perfloom.readers import memory_snapshot, memory_timeline, pytorch
 from perfloom.store import open_store
-from tests.accessible import faults_in_both_schemes
-from tests.signing import sign_in
 from tests.support import paths
+from tests.support.accessible import faults_in_both_schemes
+from tests.support.signing import sign_in
 from tests.web.conftest import EVIL, HOSTILE, ORDINARY, Browser
 from tests.web.html import read
 from tests.web.serving import put, served

@@ -10,9 +10,8 @@ import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.readers import nsight_compute
-from tests import nsight_made
-from tests.support import paths
-from tests.traced import Trace
+from tests.support import nsight_made, paths
+from tests.support.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 

@@ -8,7 +8,7 @@ import pytest
 
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Meta, Profile
-from tests.profiles import stacked
+from tests.support.profiles import stacked
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 

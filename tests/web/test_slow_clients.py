@@ -21,9 +21,9 @@ import pytest
 
 from perfloom.workers.serve.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, framing, head_end
 from perfloom.workers.serve.web_server import THREADS
-from tests.marks import SLOW
-from tests.parts import missing
 from tests.support import paths
+from tests.support.marks import SLOW
+from tests.support.parts import missing
 from tests.web.conftest import TOKEN
 from tests.web.serving import served
 

@@ -24,7 +24,7 @@ from perfloom.recording.probe.target_text import fingerprint
 from perfloom.sealing import KeyPair
 from perfloom.store import Store
 from perfloom.workers.remote.checks import save_unknown_key
-from tests.targets.answers import RED_HAT, printed
+from tests.recording.probe.answers import RED_HAT, printed
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 

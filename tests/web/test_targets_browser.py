@@ -18,10 +18,10 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult, H
 from perfloom.recording.probe.check_report import check_lines
 from perfloom.recording.probe.probe import parse_probe
 from perfloom.recording.probe.target_text import fingerprint
-from tests import sshd as servers
-from tests.accessible import faults_in_both_schemes
-from tests.signing import sign_in
-from tests.targets.answers import RED_HAT, printed
+from tests.recording.probe.answers import RED_HAT, printed
+from tests.support import sshd as servers
+from tests.support.accessible import faults_in_both_schemes
+from tests.support.signing import sign_in
 from tests.web.test_job_browser import Served
 from tests.web.test_job_browser import served as served
 

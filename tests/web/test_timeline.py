@@ -14,7 +14,7 @@ from perfloom.analysis.timeline import model
 from perfloom.domain.profile import Profile
 from perfloom.store import Store
 from perfloom.store.files import timelines
-from tests.traced import Trace
+from tests.support.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read
 

@@ -11,8 +11,8 @@ import pytest
 
 from perfloom.domain.profile import Profile
 from perfloom.store import open_store
-from tests.signing import sign_in
-from tests.traced import Trace
+from tests.support.signing import sign_in
+from tests.support.traced import Trace
 from tests.web.conftest import profile as recording
 from tests.web.serving import Served, put, served
 from tests.workers.waiting import until

@@ -18,7 +18,7 @@ from perfloom.domain.tables import DeviceWorkKind
 from tests.analysis.stepped import Trace
 from tests.analysis.test_communication import pair
 from tests.analysis.test_steps import small
-from tests.traced import Trace as Traced
+from tests.support.traced import Trace as Traced
 from tests.web.conftest import EVIL, HOSTILE, Browser
 from tests.web.html import read
 

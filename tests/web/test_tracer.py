@@ -11,8 +11,8 @@ import pytest
 
 from perfloom.domain.tables import get_strings
 from perfloom.readers import detect_format
-from tests.parts import require
 from tests.support import paths
+from tests.support.parts import require
 from tests.web.conftest import Browser
 
 ROOT = paths.ROOT

@@ -15,7 +15,7 @@ from perfloom.workers import steps
 from perfloom.workers.context import JobContext, open_context
 from perfloom.workers.local import facts_probe, processes, supervisor_client
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, JobFiles
-from tests.parts import require
+from tests.support.parts import require
 
 
 @pytest.fixture

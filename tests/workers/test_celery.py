@@ -16,8 +16,8 @@ from perfloom.store import Store, open_store
 from perfloom.workers.local import processes
 from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.sweep import LEASE, Sweeper
-from tests.jobspecs import spec_of
-from tests.servers import RedisServer
+from tests.support.jobspecs import spec_of
+from tests.support.servers import RedisServer
 from tests.workers.conftest import submit
 from tests.workers.running import all_ended, ended, reached, running
 from tests.workers.waiting import until

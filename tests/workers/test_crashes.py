@@ -19,8 +19,8 @@ from perfloom.workers.context import JobContext
 from perfloom.workers.local import processes, supervisor
 from perfloom.workers.local.jobfiles import JOB_VARIABLE
 from perfloom.workers.local.outcome import SAMPLES_LOST
-from tests.jobspecs import spec_of
-from tests.marks import slow_but_every
+from tests.support.jobspecs import spec_of
+from tests.support.marks import slow_but_every
 from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state
 from tests.workers.waiting import until
 

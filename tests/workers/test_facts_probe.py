@@ -11,9 +11,9 @@ import pytest
 from perfloom.domain.host_facts import HostFacts
 from perfloom.recording.recorders.preflight import Severity, preflight
 from perfloom.workers.local import facts_probe
-from tests.jobspecs import spec_of
-from tests.parts import missing, require
-from tests.servers import OrdinaryUser
+from tests.support.jobspecs import spec_of
+from tests.support.parts import missing, require
+from tests.support.servers import OrdinaryUser
 
 
 def test_this_host() -> None:

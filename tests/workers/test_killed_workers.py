@@ -14,9 +14,9 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.workers.local import processes
-from tests import servers
-from tests.marks import SLOW
-from tests.parts import require
+from tests.support import servers
+from tests.support.marks import SLOW
+from tests.support.parts import require
 from tests.workers.conftest import end_all
 from tests.workers.running import Running, ended, reached
 from tests.workers.test_celery import BUSY, NOWHERE, rung

@@ -12,8 +12,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.tables import get_column
 from perfloom.readers import nsight_compute
 from perfloom.workers.read import ncu_tool, reading
-from tests import nsight_made
-from tests.support import paths
+from tests.support import nsight_made, paths
 
 DATA = paths.DATA / "nsight"
 DOUBLE = """#!/bin/sh

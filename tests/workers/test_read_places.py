@@ -18,8 +18,7 @@ from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.read import long_slots, reading
-from tests import servers
-from tests.support import paths
+from tests.support import paths, servers
 from tests.workers.running import running
 from tests.workers.waiting import until
 

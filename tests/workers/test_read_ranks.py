@@ -20,8 +20,8 @@ from perfloom.ingest import archive
 from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
 from perfloom.store import Store
 from perfloom.workers.read import rank_archive, reading
-from tests.parts import require
 from tests.support import paths
+from tests.support.parts import require
 
 DATA = paths.DATA / "perf"
 

@@ -21,8 +21,8 @@ from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.store import Store
 from perfloom.workers.local import processes
 from perfloom.workers.read import perf_tool, reading
-from tests.parts import own_mounts, require
 from tests.support import paths
+from tests.support.parts import own_mounts, require
 
 DATA = paths.DATA / "perf"
 SPIN = DATA / "spin.script.txt"

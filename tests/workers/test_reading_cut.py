@@ -17,7 +17,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.rank_state import END_MISSING
 from perfloom.readers.perf_header import get_perf_version
 from perfloom.workers.read import reading
-from tests.parts import require
+from tests.support.parts import require
 from tests.workers.test_reading import unpacked
 
 

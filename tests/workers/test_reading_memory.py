@@ -16,8 +16,8 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.workers.read import reading
 from perfloom.workers.read.child import EXIT_OUT_OF_MEMORY, ran_out_of_memory
 from perfloom.workers.read.request import Limits
-from tests.formats import FILES
-from tests.parts import require
+from tests.support.formats import FILES
+from tests.support.parts import require
 
 LIMITS = (200, 300, 400, 500, 600)
 """In MB: libraries alone do not fit into the first, small files of every format into the last, or nearly."""

@@ -26,8 +26,8 @@ from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.serve import services
 from perfloom.workers.transports import FileCopy, as_user
 from perfloom.workers.transports.as_user import UserTransport, require_usable
-from tests.parts import missing, own_mounts, require
-from tests.servers import OrdinaryUser
+from tests.support.parts import missing, own_mounts, require
+from tests.support.servers import OrdinaryUser
 from tests.workers.running import PERFLOOM
 from tests.workers.waiting import until
 

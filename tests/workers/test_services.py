@@ -21,8 +21,8 @@ from perfloom.domain.errors import Conflict, InvalidRequest, Unavailable
 from perfloom.store import Store, open_store
 from perfloom.web.security import host_allowed
 from perfloom.workers.serve import server, services, web_server
-from tests import servers
-from tests.parts import require
+from tests.support import servers
+from tests.support.parts import require
 from tests.workers.waiting import gone, pids_in, until
 
 

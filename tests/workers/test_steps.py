@@ -22,8 +22,8 @@ from perfloom.workers import steps, transitions
 from perfloom.workers.context import JobContext, open_context
 from perfloom.workers.local import processes, supervisor, supervisor_client
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
-from tests.jobspecs import spec_of
-from tests.parts import missing, require
+from tests.support.jobspecs import spec_of
+from tests.support.parts import missing, require
 from tests.workers.conftest import files_of, nobody_left, run, submit, until_state
 from tests.workers.waiting import pids_in, until
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from perfloom.workers.local import processes, supervisor
-from tests.parts import missing, require
+from tests.support.parts import missing, require
 from tests.workers.waiting import gone, pids_in, until
 
 

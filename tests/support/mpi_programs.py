@@ -1,0 +1,45 @@
+"""MPI programs for tests, compiled once for each run and flavour."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from perfloom.domain.jobs import MpiFlavor
+from tests.support.batch import folder
+from tests.support.parts import require
+
+SOURCES = Path(__file__).with_name("mpi")
+COMPILERS = {MpiFlavor.OPENMPI: "mpicc.openmpi", MpiFlavor.MPICH: "mpicc.mpich"}
+MpiProgram = Callable[[MpiFlavor], Path]
+MpiBuild = Callable[[MpiFlavor, str], Path]
+
+
+def compiled(flavour: MpiFlavor, into: Path, name: str = "unequal") -> Path:
+    """A program of the folder mpi, built with one flavour's compiler. See there for its arguments. unequal: rank 1
+    works twice as long as the others."""
+    require("gcc")
+    require(str(flavour))
+    program = into / f"{name}.{flavour}"
+    argv = [COMPILERS[flavour], "-O1", "-g", "-o", program, SOURCES / f"{name}.c"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+@pytest.fixture(scope="session")
+def mpi_build() -> Iterator[MpiBuild]:
+    """The path of any of the programs for a flavour, in a folder that everybody may look into."""
+    with folder("pl-mpi-") as place:
+        yield cache(lambda flavour, name: compiled(flavour, place, name))
+
+
+@pytest.fixture(scope="session")
+def mpi_program() -> Iterator[MpiProgram]:
+    """The path of the program for a flavour, in a folder that everybody may look into."""
+    with folder("pl-mpi-") as place:
+        yield cache(lambda flavour: compiled(flavour, place))

@@ -1,0 +1,126 @@
+"""A password serves the job it was typed for, over a real sshd; a connection is kept for others where the target says so."""
+
+import dataclasses
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from perfloom.domain.errors import PASSWORD
+from perfloom.domain.jobs import JobState
+from perfloom.domain.targets import KEEP_HOURS, Target
+from perfloom.recording.probe.check_messages import CheckRequest, CheckResult
+from perfloom.sealing import KeyPair, seal
+from perfloom.store.jobs import Job
+from perfloom.workers import transports
+from perfloom.workers.context import JobContext
+from perfloom.workers.remote import access, checks, polling
+from perfloom.workers.serve import secrets
+from perfloom.workers.transports import connections
+from tests.support import sshd as servers
+from tests.support.sshd import Account, Sshd
+from tests.workers.remote.driving import at, files_of, nothing_left, submit, to_the_end, until_job
+
+ENDLESS = ("/bin/sh", "-c", "echo begun; while :; do :; done")
+BUSY = ("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
+
+
+@pytest.fixture(scope="module")
+def asking() -> Iterator[Sshd]:
+    """A server that lets somebody in by a password."""
+    with servers.sshd(account=Account(password=True)) as found:
+        yield found
+
+
+@pytest.fixture
+def pair() -> Iterator[KeyPair]:
+    """The key pair of this worker, whose connections end with the test."""
+    transports.close_all()
+    made = KeyPair.generate()
+    secrets.use_key(made)
+    yield made
+    secrets.use_key(None)
+    transports.close_all()
+
+
+def target_of(context: JobContext, server: Sshd, *, keep: bool) -> Target:
+    ssh = dataclasses.replace(server.ssh(), key_file="", password=True, keep=keep)
+    target = dataclasses.replace(server.target("asks"), ssh=ssh, poll_s=0.5)
+    context.store.targets.save(target)
+    return target
+
+
+def give(context: JobContext, pair: KeyPair, subject: str) -> None:
+    """What a person types on a page."""
+    expires = time.time() + 600
+    box = seal(pair.public, {PASSWORD: servers.WORD}, subject, expires)
+    context.store.credentials.put(subject, context.host, pair.key_id, box, expires)
+
+
+def waits(job: Job) -> bool:
+    return [prompt.name for prompt in job.needed_secrets] == [PASSWORD]
+
+
+def started(context: JobContext, pair: KeyPair, target: Target) -> Job:
+    """A job that runs, with a password that was given for it."""
+    job = submit(context.store, at(target, *ENDLESS))
+    give(context, pair, f"job:{job.id}")
+    return until_job(context, job, lambda job: "begun" in files_of(context, job).tail())
+
+
+def test_each_job_asks_and_its_connection_ends_with_it(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
+    target = target_of(context, asking, keep=False)
+    first = started(context, pair, target)
+    assert transports.owners() == {f"job:{first.id}"}
+    logins = asking.log().count("Accepted password")
+    second = until_job(context, submit(context.store, at(target, *BUSY)), waits)
+    assert second.state is JobState.STAGING and asking.log().count("Accepted password") == logins
+    # Both are looked at together, and each over its own connection alone.
+    polling.poll(context, target.name)
+    assert context.store.jobs.get(first.id).details.get("unreached") is None
+    give(context, pair, f"job:{second.id}")
+    second = to_the_end(context, second)
+    assert second.state is JobState.STORED, second.reason
+    access.close_finished(context)
+    assert transports.owners() == {f"job:{first.id}"} and nothing_left(second)
+    context.store.jobs.request_cancel(first.id)
+    first = to_the_end(context, first)
+    access.close_finished(context)
+    assert first.state is JobState.CANCELLED and nothing_left(first)
+    assert transports.owners() == set() and target.ssh is not None and not connections.is_open(target.ssh)
+    third = until_job(context, submit(context.store, at(target, *BUSY)), waits)
+    context.store.jobs.request_cancel(third.id)
+    to_the_end(context, third)
+
+
+def test_a_check_asks_too_and_serves_no_job(context: JobContext, asking: Sshd, pair: KeyPair) -> None:
+    target = target_of(context, asking, keep=False)
+    give(context, pair, f"target:{target.name}")
+    check = context.store.checks.ask(CheckRequest(target.name).to_json())
+    checks.answer_check(context.store, check.id)
+    answer = context.store.checks.get(check.id).answer
+    assert answer is not None and CheckResult.from_json(answer) == CheckResult()
+    assert target.ssh is not None and not connections.is_open(target.ssh)
+    job = until_job(context, submit(context.store, at(target, *BUSY)), waits)
+    context.store.jobs.request_cancel(job.id)
+    to_the_end(context, job)
+
+
+def test_a_connection_is_kept_where_the_target_says_so_until_it_is_closed(
+    context: JobContext, asking: Sshd, pair: KeyPair
+) -> None:
+    target = target_of(context, asking, keep=True)
+    first = started(context, pair, target)
+    second = to_the_end(context, submit(context.store, at(target, *BUSY)))
+    assert second.state is JobState.STORED and transports.owners() == set()
+    context.store.jobs.request_cancel(first.id)
+    to_the_end(context, first)
+    access.close_finished(context)
+    assert target.ssh is not None and connections.is_open(target.ssh)
+    assert KEEP_HOURS * 3600 == connections.IDLE_WITH_SECRET_S
+    check = context.store.checks.ask(CheckRequest(target.name, close=True).to_json())
+    checks.answer_check(context.store, check.id)
+    assert not connections.is_open(target.ssh)
+    third = until_job(context, submit(context.store, at(target, *BUSY)), waits)
+    context.store.jobs.request_cancel(third.id)
+    to_the_end(context, third)
