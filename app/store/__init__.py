@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from .facade import (
         SORTS,
         Check,
-        Comparison,
-        DerivedEvent,
         EventTotal,
         Host,
         Job,
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "SORTS",
     "Check",
-    "Comparison",
-    "DerivedEvent",
     "EventTotal",
     "Host",
     "Job",

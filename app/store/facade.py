@@ -16,7 +16,6 @@ from .presets import Preset, Presets
 from .recovery import RecoveryReport
 from .result import EventTotal, OriginalFile, Result
 from .results import SORTS, Results
-from .saved_items import Comparison, Comparisons, DerivedEvent, DerivedEvents
 from .sessions import Sessions
 from .targets import StoredTarget, Targets
 from .upgrade import upgrade
@@ -24,8 +23,6 @@ from .upgrade import upgrade
 __all__ = [
     "SORTS",
     "Check",
-    "Comparison",
-    "DerivedEvent",
     "EventTotal",
     "Host",
     "Job",
@@ -62,8 +59,6 @@ class Store:
     checks: Checks
     leases: Leases
     sessions: Sessions
-    comparisons: Comparisons
-    derived_events: DerivedEvents
 
     @cached_property
     def timelines(self) -> "Timelines":
@@ -103,8 +98,6 @@ def open_store(settings: Settings, *, migrate: bool = True) -> Store:
         checks=Checks(database),
         leases=Leases(database),
         sessions=Sessions(database),
-        comparisons=Comparisons(database),
-        derived_events=DerivedEvents(database),
     )
     if migrate:
         try:

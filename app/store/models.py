@@ -238,26 +238,3 @@ class LeaseRow(Base):
     name: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
     expires: Mapped[float]
-
-
-class ComparisonRow(Base):
-    """Two results that somebody compared and kept."""
-
-    __tablename__ = "comparisons"
-
-    id: Mapped[str] = mapped_column(primary_key=True)
-    name: Mapped[str]
-    base: Mapped[str] = mapped_column(ForeignKey("results.id", ondelete="CASCADE"))
-    other: Mapped[str] = mapped_column(ForeignKey("results.id", ondelete="CASCADE"))
-    created: Mapped[float]
-
-
-class DerivedEventRow(Base):
-    """A formula over events, such as instructions / cycles."""
-
-    __tablename__ = "derived_events"
-
-    name: Mapped[str] = mapped_column(primary_key=True)
-    formula: Mapped[str]
-    unit: Mapped[str]
-    description: Mapped[str]

@@ -1,4 +1,4 @@
-"""Jobs, presets, hosts, checks, leases, comparisons and derived events, on both databases."""
+"""Jobs, presets, hosts, checks and leases, on both databases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
-from perfloom.store import DerivedEvent, Store, open_store
+from perfloom.store import Store, open_store
 
 from .making import store_result
 
@@ -201,26 +201,6 @@ def test_leases(store: Store) -> None:
     assert store.leases.take("sweep", "b", -0.001)
     assert store.leases.holder("sweep") is None and store.leases.take("sweep", "c", 60)
     assert not store.leases.take("sweep", "b", 60) and not store.leases.release("sweep", "b")
-
-
-def test_comparisons(store: Store) -> None:
-    one, two = store_result(store).id, store_result(store).id
-    kept = store.comparisons.create("before and after", one, two)
-    assert store.comparisons.list() == (kept,)
-    with pytest.raises(NotFound):
-        store.comparisons.create("x", one, "0" * 12)
-    store.comparisons.delete(kept.id)
-    assert store.comparisons.list() == () and store.results.get(one).id == one
-
-
-def test_derived_events(store: Store) -> None:
-    ipc = store.derived_events.save(DerivedEvent("IPC", "instructions / cycles", "", "per cycle"))
-    assert store.derived_events.get("IPC") == ipc and store.derived_events.list() == (ipc,)
-    store.derived_events.save(replace(ipc, formula="instructions / cpu-cycles"))
-    assert store.derived_events.get("IPC").formula == "instructions / cpu-cycles"
-    store.derived_events.delete("IPC")
-    with pytest.raises(NotFound):
-        store.derived_events.get("IPC")
 
 
 def test_an_exception_undoes_a_transaction(store: Store) -> None:

@@ -249,19 +249,17 @@ def test_deleting_takes_everything_along(store: Store, tmp_path: Path) -> None:
     result, other = store_result(store, "a", (file,)), store_result(store, "b")
     assert store.jobs.transition(result.id, JobState.QUEUED, JobState.STORED, result_id=result.id)
     store.results.set_tags(result.id, ["t"])
-    comparison = store.comparisons.create("a to b", result.id, other.id)
     (store.results.cache(result.id) / "pyramid").write_bytes(b"x")
     recorded = store.jobs.directory(result.id) / "artefacts"
     recorded.mkdir(parents=True)
     (recorded / "perf.data").write_bytes(b"x")
     (store.jobs.directory(result.id) / "output.log").write_text("said")
-    assert comparison in store.comparisons.list()
 
     store.results.delete(result.id)
     assert store.results.find(result.id) is None
     assert folders(store) == [other.id] and folders(store, "cache") == []
     assert sorted(p.name for p in store.jobs.directory(result.id).iterdir()) == ["output.log"]
-    assert store.comparisons.list() == () and store.results.tags() == ()
+    assert store.results.tags() == ()
     job = store.jobs.get(result.id)
     assert job.state is JobState.STORED and job.result_id is None
     with pytest.raises(NotFound):

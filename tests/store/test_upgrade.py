@@ -48,10 +48,43 @@ def test_results_of_before_tell_when_they_were_recorded(store: Store) -> None:
         connection.execute(text("UPDATE results SET meta = :meta WHERE id = :id"), values)
         for id, job in zip(ids[1:], jobs, strict=True):
             connection.execute(text("UPDATE results SET job_id = :job WHERE id = :id"), {"id": id, "job": job.id})
+        _restore_unused_tables(connection)
         connection.execute(text("UPDATE alembic_version SET version_num = '0003'"))
         connection.commit()
         migrate(connection)
     assert [store.results.get(id).recorded for id in ids] == [1500.0, 7000.0, None]
+
+
+def test_the_unused_tables_go(store: Store) -> None:
+    """0005 drops two tables, and a catalogue of version 0004 keeps its results and their tags."""
+    one, two = store_result(store, "one"), store_result(store, "two")
+    store.results.set_tags(one.id, ["t"])
+    kept = [store.results.get(result.id) for result in (one, two)]
+    with store.database.engine.connect() as connection:
+        current = _schema(connection)
+        _restore_unused_tables(connection)
+        values = {"base": one.id, "other": two.id}
+        connection.execute(text("INSERT INTO comparisons VALUES ('c', 'name', :base, :other, 1)"), values)
+        connection.execute(text("UPDATE alembic_version SET version_num = '0004'"))
+        connection.commit()
+        assert set(_schema(connection)) == {*current, "comparisons", "derived_events"}
+        connection.commit()
+    store.migrate()
+    with store.database.engine.connect() as connection:
+        assert _schema(connection) == current
+    assert revision(store.database) == latest_revision()
+    assert [store.results.get(result.id) for result in (one, two)] == kept
+    store.results.delete(one.id)
+    assert store.results.find(one.id) is None
+
+
+def _restore_unused_tables(connection: Connection) -> None:
+    """The two tables as versions 0001 to 0004 had them."""
+    result = "TEXT NOT NULL REFERENCES results (id) ON DELETE CASCADE"
+    columns = f"id TEXT PRIMARY KEY, name TEXT NOT NULL, base {result}, other {result}, created FLOAT NOT NULL"
+    connection.execute(text(f"CREATE TABLE comparisons ({columns})"))
+    columns = "name TEXT PRIMARY KEY, formula TEXT NOT NULL, unit TEXT NOT NULL, description TEXT NOT NULL"
+    connection.execute(text(f"CREATE TABLE derived_events ({columns})"))
 
 
 def _schema(connection: Connection) -> dict[str, object]:

@@ -1,35 +1,11 @@
-"""Launchers: each wraps the argv of a recorder into the argv that starts it. Nothing is run here.
-
-`argv` composes them: launcher(recorder(command)). What a preview shows and what a worker runs come from here.
-"""
+"""The command line of a job: recorder(command). What a preview shows and what a worker runs come from here."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Protocol
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, RecorderName
 from ..recorders import perf_record, recorder_of
-from .direct import Direct
-
-
-class Launcher(Protocol):
-    """Runs nothing: takes the argv of what is to be started, and gives the argv that starts it."""
-
-    @property
-    def name(self) -> str:
-        """As it stands in a target."""
-
-    @property
-    def title(self) -> str:
-        """For a person."""
-
-    def argv(self, spec: JobSpec, inner: Sequence[str]) -> tuple[str, ...]:
-        """The whole command line."""
-
-
-LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (Direct(),)}
 
 UNKNOWN_HOST = HostFacts(host="")
 """Stands in where no worker has said anything yet: perf's plain name, and no option that some builds lack."""
@@ -45,10 +21,8 @@ def argv(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath) -> tuple[s
     """
     known = facts or UNKNOWN_HOST
     if spec.recorder is RecorderName.PERF_RECORD:
-        inner = perf_record.nested_stat_argv(spec, known, artifacts)
-    else:
-        inner = recorder_of(spec).argv(spec, known, artifacts)
-    return LAUNCHERS["direct"].argv(spec, inner)
+        return perf_record.nested_stat_argv(spec, known, artifacts)
+    return recorder_of(spec).argv(spec, known, artifacts)
 
 
 def command_line(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath = ARTIFACTS) -> str:
@@ -59,4 +33,4 @@ def command_line(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath = A
     return shlex.join(argv(spec, facts, artifacts))
 
 
-__all__ = ["ARTIFACTS", "LAUNCHERS", "UNKNOWN_HOST", "Launcher", "argv", "command_line"]
+__all__ = ["ARTIFACTS", "UNKNOWN_HOST", "argv", "command_line"]
