@@ -259,7 +259,7 @@ def _how_it_ended(state: RankState) -> str:
     if state.exit_status:
         return f"ended with exit status {state.exit_status}"
     if state.stop_reason:
-        return "told to end early"
+        return "stopped early"
     return "" if state.exit_status == 0 else NO_END
 
 

@@ -10,7 +10,7 @@ MAX_STACK_BYTES = 64 << 20
 """Of a line that is a whole call stack."""
 MAX_WEIGHT = 2**62
 MAX_ZERO_SHARE = 0.1
-NO_STACK = "line that is no stack with a weight"
+NO_STACK = "unrecognized line"
 
 
 def iterate_chunks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -25,7 +25,7 @@ MEMORY, ALLOCATIONS = "memory", "allocations"
 MAX_FIELD_BYTES = 64 << 20
 MAX_VALUE = 1 << 62
 MAX_EXAMPLE_CHARS = 160
-NO_ROW = "row that is none of memray"
+NO_ROW = "unrecognized row"
 NO_FRAMES = "row without a stack"
 
 _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)

@@ -38,7 +38,7 @@ def test_no_reason_begins_like_another() -> None:
         (f"{losses.PACKET}heap_graph", False),
         (f"{losses.EVENT_WITHOUT_VALUE}not counted", False),
         ("samples lost while recording", True),
-        ("arrow of which only one end is there", True),
+        ("flow with only one end", True),
     ],
 )
 def test_figures_are_marked_where_they_may_be_too_small(reason: str, affects: bool) -> None:

@@ -245,7 +245,7 @@ def test_what_cannot_be_read_is_listed() -> None:
     assert losses_of(profile) == {
         callgrind.NO_LINE: (7, "line 4: what is this"),
         callgrind.format.NOT_NAMED: (1, "line 8"),
-        callgrind.format.OTHER_SUM: (1, "line 13: Ir: 8 told, 7 found"),
+        callgrind.format.OTHER_SUM: (1, "line 13: Ir: 8 in the totals, 7 found"),
     }
 
 

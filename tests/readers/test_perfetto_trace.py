@@ -70,7 +70,7 @@ def test_track_events_are_slices_instants_counters_and_flows() -> None:
         MISSING_STATE: (1, "packet 21"),
         "packet whose content is not shown: field 38 (battery)": (1, "packet 22"),
         SKIPPED: (1, "packet 27"),
-        NO_STACK: (1, "its number stands for nothing"),
+        NO_STACK: (1, "reference to an undefined stack"),
     }
     # Samples are of the thread that has slices, too.
     assert events_of(profile) == {"host time": 48 * US, EVENT: 3}

@@ -216,7 +216,7 @@ def test_one_recording_for_each_host() -> None:
     [
         (state(signal=11, exit_status=None), [text(2)], "Rank 2: ended by signal 11 (SIGSEGV)."),
         (state(exit_status=7), [text(2)], "Rank 2: ended with exit status 7."),
-        (state(exit_status=None, stop_reason="signal TERM"), [text(2)], "Rank 2: told to end early."),
+        (state(exit_status=None, stop_reason="signal TERM"), [text(2)], "Rank 2: stopped early."),
         (state(None, None, exit_status=None), [text(2)], "Rank 2: no end was noted: killed, or the host was lost."),
         (None, [text(2)], "Rank 2: no end was noted: killed, or the host was lost."),
         (state(), [], "Rank 2: no recording came back."),

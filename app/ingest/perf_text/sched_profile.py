@@ -34,8 +34,8 @@ from .sched_format import FORMAT, LINE, TIMEHIST
 
 MAX_EXAMPLE_CHARS = 160
 EVENT = "events"
-NO_LINE = "line that tells nothing of the scheduler"
-NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
+NO_LINE = "unrecognized line"
+NOT_UNDERSTOOD = "scheduler event with unrecognized text"
 ONLY_SWITCH_OUT = (
     "Only the threads of one program were recorded, and sched_switch alone tells of these when they left a CPU, not "
     "when they came back: how long they ran and waited is not known. Record sched_stat_runtime too (perf record -e "

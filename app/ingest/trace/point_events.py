@@ -23,9 +23,9 @@ FLOW_PHASES = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
 """The letters of arrows: where they begin, go through, and end."""
 
 NO_NUMBER = "counter without a number"
-NO_FLOW_ID = "arrow without an id"
-UNMATCHED_FLOW = "arrow of which only one end is there"
-NO_SLICE = "arrow that does not begin and end at slices"
+NO_FLOW_ID = "flow without an id"
+UNMATCHED_FLOW = "flow with only one end"
+NO_SLICE = "flow that does not start and end at slices"
 
 
 def find_tracks(rows: SliceTable, event: Array) -> Array:

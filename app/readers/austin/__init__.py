@@ -23,7 +23,7 @@ from .samples import GC, INVALID, AustinFrame, SampleCollector
 
 FORMAT = "austin"
 MAX_CACHED = 1 << 20
-NO_LINE = "line that is no sample of austin"
+NO_LINE = "unrecognized line"
 
 _SAMPLE = re.compile(rb"P(\d{1,18});T(?:(\d{1,18}):)?([^;\s]{1,40})((?:;.*)?) (-?\d{1,18})(?:,([01]),(-?\d{1,18}))?")
 _ABOUT = re.compile(rb"# ([\w-]+): ?(.*)")

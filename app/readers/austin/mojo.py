@@ -22,9 +22,9 @@ MAX_CACHED = 1 << 18
 )
 STACK_REPEAT, TASK_STACK, TASK_WAITER, TASK_RUNNING = range(13, 17)
 UNKNOWN_TEXT = 1
-NO_EVENT = "byte that begins no event of MOJO: the file is damaged there, and what follows is lost"
-CUT_OFF = "event that is cut off at the end of the file"
-UNKNOWN_KEY = "frame or text by a key that was not told before"
+NO_EVENT = "byte that starts no MOJO event: the file is damaged there, and the rest is lost"
+CUT_OFF = "truncated event at the end of the file"
+UNKNOWN_KEY = "reference to an undefined frame or string"
 
 
 _THREAD = re.compile(rb"(?:[\x80-\xff]*[\x00-\x7f]){2}[^\x00]*\x00")

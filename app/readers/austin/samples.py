@@ -16,7 +16,7 @@ WALL, CPU, MEMORY_ALLOCATED, MEMORY_FREED = WALL_TIME, CPU_TIME, "memory allocat
 SPECIAL = {":GC:": "[garbage collection]", ":INVALID:": "[frame that could not be read]"}
 MAX_TIME_US = 1 << 52
 MAX_BYTES = 1 << 60
-NO_METRIC = "sample whose number cannot be"
+NO_METRIC = "sample with an invalid number"
 NO_VALUE = "sample without a number"
 CUT_OFF = "The file ends without its duration: it is cut off, or austin was killed."
 

@@ -1,8 +1,8 @@
 """What the format is called, how it is recognized, and what may be lost of it."""
 
 FORMAT = "callgrind"
-NO_LINE = "line that is none of callgrind"
-NOT_NAMED = "number of a name that was not given before"
+NO_LINE = "unrecognized line"
+NOT_NAMED = "reference to an undefined name"
 BELOW_ZERO = "cost below zero, left out"
 OTHER_SUM = "part whose totals are not the sum of its lines"
 NO_FORMULA = "event whose formula is not understood"

@@ -293,6 +293,6 @@ class Reading:
         told[: len(numbers)] = numbers[: len(told)]
         if self._events and (np.abs(told - self._sum) > 1e-9 * self._sum).any():
             place = int(np.argmax(np.abs(told - self._sum)))
-            example = f"{self._events[place]}: {told[place]:.0f} told, {self._sum[place]:.0f} found"
+            example = f"{self._events[place]}: {told[place]:.0f} in the totals, {self._sum[place]:.0f} found"
             self._lost(OTHER_SUM, f"line {self._state[kernel.LINES]}: {example}")
         self._sum[:] = 0

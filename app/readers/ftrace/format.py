@@ -13,4 +13,4 @@ GRAPH = re.compile(
     rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)"
 )
 """Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
-NO_LINE = "line that is none of such a trace"
+NO_LINE = "unrecognized line"

@@ -19,7 +19,7 @@ from .format import FORMAT, GRAPH, LINE, NO_LINE
 MAX_EXAMPLE_CHARS = 160
 EVENT, SYSTEM_CALL = "events", "system calls"
 """Categories: what else the kernel told, and calls into it."""
-NOT_UNDERSTOOD = "event of the scheduler whose text cannot be understood"
+NOT_UNDERSTOOD = "scheduler event with unrecognized text"
 LOST = "events that were lost while the kernel traced"
 OVERWRITTEN = "events that the kernel overwrote before they were read"
 _MARKED = frozenset({b"tracing_mark_write", b"print", b"bprint", b"0"})

@@ -20,8 +20,8 @@ from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Lines
 from .names import told_by
 from .steps import MARK, steps_of
 
-NO_BEGIN = "end of something that never began"
-NO_VALUE = "counter whose value is no number"
+NO_BEGIN = "end without a begin"
+NO_VALUE = "counter with a value that is not a number"
 CUT_OFF = "The file ends without end_time: the program was killed, or the file is cut off."
 PREFIX = "end_"
 OPERATOR = "operator"

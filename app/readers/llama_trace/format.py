@@ -1,5 +1,5 @@
 """What the format is called, and what may be lost of it."""
 
 FORMAT = "llama-trace"
-NO_LINE = "line that is none of such a trace"
-NO_TIME = "line with a time that cannot be"
+NO_LINE = "unrecognized line"
+NO_TIME = "line with an invalid time"

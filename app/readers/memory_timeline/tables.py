@@ -34,8 +34,8 @@ PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY = range(1, 5)
 NS_PER_US = 1000
 MAX_TIME_US = 1 << 52
 MAX_BYTES = 1 << 46
-BAD_EVENT = "event that is none of a memory timeline"
-BAD_SIZE = "time or size that no machine has"
+BAD_EVENT = "unrecognized event"
+BAD_SIZE = "time or size out of range"
 CUT_OFF = "The file ends too soon: the timeline was cut off."
 
 

@@ -56,9 +56,9 @@ INNER_STAT_COMMAND = re.compile(r" -- \S*perf stat -x, -o .{1,4096}?perf-stat\.t
 PERF_COMMS = ("perf", "perf-exec")
 WAIT_COMM = "perfloom-wait"
 """What becomes the program when perf stat observes it (recording/plan/wait.sh)."""
-NO_SAMPLE = "line that belongs to no sample"
-NO_FRAME = "line inside a sample that is no frame"
-UNKNOWN_FIELDS = "text behind the event of a sample"
+NO_SAMPLE = "unrecognized line"
+NO_FRAME = "unrecognized line in a stack"
+UNKNOWN_FIELDS = "text after the event of a sample"
 _COLUMNS = {
     "order": np.int64,
     "time_ns": np.int64,

@@ -88,7 +88,7 @@ class CpuSamples:
             missing += known[key] == NONE
             found.append(max(known[key], 0))
         if missing:
-            builder.add_loss(NO_STACK, "its number stands for nothing", missing)
+            builder.add_loss(NO_STACK, "reference to an undefined stack", missing)
         return np.array(found, np.int64)
 
     def _interned(self, kind: int) -> dict[tuple[int, int], memoryview]:
