@@ -95,7 +95,7 @@ def test_without_a_worker_it_is_said_and_nothing_kept(browser_client: Browser, s
     assert store.jobs.list() == () and SECRET.encode() not in everywhere(store)
     made = waiting(store)
     page = browser_client.page(f"/jobs/{made.id}")
-    assert "It waits for a password" in page and "No worker is there" in page and 'type="password"' not in page
+    assert "It waits for a password" in page and "No worker is running" in page and 'type="password"' not in page
 
 
 def test_the_page_of_a_job_asks_for_what_it_waits_for(browser_client: Browser, store: Store, worker: KeyPair) -> None:

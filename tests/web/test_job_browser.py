@@ -188,7 +188,7 @@ def test_a_recording_that_cannot_be_says_why(page: Page, served: Served) -> None
     badge(page, "Failed")
     assert "nosuch" in page.inner_text(".verdict__reason")
     faultless(page)
-    page.click("text=Submit again, changed")
+    page.click("text=Edit and resubmit")
     assert page.input_value("#f-events") == "nosuchevent"
     assert page.inner_text("[data-event-chips]").startswith("nosuchevent")
 
@@ -240,7 +240,7 @@ def test_only_what_makes_sense_is_there(page: Page, served: Served) -> None:
     page.click("text=perf record")
     page.click("text=No stacks")
     assert shown("stack_bytes", "frequency", "period") == [False, True, False]
-    page.click("text=After so many events")
+    page.click("label.choice >> text=Period")
     assert shown("frequency", "period") == [False, True]
     page.check("[name=scope][value=command]")
     page.check("[name=recorder][value=pytorch]")

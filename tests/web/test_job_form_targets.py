@@ -122,7 +122,7 @@ def test_the_groups_of_events_are_shown(browser_client: Browser, cluster: Target
 def test_a_target_that_is_gone(browser_client: Browser, store: Store) -> None:
     job = store.jobs.create("record", JobSpec(target="<gone>", command=("x",)).to_json(), "x")
     page = browser_client.page(f"/jobs/new?from={job.id}")
-    assert "&lt;gone&gt; — not there any more" in page
+    assert "&lt;gone&gt; — removed" in page
     answer = browser_client.post("/jobs/new", target="<gone>", command="x")
     assert answer.status_code == 422 and "There is no such target" in answer.text
 

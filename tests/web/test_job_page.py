@@ -76,7 +76,7 @@ def test_an_end_without_a_result_says_why_and_what_to_do(
     assert f'<p class="verdict__reason">{html.escape(reason)}</p>' in page
     text = text_of(page)
     assert "The program ended with exit status 3." in text
-    assert "Retry" in text and "Submit again, changed" in text and "Cancel" not in text.replace("Cancelled", "")
+    assert "Retry" in text and "Edit and resubmit" in text and "Cancel" not in text.replace("Cancelled", "")
     assert "refresh" not in page
     assert re.search(rf'data-status="ended" data-stage="{state}"', page)
 
@@ -220,7 +220,7 @@ def test_an_import_is_retried_with_its_files(browser_client: Browser, store: Sto
     (artefacts / "a.txt").write_text("kept")
     page = browser_client.page(f"/jobs/{id}")
     assert re.findall(r'data-stage="(\w+)"', page) == ["queued", "reading", "failed"]
-    assert "Submit again, changed" not in page and "a.txt" in text_of(page) and "data-output" not in page
+    assert "Edit and resubmit" not in page and "a.txt" in text_of(page) and "data-output" not in page
     again = browser_client.post(f"/jobs/{id}/retry").headers["Location"].removeprefix("/jobs/")
     store.jobs.delete(id)
     assert (store.jobs.directory(again) / "artefacts" / "a.txt").read_text() == "kept"

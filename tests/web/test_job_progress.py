@@ -48,7 +48,7 @@ def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: St
     page = browser_client.page(f"/jobs/{made.id}")
     text = text_of(page)
     assert "At cluster" in text and "Waiting 4711 PD 12 before it Resources" in text
-    assert re.search(r"looked at \d+(\.\d)? s ago", text)
+    assert re.search(r"checked \d+(\.\d)? s ago", text)
     assert re.search(r'data-status="now" data-stage="pending" aria-current="step"', page)
     assert re.findall(r'data-stage="(\w+)"', page) == [
         *("queued", "staging", "pending", "running", "collecting", "reading", "stored"),

@@ -268,7 +268,7 @@ def test_a_check_is_a_question_to_a_worker(browser_client: Browser, store: Store
     assert response.status_code == 303 and response.headers["Location"].startswith("/targets/far%20host?check=")
     assert questions(store, "far host", response.headers["Location"]) == CheckRequest("far host")
     page = browser_client.page(response.headers["Location"])
-    assert "A worker looks" in page and "No worker is there now" in page and '<meta http-equiv="refresh"' in page
+    assert "A worker looks" in page and "No worker is running" in page and '<meta http-equiv="refresh"' in page
     assert browser_client.client.get("/targets/far%20host/check").status_code == 405
 
 
@@ -453,7 +453,7 @@ def test_a_password_is_sealed_for_the_worker_and_kept_nowhere(
     question = CheckRequest("far host", Batch(queue="q", arguments=("a b",)))
     id = asked(store, question, CheckResult("ada has to log in with a password.", prompts=prompts))
     page = browser_client.page(f"/targets/far%20host?check={id}")
-    assert "Password of ada on node7" not in page and "No worker is there that it could be sealed for" in page
+    assert "Password of ada on node7" not in page and "No worker is running" in page
     fields = {"secret:password ada@node7": "correct horse", "secret:answer x": ""}
     assert browser_client.post("/targets/far%20host/check", **fields).status_code == 503
     pair = KeyPair.generate()

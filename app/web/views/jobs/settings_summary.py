@@ -79,7 +79,7 @@ def _placed(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.mpi is not None:
         yield SettingRow("MPI", _mpi(spec.mpi))
         if spec.mpi.program:
-            yield SettingRow("Starter", spec.mpi.program, True)
+            yield SettingRow("MPI launcher", spec.mpi.program, True)
         if arguments := (*spec.mpi.arguments, *spec.mpi.rank_arguments):
             yield SettingRow("Its arguments", _short(command_line.join(arguments)), True)
     if spec.batch != Batch():

@@ -23,8 +23,8 @@ STAGE_SEQUENCES = {
 LABELS = {
     JobState.DRAFT: "Draft",
     JobState.QUEUED: "Queued",
-    JobState.STAGING: "Preparing",
-    JobState.PENDING: "Waiting for the batch system",
+    JobState.STAGING: "Staging",
+    JobState.PENDING: "Pending",
     JobState.RUNNING: "Recording",
     JobState.COLLECTING: "Collecting",
     JobState.READING: "Reading",

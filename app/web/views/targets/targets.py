@@ -273,7 +273,7 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
             yield SettingRow("Connection", kept)
     yield SettingRow("Batch system", SCHEDULER_TITLES[target.scheduler])
     place = facts.directory if facts and facts.directory else target.directory or DEFAULT_DIRECTORY
-    yield SettingRow("Directory of jobs", place, True)
+    yield SettingRow("Job directory", place, True)
     if target.scratch:
         yield SettingRow("Scratch", target.scratch, True)
     if target.perf:
@@ -283,11 +283,11 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
     if target.environment:
         yield SettingRow("Environment", f"{', '.join(sorted(target.environment))} (values not shown)")
     if target.mpi is not None:
-        yield SettingRow("Usual MPI", MPI_TITLES[target.mpi])
+        yield SettingRow("Default MPI", MPI_TITLES[target.mpi])
     for flavour, program in target.starters.items():
-        yield SettingRow(f"Starter of {MPI_TITLES.get(flavour, flavour)}", program, True)  # type: ignore[call-overload]
+        yield SettingRow(f"MPI launcher of {MPI_TITLES.get(flavour, flavour)}", program, True)  # type: ignore[call-overload]
     if target.sudo:
         yield SettingRow("perf with sudo", "allowed")
     if target.counters is not None:
-        yield SettingRow("Events in a run", f"at most {target.counters}")
+        yield SettingRow("Events per run", f"at most {target.counters}")
     yield SettingRow("Jobs are looked at", f"every {target.poll_s:g} s")
