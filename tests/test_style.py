@@ -164,7 +164,7 @@ SCOPES: dict[str, Callable[[], Iterator[Text]]] = {
     "messages": messages,
     "scripts": scripts,
 }
-CHECKED = ("documents",)
+CHECKED = ("documents", "templates", "scripts")
 """The scopes that keep to the list; the others are still to be edited."""
 
 

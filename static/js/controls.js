@@ -48,7 +48,7 @@ if (compare) {
   const count = () => {
     const ticked = boxes.filter((box) => box.checked).length;
     button.disabled = ticked > 2;
-    button.textContent = ticked === 0 ? 'Compare two' : `Compare ${ticked} of 2`;
+    button.textContent = ticked === 0 ? 'Compare' : `Compare ${ticked} of 2`;
   };
   for (const box of boxes) box.addEventListener('change', count);
   count();

@@ -56,15 +56,15 @@ function answered(handle, signal) {
     };
     const timer = setInterval(() => {
       if (handle.closed) {
-        end(reject, new Error(`The window was closed before it took the trace, or ${site} cuts itself off from other `
-          + 'pages (Cross-Origin-Opener-Policy). Open it again, or do it by hand as told below.'));
+        end(reject, new Error(`The window was closed before it received the trace, or ${site} cuts itself off from other `
+          + 'pages (Cross-Origin-Opener-Policy). Open it again, or open the trace manually as described below.'));
         return;
       }
       // No secret, and before the page is there its origin is another.
       handle.postMessage('PING', '*');
       if (performance.now() - began > PATIENCE_MS && failure.hidden) {
-        fail(`${site} does not answer yet. Look into its window: is there a network? Where there is none, set `
-          + 'PERFLOOM_PERFETTO_URL to a Perfetto of your own, or do it by hand as told below.');
+        fail(`${site} does not answer yet. Check the network in its window. Without a network, set `
+          + 'PERFLOOM_PERFETTO_URL to your own Perfetto, or open the trace manually as described below.');
       }
     }, PING_MS);
     window.addEventListener('message', listen);
@@ -81,7 +81,7 @@ async function open() {
   const handle = window.open(site);
   if (!handle) {
     fail('The browser blocked the new window. Allow pop-ups of this page (look at the address bar), then press the '
-      + 'button again; or do it by hand as told below.');
+      + 'button again; or open the trace manually as described below.');
     return;
   }
   status.textContent = 'Waiting for Perfetto…';

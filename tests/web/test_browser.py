@@ -250,10 +250,10 @@ def test_the_tabs_stay_where_they_are(page: Page, server: Served) -> None:
 
 def test_narrowing_by_the_form_and_taking_it_back(page: Page, server: Served) -> None:
     page.goto(f"{server.url}/results/{ORDINARY}/threads")
-    page.click("text=Narrow…")
+    page.click("summary >> text=Filter")
     page.fill("#n-focus", "parse|main")
     page.fill("#n-end", "1000")
-    page.click("button >> text=Narrow")
+    page.click("button >> text=Filter")
     page.wait_for_url(f"{server.url}/results/{ORDINARY}/threads?focus=parse%7Cmain&end-ms=1000")
     page.click("text=Hotspots")
     page.wait_for_url("**/hotspots?end-ms=1000&focus=parse%7Cmain")

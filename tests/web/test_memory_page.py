@@ -126,7 +126,7 @@ def test_less_was_recorded(browser_client: Browser, stored: Callable[..., str]) 
     narrowed = browser_client.page(f"/results/{id}/memory?start-ms=0&end-ms=1")
     assert "chip--active" in narrowed and 'name="start-ms" value="0"' in narrowed and "n-focus" not in narrowed
     overview = " ".join(" ".join(read(browser_client.page(f"/results/{id}")).text).split())
-    assert "It holds no event. What it holds stands in" in overview and "Record again" not in overview
+    assert "The recording has no events. Its data is in" in overview and "Record again" not in overview
     text = browser_client.page(f"/results/{id}/memory")
     assert "curves-part-7" in text and "AUTOGRAD_DETAIL" in text and "no addresses" not in text
     assert "no addresses" in browser_client.page(f"/results/{id}/memory?show=unfreed")

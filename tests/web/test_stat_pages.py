@@ -83,7 +83,7 @@ def test_two_results_are_compared_by_counts(browser_client: Browser, results: No
     assert response.status_code == 303 and response.headers["Location"] == f"/compare/counts?{PAIR}"
     page = text(browser_client.page(f"/compare/counts?{PAIR}"))
     assert "cycles grew 1.00 G ± 1.5 % 1.20 G ± 2 % +200 M +20.00 1.2" in page
-    assert "instructions within the spread" in page and "LLC-loads: not supported in the base" in page
+    assert "instructions not significant" in page and "LLC-loads: not supported in the base" in page
     rows = browser_client.client.get(f"/api/v1/compare/counts?{PAIR}", headers=BEARER).json
     assert rows[0]["ratio"] == 1.2 and rows[0]["base_source"] == "counted"
     assert "delta_percent" in browser_client.page(f"/compare/counts.csv?{PAIR}")

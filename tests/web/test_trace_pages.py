@@ -119,7 +119,7 @@ def test_the_page_of_steps(browser_client: Browser, stored: Callable[..., str]) 
     page = read(text)
     assert page.faults == [] and "2 steps" in text
     # Nothing was communicated by kernels, and there is one rank.
-    assert "Communicating" not in text and ">Rank" not in text and "Sets" in text
+    assert "Communicating" not in text and ">Rank" not in text and "Memset" in text
     assert page.links.count(f"/results/{id}?step=3") == 2
     first = re.findall(r'<a href="/results/\w+\?step=(\d)">', browser_client.page(f"/results/{id}/steps?sort=total_us"))
     assert first == ["4", "3"]

@@ -159,7 +159,7 @@ function entries(panel, node) {
     words.set('search', name.split('…', 1)[0].slice(0, LONGEST_SEARCH));
     list.push({ text: 'Show in hotspots', href: link(hotspots, words), disabled: none });
   }
-  if (search) list.push({ text: 'Find all its frames', action: change({ q: pattern }), disabled: none });
+  if (search) list.push({ text: 'Search for this function', action: change({ q: pattern }), disabled: none });
   list.push({ text: 'Copy name', action: () => copyName(panel, name, id) });
   return list;
 }

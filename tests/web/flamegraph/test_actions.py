@@ -60,7 +60,7 @@ def test_collapse_recursion_can_be_switched_on_and_off(graph: Graph) -> None:
 def test_find_and_copy(graph: Graph) -> None:
     graph.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     graph.open("small0000000", "group=none")
-    graph.choose("leaf", "Find all")
+    graph.choose("leaf", "Search for")
     graph.page.locator(".flame-search__matched").filter(has_text="75.00").wait_for()
     assert graph.query()["q"] == "^leaf$"
     graph.choose("other", "Copy name")

@@ -75,7 +75,7 @@ def test_normalised_it_is_the_share_that_counts(compare: Callable[..., Graph]) -
 def test_the_other_way_round_what_vanished_is_seen(compare: Callable[..., Graph]) -> None:
     graph = compare()
     assert "other" not in graph.names()
-    graph.page.get_by_label("Show what vanished").check()
+    graph.page.get_by_label("Show vanished").check()
     graph.page.wait_for_url(re.compile("reverse=1"))
     graph.page.get_by_text("Widths are those of the base.").wait_for()
     graph.settled()
@@ -158,7 +158,7 @@ def test_without_scripts(other_graph: Callable[..., Graph]) -> None:
     picture = graph.page.frame_locator("iframe.flame__static")
     picture.locator("#frames").wait_for()
     assert picture.locator(".f text").all_text_contents() == ["all", "main", "right", "leaf", "left", "leaf", "fresh"]
-    graph.page.get_by_label("Show what vanished").check()
+    graph.page.get_by_label("Show vanished").check()
     graph.page.locator("[data-flame-controls]").get_by_role("button", name="Show").click()
     graph.page.wait_for_url(re.compile("reverse=1"))
     picture.locator(".f text", has_text="other").wait_for()

@@ -129,7 +129,7 @@ def test_the_address_is_the_whole_state(graph: Graph) -> None:
     page = graph.page
     page.get_by_label("Group by").select_option("process")
     page.get_by_label("Color by").select_option("module")
-    page.get_by_label("Root below").check()
+    page.get_by_label("Root at bottom").check()
     graph.settled()
     graph.ask("(panel) => panel.zoomTo(panel.picture.ids[panel.picture.rowNodes[panel.picture.rowStart[3]]])")
     graph.settled()
@@ -147,7 +147,7 @@ def test_the_address_is_the_whole_state(graph: Graph) -> None:
     assert page.locator(".flame__legend li").all_inner_texts() == legend
     assert page.get_by_placeholder("Search").input_value() == "kernel::"
     assert page.get_by_label("Group by").input_value() == "process"
-    assert page.get_by_label("Root below").is_checked()
+    assert page.get_by_label("Root at bottom").is_checked()
 
 
 def test_back_and_forward_walk_through_the_zooms(graph: Graph) -> None:
@@ -288,7 +288,7 @@ def test_without_samples_the_page_says_what_to_do(graph: Graph) -> None:
     told = graph.page.locator("[data-flame=empty]")
     assert told.is_visible() and "record" in told.inner_text()
     assert not graph.page.locator("canvas").is_visible()
-    # Narrowed to nothing, and back.
+    # Filtered to nothing, and back.
     graph.open("small0000000", "focus=nowhere")
     assert "Remove a part" in graph.page.locator("[data-flame=empty]").inner_text()
     graph.page.get_by_role("link", name=re.compile("Remove Focus")).click()
@@ -322,7 +322,7 @@ def test_a_stack_of_3000_frames_scrolls_with_the_page(graph: Graph) -> None:
 def test_a_deep_flame_has_its_root_in_sight(graph: Graph) -> None:
     graph.open("deep00000000", "grow=up")
     assert 0 < graph.ask("({view}) => view.box(0).top") < 800
-    graph.page.get_by_label("Root below").uncheck()
+    graph.page.get_by_label("Root at bottom").uncheck()
     graph.settled()
     assert 0 < graph.ask("({view}) => view.box(0).top") < 800
 

@@ -129,7 +129,7 @@ def _sampled(profile: Profile) -> bool:
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows; a change that its spread may explain has a status of its own."""
     within = rows["within_spread"].fillna(False).astype(bool) & (rows["delta"].fillna(0) != 0)
-    return rows.assign(status=rows["status"].mask(within, "within the spread"))
+    return rows.assign(status=rows["status"].mask(within, "not significant"))
 
 
 def _tone(row: dict[str, Any]) -> str:

@@ -73,7 +73,7 @@ def difference() -> DifferenceView:
     The page that shows it is to be answered with the policy `flame_words.PAGE_POLICY`.
     """
     pair, selection = _pair(), request_selection()
-    reverse = ControlSwitch("reverse", "1", "Show what vanished", "Draw the base, with its widths", pair.reverse)
+    reverse = ControlSwitch("reverse", "1", "Show vanished", "Draw the base, with its widths", pair.reverse)
     try:
         pattern = parse_pattern()
         matched = format_matches(search(pair.displayed, selection, pattern) if pattern else None)

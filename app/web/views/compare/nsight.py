@@ -42,7 +42,7 @@ _MEASURED = (
     ColumnView(
         "estimated_speedup_percent", "Est. speedup", "percent", "The most that one rule estimates of its launches"
     ),
-    ColumnView("saving_us", "Could be won", "time", "At most: its time in the trace × the estimated speedup"),
+    ColumnView("saving_us", "Estimated savings", "time", "At most: its time in the trace × the estimated speedup"),
     ColumnView("sm_percent", "Compute", "percent", "Throughput of the multiprocessors as a share of the peak"),
     ColumnView("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
     ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved"),

@@ -28,7 +28,7 @@ GROUP_LABELS = {
     FlameGroup.RANK: "rank",
     FlameGroup.HOST: "host",
 }
-ORDER_LABELS = {SiblingOrder.WEIGHT: "widest first", SiblingOrder.TIME: "by time", SiblingOrder.NAME: "by name"}
+ORDER_LABELS = {SiblingOrder.WEIGHT: "left heavy", SiblingOrder.TIME: "time order", SiblingOrder.NAME: "alphabetical"}
 COLOR_LABELS = {"kind": "kind", "module": "module", "hot": "self weight"}
 ZOOM_PARAMS = ("zoom", "zoom-callers", "zoom-callees")
 # The page alone may hold a frame: the SVG, where no scripts run.
@@ -141,7 +141,7 @@ def build_order_choice(*orders: SiblingOrder) -> ControlChoice:
 def build_direction_switch() -> ControlSwitch:
     """Which way up."""
     return ControlSwitch(
-        "grow", "up", "Root below", "Draw callees above their callers, as flames", parse_root_at_bottom()
+        "grow", "up", "Root at bottom", "Draw callees above their callers, as flames", parse_root_at_bottom()
     )
 
 

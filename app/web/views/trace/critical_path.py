@@ -25,8 +25,8 @@ MAX_STEPS = 60
 PATH_PARTS = (
     StackPart("kernel", "Computation", "A device computed, and what came next waited for it."),
     StackPart("communication", "Communication", "A device communicated, from when the last rank had come."),
-    StackPart("memcpy", "Copies", "A device copied, and what came next waited for it."),
-    StackPart("memset", "Sets", "A device set memory, or did what is of no other kind."),
+    StackPart("memcpy", "Memcpy", "A device copied, and what came next waited for it."),
+    StackPart("memset", "Memset", "A device set memory, or did what is of no other kind."),
     StackPart("cpu", "Host", "The host was at work; devices had nothing to do for it, or were ahead of nothing."),
     StackPart("runtime", "Launch", "From the end of a launching call until the device began."),
     StackPart("dataloader", "Between work", "On a device, between work and what waited for it."),

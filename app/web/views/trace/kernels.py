@@ -44,7 +44,7 @@ from ..results.tables import FILE_RULE, current_url_with, table_file_response
 blueprint = Blueprint("kernels", __name__)
 VIEWS = {
     "kernels": "Kernels",
-    "copies": "Copies and sets",
+    "copies": "Memcpy and memset",
     "launches": "Launches",
     "graphs": "CUDA graphs",
     "sequences": "Sequences",
@@ -111,7 +111,7 @@ _LAUNCHES = (
     ColumnView("mean_us", "Mean", "time", "Of a call", "call"),
     ColumnView("max_us", "Max", "time", "The longest call", "call"),
     ColumnView("launches", "Launches", description="How many of the calls launched anything"),
-    ColumnView("launched", "Launched", description="Kernels, copies and sets"),
+    ColumnView("launched", "Launched", description="Kernels, memcpy and memset"),
     ColumnView(
         "delay_mean_us", "Delay, mean", "time", "From the start of the call until the first work began", "delay"
     ),
@@ -129,7 +129,7 @@ _GRAPHS = (
     ),
     ColumnView("name", "Launched by", "word"),
     ColumnView("launches", "Launches"),
-    ColumnView("works_mean", "Kernels", "number", "Kernels, copies and sets of a launch, mean"),
+    ColumnView("works_mean", "Kernels", "number", "Kernels, memcpy and memset of a launch, mean"),
     ColumnView("nodes", "Nodes", description="Different nodes that ran"),
     ColumnView("streams", "Streams"),
     ColumnView("total_us", "Device", "time", "Time in which something of it ran, of all launches"),
@@ -345,7 +345,7 @@ def _beside(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
     search = ("search", get_function_name(name)[:MAX_SEARCH])
     if has_reports(profile):
         return frame.url("nsight", None, search), "In the report of Nsight Compute"
-    return with_query("/compare/nsight", [("base", frame.id), search]), "Hold against a report of Nsight Compute"
+    return with_query("/compare/nsight", [("base", frame.id), search]), "Compare with an Nsight Compute report"
 
 
 def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:

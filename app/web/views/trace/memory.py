@@ -74,7 +74,7 @@ OPERATOR_COLUMNS = (
     ColumnView("allocations", "Blocks", "count", "How many blocks were allocated while it ran"),
 )
 LIVE_COLUMNS = (
-    ColumnView("name", "Made by", "name"),
+    ColumnView("name", "Allocated by", "name"),
     ColumnView("bytes", "Size", "bytes", "How large its blocks are together"),
     ColumnView("percent", "%", "percent", "Of all that is allocated at this time"),
     ColumnView("blocks", "Blocks", "count", "How many blocks live at this time"),

@@ -55,7 +55,7 @@ MISSING_TEXTS = {
 }
 
 _TIMES = (
-    ColumnView("device_self_us", "Device self", "time", "Kernels, copies and sets that it launched itself", "device"),
+    ColumnView("device_self_us", "Device self", "time", "Kernels, memcpy and memset that it launched itself", "device"),
     ColumnView("device_self_percent", "%", "percent", "Device self as a share of all that was launched"),
     ColumnView("device_total_us", "Device total", "time", "All that was launched while it ran", "device"),
     ColumnView("host_self_us", "Host self", "time", "In it, and in no operator or runtime call inside", "host"),

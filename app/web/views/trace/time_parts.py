@@ -19,8 +19,8 @@ NS_PER_US = 1_000
 STEP_PARTS = (
     StackPart("kernel", "Computation", "A kernel ran on a device, not only those that communicate."),
     StackPart("communication", "Communication", "The only kernels that ran were those of a communication library."),
-    StackPart("memcpy", "Copies", "No kernel ran, but something was copied from or to a device."),
-    StackPart("memset", "Sets", "None of these, but memory of a device was set."),
+    StackPart("memcpy", "Memcpy", "No kernel ran, but something was copied from or to a device."),
+    StackPart("memset", "Memset", "None of these, but memory of a device was set."),
     StackPart("call", "Calls of collectives", "The devices did nothing; the host was in the call of a collective."),
     StackPart(
         "runtime", "Runtime", "The devices did nothing; the host was in a call of their runtime, as to launch or wait."

@@ -71,7 +71,7 @@ function differences(picture, node) {
   return [
     row('Total', picture.total[node], base.totals[node]),
     row('Self', picture.self[node], base.self[node]),
-    base.few[node] ? ['Fewer than 30 samples in both: no difference is told', '', '', ''] : null,
+    base.few[node] ? ['Fewer than 30 samples in both: too few to compare', '', '', ''] : null,
   ].filter(Boolean);
 }
 

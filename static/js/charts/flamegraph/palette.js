@@ -289,7 +289,7 @@ function ramp(stops, count) {
  */
 function parse(colour) {
   const digits = /^#([0-9a-f]{6})$/i.exec(colour);
-  if (!digits) throw new Error(`A colour of the flame graph is not #rrggbb but "${colour}".`);
+  if (!digits) throw new Error(`A color of the flame graph is not #rrggbb but "${colour}".`);
   const value = parseInt(digits[1], 16);
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
