@@ -19,7 +19,7 @@ At the target a job has a directory of its own (0700), in the target's directory
     run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artefacts
 
 State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
-`signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `script_text` (ok, or failed
+`signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `text` (ok, or failed
 and why), `note` (for a person). A key that stands there again counts as the last one says, but for notes.
 """
 
@@ -34,6 +34,7 @@ from ...domain.targets import Target, TargetFacts
 from ..mpi import base
 from ..mpi.registry import mpi_launcher_of
 from ..recorders import recorder_of
+from ..scripts import script_text
 from .collection import list_script, parse_list_output, remove_script, symbolize_script
 from .path_variables import RESERVED_PREFIXES
 from .plan_text import parse_rank_ranges, plan_text
@@ -48,7 +49,6 @@ from .submission import (
     resolve_directory_script,
     submit_script,
 )
-from .target_environment import script_text
 
 SCRIPTS = {
     "common.sh": ("modules.sh", "common.sh", "count.sh"),
@@ -92,7 +92,7 @@ def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: 
         raise InvalidRequest(f"These are {len(found):,} runs; at most {MAX_RUNS:,} are made. Choose fewer events.")
     parts = submissions(spec, found)
     starters = base.launcher_programs(mpi_launcher_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
-    files = {name: "".join(map(script_text, names)) for name, names in SCRIPTS.items()}
+    files = {name: "".join(script_text(f"plan/{script}") for script in names) for name, names in SCRIPTS.items()}
     files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, starters)
     if (injection := recorder_of(spec).injection(spec)) is not None:
         files |= injection.files

@@ -4,10 +4,9 @@ Programs of a batch system are often found only after a module was loaded, or in
 """
 
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 
 from ...domain.targets import Target
+from ..scripts import script_text
 from .quoting import join, quote
 
 
@@ -21,7 +20,7 @@ def environment_functions(target: Target) -> str:
         *shell_function("pl_export", [f"export {name}={quote(value)}" for name, value in target.environment.items()]),
         *shell_function("pl_load", [join(("module", "load", *target.modules))] if target.modules else []),
     ]
-    return "\n".join(lines) + "\n" + script_text("modules.sh") + script_text("around.sh")
+    return "\n".join(lines) + "\n" + script_text("plan/modules.sh") + script_text("plan/around.sh")
 
 
 def in_target_environment(target: Target, argv: Sequence[str]) -> str:
@@ -34,9 +33,3 @@ def in_target_environment(target: Target, argv: Sequence[str]) -> str:
 def shell_function(name: str, commands: Sequence[str]) -> list[str]:
     """sh: a function of these commands, line by line."""
     return [f"{name}() {{", *(f"    {command}" for command in commands or ["true"]), "}"]
-
-
-@cache
-def script_text(name: str) -> str:
-    """One of the scripts beside this module."""
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 
 from ...domain.errors import Unavailable
 from ...domain.host_facts import HostFacts, PerfEvent
@@ -15,6 +14,7 @@ from ..plan.quoting import join, quote
 from ..plan.submission import DEFAULT_DIRECTORY
 from ..plan.target_environment import environment_functions, shell_function
 from ..schedulers import SCHEDULERS, Scheduler, scheduler_of
+from ..scripts import script_text
 from . import perf_capabilities, perf_list
 
 SECTION_MARKER = "perfloom-probe"
@@ -110,7 +110,7 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
             "queues", [f"apart queues {join(scheduler.queues_command())}"] if scheduler and not compute else []
         ),
     ]
-    body = resources.files(__package__).joinpath("probe.sh").read_text(encoding="utf-8")
+    body = script_text("probe/probe.sh")
     return "\n".join([environment_functions(target), *lines, body])
 
 

@@ -10,6 +10,7 @@ from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import Batch, JobSpec, Mpi
 from ...domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName
 from ..plan.quoting import join
+from ..scripts import script_text
 from .common import AnswerParser, hours_and_minutes, reject_options, script_argv
 from .lsf_states import END_REASONS, STATE_TEXTS, STATES, explain_reason
 
@@ -67,35 +68,6 @@ LSB_NTRIES=${LSB_NTRIES:-3}; export LSB_NTRIES
 """
 """Without it LSF's programs wait for ever for a master that is down. (bsub waits: what was not answered to must not be
 submitted later.)"""
-
-STATUS_SCRIPT = (
-    FEW_TRIES
-    + r"""
-said=$(bjobs -a -o 'jobid stat queue exec_host exit_code exit_reason pend_reason' -json "$@" 2>&1)
-status=$?
-case $said in
-*'"RECORDS"'*) printf '%s\n' "$said"; exit 0 ;;
-esac
-if [ "$status" = 127 ] || printf '%s\n' "$said" | grep -q -i -e connect -e 'is down' -e 'please wait' -e library; then
-    printf '%s\n' "$said" >&2
-    exit "$status"
-fi
-bjobs -a -noheader -o "jobid stat exit_code exec_host delimiter='^'" "$@"
-"""
-)
-"""-json needs 10.1 with fix pack 2. An older bjobs refuses it at once, without asking its master, and is asked as of
-old."""
-
-TERMINATE_SCRIPT = (
-    FEW_TRIES
-    + r"""
-for id in $(bjobs -noheader -o "jobid stat delimiter='^'" "$@" 2>/dev/null | sed -n 's/^\([0-9]*\)^P[ES].*/\1/p'); do
-    bkill "$id"
-done
-bkill -s TERM "$@"
-"""
-)
-"""A signal other than the usual does nothing for jobs that wait. TERM goes to every process of a job."""
 
 HISTORY_SCRIPT = FEW_TRIES + 'bhist -l -n 2 "$1"\n'
 FIND_SCRIPT = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\'^\'"\n'
@@ -156,7 +128,7 @@ class Lsf:
         return None
 
     def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
-        return script_argv(STATUS_SCRIPT, *ids)
+        return script_argv(FEW_TRIES + script_text("schedulers/lsf_status.sh"), *ids)
 
     def parse_status_output(
         self, ids: Sequence[str], stdout: str, stderr: str, status: int
@@ -191,7 +163,8 @@ class Lsf:
         return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
 
     def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
-        return script_argv(TERMINATE_SCRIPT if gently else KILL_SCRIPT, *ids)
+        terminate = FEW_TRIES + script_text("schedulers/lsf_terminate.sh")
+        return script_argv(terminate if gently else KILL_SCRIPT, *ids)
 
     def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
         lines = stderr.splitlines()

@@ -8,6 +8,7 @@ from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import JobSpec
 from ...domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName
 from ..plan.quoting import join
+from ..scripts import script_text
 from .common import AnswerParser, hours_and_minutes, reject_options, script_argv
 from .sbatch_options import parse
 from .slurm_states import (
@@ -60,51 +61,6 @@ RESERVED_OPTIONS = (
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
-STATUS_SCRIPT = r"""
-{ squeue --noheader --states=all --sort=P,-p,i --format='%i|%T|%P|%N|%S|%r'; echo "status|$?"; } |
-awk -F'|' -v ids="$*" '
-BEGIN { n = split(ids, words, " "); for (i = 1; i <= n; i++) ours[words[i]] = 1 }
-$1 == "status" && NF == 2 { status = $2; next }
-{
-    place = ""; at = $3
-    if ($2 == "PENDING" && ($6 == "None" || $6 == "Priority" || $6 == "Resources")) {
-        if (!(at in before)) { before[at] = 0; hidden[at] = $6 == "Priority" }
-        if (!hidden[at]) place = before[at]
-        before[at]++
-    }
-    if ($1 in ours) print $1 "|" place "|" substr($0, length($1) + 2)
-}
-END { if (status == 0) print "end"; exit status }
-'
-"""
-"""One request for all jobs of all partitions, as squeue makes it anyway for more than one id. They come by partition
-and priority, so that those that wait before ours are counted on the way; where the first of them waits for another,
-that other is hidden from us (PrivateData), and so is the true number. A last line tells that nothing was cut off."""
-
-FIND_SCRIPT = r"""
-ids=$(squeue --noheader --states=all --name="$1" --format=%i) || exit
-[ -n "$ids" ] ||
-    ids=$(sacct --noheader --parsable2 --allocations --starttime=now-3days --name="$1" --format=JobID 2>/dev/null)
-printf '%s\nend\n' "$ids"
-"""
-
-HISTORY_SCRIPT = r"""
-sacct --noheader --parsable2 --allocations --jobs="$1" --format=State,ExitCode,NodeList 2>/dev/null |
-    sed 's/^/sacct|/' | grep . && exit
-scontrol --oneliner show job "$1" 2>/dev/null | grep . && exit
-sacct --completion --noheader --parsable2 --jobs="$1" --format=state 2>/dev/null | sed 's/^/sacct|/' | grep . && exit
-squeue --version >/dev/null
-"""
-"""Accounting, the controller's memory, and the list of completed jobs: a cluster may have any of them or none."""
-
-TERMINATE_SCRIPT = r"""
-scancel --state=PENDING "$@"
-scancel --state=SUSPENDED "$@"
-scancel --state=RUNNING --batch --signal=TERM "$@"
-"""
-"""--batch: TERM for the batch script alone, which ends what it has started in good order; Slurm sets no limit to that.
-It is for running jobs only: for one that waits, scancel --batch tries again and again for a minute."""
-
 
 @dataclass(frozen=True)
 class Slurm:
@@ -153,7 +109,7 @@ class Slurm:
         ANSWERS.raise_refused(stderr or stdout)
 
     def find_command(self, job_name: str) -> tuple[str, ...]:
-        return script_argv(FIND_SCRIPT, job_name)
+        return script_argv(script_text("schedulers/slurm_find.sh"), job_name)
 
     def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
         _whole(stdout, stderr, status)
@@ -161,7 +117,7 @@ class Slurm:
         return found[0] if found else None
 
     def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
-        return script_argv(STATUS_SCRIPT, *ids)
+        return script_argv(script_text("schedulers/slurm_status.sh"), *ids)
 
     def parse_status_output(
         self, ids: Sequence[str], stdout: str, stderr: str, status: int
@@ -177,7 +133,7 @@ class Slurm:
         return {id: found.get(id) or BatchStatus(id, BatchState.GONE) for id in ids}
 
     def history_command(self, id: str) -> tuple[str, ...]:
-        return script_argv(HISTORY_SCRIPT, id)
+        return script_argv(script_text("schedulers/slurm_history.sh"), id)
 
     def parse_history_output(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
         ANSWERS.check_complete("squeue", stderr, status)
@@ -198,7 +154,7 @@ class Slurm:
 
     def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
         # The other way: CONT and TERM for every process of the job, and KILL after KillWait.
-        return script_argv(TERMINATE_SCRIPT, *ids) if gently else ("scancel", *ids)
+        return script_argv(script_text("schedulers/slurm_terminate.sh"), *ids) if gently else ("scancel", *ids)
 
     def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
         left = [line for line in stderr.splitlines() if "Invalid job id" not in line and "already complet" not in line]

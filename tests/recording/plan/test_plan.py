@@ -26,11 +26,14 @@ SIX = ("cycles", "r01", "r02", "r03", "r04", "r05")
 @pytest.mark.heavy
 def test_scripts_are_clean() -> None:
     shellcheck = require("shellcheck")
-    scripts = sorted(path.name for path in LAUNCHERS.glob("*.sh"))
-    done = subprocess.run(
-        [shellcheck, "-x", "-P", "SCRIPTDIR", *scripts], cwd=LAUNCHERS, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout
+    folders = {path.parent for path in LAUNCHERS.parent.rglob("*.sh")}
+    assert {folder.name for folder in folders} == {"plan", "probe", "schedulers"}
+    for folder in sorted(folders):
+        scripts = sorted(path.name for path in folder.glob("*.sh"))
+        done = subprocess.run(
+            [shellcheck, "-x", "-P", "SCRIPTDIR", *scripts], cwd=folder, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout
 
 
 def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
