@@ -1,4 +1,4 @@
-"""The doorbell between web and workers: the name of a task and an id, nothing more.
+"""Notifications between web and workers: the name of a task and an id, nothing more.
 
 The catalogue is the truth. What is rung here and lost is rung again by the workers' sweep, so a broker that is down,
 emptied or slow delays a job and loses none.
@@ -54,10 +54,10 @@ def celery_app(settings: Settings, *, retry: bool = True) -> "Celery":
     """Celery as web and workers use it: the same broker, names and queues on both sides.
 
     A message stays with the broker until its task has ended, so that a killed worker's is given out again; that may
-    happen beside a task that still runs, which every task stands. patient: a worker waits for a broker that is away;
-    who only rings gives up at once.
+    happen beside a task that still runs, which every task stands. retry: a worker waits for a broker that is away;
+    a process that only sends gives up at once.
     """
-    # Here, as commands that find nobody to ring for do not need it.
+    # Here, as commands that find nobody to notify do not need it.
     from celery import Celery
 
     app = Celery("perfloom", broker=settings.broker_url, set_as_current=False)
@@ -92,7 +92,7 @@ def celery_app(settings: Settings, *, retry: bool = True) -> "Celery":
 
 
 class TaskQueue:
-    """Rings for workers. May be shared between threads; nothing is connected before it is needed."""
+    """Notifies workers. May be shared between threads; nothing is connected before it is needed."""
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
         self._settings = settings
@@ -121,7 +121,7 @@ class TaskQueue:
         return self._send(TARGET_CHECK_TASK, check_id)
 
     def enqueue(self, job: Job) -> bool:
-        """Ring where the present step of `job` is done."""
+        """Send the task of the present step of `job`."""
         task = next_task(job)
         return self._send(task, job.target if task == POLL_TASK else job.id)
 

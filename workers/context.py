@@ -81,7 +81,7 @@ def open_context(
     *,
     ends_with_job: bool = False,
 ) -> JobContext:
-    """The road of this process."""
+    """The job context of this process."""
     return JobContext(settings, store, queue, host_name(), worker_name(), ask, ends_with_job)
 
 

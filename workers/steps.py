@@ -128,7 +128,7 @@ def _step(context: JobContext, job: Job, files: JobFiles) -> None:
         _stopped(context, job, files)
     except Unavailable as error:
         if isinstance(error.__cause__, SQLAlchemyError):
-            raise  # The catalogue does not answer: nothing is known to have failed, and the sweep rings again.
+            raise  # The catalogue does not answer: nothing is known to have failed, and the sweep sends it again.
         retry(context, _noted(context, job), error.message)
     except PerfloomError as error:
         job = _noted(context, job)

@@ -1,4 +1,4 @@
-"""The sweep: rings for every job that is due and that nobody sees to, so that even a lost queue loses no job.
+"""The sweep: sends a notification for every job that is due and unclaimed, so that even a lost queue loses no job.
 
 One sweeper at a time, by a lease in the catalogue. It does no step itself, so it can never be held up by one.
 """
@@ -98,7 +98,7 @@ class Sweeper:
             store.close()
 
     def sweep(self, store: Store, queue: TaskQueue) -> int:
-        """Ring for what is due; returns for how many. Nothing where another one sweeps."""
+        """Notify for what is due; returns for how many. Nothing where another one sweeps."""
         now = time.monotonic()
         if now >= self._renew_at:
             self._renew_at = now + (RENEW_S if self._mine else RENEW_S / 4)

@@ -57,7 +57,7 @@ class Target:
     several hosts it must be one that all of them see ("": ~/.perfloom). scratch: a directory of each host's own in
     which a rank records before its files are copied to the job's directory ("": it records there at once; $TMPDIR and
     the like may stand in it and are filled in on that host). perf: its path there ("": as PATH finds it). modules:
-    loaded for every job. environment: for every job. mpi: the flavour that is suggested. starters: how a flavour's
+    loaded for every job. environment: for every job. mpi: the flavor that is suggested. starters: how a flavor's
     starter is called there. sudo: whether a job may start perf with sudo. counters: how many events of the hardware a
     run may have (null: by the CPU's family). poll_s: how often jobs are looked at.
     """
@@ -178,7 +178,7 @@ class TargetFacts:
     """What a check found out. host: facts of the host where jobs are submitted; compute: of one where they run, once
     a probe job was there (null: not asked, or the same).
 
-    starters: the program of each MPI flavour found; versions: what it says it is. schedulers: batch systems whose
+    starters: the program of each MPI flavor found; versions: what it says it is. schedulers: batch systems whose
     programs are there, whether the target uses them or not. directory: the directory of jobs in full; file_system:
     what lies below it; runs_programs: whether programs may be started from it. shared: whether the hosts that run
     jobs see it too. scratch: the scratch directory in full. clock_ns: how far its clock is ahead of ours, give or

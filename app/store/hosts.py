@@ -1,6 +1,6 @@
 """Machines that have workers: what the workers found out about them, and the questions put to them.
 
-The web process never asks its own machine (a login node is no compute node): it puts a question here, rings the
+The web process never asks its own machine (a login node is no compute node): it puts a question here, notifies the
 machine's worker, and looks for the answer here.
 """
 

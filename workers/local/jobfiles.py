@@ -83,7 +83,7 @@ class JobFiles:
             yield mine
 
     def recorded_files(self) -> tuple[Path, ...]:
-        """The files of the artefacts directory that hold anything, by name."""
+        """The files of the artifacts directory that hold anything, by name."""
         try:
             found = sorted(path for path in self.artifacts.iterdir() if path.is_file() and not path.is_symlink())
         except FileNotFoundError:

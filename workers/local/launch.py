@@ -70,7 +70,7 @@ def claim(context: JobContext, job: Job) -> None:
 
 
 def enqueue_next(context: JobContext) -> None:
-    """A place has become free: ring for those who wait longest."""
+    """A job has ended: notify a worker for those that have waited longest."""
     if context.queue is None:
         return
     for one in context.store.jobs.list_queued(kind="record", limit=context.settings.recordings_at_once):

@@ -26,7 +26,7 @@ from .access import NoFreeSlot
 
 MAX_WAIT_S = 60.0
 SECRET_WAIT_S = 30.0
-"""A job that waits for a secret is tried again so often; who gives the secret rings."""
+"""A job that waits for a secret is tried again so often; the form that sends the secret notifies the worker."""
 BUSY_S = 2.0
 UNREACHABLE_NOTE = "It may still run there: nobody could be reached to end it."
 NOT_ENDED_NOTE = "It may still run there: it was told to end, and has not yet."

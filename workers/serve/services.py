@@ -250,8 +250,8 @@ def redis_program() -> str:
 
 
 def redis_child(settings: Settings) -> Child:
-    """The private Redis, not yet started. It writes nothing to disk: it holds doorbells, and what it loses is rung
-    again."""
+    """The private Redis, not yet started. It writes nothing to disk: it holds notifications, and what it loses is
+    sent again."""
     directory = settings.prepare_runtime() / "redis"
     directory.mkdir(mode=0o700, exist_ok=True)
     argv = [redis_program(), "--port", "0", "--unixsocket", str(settings.redis_socket), "--unixsocketperm", "700"]

@@ -38,7 +38,7 @@ def flame_diff(
 ) -> FlameTree:
     """The flame graph of `other` with what every frame weighed in `base` beside it.
 
-    normalise: the base is scaled so that its selection weighs as much as the other's, so what differs is the share
+    normalize: the base is scaled so that its selection weighs as much as the other's, so what differs is the share
     of the whole; else weights are compared as they are, unless samples of either tell no total. Scaled weights are
     rounded one by one. reverse: the graph of
     `base` with what its frames weigh in `other` beside it, so that what vanished is seen; then it is `other` that is

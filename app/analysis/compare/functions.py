@@ -99,7 +99,7 @@ def diff_functions(
     """One row for each event and function (or stack) that has any weight in either; the greatest change of self first.
 
     Functions are the same when display name and module are. Stacks are the same when all their functions are; those
-    at which a sample ends in either profile have a row. normalise: the base is multiplied by Σ other / Σ base of the
+    at which a sample ends in either profile have a row. normalize: the base is multiplied by Σ other / Σ base of the
     event, so that runs of different length compare by share and the deltas of all selves add up to zero (but for
     rounding and samples without a stack); where either sum is zero nothing is scaled. Events: those selected, else
     all that both have; those sampled, not counted, are compared by share in any case. `invert` changes nothing, and

@@ -50,7 +50,7 @@ NO_MPI = "none"
 @dataclass(frozen=True)
 class JobForm:
     """What stands in the form, as typed. environment, inputs, events, modules, path, library_path, preload: one a line.
-    mpi: a flavour or "none". recorded: "ranks" or "hosts"."""
+    mpi: a flavor or "none". recorded: "ranks" or "hosts"."""
 
     name: str = ""
     target: str = "local"

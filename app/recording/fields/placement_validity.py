@@ -215,4 +215,4 @@ MPI_TITLES: dict[MpiFlavor, str] = {
     MpiFlavor.PLATFORM: "Platform MPI",
     MpiFlavor.SRUN: "srun (Slurm)",
 }
-"""What each flavour is called by people."""
+"""What each flavor is called by people."""

@@ -17,7 +17,7 @@ HOSTFILE = '${pl_hostfile:+"%s"} ${pl_hostfile:+"$pl_hostfile"}'
 
 
 class MpiLauncher(Protocol):
-    """One flavour of MPI."""
+    """One flavor of MPI."""
 
     @property
     def implementation(self) -> MpiFlavor:
@@ -63,6 +63,6 @@ def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> 
 
 def launcher_programs(launcher: MpiLauncher, mpi: Mpi, target: Target, facts: TargetFacts | None) -> tuple[str, ...]:
     """What the starter may be called there: what the user says, what the target says, what its check found, or else
-    its usual names, of which the first is taken that is there and says that it is of the flavour."""
+    its usual names, of which the first is taken that is there and says that it is of the flavor."""
     told = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
     return (told,) if told else launcher.program_names

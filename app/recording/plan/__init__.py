@@ -11,13 +11,13 @@ UNKNOWN_HOST = HostFacts(host="")
 """Stands in where no worker has said anything yet: perf's plain name, and no option that some builds lack."""
 
 ARTIFACTS = PurePath("artefacts")
-"""Stands for a job's own artefacts directory as long as the job has no number."""
+"""Stands for a job's own artifacts directory as long as the job has no number."""
 
 
 def argv(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath) -> tuple[str, ...]:
     """What is started for a job: argv, no shell in between.
 
-    artefacts: the directory for what is recorded; relative, it is meant from where the command starts.
+    artifacts: the directory for what is recorded; relative, it is meant from where the command starts.
     """
     known = facts or UNKNOWN_HOST
     if spec.recorder is RecorderName.PERF_RECORD:
@@ -28,7 +28,7 @@ def argv(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath) -> tuple[s
 def command_line(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath = ARTIFACTS) -> str:
     """The same as text, quoted so that a person can paste it into a shell.
 
-    Only the artefacts directory differs before a job has a number.
+    Only the artifacts directory differs before a job has a number.
     """
     return shlex.join(argv(spec, facts, artifacts))
 

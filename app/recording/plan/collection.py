@@ -27,13 +27,13 @@ def symbolize_script(directory: str, *, most_s: int = 40) -> str:
 
 
 def list_script(directory: str) -> str:
-    """sh: print the artefacts of all ranks that hold anything, with their sizes."""
+    """sh: print the artifacts of all ranks that hold anything, with their sizes."""
     names = " ".join(f"./run*/*/{name}" for name in (*ARTIFACTS, "*.pt.trace.json.gz"))
     return _script(f"cd {quote(_full(directory))} || exit 1", f"pl_names={quote(names)}", script_text("plan/list.sh"))
 
 
 def parse_list_output(stdout: bytes) -> tuple[tuple[str, int], ...]:
-    """(path in the job's directory, bytes) of the artefacts. Raises UnreadableInput for paths that lead out of it."""
+    """(path in the job's directory, bytes) of the artifacts. Raises UnreadableInput for paths that lead out of it."""
     found: dict[str, int] = {}
     for line in stdout.decode(errors="replace").split("\n"):
         match = _LINE.fullmatch(line)

@@ -16,7 +16,7 @@ At the target a job has a directory of its own (0700), in the target's directory
     sub<k>.answer …     what the batch system said (.errors, .status), and its own log of the job (.log)
     sub<k>.state        how far the submission got
     run<r>/state        the r-th run of the command
-    run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artefacts
+    run<r>/<rank>/      a rank of it ("all" without MPI, "on-HOST" for one recording per host): state and artifacts
 
 State files are lines of a key and a value: `start`, `end` (ns since the epoch), `host`, `pid`, `rank`, `size`, `exit`,
 `signal`, `stopped` (why it was told to end), `recorded` (0, 1), `state` (how far it is), `text` (ok, or failed
@@ -74,7 +74,7 @@ class Plan:
 
 
 def needs_plan(spec: JobSpec, target: Target) -> bool:
-    """Whether a job goes the planned road; what is left is one process on this machine, started as it is."""
+    """Whether a job needs a plan; any other is one process on this machine, started as it is."""
     of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
     of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
     more = spec.mpi is not None or spec.splitting is not EventSplitting.ONE_RUN or not spec.keep_recordings

@@ -349,7 +349,7 @@ def _events(one: _Sections) -> tuple[PerfEvent, ...]:
 
 
 def _starters(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
-    """The program and its version, by flavour. What the target names itself goes first, then the order of STARTERS."""
+    """The program and its version, by flavor. What the target names itself goes first, then the order of STARTERS."""
     programs: dict[str, str] = {}
     versions: dict[str, str] = {}
     for section in one.all.get("starter", []):

@@ -11,7 +11,7 @@ from ...domain.jobs import JobSpec, RecorderName, Scope
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that a recorder leaves in the job's artefacts directory.
+    """A file that a recorder leaves in the job's artifacts directory.
 
     text: it can be read as it is. Otherwise it means something only on the host that recorded it (perf.data needs
     that host's binaries for its symbols) and is brought into text there, beside it, before anything reads it.

@@ -116,7 +116,7 @@ def import_spec(names: Sequence[str], clock: str) -> dict[str, Any]:
 
 
 def _job(files: Sequence[FileStorage], name: str, clock: str) -> Job:
-    """Keep the files where jobs have theirs, then tell the catalogue, then ring: a crash in between loses nothing
+    """Keep the files where jobs have theirs, then tell the catalogue, then notify: a crash in between loses nothing
     that was acknowledged."""
     store = current_services().store
     id = new_id()

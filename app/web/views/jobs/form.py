@@ -228,8 +228,8 @@ def events() -> Response:
 
 
 def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | None = None) -> Job:
-    """Store the job and ring for it. wanted_id: the form's, so that a form sent twice makes one job. secrets: for its
-    target, kept sealed."""
+    """Store the job and notify a worker. wanted_id: the form's, so that a form sent twice makes one job. secrets: for
+    its target, kept sealed."""
     jobs = current_services().store.jobs
     name = spec.name or default_name(spec)
     id = wanted_id if is_id(wanted_id) else new_id()

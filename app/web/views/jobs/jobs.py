@@ -327,7 +327,7 @@ def delete(id: str) -> AnyResponse:
 
 
 def request_cancel(id: str) -> Job:
-    """Note the wish in the catalogue and ring. Raises Conflict for a job that has ended."""
+    """Store the request in the database and notify a worker. Raises Conflict for a job that has ended."""
     store = current_services().store
     store.jobs.get(id)
     if not store.jobs.request_cancel(id):

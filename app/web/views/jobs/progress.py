@@ -1,6 +1,6 @@
 """What is seen of a job that runs at a target: its submissions, runs and ranks, put together for its page.
 
-The road writes the last sight to the job's directory (see domain/progress.py), the web only reads it.
+The workers write the last status to the job's directory (see domain/progress.py), the web only reads it.
 """
 
 import json

@@ -85,13 +85,13 @@ def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage,
     for (state, entered), (_, left) in zip(job.history, [*job.history[1:], (job.state, now)], strict=True):
         spent[state] = spent.get(state, 0.0) + max(0.0, left - entered)
     usual = (*STAGE_SEQUENCES[job.kind], JobState.PENDING) if batch else STAGE_SEQUENCES[job.kind]
-    road = [*usual, *(state for state in spent if state not in usual and not state.final)]
-    road.sort(key=_ORDER.__getitem__)
+    states = [*usual, *(state for state in spent if state not in usual and not state.final)]
+    states.sort(key=_ORDER.__getitem__)
     went_wrong = job.state.final and job.state is not JobState.STORED
     last = next((state for state, _ in reversed(job.history) if not state.final), JobState.QUEUED)
     # A cancelled recording may have been read all the same: what there was is kept.
     here = JobState.STORED if job.result_id else last if went_wrong else job.state
-    return tuple(_stage(job, state, here, went_wrong, spent.get(state), now) for state in road)
+    return tuple(_stage(job, state, here, went_wrong, spent.get(state), now) for state in states)
 
 
 def _stage(job: Job, state: JobState, here: JobState, went_wrong: bool, spent: float | None, now: float) -> JobStage:

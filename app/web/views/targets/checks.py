@@ -1,6 +1,6 @@
 """Checks of a target from its page: asked for, waited for, and what a person has to accept or type in between.
 
-The web process goes nowhere itself: it puts a question into the catalogue and rings for a worker.
+The web process goes nowhere itself: it puts a question into the catalogue and notifies a worker.
 """
 
 import hashlib
