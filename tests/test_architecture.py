@@ -96,6 +96,17 @@ def test_the_contracts_know_every_module() -> None:
     assert contract("core", "source_modules") == set(CORE)
 
 
+def test_the_contracts_know_every_reader() -> None:
+    """Who adds a format adds it to both contracts about readers."""
+    name = "perfloom.readers.formats"
+    known = modules()
+    registered = {one.removeprefix("perfloom.") for one in imported(name, known[name], known)}
+    registered = {one for one in registered if one.startswith("readers.")} - {"readers.unsupported"}
+    assert contract("capabilities", "forbidden_modules") == registered
+    # It has perf print the file, and leaves what that is to the reader of perf's text.
+    assert contract("readers", "modules") == registered - {"readers.perf_data"}
+
+
 def modules() -> dict[str, Path]:
     """Every module of the package by its name."""
     found = {}

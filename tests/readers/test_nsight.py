@@ -12,9 +12,9 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import DEVICE_TIME, get_column, get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.nsight.kernel_names import get_function_name, normalize_kernel_name
 from perfloom.readers import detect_format, nsight_compute
 from perfloom.readers.nsight_compute import csv_tables as nsight_pages
-from perfloom.readers.nsight_compute.kernel_names import get_function_name, normalize_kernel_name
 from perfloom.readers.nsight_compute.numbers import DecimalMark, to_bytes, to_nanoseconds
 from tests.support import paths
 

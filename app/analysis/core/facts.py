@@ -4,16 +4,14 @@ import json
 from typing import Any
 
 from ...domain.profile import Profile
-from ...readers import READERS
-
-PYTORCH = "pytorch"
-"""What the names of PyTorch's formats begin with."""
+from ...readers.formats import PYTORCH_PROFILE, READERS
 
 
 def is_pytorch_trace(profile: Profile) -> bool:
-    """Whether PyTorch's profiler made the trace, and not something that asks for other words."""
-    name = profile.meta.format
-    return name.startswith(PYTORCH) or name not in READERS
+    """Whether pages use PyTorch's terms: PyTorch made the file, or no reader is known for it, as for merged files of
+    several formats."""
+    reader = READERS.get(profile.meta.format)
+    return reader is None or PYTORCH_PROFILE in reader.capabilities
 
 
 def json_fact(profile: Profile, word: str) -> dict[str, Any]:

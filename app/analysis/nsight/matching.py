@@ -1,6 +1,6 @@
 """Kernels of a trace beside the same kernels in a report of Nsight Compute.
 
-Names are compared as readers/nsight_compute/kernel_names.py makes them alike;
+Names are compared as ingest/nsight/kernel_names.py makes them alike;
 docs/metrics.md says which launches are taken.
 """
 
@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ...readers.nsight_compute.kernel_names import get_function_name, normalize_kernel_name
+from ...ingest.nsight.kernel_names import get_function_name, normalize_kernel_name
 from ..core.schema import Column, build_frame, records
 from ..core.slice_selection import has_clock
 from ..ml.kernels import kernels

@@ -1,6 +1,6 @@
 """What Nsight Compute measured: launches with what sums them up, their metrics by section, and its rules' hints.
 
-Names of metrics, and which of them a figure is, are in readers/nsight_compute/summary_metrics.py. A selection changes
+Names of metrics, and which of them a figure is, are in ingest/nsight/summary_metrics.py. A selection changes
 nothing here.
 """
 
@@ -14,7 +14,7 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column
-from ...readers.nsight_compute.summary_metrics import (
+from ...ingest.nsight.summary_metrics import (
     SECTIONS,
     SUMMARY_METRICS,
     SUMMARY_METRICS_BY_NAME,
@@ -103,7 +103,7 @@ _LIMITS = {
 @dataclass(frozen=True, eq=False)
 class ReportLaunches:
     """The launches of a report. name: of the kernel. start: the first row of `metric_values` of each, and in all.
-    values: of the figures of a summary, by their keys (readers/nsight_compute/summary_metrics.py),
+    values: of the figures of a summary, by their keys (ingest/nsight/summary_metrics.py),
     NaN where not known."""
 
     number: Array

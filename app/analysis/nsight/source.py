@@ -9,7 +9,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
-from ...readers.nsight_compute.launches import SOURCE_SECTION
+from ...ingest.nsight.summary_metrics import SOURCE_SECTION
 from ..core.schema import Column, build_frame
 from .reports import first_available, report_launches_of
 

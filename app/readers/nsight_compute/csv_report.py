@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+from ...ingest.nsight.summary_metrics import SOURCE_SECTION
 from .csv_tables import (
     IDENTITY_COLUMNS,
     OTHER_COLUMNS,
@@ -12,7 +13,7 @@ from .csv_tables import (
     PageKind,
     iterate_rows,
 )
-from .launches import SOURCE_SECTION, Launch, MeasurementCollector, SourceLine
+from .launches import Launch, MeasurementCollector, SourceLine
 from .numbers import DecimalMark
 
 SOURCE_COLUMNS = ("#", "Address", "Source", "Line No", "Line", "File", "File Path", "File Name")

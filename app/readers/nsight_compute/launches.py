@@ -5,11 +5,10 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...ingest.nsight.summary_metrics import SummaryMetric, find_summary_metric
 from .csv_tables import PageKind
-from .summary_metrics import SummaryMetric, find_summary_metric
 
 MAX_EXAMPLE_CHARS = 200
-SOURCE_SECTION = "Source counters"
 
 
 @dataclass

@@ -17,13 +17,13 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import DEVICE_TIME, NO_ID, SCHEMAS, FrameKind
+from ...ingest.nsight.kernel_names import normalize_kernel_name
+from ...ingest.nsight.summary_metrics import TIMES_FACT
 from ...ingest.trace.pytorch_names import get_work_kind
 from .csv_report import CsvReport
 from .csv_tables import PageKind
-from .kernel_names import normalize_kernel_name
 from .launches import Launch, MeasurementCollector
 from .numbers import to_bytes, to_nanoseconds
-from .summary_metrics import TIMES_FACT
 
 NO_DURATION_FACT = "launches without a duration"
 TIMES_TEXT = (

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.errors import UnreadableInput
+from ...ingest.nsight.summary_metrics import SOURCE_SECTION
 from ...ingest.protobuf_wire import (
     BYTES,
     FIXED32,
@@ -26,7 +27,7 @@ from ...ingest.protobuf_wire import (
     iterate_fields,
     read_varint,
 )
-from .launches import SOURCE_SECTION, Launch, MeasurementCollector, SourceLine
+from .launches import Launch, MeasurementCollector, SourceLine
 from .profile import build_profile
 from .report_blocks import (
     CODE,

@@ -11,7 +11,7 @@ from ....analysis.nsight.matching import BY_LAUNCH, TraceReportPair, match_kerne
 from ....domain.errors import InvalidRequest
 from ....domain.selection import Selection
 from ....domain.units import Quantity, format_quantity, format_utc, format_utc_iso
-from ....readers import nsight_compute, pytorch
+from ....readers.formats import KERNEL_REPORT, KERNEL_TRACE, list_formats
 from ....store import Result
 from ...pages import result_url
 from ...rendering import Page, render
@@ -25,7 +25,6 @@ from .functions import PICK_LIMIT, ComparedResult, ResultChoice, SelectionBar, c
 from .tables import selection_bar
 
 blueprint = Blueprint("compare_nsight", __name__)
-REPORTS = (nsight_compute.FORMAT, nsight_compute.CSV_FORMAT)
 SEARCH_COLUMNS = ("name", "report_name", "grid", "block", "matched")
 _COLUMNS = (
     ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
@@ -171,11 +170,12 @@ def _pick() -> Response:
     results = current_services().store.results
     given = results.get(request.args.get("base") or request.args.get("other") or "")
     word = "other" if request.args.get("base") else "base"
-    wanted = (pytorch.FORMAT,) if given.format in REPORTS else REPORTS
+    is_report = given.format in list_formats(KERNEL_REPORT)
+    wanted = list_formats(KERNEL_TRACE if is_report else KERNEL_REPORT)
     found, _ = results.search(limit=PICK_LIMIT)
     return render(
         ComparePickPage(
-            missing="trace" if given.format in REPORTS else "report of Nsight Compute",
+            missing="trace" if is_report else "report of Nsight Compute",
             chosen=given.name,
             choices=tuple(
                 (

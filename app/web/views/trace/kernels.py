@@ -19,7 +19,7 @@ from ....analysis.ml.tensor_cores import device_has_tensor_cores
 from ....analysis.nsight.reports import has_reports
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....readers.nsight_compute.kernel_names import get_function_name
+from ....ingest.nsight.kernel_names import get_function_name
 from ...pages import with_query
 from ...rendering import Page, render
 from ..results.detail import (

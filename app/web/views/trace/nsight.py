@@ -18,7 +18,7 @@ from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....domain.units import MISSING, format_percent
-from ....readers.nsight_compute.summary_metrics import TIMES_FACT
+from ....ingest.nsight.summary_metrics import TIMES_FACT
 from ...pages import with_query
 from ...rendering import Page, render
 from ..results.detail import NS_PER_US, KeyFigure, build_figure, detail_url

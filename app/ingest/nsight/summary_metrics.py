@@ -14,6 +14,7 @@ OCCUPANCY = "Occupancy"
 SCHEDULER = "Scheduler Statistics"
 WARP = "Warp State Statistics"
 INSTRUCTIONS = "Instruction Statistics"
+SOURCE_SECTION = "Source counters"
 TIMES_FACT = "times"
 """The fact of a profile that says what its times are."""
 
