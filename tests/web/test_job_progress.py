@@ -129,7 +129,7 @@ def test_ranks_that_were_never_seen(store: Store) -> None:
     view = job_sight.build_progress_view(ended, 6, {})
     assert {state: count for state, _, count in view.runs[0].counts} == {"recording": 1, "done": 1, "failed": 4}
     assert [(one.rank, one.text.split(".")[0]) for one in view.problems] == [
-        ("0", "MPI says that there are 2 ranks, not 6: is it another MPI's starter?"),
+        ("0", "MPI says that there are 2 ranks, not 6: wrong MPI launcher?"),
         ("1", "It did not say that it ended; the run did"),
         ("2–5", "Nothing was seen of it"),
     ]

@@ -322,7 +322,7 @@ def test_a_question_that_nobody_answers(
     id = asked(store, CheckRequest("far host"))
     now = time.time()
     monkeypatch.setattr("perfloom.web.views.targets.checks.time.time", lambda: now + 700)
-    assert "Nobody answered" in browser_client.page(f"/targets/far%20host?check={id}")
+    assert "No worker answered" in browser_client.page(f"/targets/far%20host?check={id}")
 
 
 def test_other_checks_are_not_shown(browser_client: Browser, store: Store, far: Target, cluster: Target) -> None:

@@ -51,7 +51,7 @@ RECORDED_OPTIONS = (
     ("hosts", "Hosts", "In their place the whole system, once on every host."),
 )
 SPLITTING_OPTIONS = (
-    (EventSplitting.ONE_RUN, "One run", "All in one; counters take turns, and what is scaled says so."),
+    (EventSplitting.ONE_RUN, "One run", "All in one; events are multiplexed, and scaled counts are marked."),
     (
         EventSplitting.SEQUENTIAL,
         "A run for each group",

@@ -302,7 +302,7 @@ def _concerns(run: RunStatus, ranks: Iterable[RankStatus], expected: int | None)
         if run.state == "ended" and rank.state in ("started", "recording"):
             texts.append("It did not say that it ended; the run did.")
         if expected is not None and rank.size is not None and rank.size != expected:
-            texts.append(f"MPI says that there are {rank.size:,} ranks, not {expected:,}: is it another MPI's starter?")
+            texts.append(f"MPI says that there are {rank.size:,} ranks, not {expected:,}: wrong MPI launcher?")
         if rank.note:
             texts.append(rank.note)
         if texts:

@@ -187,7 +187,7 @@ def load_check(name: str, id: str) -> CheckView | None:
         return _waiting(name, asked, question, CheckResult(job=question.job))
     if answer is None:
         if now - asked.created > LOST_AFTER_S:
-            text = "Nobody answered. See whether a worker runs, then check again."
+            text = "No worker answered. Make sure that one is running, then check again."
             return CheckView(asked.id, _url(name, asked.id), "lost", text, question=question)
         workers = bool(store.hosts.list_alive())
         return CheckView(

@@ -23,7 +23,7 @@ blueprint = Blueprint("target_form", __name__)
 
 ACCESS_OPTIONS = (
     ("ssh", "Another host, over SSH", "Jobs run there, or are handed to its batch system."),
-    ("here", "This machine", "Without SSH: for its batch system, or with settings of its own."),
+    ("here", "This machine", "Without SSH: for its batch system, or with its own settings."),
 )
 SCHEDULER_OPTIONS = (
     (SchedulerName.NONE, "None", "Programs are started right there."),

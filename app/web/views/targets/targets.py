@@ -290,4 +290,4 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
         yield SettingRow("perf with sudo", "allowed")
     if target.counters is not None:
         yield SettingRow("Events per run", f"at most {target.counters}")
-    yield SettingRow("Jobs are looked at", f"every {target.poll_s:g} s")
+    yield SettingRow("Polling interval", f"every {target.poll_s:g} s")
