@@ -117,7 +117,7 @@ def test_a_worker_killed_there_loses_nothing(
 @pytest.mark.parametrize("place", ["perfloom.store.jobs:Jobs.transition", "perfloom.store.results:Results.compress"])
 def test_killed_after_the_end_there_is_nothing_to_do(context: JobContext, tmp_path: Path, place: str) -> None:
     job = submit(context.store, counted(tmp_path))
-    killed_at(context, job, place, "after", 4 if "move" in place else 1)
+    killed_at(context, job, place, "after", 4 if "transition" in place else 1)
     assert context.store.jobs.get(job.id).state is JobState.STORED
     assert to_the_end(context, job).state is JobState.STORED and starts(tmp_path) == 1
 
