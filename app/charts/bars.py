@@ -27,7 +27,7 @@ from ..domain.selection import Selection
 from ..domain.tables import NO_ID, ROOT, get_strings
 from ..domain.units import format_axis_labels, format_percent, format_quantity
 from .layout import Area, Rectangle, bar_layout
-from .svg import clean, element, fitting, shortened, width_em
+from .svg import clean, element, fitting, shorten, width_em
 
 BY = ("process", "thread", "rank", "host")
 TOP_FUNCTIONS = 8
@@ -296,7 +296,7 @@ def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
             f"{series.name} ({module})" if module else series.name
             for module in (base_name(series.module), series.module)
         )
-        text.text = clean(shortened(short, room.max_characters))
+        text.text = clean(shorten(short, room.max_characters))
         element(text, "title", {}).text = clean(full)
 
 

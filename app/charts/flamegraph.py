@@ -17,6 +17,7 @@ from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, fl
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
+from .svg import shorten
 
 WIRE_BYTES = 96_000
 MAX_FRAMES = 5_800
@@ -141,14 +142,6 @@ class _NameColumns:
             "module": [shorten(module, longest) for module in modules],
             "kind": np.where(kind < 0, len(KIND_NAMES), kind).tolist(),
         }
-
-
-def shorten(text: str, longest: int) -> str:
-    """`text`, its middle left out where it is longer than that."""
-    if len(text) <= longest:
-        return text
-    head = longest // 2
-    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
 
 
 def _merged(first: Array, ones: list[str], others: list[str]) -> list[str]:

@@ -51,12 +51,12 @@ def fitting(text: str, em: float) -> str:
     """`text`, cleaned and its middle left out where it may be wider than that."""
     text = clean(text)
     longest = min(len(text), int(em / 0.4))
-    while longest > 1 and width_em(shortened(text, longest)) > em:
+    while longest > 1 and width_em(shorten(text, longest)) > em:
         longest -= 1
-    return shortened(text, longest)
+    return shorten(text, longest)
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """`text`, its middle left out where it is longer than that."""
     if len(text) <= longest:
         return text

@@ -28,8 +28,8 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import get_column
 from ..domain.units import format_duration, format_percent
-from .flamegraph import shorten
 from .palette import SHADE_COUNT, fnv1a
+from .svg import shorten
 
 WIRE_BYTES = 96_000
 MAX_BOXES = 12_000

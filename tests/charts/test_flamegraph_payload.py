@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree, sandwich
-from perfloom.charts.flamegraph import WIRE_BYTES, build_flame_payload, build_payload, shorten
+from perfloom.charts.flamegraph import WIRE_BYTES, build_flame_payload, build_payload
+from perfloom.charts.svg import shorten
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection

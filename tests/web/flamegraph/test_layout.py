@@ -247,7 +247,7 @@ def test_the_pattern_for_a_name_finds_that_name(run: Run, name: str) -> None:
 def test_the_pattern_for_a_shortened_name_finds_the_whole_name(run: Run) -> None:
     import re2
 
-    from perfloom.charts.flamegraph import shorten
+    from perfloom.charts.svg import shorten
 
     whole = "void f<" + "std::pair<int, long>, " * 400 + ">::operator()(char)"
     pattern = run("({format}, name) => format.exactly(name)", shorten(whole, 200))
