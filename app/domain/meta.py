@@ -5,6 +5,22 @@ from typing import Any
 
 from .json_fields import select_known_fields
 
+PYTORCH_PROFILE = "pytorch-profile"
+"""A capability: PyTorch made the file, so pages use its terms and expect its operators and memory."""
+KERNEL_TRACE = "kernel-trace"
+"""A capability: runs of kernels in time, which can be matched with a kernel report."""
+KERNEL_REPORT = "kernel-report"
+"""A capability: metrics of single kernel launches."""
+CAPABILITIES_OF_FORMATS = {
+    "pytorch": (KERNEL_TRACE, PYTORCH_PROFILE),
+    "pytorch-memory-snapshot": (PYTORCH_PROFILE,),
+    "pytorch-memory-timeline": (PYTORCH_PROFILE,),
+    "nsight-compute": (KERNEL_REPORT,),
+    "nsight-compute-csv": (KERNEL_REPORT,),
+    "mixed": (PYTORCH_PROFILE,),
+}
+"""What profiles have that were stored without capabilities. A reader writes its own; add no format here."""
+
 
 @dataclass(frozen=True)
 class Meta:
@@ -14,6 +30,7 @@ class Meta:
     start_epoch_ns: when the profile's zero was, since the epoch (null: not known).
     main_event: the event a page shows first. complete: false where the recording was cut short; `reasons` says why.
     facts: what else the file tells, in its own words (hostname, cpudesc, cmdline, perf version …).
+    capabilities: what pages and analyses may expect of the profile, sorted; they never ask for its format.
     """
 
     format: str
@@ -25,11 +42,13 @@ class Meta:
     complete: bool = True
     reasons: tuple[str, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
+    capabilities: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"reasons": list(self.reasons)}
+        return asdict(self) | {"reasons": list(self.reasons), "capabilities": list(self.capabilities)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Meta":
         kept = select_known_fields(cls, data)
-        return cls(**kept | {"reasons": tuple(kept.get("reasons", ()))})
+        capabilities = kept.get("capabilities", CAPABILITIES_OF_FORMATS.get(str(kept.get("format")), ()))
+        return cls(**kept | {"reasons": tuple(kept.get("reasons", ())), "capabilities": tuple(capabilities)})

@@ -239,11 +239,12 @@ def _checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
         "complete": (bool,),
         "reasons": (list,),
         "facts": (dict,),
+        "capabilities": (list,),
     }
     for name, value in meta.items():
         if not isinstance(value, kinds.get(name, (object,))) or (isinstance(value, bool) and name != "complete"):
             raise ValueError(f"meta.{name} is {type(value).__name__}")
-    texts = [*meta.get("reasons", ()), *meta.get("facts", {}).values()]
+    texts = [*meta.get("reasons", ()), *meta.get("capabilities", ()), *meta.get("facts", {}).values()]
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("meta holds something else than text")
     return meta

@@ -35,13 +35,6 @@ from . import (
 )
 from .unsupported import get_advice
 
-PYTORCH_PROFILE = "pytorch-profile"
-"""A capability: PyTorch made the file, so pages use its terms and expect its operators and memory."""
-KERNEL_TRACE = "kernel-trace"
-"""A capability: runs of kernels in time, which can be matched with a kernel report."""
-KERNEL_REPORT = "kernel-report"
-"""A capability: metrics of single kernel launches."""
-
 HEAD_BYTES = 256 << 10
 """How much of a file, unpacked, is looked at to tell its format."""
 
@@ -56,8 +49,7 @@ class Reader:
     reads what `ncu` prints of the file, too, and that holds more. read_with_time_unit: `read` for who knows the unit of
     its times, one of TIME_UNITS, which the file does not say.
     uses_jit: its loops are compiled, which takes long the first time (see compiling.py). line_based: it is text of
-    which every line ends with a line end, the last one too. capabilities: what pages and analyses may ask of its
-    profiles, instead of the name of the format.
+    which every line ends with a line end, the last one too.
     """
 
     name: str
@@ -69,7 +61,6 @@ class Reader:
     uses_jit: bool = False
     read_with_time_unit: Callable[[BinaryIO, str, str], Profile] | None = None
     line_based: bool = False
-    capabilities: frozenset[str] = frozenset()
 
 
 READERS: dict[str, Reader] = {
@@ -93,7 +84,6 @@ READERS: dict[str, Reader] = {
             *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
             nsight_compute.read_report,
             accepts_ncu_output=True,
-            capabilities=frozenset({KERNEL_REPORT}),
         ),
         Reader(
             nsight_compute.CSV_FORMAT,
@@ -101,7 +91,6 @@ READERS: dict[str, Reader] = {
             nsight_compute.sniff,
             nsight_compute.read,
             line_based=True,
-            capabilities=frozenset({KERNEL_REPORT}),
         ),
         Reader(
             perf_trace.FORMAT, "output of perf trace", perf_trace.sniff, perf_trace.read, uses_jit=True, line_based=True
@@ -110,16 +99,13 @@ READERS: dict[str, Reader] = {
         Reader(
             *(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read),
             uses_jit=True,
-            capabilities=frozenset({PYTORCH_PROFILE, KERNEL_TRACE}),
         ),
         Reader(
             *(memory_snapshot.FORMAT, "a memory snapshot of PyTorch", memory_snapshot.sniff, memory_snapshot.read),
             uses_jit=True,
-            capabilities=frozenset({PYTORCH_PROFILE}),
         ),
         Reader(
             *(memory_timeline.FORMAT, "a memory timeline of PyTorch", memory_timeline.sniff, memory_timeline.read),
-            capabilities=frozenset({PYTORCH_PROFILE}),
         ),
         Reader(speedscope.FORMAT, "a file of speedscope", speedscope.sniff, speedscope.read, uses_jit=True),
         Reader(mllm.FORMAT, "perf.json of mllm", mllm.sniff, mllm.read, uses_jit=True, read_with_time_unit=mllm.read),
@@ -146,11 +132,6 @@ READERS: dict[str, Reader] = {
         Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read, line_based=True),
     )
 }
-
-
-def list_formats(capability: str) -> tuple[str, ...]:
-    """The formats whose profiles have a capability."""
-    return tuple(name for name, reader in READERS.items() if capability in reader.capabilities)
 
 
 def describe_formats() -> str:

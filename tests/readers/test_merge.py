@@ -13,6 +13,7 @@ from perfloom.ingest.merge import merge
 from perfloom.readers import collapsed, perf_script
 from tests.readers.samples import Sample, losses_of, samples_of
 from tests.support import paths
+from tests.support.formats import profile_of
 
 DATA = paths.DATA / "perf"
 
@@ -89,6 +90,17 @@ def test_formats_may_differ_and_losses_are_kept() -> None:
     assert merged.meta.format == "mixed"
     assert losses_of(merged) == {collapsed.NO_STACK: (2, "rank 0, line 2: nothing")}
     assert merge([stacks, stacks]).meta.duration_ns is None
+
+
+def test_capabilities_are_of_all() -> None:
+    trace, report, samples = (profile_of(format) for format in ("pytorch", "nsight-compute-csv", "collapsed"))
+    for profiles, capabilities in (
+        ((samples, samples), ()),
+        ((trace, samples), trace.meta.capabilities),
+        ((report, trace), (*report.meta.capabilities, *trace.meta.capabilities)),
+    ):
+        merged = merge(profiles)
+        assert sorted(merged.meta.capabilities) == sorted(capabilities)
 
 
 def test_incomplete_when_one_is() -> None:

@@ -25,6 +25,7 @@ from perfloom.exporters import get_exporter
 from perfloom.ingest.storage_format import SCHEMA_VERSION
 from perfloom.readers import detect_format, stored_profile
 from tests.store.making import profiles, same, small_profile
+from tests.support.formats import FILES, profile_of
 
 EMPTY = ProfileBuilder("nothing").finish()
 
@@ -166,6 +167,22 @@ def test_cut_off_anywhere_is_said() -> None:
     # Some tools leave the end mark out or add to it.
     assert same(read(whole + bytes(10_000)), small_profile())
     assert same(read(whole + b"garbage"), small_profile())
+
+
+@pytest.mark.parametrize("format", sorted(FILES.keys() - {"perf-data"}))
+def test_capabilities_of_profiles_that_were_stored_without(format: str) -> None:
+    """Earlier versions asked for the format, where today's readers write capabilities."""
+    profile = profile_of(format)
+
+    def without(files: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+        info, content = files[0]
+        manifest = json.loads(content)
+        assert tuple(manifest["meta"].pop("capabilities")) == profile.meta.capabilities
+        data = json.dumps(manifest).encode()
+        info.size = len(data)
+        files[0] = (info, data)
+
+    assert read(rebuilt(export(profile), without)).meta.capabilities == profile.meta.capabilities
 
 
 def test_any_changed_byte_is_noticed_or_harmless() -> None:

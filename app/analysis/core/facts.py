@@ -3,15 +3,13 @@
 import json
 from typing import Any
 
+from ...domain.meta import PYTORCH_PROFILE
 from ...domain.profile import Profile
-from ...readers.formats import PYTORCH_PROFILE, READERS
 
 
 def is_pytorch_trace(profile: Profile) -> bool:
-    """Whether pages use PyTorch's terms: PyTorch made the file, or no reader is known for it, as for merged files of
-    several formats."""
-    reader = READERS.get(profile.meta.format)
-    return reader is None or PYTORCH_PROFILE in reader.capabilities
+    """Whether PyTorch made the file, or one of several that were merged: pages use its terms."""
+    return PYTORCH_PROFILE in profile.meta.capabilities
 
 
 def json_fact(profile: Profile, word: str) -> dict[str, Any]:

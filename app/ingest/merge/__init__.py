@@ -342,6 +342,7 @@ class ProfileMerger:
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
             reasons=tuple(reasons),
+            capabilities=tuple(sorted({one for meta in metas for one in meta.capabilities})),
             facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _first_event(metas),
         )
 

@@ -1,5 +1,6 @@
 """What formats make of trace events that are JSON: PyTorch's, and of whoever else writes them."""
 
+from ...domain.meta import KERNEL_TRACE, PYTORCH_PROFILE
 from ...domain.tables import FrameKind
 from .profile import Dialect
 from .pytorch_names import classify
@@ -11,6 +12,7 @@ PYTORCH = Dialect(
     "pytorch",
     SliceClassifier(classify, TRACKS),
     "its list traceEvents is empty. Record again, with at least one step while the profiler is active.",
+    capabilities=(KERNEL_TRACE, PYTORCH_PROFILE),
 )
 _PLAIN = SliceType("other", FrameKind.USER)
 CHROME = Dialect(

@@ -67,7 +67,7 @@ class Dialect:
     """What a format makes of trace events. empty_advice: why a file has none, and what to do then: the end of a
     sentence and another. facts: what else is to be told of the file, behind what stands beside its events. add_more:
     adds what else was sampled, at times that count from the profile's zero, which it is given. span: when that begins
-    and ends, in the file's own time."""
+    and ends, in the file's own time. capabilities: as in Meta."""
 
     format: str
     classifier: SliceClassifier
@@ -75,6 +75,7 @@ class Dialect:
     facts: Mapping[str, str] = field(default_factory=dict)
     add_more: Callable[[ProfileBuilder, int], None] | None = None
     span: tuple[int, int] | None = None
+    capabilities: tuple[str, ...] = ()
 
 
 class TraceProfileBuilder(ProfileBuilder):
@@ -310,4 +311,5 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect
         complete=not reasons,
         reasons=reasons,
         facts=facts | dict(dialect.facts),
+        capabilities=dialect.capabilities,
     )

@@ -25,6 +25,7 @@ from ...domain.memory import (
     add_samples,
     find_peak,
 )
+from ...domain.meta import PYTORCH_PROFILE
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, SCHEMAS
 from ...ingest.trace.allocator import (
@@ -77,6 +78,7 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
     reasons = [reason for reason in (defect, None if tape.complete or defect else CUT_OFF) if reason]
     meta = Meta(
         FORMAT,
+        capabilities=(PYTORCH_PROFILE,),
         duration_ns=making.last_ns if snapshot.timed and making.last_ns else None,
         start_epoch_ns=snapshot.first_ns if snapshot.timed and snapshot.first_ns > 10**17 else None,
         complete=not reasons,

@@ -14,6 +14,7 @@ from ...domain.arrays import Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.memory import ALLOCATED, MISSING
+from ...domain.meta import PYTORCH_PROFILE
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, ROOT
 from ...ingest.trace.tables import build_table, to_nullable
@@ -156,6 +157,7 @@ def _profile(
     profile = builder.finish(
         Meta(
             FORMAT,
+            capabilities=(PYTORCH_PROFILE,),
             duration_ns=last or None,
             start_epoch_ns=zero if zero > 10**17 else None,
             complete=not reasons,

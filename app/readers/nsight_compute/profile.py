@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
+from ...domain.meta import KERNEL_REPORT
 from ...domain.profile import Meta, Profile
 from ...domain.tables import DEVICE_TIME, NO_ID, SCHEMAS, FrameKind
 from ...ingest.nsight.kernel_names import normalize_kernel_name
@@ -196,6 +197,7 @@ class _Tables:
             facts |= {"pages": ", ".join(kind.value for kind in PageKind if kind in reading.kinds)}
         meta = Meta(
             format,
+            capabilities=(KERNEL_REPORT,),
             command=command,
             complete=defect is None,
             reasons=(defect,) if defect else (),

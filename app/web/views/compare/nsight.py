@@ -9,9 +9,9 @@ from werkzeug.wrappers import Response
 from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.nsight.matching import BY_LAUNCH, TraceReportPair, match_kernels, pair_trace_with_report
 from ....domain.errors import InvalidRequest
+from ....domain.meta import KERNEL_REPORT, KERNEL_TRACE
 from ....domain.selection import Selection
 from ....domain.units import Quantity, format_quantity, format_utc, format_utc_iso
-from ....readers.formats import KERNEL_REPORT, KERNEL_TRACE, list_formats
 from ....store import Result
 from ...pages import result_url
 from ...rendering import Page, render
@@ -170,8 +170,8 @@ def _pick() -> Response:
     results = current_services().store.results
     given = results.get(request.args.get("base") or request.args.get("other") or "")
     word = "other" if request.args.get("base") else "base"
-    is_report = given.format in list_formats(KERNEL_REPORT)
-    wanted = list_formats(KERNEL_TRACE if is_report else KERNEL_REPORT)
+    is_report = KERNEL_REPORT in given.meta.capabilities
+    wanted = KERNEL_TRACE if is_report else KERNEL_REPORT
     found, _ = results.search(limit=PICK_LIMIT)
     return render(
         ComparePickPage(
@@ -193,7 +193,7 @@ def _pick() -> Response:
                     ),
                 )
                 for result in found
-                if result.format in wanted and result.id != given.id
+                if wanted in result.meta.capabilities and result.id != given.id
             ),
         )
     )
