@@ -19,47 +19,14 @@ from flask import Flask
 from perfloom.analysis.tables import TABLES
 from perfloom.cli import cli
 from perfloom.config import SECRETS, SETTINGS, Settings
-from perfloom.domain import losses
-from perfloom.domain.builder import IMPOSSIBLE_WEIGHT
-from perfloom.domain.rank_state import THROTTLING
-from perfloom.domain.tables import DEVICE_TIME, HOST_TIME
 from perfloom.exporters import EXPORTERS, find_exporter_for_file
-from perfloom.ingest.perf_text import sched_profile as perf_sched_assembly
-from perfloom.ingest.trace import allocator, scheduler
-from perfloom.ingest.trace import memory as pytorch_memory
-from perfloom.ingest.trace import point_events as trace_moments
-from perfloom.ingest.trace import profile as pytorch_assembly
-from perfloom.ingest.trace import slices as trace_slices
-from perfloom.ingest.trace import tracks as trace_lines
-from perfloom.ingest.trace_json import decoder as trace_decode
-from perfloom.ingest.trace_json import documents as trace_documents
-from perfloom.ingest.trace_json import grammar as trace_grammar
-from perfloom.readers import READERS, austin, callgrind, collapsed, memray_csv, perf_script
-from perfloom.readers.austin import mojo as austin_mojo
-from perfloom.readers.austin import samples as austin_samples
-from perfloom.readers.ftrace import calls as ftrace_calls
-from perfloom.readers.ftrace import profile as ftrace_assembly
-from perfloom.readers.memory_snapshot import assembly as snapshot_assembly
-from perfloom.readers.memory_snapshot import rows as snapshot_rows
-from perfloom.readers.memory_snapshot import stacks as snapshot_stacks
-from perfloom.readers.memory_timeline import tables as memory_timeline_tables
-from perfloom.readers.nsight_compute import csv_tables as nsight_pages
-from perfloom.readers.nsight_compute import report as nsight_report
-from perfloom.readers.perf_lock import contention_events as perf_lock_events
-from perfloom.readers.perf_lock import contention_tables as perf_lock_tables
-from perfloom.readers.perf_script import profile as perf_assembly
-from perfloom.readers.perf_trace import profile as perf_trace_assembly
-from perfloom.readers.perfetto_trace import events as perfetto_events
-from perfloom.readers.perfetto_trace import interned as perfetto_interned
-from perfloom.readers.perfetto_trace import kernel as perfetto_kernel
-from perfloom.readers.perfetto_trace import packets as perfetto_packets
-from perfloom.readers.perfetto_trace import samples as perfetto_samples
-from perfloom.readers.perfetto_trace import tracks as perfetto_tracks
+from perfloom.readers import READERS
 from perfloom.recording.recorders import torch_inject
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.views.results import flame_controls
 from tests.support import paths
+from tests.support.formats import is_listed
 from tests.support.profiles import profile_of
 
 ROOT = paths.ROOT
@@ -300,119 +267,29 @@ def test_every_format_has_a_page_and_a_line_in_the_index() -> None:
         assert f"(formats/{name}.md)" in index, name
 
 
-def test_every_loss_is_explained() -> None:
-    reasons = {
-        "perf-script": [
-            perf_assembly.NO_SAMPLE,
-            perf_assembly.NO_FRAME,
-            perf_assembly.LOST_IN_KERNEL,
-            THROTTLING,
-            perf_assembly.IMPOSSIBLE_PERIOD,
-            perf_assembly.IMPOSSIBLE_WEIGHT,
-            perf_assembly.UNKNOWN_FIELDS,
-            perf_script.TOO_LONG,
-        ],
-        "austin": [
-            austin.NO_LINE,
-            austin_mojo.NO_EVENT,
-            austin_mojo.CUT_OFF,
-            austin_mojo.UNKNOWN_KEY,
-            losses.ASYNC_TASKS,
-            austin_samples.NO_METRIC,
-            austin_samples.NO_VALUE,
-        ],
-        "py-spy": [collapsed.NO_STACK, collapsed.IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT],
-        "memray": [memray_csv.NO_ROW, memray_csv.NO_FRAMES, IMPOSSIBLE_WEIGHT],
-        "callgrind": [
-            callgrind.NO_LINE,
-            callgrind.format.NOT_NAMED,
-            callgrind.format.BELOW_ZERO,
-            callgrind.format.OTHER_SUM,
-            callgrind.format.NO_FORMULA,
-            callgrind.format.TOO_MANY_NAMES,
-            IMPOSSIBLE_WEIGHT,
-        ],
-        "collapsed": [
-            collapsed.NO_STACK,
-            collapsed.IMPOSSIBLE_STACK_WEIGHT,
-            collapsed.FRACTION,
-            perf_assembly.IMPOSSIBLE_WEIGHT,
-        ],
-        "pytorch": [
-            reason
-            for module in (
-                trace_decode,
-                trace_documents,
-                trace_grammar,
-                trace_lines,
-                trace_slices,
-                trace_moments,
-                pytorch_assembly,
-                pytorch_memory,
-            )
-            for name, reason in vars(module).items()
-            if name.isupper()
-            and isinstance(reason, str)
-            and " " in reason
-            and reason not in (HOST_TIME, DEVICE_TIME, losses.UNKNOWN_PHASE)
-        ],
-        "pytorch-memory-snapshot": [
-            allocator.UNRECORDED_FREE,
-            allocator.LOST_FREE,
-            allocator.LOST_ALLOCATION,
-            snapshot_rows.UNKNOWN_ACTION,
-            snapshot_rows.NO_ADDRESS,
-            snapshot_rows.BAD_BLOCK,
-            snapshot_rows.NO_TIME,
-            snapshot_rows.TIME_OF_BEFORE,
-            snapshot_rows.TWICE,
-            snapshot_stacks.TOO_DEEP,
-            snapshot_assembly.ANNOTATIONS,
-        ],
-        "nsight-compute": [
-            nsight_report.DAMAGED,
-            nsight_report.UNNAMED_METRIC,
-            nsight_report.UNKNOWN_LAUNCH,
-            nsight_report.COUNTS_OUTSIDE,
-            nsight_report.TOO_LONG,
-            nsight_report.RANGE_RESULT,
-        ],
-        "nsight-compute-csv": [nsight_pages.OTHER_COLUMNS, nsight_pages.UNTERMINATED_QUOTE, nsight_pages.TOO_LONG],
-        "ftrace": [
-            *(scheduler.LOST_SWITCHES, ftrace_assembly.NO_LINE, ftrace_assembly.NOT_UNDERSTOOD, ftrace_assembly.LOST),
-            *(ftrace_assembly.OVERWRITTEN, ftrace_calls.UNMATCHED_RETURN),
-        ],
-        "perf-sched": [
-            *(scheduler.LOST_SWITCHES, perf_sched_assembly.NO_LINE, perf_sched_assembly.NOT_UNDERSTOOD),
-            *(losses.UNUSED_STACK, perf_sched_assembly.SAMPLED_SWITCHES),
-        ],
-        "perf-lock": [
-            *(perf_lock_tables.NO_LINE, perf_lock_tables.NO_TOTAL, perf_lock_tables.BAD_LOCKS),
-            *(perf_lock_events.NO_EVENT, perf_lock_events.NO_BEGIN, perf_lock_events.NO_END),
-        ],
-        "perf-trace": [
-            *(perf_trace_assembly.NO_LINE, perf_trace_assembly.NO_BEGIN, perf_trace_assembly.NO_END),
-            *(losses.STACK_OF_CALL, perf_trace_assembly.LOST),
-        ],
-        "perfetto-trace": [
-            reason
-            for module in (
-                perfetto_packets,
-                perfetto_tracks,
-                perfetto_interned,
-                perfetto_events,
-                perfetto_kernel,
-                perfetto_samples,
-                scheduler,
-            )
-            for name, reason in vars(module).items()
-            if name.isupper() and isinstance(reason, str) and len(reason) > 30 and reason != perfetto_packets.CUT_OFF
-        ],
-        "pytorch-memory-timeline": [memory_timeline_tables.BAD_EVENT, memory_timeline_tables.BAD_SIZE],
-    }
-    for name, told in reasons.items():
-        page = text_of(DOCS / "formats" / f"{name}.md")
-        assert [reason for reason in told if f"| {reason} |" not in page] == [], name
+def losses_explained(name: str) -> list[str]:
+    """The reasons in the table of a format's page."""
+    table = re.search(
+        r"^\| reason \|[^\n]*\n\|[-| ]+\n((?:\|[^\n]*\n)*)", text_of(DOCS / "formats" / f"{name}.md"), re.M
+    )
+    return [row.split(" | ")[0].removeprefix("| ") for row in table[1].splitlines()] if table else []
+
+
+def pages_of_losses(name: str, seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """A format's page, and those to which it links for other losses."""
+    seen |= {name}
+    for other in re.findall(r"\((\S+)\.md#losses\)", text_of(DOCS / "formats" / f"{name}.md")):
+        seen = seen if other in seen else pages_of_losses(other, seen)
+    return seen
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_the_page_of_a_format_explains_the_losses_of_its_reader(name: str) -> None:
+    reasons = READERS[name].losses
+    own = losses_explained(name)
+    assert [row for row in own if not is_listed(row, reasons)] == [], "the reader does not report these"
+    rows = [row for page in sorted(pages_of_losses(name)) for row in losses_explained(page)]
+    assert [reason for reason in reasons if not any(is_listed(row, (reason,)) for row in rows)] == []
 
 
 def test_every_choice_and_action_of_the_flame_graph_is_told() -> None:

@@ -30,6 +30,7 @@ BAD_NODE = "node of a profile of V8 that is none"
 BAD_SAMPLE = "sample of a profile whose stack or time is not known"
 NO_PROFILE = "part of a profile of V8 that cannot be read"
 OVERLAPPING_PROFILE = "second profile of a thread over the same time"
+V8_LOSSES = (BAD_NODE, BAD_SAMPLE, NO_PROFILE, OVERLAPPING_PROFILE)
 _CATEGORY = "cpu_profiler"
 
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ..domain.builder import IMPOSSIBLE_STACK_WEIGHT, ProfileBuilder
+from ..domain.builder import IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT, ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
@@ -22,6 +22,7 @@ from ..ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
 FORMAT = "collapsed"
 EVENT = "samples"
 FRACTION = "weight with a fraction, rounded"
+LOSSES = (NO_STACK, IMPOSSIBLE_STACK_WEIGHT, FRACTION, IMPOSSIBLE_WEIGHT)
 
 _LINE = re.compile(rb"(.*\S)[ \t]+(\d+)(\.\d*)?[ \t]*")
 _MARK = re.compile(r"_\[([kjiw])\]$")

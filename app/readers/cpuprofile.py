@@ -10,9 +10,10 @@ import orjson
 from ..domain.builder import ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
-from ..ingest.v8_profile import V8ProfileParser, add_profiles, find_problems
+from ..ingest.v8_profile import V8_LOSSES, V8ProfileParser, add_profiles, find_problems
 
 FORMAT = "cpuprofile"
+LOSSES = V8_LOSSES
 
 
 MAX_BYTES = 2 << 30

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
@@ -45,10 +45,11 @@ class Reader:
 
     name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
     read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
-    stands in the profile's losses. needs_perf: it reads what `perf script` prints of the file. accepts_ncu_output: it
-    reads what `ncu` prints of the file, too, and that holds more. read_with_time_unit: `read` for who knows the unit of
-    its times, one of TIME_UNITS, which the file does not say.
-    uses_jit: its loops are compiled, which takes long the first time (see compiling.py). line_based: it is text of
+    stands in the profile's losses. losses: the reasons of these, or how a reason begins that ends with an example;
+    those of cut-off files (truncation.py) come in addition. needs_perf: it reads what `perf script` prints of the file.
+    accepts_ncu_output: it reads what `ncu` prints of the file, too, and that holds more. read_with_time_unit: `read`
+    for who knows the unit of its times, one of TIME_UNITS, which the file does not say.
+    uses_jit: its loops are compiled, which takes long the first time (see ingest/jit). line_based: it is text of
     which every line ends with a line end, the last one too.
     """
 
@@ -56,11 +57,32 @@ class Reader:
     label: str
     sniff: Callable[[bytes], bool]
     read: Callable[[BinaryIO, str], Profile]
+    losses: tuple[str, ...]
     needs_perf: bool = False
     accepts_ncu_output: bool = False
     uses_jit: bool = False
     read_with_time_unit: Callable[[BinaryIO, str, str], Profile] | None = None
     line_based: bool = False
+
+
+class ReaderModule(Protocol):
+    """A module or package that reads one format. LOSSES: see `Reader.losses`."""
+
+    @property
+    def FORMAT(self) -> str: ...
+    @property
+    def LOSSES(self) -> tuple[str, ...]: ...
+    @property
+    def sniff(self) -> Callable[[bytes], bool]: ...
+    @property
+    def read(self) -> Callable[[BinaryIO, str], Profile]: ...
+
+
+def _fields_of(
+    module: ReaderModule, label: str
+) -> tuple[str, str, Callable[[bytes], bool], Callable[[BinaryIO, str], Profile], tuple[str, ...]]:
+    """The first five fields of a module's Reader."""
+    return module.FORMAT, label, module.sniff, module.read, module.LOSSES
 
 
 READERS: dict[str, Reader] = {
@@ -72,17 +94,20 @@ READERS: dict[str, Reader] = {
         else None,
     )
     for reader in (
-        Reader(stored_profile.FORMAT, "a profile that Perfloom exported", stored_profile.sniff, stored_profile.read),
-        Reader(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read, needs_perf=True),
-        Reader(ftrace.FORMAT, "text of ftrace", ftrace.sniff, ftrace.read, uses_jit=True, line_based=True),
+        Reader(*_fields_of(stored_profile, "a profile that Perfloom exported")),
         Reader(
-            perf_sched.FORMAT, "text of perf sched", perf_sched.sniff, perf_sched.read, uses_jit=True, line_based=True
+            *(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read),
+            tuple(dict.fromkeys((*perf_script.LOSSES, *perf_sched.LOSSES, *perf_lock.LOSSES))),
+            needs_perf=True,
         ),
-        Reader(perf_lock.FORMAT, "waits of perf lock", perf_lock.sniff, perf_lock.read, line_based=True),
-        Reader(perf_script.FORMAT, "perf script text", perf_script.sniff, perf_script.read, line_based=True),
+        Reader(*_fields_of(ftrace, "text of ftrace"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(perf_sched, "text of perf sched"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(perf_lock, "waits of perf lock"), line_based=True),
+        Reader(*_fields_of(perf_script, "perf script text"), line_based=True),
         Reader(
             *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
             nsight_compute.read_report,
+            nsight_compute.REPORT_LOSSES,
             accepts_ncu_output=True,
         ),
         Reader(
@@ -90,46 +115,26 @@ READERS: dict[str, Reader] = {
             "CSV of Nsight Compute",
             nsight_compute.sniff,
             nsight_compute.read,
+            nsight_compute.CSV_LOSSES,
             line_based=True,
         ),
-        Reader(
-            perf_trace.FORMAT, "output of perf trace", perf_trace.sniff, perf_trace.read, uses_jit=True, line_based=True
-        ),
-        Reader(perf_stat.FORMAT, "perf stat output", perf_stat.sniff, perf_stat.read, line_based=True),
-        Reader(
-            *(pytorch.FORMAT, "a trace of PyTorch's profiler", pytorch.sniff, pytorch.read),
-            uses_jit=True,
-        ),
-        Reader(
-            *(memory_snapshot.FORMAT, "a memory snapshot of PyTorch", memory_snapshot.sniff, memory_snapshot.read),
-            uses_jit=True,
-        ),
-        Reader(
-            *(memory_timeline.FORMAT, "a memory timeline of PyTorch", memory_timeline.sniff, memory_timeline.read),
-        ),
-        Reader(speedscope.FORMAT, "a file of speedscope", speedscope.sniff, speedscope.read, uses_jit=True),
-        Reader(mllm.FORMAT, "perf.json of mllm", mllm.sniff, mllm.read, uses_jit=True, read_with_time_unit=mllm.read),
-        Reader(chrome.FORMAT, "a trace in Chrome's JSON", chrome.sniff, chrome.read, uses_jit=True),
-        Reader(
-            llama_trace.FORMAT,
-            "a text trace of llama.cpp",
-            llama_trace.sniff,
-            llama_trace.read,
-            uses_jit=True,
-            line_based=True,
-        ),
-        Reader(cpuprofile.FORMAT, "a .cpuprofile of Node or Chrome", cpuprofile.sniff, cpuprofile.read),
-        Reader(
-            *(perfetto_trace.FORMAT, "a trace of Perfetto", perfetto_trace.sniff, perfetto_trace.read), uses_jit=True
-        ),
-        Reader(pprof.FORMAT, "a profile of pprof", pprof.sniff, pprof.read, uses_jit=True),
-        Reader(
-            callgrind.FORMAT, "a file of callgrind", callgrind.sniff, callgrind.read, uses_jit=True, line_based=True
-        ),
-        Reader(austin.FORMAT, "samples of austin", austin.sniff, austin.read),
-        Reader(py_spy.FORMAT, "stacks of py-spy", py_spy.sniff, py_spy.read, line_based=True),
-        Reader(memray_csv.FORMAT, "a table of memray", memray_csv.sniff, memray_csv.read, line_based=True),
-        Reader(collapsed.FORMAT, "collapsed stacks", collapsed.sniff, collapsed.read, line_based=True),
+        Reader(*_fields_of(perf_trace, "output of perf trace"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(perf_stat, "perf stat output"), line_based=True),
+        Reader(*_fields_of(pytorch, "a trace of PyTorch's profiler"), uses_jit=True),
+        Reader(*_fields_of(memory_snapshot, "a memory snapshot of PyTorch"), uses_jit=True),
+        Reader(*_fields_of(memory_timeline, "a memory timeline of PyTorch")),
+        Reader(*_fields_of(speedscope, "a file of speedscope"), uses_jit=True),
+        Reader(*_fields_of(mllm, "perf.json of mllm"), uses_jit=True, read_with_time_unit=mllm.read),
+        Reader(*_fields_of(chrome, "a trace in Chrome's JSON"), uses_jit=True),
+        Reader(*_fields_of(llama_trace, "a text trace of llama.cpp"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(cpuprofile, "a .cpuprofile of Node or Chrome")),
+        Reader(*_fields_of(perfetto_trace, "a trace of Perfetto"), uses_jit=True),
+        Reader(*_fields_of(pprof, "a profile of pprof"), uses_jit=True),
+        Reader(*_fields_of(callgrind, "a file of callgrind"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(austin, "samples of austin")),
+        Reader(*_fields_of(py_spy, "stacks of py-spy"), line_based=True),
+        Reader(*_fields_of(memray_csv, "a table of memray"), line_based=True),
+        Reader(*_fields_of(collapsed, "collapsed stacks"), line_based=True),
     )
 }
 

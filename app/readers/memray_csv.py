@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from ..domain.builder import ProfileBuilder
+from ..domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
@@ -27,6 +27,7 @@ MAX_VALUE = 1 << 62
 MAX_EXAMPLE_CHARS = 160
 NO_ROW = "unrecognized row"
 NO_FRAMES = "row without a stack"
+LOSSES = (NO_ROW, NO_FRAMES, IMPOSSIBLE_WEIGHT)
 
 _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 

@@ -26,6 +26,8 @@ from ..ingest.storage_format import (
 )
 
 FORMAT = "profile"
+LOSSES: tuple[str, ...] = ()
+"""Its own; the profile has those of the file that it was made of."""
 EXPORT_ADVICE = "Export it again."
 
 

@@ -20,7 +20,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.rank_state import THROTTLING
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import FrameKind
-from perfloom.ingest.perf_text.callchains import LOST_IN_KERNEL
+from perfloom.ingest.perf_text.losses import LOST_IN_KERNEL
 from perfloom.ingest.stat_counts import add_counts
 from perfloom.store.description import event_totals
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
-from perfloom.ingest.trace.slices import NEVER_ENDED, UNMATCHED_END
+from perfloom.ingest.trace.losses import NEVER_ENDED, UNMATCHED_END
 from perfloom.readers import chrome, detect_format, pytorch
 from tests.readers.trace_json import kernel, slice_
 

@@ -11,11 +11,11 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
-from perfloom.ingest.trace.scheduler import BY_WAKER, LOST_SWITCHES, RUNNABLE, RUNNING, SLEEPING, SWITCHES
-from perfloom.ingest.trace.slices import NEVER_ENDED
+from perfloom.ingest.trace.losses import LOST_SWITCHES, NEVER_ENDED
+from perfloom.ingest.trace.scheduler import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, ftrace
-from perfloom.readers.ftrace.calls import UNMATCHED_RETURN
-from perfloom.readers.ftrace.profile import LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN
+from perfloom.readers.ftrace.format import LOST, NOT_UNDERSTOOD, OVERWRITTEN, UNMATCHED_RETURN
+from perfloom.readers.ftrace.profile import NO_LINE
 from tests.readers.made import events_of, losses, slices
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/12   #P:2\n#\n"

@@ -14,8 +14,9 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
-from perfloom.ingest.perf_text.sched_profile import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
-from perfloom.ingest.trace.scheduler import BY_STACK, BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES, UNKNOWN_RUNTIME
+from perfloom.ingest.perf_text.losses import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
+from perfloom.ingest.trace.losses import UNKNOWN_RUNTIME
+from perfloom.ingest.trace.scheduler import BY_STACK, BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, perf_data, perf_sched, perf_script
 from perfloom.workers.read import reading
 from tests.readers.made import events_of, losses, slices

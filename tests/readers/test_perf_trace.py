@@ -11,7 +11,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
 from perfloom.readers import detect_format, perf_trace
-from perfloom.readers.perf_trace.profile import CALLS, ERRORS, LOST, NO_BEGIN, NO_END, NO_LINE, TIME
+from perfloom.readers.perf_trace.format import LOST, NO_BEGIN, NO_END, NO_LINE
+from perfloom.readers.perf_trace.profile import CALLS, ERRORS, TIME
 from tests.readers.made import events_of, losses, slices
 
 US = 1_000

@@ -13,9 +13,16 @@ from perfloom.domain.validation import find_error
 from perfloom.ingest.protobuf_wire import encode_bytes, encode_message, encode_number
 from perfloom.ingest.trace.scheduler import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, perfetto_trace
-from perfloom.readers.perfetto_trace.clocks import NO_CLOCK
-from perfloom.readers.perfetto_trace.packets import BAD_COMPRESSED, BAD_PACKET, CUT_OFF, MISSING_STATE
-from perfloom.readers.perfetto_trace.samples import EVENT, NO_STACK, SKIPPED
+from perfloom.readers.perfetto_trace.format import (
+    BAD_COMPRESSED,
+    BAD_PACKET,
+    MISSING_STATE,
+    NO_CLOCK,
+    NO_STACK,
+    SKIPPED,
+)
+from perfloom.readers.perfetto_trace.packets import CUT_OFF
+from perfloom.readers.perfetto_trace.samples import EVENT
 from tests.readers.made import events_of, losses, slices
 from tests.support import paths
 

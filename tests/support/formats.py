@@ -101,3 +101,8 @@ def profile_of(name: str) -> Profile:
     reader = READERS[name]
     data = _data("perf/spin.script.txt") if reader.needs_perf else FILES[name]()
     return reader.read(io.BytesIO(data), name)
+
+
+def is_listed(reason: str, losses: tuple[str, ...]) -> bool:
+    """Whether a loss is one of those that a reader exports, some of which tell only how a reason begins."""
+    return any(reason == one or (one.endswith(" ") and reason.startswith(one)) for one in losses)

@@ -13,7 +13,7 @@ from ...domain.profile import Profile
 from ...domain.rank_state import THROTTLING
 from ...domain.selection import Selection
 from ...domain.tables import get_column
-from ...ingest.perf_text.callchains import LOST_IN_KERNEL
+from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from .memo import memoize
 from .sample_rollup import roll_up_filtered_samples
 from .sample_selection import (

@@ -13,8 +13,8 @@ from .grammar import (
     parse_frame,
     parse_record,
 )
+from .losses import LOST_IN_KERNEL
 
-LOST_IN_KERNEL = "samples lost while recording"
 _NUMBER = re.compile("[0-9]{1,15}", re.ASCII)
 MAX_FACTS, MAX_FACT_CHARS = 100, 1000
 

@@ -3,7 +3,8 @@
 import re
 
 from ...domain.builder import ProfileBuilder
-from .sched_profile import RECORD_ALL_ADVICE, SAMPLED_SWITCHES, SchedTextParser
+from .losses import SAMPLED_SWITCHES
+from .sched_profile import RECORD_ALL_ADVICE, SchedTextParser
 
 _SWITCH = re.compile(rb"^(?!#)[^\n]{20,200}? sched:sched_switch: ++prev_comm=", re.MULTILINE)
 

@@ -14,15 +14,17 @@ from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ..trace.atrace import AtraceMarkers
 from ..trace.event_builder import NONE, TraceEventBuilder
+from ..trace.losses import UNKNOWN_RUNTIME
 from ..trace.profile import Dialect
 from ..trace.profile import build_profile as of_events
 from ..trace.scheduler import INTERRUPT as INTERRUPTED
-from ..trace.scheduler import RUNTIME, SWITCH_OUT, UNKNOWN_RUNTIME, SchedulerTimeline
+from ..trace.scheduler import RUNTIME, SWITCH_OUT, SchedulerTimeline
 from ..trace.scheduler import classify as of_scheduling
 from ..trace.slices import SliceClassifier, SliceType
 from ..trace.thread_states import READY, RUN, UNKNOWN_TASK, WAITING, StateIntervals, parse_state
 from .callchains import Callchains, TextComments
 from .grammar import ScriptFrame, parse_frame
+from .losses import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
 from .sched_events import (
     INTERRUPT_SYMBOL,
     PERF_PATTERNS,
@@ -34,8 +36,6 @@ from .sched_format import FORMAT, LINE, TIMEHIST
 
 MAX_EXAMPLE_CHARS = 160
 EVENT = "events"
-NO_LINE = "unrecognized line"
-NOT_UNDERSTOOD = "scheduler event with unrecognized text"
 ONLY_SWITCH_OUT = (
     "Only the threads of one program were recorded, and sched_switch alone tells of these when they left a CPU, not "
     "when they came back: how long they ran and waited is not known. Record sched_stat_runtime too (perf record -e "
@@ -43,7 +43,6 @@ ONLY_SWITCH_OUT = (
 )
 """Why there is nothing to see of a program's scheduling, and what to record."""
 RECORD_ALL_ADVICE = "record with -c 1"
-SAMPLED_SWITCHES = "switches that perf did not record, as only some were asked for: times are wrong"
 SCHEDULER_FUNCTIONS = frozenset({"schedule", "__schedule", "preempt_schedule"})
 """The innermost functions of all that leaves a CPU, without which perf sched timehist shows call stacks, too."""
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)

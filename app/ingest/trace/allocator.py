@@ -13,6 +13,7 @@ import numpy as np
 
 from ...domain.arrays import Array, IndexArray
 from ...domain.memory import MISSING, AllocationPairs, pair_allocations
+from .losses import LOST_ALLOCATION, LOST_FREE, UNRECORDED_FREE
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM, SNAPSHOT = range(9)
 ACTIONS = (
@@ -27,9 +28,6 @@ ACTIONS = (
     "snapshot",
 )
 """As the file names them."""
-UNRECORDED_FREE = "block that was freed without a record; it is taken to end with the recording"
-LOST_FREE = "block that was allocated again without being freed; it is taken to end there"
-LOST_ALLOCATION = "block that was freed again without being allocated; it is taken to begin there"
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,8 @@ MISSING = np.iinfo(np.int64).min
 """In a column of times: the event does not have it."""
 ID_TEXT = 1 << 30
 """An id from here on is a text, and no small number."""
+MAX_DEPTH = 5_000
+"""Slices nested deeper have the call stack of those around them; trees are worked through level by level."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from ...domain.tables import NO_ID
 from ..jit.hashing import compact_ids, factorize_pairs
 from .argument_values import parse_arguments, to_int
 from .events import MISSING, TraceEvents
+from .losses import NO_ALLOCATION, NO_BYTES, NO_FREE
 from .point_events import CounterSeries, find_open_slices, find_tracks
 from .pytorch_names import MEMORY
 from .slices import SliceTable, describe_event
@@ -22,10 +23,6 @@ from .tracks import THREAD
 
 CPU = 0
 """The type of device that is the host's memory."""
-
-NO_BYTES = "[memory] event that does not say how many bytes"
-NO_FREE = "memory that must have been freed, without an event that says so"
-NO_ALLOCATION = "memory that must have been allocated, without an event that says so"
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ import numpy as np
 from ...domain.arrays import Array
 from ..jit.decorators import jit
 from ..jit.hashing import grow, hash_slot
+from .events import MAX_DEPTH
 
 ROUNDING_NS = 2_000
 """By how much a slice may reach past its parent: times that were rounded to whole microseconds do."""
@@ -20,8 +21,6 @@ WITHIN = 4
 """How many times as long as the part of a slice that is past its parent the part inside is at least."""
 OPEN_END_NS = 1 << 62
 """The end of a slice of which only the beginning is known: it ends with the one around it."""
-MAX_DEPTH = 5_000
-"""Slices nested deeper have the call stack of those around them; trees are worked through level by level."""
 MAX_ENCLOSING = 64
 """How many open slices are looked at for one that holds another, on a stream."""
 

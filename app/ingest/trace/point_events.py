@@ -14,6 +14,7 @@ from ..jit.hashing import RowIndex, factorize_pairs
 from .argument_values import MAX_FLOAT, parse_arguments, to_float, to_int
 from .arguments import ArgumentSets
 from .events import TraceEvents
+from .losses import NO_FLOW_ID, NO_NUMBER, NO_SLICE, UNMATCHED_FLOW
 from .phases import FLOW
 from .slices import SliceClassifier, SliceTable, describe_event, drop_impossible
 from .tables import build_table
@@ -21,11 +22,6 @@ from .tracks import OTHER_TRACK, STREAM, THREAD
 
 FLOW_PHASES = {ord("s"): 0, ord("t"): 1, ord("f"): 2}
 """The letters of arrows: where they begin, go through, and end."""
-
-NO_NUMBER = "counter without a number"
-NO_FLOW_ID = "flow without an id"
-UNMATCHED_FLOW = "flow with only one end"
-NO_SLICE = "flow that does not start and end at slices"
 
 
 def find_tracks(rows: SliceTable, event: Array) -> Array:

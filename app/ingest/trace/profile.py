@@ -18,7 +18,7 @@ from ...domain.memory import get_device_name
 from ...domain.profile import Meta, Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, get_column, get_strings
 from .. import truncation
-from ..trace_json.documents import CUT_OFF
+from ..trace_json.losses import CUT_OFF
 from .argument_values import to_int
 from .arguments import ArgumentSets
 from .device import (
@@ -30,6 +30,7 @@ from .device import (
     link_launches,
 )
 from .events import MISSING, TraceEvents
+from .losses import NO_PHASE
 from .memory import add_memory, read_allocator_events, split_memory_events
 from .phases import COUNTER, INSTANT, PhaseIndex
 from .point_events import (
@@ -58,7 +59,6 @@ NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Seque
 KINETO_THREAD_NAME = re.compile(r"thread (-?\d+) \((.+)\)", re.DOTALL)
 """How Kineto names a thread of the host: by its number, which stands beside the name here, and its own name."""
 MAX_FACT_CHARS = 20_000
-NO_PHASE = "event that does not say what it is"
 _TAKEN = frozenset({"deviceProperties", "traceEvents", TOP_LEVEL_KEY})
 
 

@@ -17,6 +17,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import FrameKind
 from .event_builder import NONE, TraceEventBuilder
+from .losses import LOST_SWITCHES, UNKNOWN_RUNTIME
 from .phases import MAX_TIME_NS
 from .slices import SliceType
 from .thread_states import (
@@ -45,10 +46,6 @@ _KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STAT
 """How states are drawn: running as code is, waiting for a CPU as what is told beside it; all else is gray."""
 STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
 """The categories of the two sorts of slices, and the process in which the CPUs stand."""
-LOST_SWITCHES = "switch away from a thread that did not run there: switches before it were lost"
-UNKNOWN_RUNTIME = (
-    "time of a thread of which nothing tells since when or how long it ran, as only some threads were recorded"
-)
 Frames = Callable[[ProfileBuilder, int, str], list[int]]
 """The frames of a stack by its number, outermost first: where a thread LEFT a CPU, what it RAN, or what an INTERRUPT
 that woke another did."""

@@ -14,23 +14,15 @@ from ...domain.tables import NO_ID, FrameKind
 from ..jit.decorators import jit
 from ..jit.hashing import HASH_FACTOR, factorize_pairs
 from .begin_end_pairs import SlicePairs, pair_async_events, pair_thread_events
-from .events import MISSING, TraceEvents
-from .nesting import MAX_DEPTH, OPEN_END_NS, assign_lanes, grow_tree, nest, sort_slices
+from .events import MAX_DEPTH, MISSING, TraceEvents
+from .losses import IMPOSSIBLE_TIME, NEGATIVE, NEVER_ENDED, NO_DURATION, NO_TIME, TOO_DEEP, TWO_ARGUMENTS, UNMATCHED_END
+from .nesting import OPEN_END_NS, assign_lanes, grow_tree, nest, sort_slices
 from .phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, COUNTER, END, PhaseIndex
 from .tracks import OTHER_TRACK, THREAD, TraceTrack, assign_tracks
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of categories whose slices are work of a device."""
 MAX_EXAMPLE_CHARS = 160
-
-NO_TIME = "event without a time"
-IMPOSSIBLE_TIME = "event at a time, or for a time, that cannot be"
-NEGATIVE = "slice that ends before it begins: counted as if it took no time"
-NO_DURATION = "slice without a duration: counted as if it took no time"
-UNMATCHED_END = "end of a slice that never began, or not under that name"
-TOO_DEEP = f"slice nested more than {MAX_DEPTH} deep: its time is that of those around it"
-TWO_ARGUMENTS = "slice whose end has arguments too, which are left out"
-NEVER_ENDED = "slice that never ended: counted up to the end of the one around it"
 
 
 @dataclass(frozen=True)

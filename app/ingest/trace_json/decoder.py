@@ -11,7 +11,7 @@ from ...domain.arrays import Array
 from ...domain.losses import NO_UNICODE
 from ...domain.tables import NUMERIC_ARGUMENTS
 from ..trace.events import ID_TEXT, MISSING, NumericArgument, TraceEvents
-from .documents import NO_VALUE, DocumentReader, LossCounts
+from .documents import DocumentReader, LossCounts
 from .grammar import (
     MAX_ARGUMENT_DEPTH,
     MalformedValue,
@@ -26,14 +26,8 @@ from .grammar import (
     to_strict_json,
     unescape,
 )
+from .losses import NO_ARGUMENTS, NO_PHASE, NO_TEXT, NO_TIME, NO_VALUE, TOO_DEEP_ARGUMENT, TOO_LARGE_TIME
 from .window import TextChunk, Window, open_window
-
-NO_PHASE = "ph that is no letter"
-NO_TEXT = "name, category, process, thread or id that is neither text nor number"
-NO_TIME = "time that is no number"
-TOO_LARGE_TIME = "time that is too large"
-NO_ARGUMENTS = "args that is no object"
-TOO_DEEP_ARGUMENT = f"argument nested deeper than {MAX_ARGUMENT_DEPTH} levels"
 
 
 def decode(stream: BinaryIO) -> TraceEvents:

@@ -20,18 +20,12 @@ from .grammar import (
     is_event,
     to_strict_json,
 )
+from .losses import CUT_OFF, DAMAGED, NO_DOCUMENT, NO_EVENT, NO_EVENTS, NO_VALUE, OTHER_VALUE
 from .window import MAX_EVENT_BYTES, MAX_WINDOW_BYTES, TextChunk, Window
 
 MAX_EXAMPLE_CHARS = 160
 EVENTS = b"traceEvents"
 
-CUT_OFF = "end of the file, which is missing"
-DAMAGED = "text that is no JSON, or nested deeper than 1,000 levels"
-NO_EVENT = "element of traceEvents that is no event"
-NO_DOCUMENT = "text that is no document with traceEvents"
-NO_EVENTS = "traceEvents that is no list"
-OTHER_VALUE = "value of a second document that differs from the first one's"
-NO_VALUE = "value that is no JSON, such as NaN"
 
 _BLANK = re.compile(rb"[\s\x00\x1e]*+")
 _CLOSE = re.compile(rb'\}\s*+(\])\s*+(?:,\s*+"(?:traceName|displayTimeUnit|baseTimeNanoseconds|otherData)"|\}\s*+\Z)')

@@ -13,17 +13,19 @@ import re
 from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
+from ...domain.losses import ASYNC_TASKS
 from ...domain.profile import Profile
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.perf_text.grammar import decode_text, format_example
 from ...ingest.text_lines import iterate_blocks
 from ...ingest.truncation import LastByteStream, mark_truncation
-from .mojo import MAGIC, MojoParser
-from .samples import GC, INVALID, AustinFrame, SampleCollector
+from .mojo import CUT_OFF, MAGIC, NO_EVENT, UNKNOWN_KEY, MojoParser
+from .samples import GC, INVALID, NO_METRIC, NO_VALUE, AustinFrame, SampleCollector
 
 FORMAT = "austin"
 MAX_CACHED = 1 << 20
 NO_LINE = "unrecognized line"
+LOSSES = (NO_LINE, NO_METRIC, NO_VALUE, NO_EVENT, CUT_OFF, UNKNOWN_KEY, ASYNC_TASKS)
 
 _SAMPLE = re.compile(rb"P(\d{1,18});T(?:(\d{1,18}):)?([^;\s]{1,40})((?:;.*)?) (-?\d{1,18})(?:,([01]),(-?\d{1,18}))?")
 _ABOUT = re.compile(rb"# ([\w-]+): ?(.*)")

@@ -9,8 +9,9 @@ from typing import BinaryIO
 
 from ...domain.profile import Profile
 from ...ingest.parse_quality import check_parse_quality
-from .format import FORMAT as FORMAT
-from .format import NO_LINE
+from .format import FORMAT, LOSSES, NO_LINE
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 CHUNK_BYTES = 8 << 20
 

@@ -9,7 +9,9 @@ from typing import BinaryIO
 
 from ...domain.profile import Profile
 from ...ingest.trace_json.sniff import is_trace_json
-from .format import FORMAT as FORMAT
+from .format import FORMAT, LOSSES
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 sniff = is_trace_json
 

@@ -19,8 +19,9 @@ from typing import BinaryIO
 from ...domain.profile import Profile
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.text_lines import iterate_chunks
-from .format import FORMAT as FORMAT
-from .format import LINE, NO_LINE
+from .format import FORMAT, LINE, LOSSES, NO_LINE
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 HEADER = b"# tracer: "
 _PAGE = re.compile(

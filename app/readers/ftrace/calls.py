@@ -10,11 +10,11 @@ from collections.abc import Callable
 from ...ingest.perf_text.sched_events import decode_name
 from ...ingest.trace.atrace import CPU_TASK, AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
+from .format import UNMATCHED_RETURN
 
 MAX_NAME_BYTES = 200
 """Bytes of a line that tells of a switch."""
 CALL = "calls in the kernel"
-UNMATCHED_RETURN = "end of a call whose begin is not in the trace"
 NO_TIMES = "not in the trace: calls follow one another without gaps; trace with the option funcgraph-abstime"
 _TOLD = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
 _SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")

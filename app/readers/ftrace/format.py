@@ -2,6 +2,8 @@
 
 import re
 
+from ...ingest.trace.losses import SCHEDULER_LOSSES, TRACE_LOSSES
+
 FORMAT = "ftrace"
 LINE = re.compile(
     rb" *+(?!:-1 )(.{0,40}?)-(\d{1,10}) ++(?:\( *+(\d+|-+)\) ++)?\[(\d{1,5})\] ++(?:([^\s\d:]\S{3,7}) +)?"
@@ -14,3 +16,12 @@ GRAPH = re.compile(
 )
 """Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
 NO_LINE = "unrecognized line"
+NOT_UNDERSTOOD = "scheduler event with unrecognized text"
+LOST = "events that were lost while the kernel traced"
+OVERWRITTEN = "events that the kernel overwrote before they were read"
+UNMATCHED_RETURN = "end of a call whose begin is not in the trace"
+LOSSES = (
+    *(NO_LINE, NOT_UNDERSTOOD, LOST, OVERWRITTEN, UNMATCHED_RETURN),
+    *SCHEDULER_LOSSES,
+    *TRACE_LOSSES,
+)

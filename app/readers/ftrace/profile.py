@@ -13,15 +13,12 @@ from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.scheduler import SchedulerTimeline
 from ...ingest.trace.scheduler import classify as of_scheduling
 from ...ingest.trace.slices import SliceClassifier, SliceType
-from .calls import CALL, UNMATCHED_RETURN, FunctionGraph
-from .format import FORMAT, GRAPH, LINE, NO_LINE
+from .calls import CALL, FunctionGraph
+from .format import FORMAT, GRAPH, LINE, LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN, UNMATCHED_RETURN
 
 MAX_EXAMPLE_CHARS = 160
 EVENT, SYSTEM_CALL = "events", "system calls"
 """Categories: what else the kernel told, and calls into it."""
-NOT_UNDERSTOOD = "scheduler event with unrecognized text"
-LOST = "events that were lost while the kernel traced"
-OVERWRITTEN = "events that the kernel overwrote before they were read"
 _MARKED = frozenset({b"tracing_mark_write", b"print", b"bprint", b"0"})
 _BUFFER = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
 _LOST = re.compile(rb"\s*CPU:?\s*\d+ \[LOST (\d+)? ?EVENTS\]")

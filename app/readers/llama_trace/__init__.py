@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 from ...domain.profile import Profile
 from ...ingest.parse_quality import check_parse_quality
-from .format import FORMAT as FORMAT
-from .format import NO_LINE
+from .format import FORMAT, LOSSES, NO_LINE
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 _SNIFF = re.compile(rb"^\s*start_time: *\d+|^thr: .*, (?:name|counter): .*, time: *\d+", re.MULTILINE)
 

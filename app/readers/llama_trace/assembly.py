@@ -15,13 +15,11 @@ from ...ingest.trace.events import MISSING, TraceEvents
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
-from .format import FORMAT
+from .format import DROPPED, FORMAT, NO_BEGIN, NO_VALUE
 from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Lines
 from .names import told_by
 from .steps import MARK, steps_of
 
-NO_BEGIN = "end without a begin"
-NO_VALUE = "counter with a value that is not a number"
 CUT_OFF = "The file ends without end_time: the program was killed, or the file is cut off."
 PREFIX = "end_"
 OPERATOR = "operator"
@@ -140,7 +138,7 @@ def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
         )
     cut = None if "end_time" in edges else CUT_OFF
     if dropped := edges.get("lost", 0):
-        events.lost.append(("event that the tracer had no room for", dropped, "as the file says"))
+        events.lost.append((DROPPED, dropped, "as the file says"))
     dialect = Dialect(FORMAT, SliceClassifier(_what), "")
     profile = of_events(events, source, defect or cut, dialect)
     return replace(profile, steps=steps_of(profile))

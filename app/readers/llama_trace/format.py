@@ -1,5 +1,11 @@
 """What the format is called, and what may be lost of it."""
 
+from ...ingest.trace.losses import TRACE_LOSSES
+
 FORMAT = "llama-trace"
 NO_LINE = "unrecognized line"
 NO_TIME = "line with an invalid time"
+NO_BEGIN = "end without a begin"
+NO_VALUE = "counter with a value that is not a number"
+DROPPED = "event that the tracer had no room for"
+LOSSES = (NO_LINE, NO_TIME, NO_BEGIN, NO_VALUE, DROPPED, *TRACE_LOSSES)

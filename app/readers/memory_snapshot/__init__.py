@@ -13,7 +13,9 @@ tuples, 3 MB, is hashed recursively), to occupy it for more than a minute (a key
 from typing import BinaryIO
 
 from ...domain.profile import Profile
-from .format import FORMAT as FORMAT
+from .format import FORMAT, LOSSES
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 NEWEST_PROTOCOL = 5
 

@@ -44,13 +44,12 @@ from ...ingest.trace.allocator import (
 )
 from ...ingest.trace.tables import build_table, to_nullable
 from . import pickle_machine as machine
-from .format import FORMAT
+from .format import ANNOTATIONS, FORMAT
 from .pickle_tape import Tape
 from .rows import Events, Held, extracted
 from .stacks import Stacks
 
 CUT_OFF = "The file ends too soon: the snapshot was cut off."
-ANNOTATIONS = "annotation of the program's (record_function); they are not read"
 CATEGORY = "allocator"
 MOST_FACT = 1000
 KEYS = ("segments", "device_traces", "allocator_settings", "external_annotations")

@@ -11,6 +11,7 @@ import numpy as np
 from ...domain.arrays import Array, BoolArray, Int64Array
 from ...domain.memory import MISSING
 from ...ingest.trace.allocator import ACTIONS, AllocatorHistory, AllocatorState, Segment
+from .format import BAD_BLOCK, NO_ADDRESS, NO_TIME, TIME_OF_BEFORE, TWICE, UNKNOWN_ACTION
 from .pickle_tape import Tape
 from .stacks import Stacks
 
@@ -23,12 +24,6 @@ TICK_NS = 1_000
 """Between two events of a file that has no times."""
 PENDING = ("active_pending_free", "active_awaiting_free")
 """States of a block that is freed, but still used by a stream."""
-UNKNOWN_ACTION = "event with an action that is not known"
-NO_ADDRESS = "event without an address or a size that can be right"
-BAD_BLOCK = "block or segment without an address or a size that can be right"
-NO_TIME = "event without a time (PyTorch before 2.1); events stand one microsecond apart, in their order"
-TIME_OF_BEFORE = "event without a time; it has that of the one before it"
-TWICE = "list that the file holds in two places; the second is not read"
 
 
 @dataclass(frozen=True, eq=False)

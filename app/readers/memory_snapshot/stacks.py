@@ -9,13 +9,12 @@ from ...domain.builder import ProfileBuilder
 from ...domain.tables import ROOT, FrameKind
 from ...ingest.jit.decorators import jit
 from ...ingest.jit.hashing import HASH_FACTOR, grow, hash_slot
+from .format import MOST_FRAMES, TOO_DEEP
 from .pickle_tape import Tape, for_few
 
-MOST_FRAMES = 10_000
 OWN = ("unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp")
 """Functions of PyTorch's that write down the call stack, and are on top of every one."""
 NATIVE = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".S", ".so", ".hip", ".cxx", "??")
-TOO_DEEP = f"call stack of more than {MOST_FRAMES} frames; the innermost were read"
 LEFT_OUT = -1
 
 

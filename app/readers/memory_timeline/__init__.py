@@ -9,7 +9,9 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from .format import FORMAT as FORMAT
+from .format import FORMAT, LOSSES
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 CHUNK_BYTES = 8 << 20
 RAW = re.compile(rb"\s*\[\s*(?:\]\s*$|\[\s*-?\d+\s*,\s*[1-4]\s*,\s*-?\d+\s*,\s*[0-7]\s*\])")

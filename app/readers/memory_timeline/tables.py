@@ -18,7 +18,7 @@ from ...domain.meta import PYTORCH_PROFILE
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, ROOT
 from ...ingest.trace.tables import build_table, to_nullable
-from .format import FORMAT
+from .format import BAD_EVENT, BAD_SIZE, FORMAT
 
 CATEGORIES = (
     "PARAMETER",
@@ -35,8 +35,6 @@ PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY = range(1, 5)
 NS_PER_US = 1000
 MAX_TIME_US = 1 << 52
 MAX_BYTES = 1 << 46
-BAD_EVENT = "unrecognized event"
-BAD_SIZE = "time or size out of range"
 CUT_OFF = "The file ends too soon: the timeline was cut off."
 
 

@@ -13,7 +13,9 @@ from typing import BinaryIO
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from .format import FORMAT as FORMAT
+from .format import FORMAT, LOSSES
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 MAX_BYTES = 1 << 30
 _KEY = re.compile(rb'"(?:memory_blobs|op_blobs)"\s*:\s*\[')

@@ -18,7 +18,7 @@ from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.pytorch_names import MEMORY
 from ...ingest.trace.slices import SliceClassifier, SliceType
-from .format import FORMAT
+from .format import BACKWARDS, DUPLICATE_BLOCK, FORMAT, INCOMPLETE_ENTRY, UNKNOWN_PART
 
 MAX_EXAMPLE_CHARS = 160
 HOST = "CPU"
@@ -28,12 +28,8 @@ EPOCHS_NS = (978_307_200 * 10**9, 4_102_444_800 * 10**9)
 MAX_TIME_NS = 1 << 61
 MAX_SIZE = 1 << 60
 CUT_OFF = "The file ends too soon, or is damaged: what could be understood of it was read."
-INCOMPLETE_ENTRY = "block or operator without a time, a size or a name that can be"
-BACKWARDS = "block or operator that ends before it begins: counted as if it took no time"
-DUPLICATE_BLOCK = "block with the number of another"
 NEVER_FREED = ", never freed"
 """What the name of such a block ends in, on the timeline."""
-UNKNOWN_PART = "part of the file that is not known"
 
 _OUTSIDE = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _OBJECT = re.compile(rb'\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')

@@ -7,10 +7,23 @@ disassembles. Where it is not, or cannot read a report, the report itself is rea
 from typing import TYPE_CHECKING, BinaryIO
 
 from . import csv_tables as nsight_pages
-from .format import MAGIC
+from .csv_tables import CSV_LOSSES
+from .format import MAGIC, REPORT_LOSSES
 
 if TYPE_CHECKING:
     from ...domain.profile import Profile
+
+__all__ = [
+    "CSV_FORMAT",
+    "CSV_LOSSES",
+    "FORMAT",
+    "PAGES",
+    "REPORT_LOSSES",
+    "read",
+    "read_report",
+    "sniff",
+    "sniff_report",
+]
 
 FORMAT = "nsight-compute"
 CSV_FORMAT = "nsight-compute-csv"

@@ -19,6 +19,7 @@ SNIFFED_LINES = 400
 UNTERMINATED_QUOTE = "row whose quotation marks do not end"
 OTHER_COLUMNS = "row that has other columns than its heading"
 TOO_LONG = "line of more than 4 MiB"
+CSV_LOSSES = (UNTERMINATED_QUOTE, OTHER_COLUMNS, TOO_LONG)
 IDENTITY_COLUMNS = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Time", "Context", "Stream"),
     *("Block Size", "Grid Size", "Device", "CC", "Device Name"),

@@ -27,6 +27,7 @@ from ...ingest.protobuf_wire import (
     iterate_fields,
     read_varint,
 )
+from .format import COUNTS_OUTSIDE, DAMAGED, RANGE_RESULT, TOO_LONG, UNKNOWN_LAUNCH, UNNAMED_METRIC
 from .launches import Launch, MeasurementCollector, SourceLine
 from .profile import build_profile
 from .report_blocks import (
@@ -43,12 +44,6 @@ from .units import get_unit
 if TYPE_CHECKING:
     from ...domain.profile import Profile
 
-DAMAGED = "part of a report that is damaged"
-UNNAMED_METRIC = "metric whose name is not in the report"
-UNKNOWN_LAUNCH = "launch without the name of a kernel"
-COUNTS_OUTSIDE = "counts outside of the functions of a launch"
-TOO_LONG = "list of values of more than 32 MiB"
-RANGE_RESULT = "result of a range, which has no single launches"
 INSTRUCTIONS_FACT = "instructions"
 INSTRUCTIONS_TEXT = (
     "A report holds machine code, not its text: instructions are told by their place in the function. Where ncu is on "

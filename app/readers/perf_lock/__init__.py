@@ -13,8 +13,10 @@ from ...ingest.perf_text import script_header
 from ...ingest.perf_text.fields import LOCKS
 from ...ingest.text_lines import iterate_chunks
 from . import contention_tables
+from .format import FORMAT, LOSSES
 
-FORMAT = contention_tables.FORMAT
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
+
 _BEGIN = re.compile(
     rb"^[^\n\[#]{1,60}\[\d+\][^\n:]{1,40}\.\d{6,9}: +(?:\d+ +)?lock:contention_begin: +0x", re.MULTILINE
 )

@@ -14,11 +14,9 @@ from ...domain.tables import FrameKind
 from ...ingest.facts import FIRST_SAMPLE_FACT
 from ...ingest.perf_text.callchains import Callchains, TextComments
 from ...ingest.perf_text.sched_events import PERF_PREFIX, PERF_STACK, decode_name, parse_times, remove_matches
-from .contention_tables import CONTENDED, FORMAT, MAX_EXAMPLE_CHARS, WAIT
+from .contention_tables import CONTENDED, MAX_EXAMPLE_CHARS, WAIT
+from .format import FORMAT, NO_BEGIN, NO_END, NO_EVENT
 
-NO_EVENT = "line that is no begin and no end of a wait for a lock"
-NO_BEGIN = "end of a wait for a lock of which the begin is not in the recording"
-NO_END = "wait for a lock that had not ended"
 _EVENT = re.compile(
     PERF_PREFIX
     + rb"lock:contention_(?P<what>begin|end): ++0x(?P<lock>[0-9a-f]{1,16})(?: \((?:flags|ret)=(?P<told>[^)\n]*)\))?"

@@ -19,15 +19,12 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.timed_events import LOCK_WAIT
+from .format import BAD_LOCKS, FORMAT, NO_LINE, NO_TOTAL
 
-FORMAT = "perf-lock"
 MAX_EXAMPLE_CHARS = 160
 MAX_LINE_BYTES = 4000
 WAIT, CONTENDED, ACQUIRED = LOCK_WAIT, "contended locks", "acquired locks"
 """The events: ns waited, how often a lock was waited for, and how often one was taken."""
-NO_LINE = "unrecognized line"
-BAD_LOCKS = "locks of which perf did not see all events, so that it cannot tell the wait"
-NO_TOTAL = "lock without a total wait time: only the number of waits is known"
 MAX_VALUE = 1 << 62
 STACK = "stacktrace"
 _NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}

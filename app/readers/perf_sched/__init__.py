@@ -16,9 +16,14 @@ from typing import BinaryIO
 from ...domain.profile import Profile
 from ...ingest.perf_text import script_header
 from ...ingest.perf_text.fields import SCHEDULER
-from ...ingest.perf_text.sched_format import FORMAT as FORMAT
+from ...ingest.perf_text.losses import SCHED_TEXT_LOSSES
+from ...ingest.perf_text.sched_format import FORMAT
 from ...ingest.text_lines import iterate_chunks
+from ...ingest.trace.losses import TRACE_LOSSES
 
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
+
+LOSSES = (*SCHED_TEXT_LOSSES, *TRACE_LOSSES)
 TIMEHIST_HEADER = re.compile(rb" *time +cpu +(?:[0-9a-z]+ +)?task name +wait time +sch delay +run time")
 _OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!sched:)[^\s:]\S*?:(?:\s|$)", re.MULTILINE)
 _SWITCH = re.compile(

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
 
+from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT
 from ...domain.errors import UnreadableInput
+from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Profile
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.perf_text.grammar import parse_frame, parse_header
+from ...ingest.perf_text.losses import COMMENT_LOSSES, SCHED_IN_SAMPLES_LOSSES
 from ...ingest.perf_text.tokenizer import Tokens, tokenize
-from .profile import NO_FRAME, NO_SAMPLE, ScriptProfileBuilder
+from .profile import NO_FRAME, NO_SAMPLE, UNKNOWN_FIELDS, ScriptProfileBuilder
 
 if TYPE_CHECKING:
     from ...ingest.perf_text.sched_in_samples import SchedInSamples
@@ -30,6 +33,11 @@ THREADS = 4
 # The arguments of the recorded command may span lines, which then have no "#".
 _HEADING = re.compile(rb"# =+\r?\n(.*?)^# =+\r?\n", re.DOTALL | re.MULTILINE)
 TOO_LONG = "line of more than 64 MiB"
+LOSSES = (
+    *(NO_SAMPLE, NO_FRAME, UNKNOWN_FIELDS, TOO_LONG, IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, EVENT_WITHOUT_VALUE),
+    *COMMENT_LOSSES,
+    *SCHED_IN_SAMPLES_LOSSES,
+)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ...domain.tables import NO_ID, ROOT, FrameKind
 from ...domain.timed_events import IN_ORDER as NO_CLOCK
 from ...domain.validation import find_overflowing
 from ...ingest.facts import FIRST_SAMPLE_FACT
-from ...ingest.perf_text.callchains import LOST_IN_KERNEL, parse_loss
+from ...ingest.perf_text.callchains import parse_loss
 from ...ingest.perf_text.grammar import (
     MAX_WEIGHT,
     SampleHeader,
@@ -41,6 +41,7 @@ from ...ingest.perf_text.grammar import (
     split_address,
     split_inlined,
 )
+from ...ingest.perf_text.losses import LOST_IN_KERNEL
 from ...ingest.perf_text.tokenizer import Tokens, build_call_tree
 from .event_naming import EventNames, get_event_fact
 from .sample_times import fill_times, to_epoch_ns

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
+from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Meta, Profile
 from ...ingest.stat_counts import COUNTS_FORMAT
 from .grammar import NS_PER_S, CountLine, detect_separator, parse_columns, parse_json, parse_text
@@ -22,6 +23,9 @@ FORMAT = COUNTS_FORMAT
 MAX_LINE_BYTES = 1 << 13
 SNIFFED_LINES = 200
 MAX_EXAMPLE_CHARS = 200
+TOO_LONG = "line of more than 8 KiB"
+NO_LINE = "line that is none of perf stat's"
+LOSSES = (EVENT_WITHOUT_VALUE, TOO_LONG, NO_LINE)
 _TITLE = re.compile(r"^\s*Performance counter stats for (?P<what>.*?)(?: \((?P<runs>[0-9]+) runs\))?:$")
 _COMMAND = re.compile(r"'(?P<command>.*)'$")
 _ELAPSED = re.compile(r"^\s*(?P<seconds>[0-9][0-9,']*(?:\.[0-9]+)?)\s+(?:\+- [0-9.]+ )?seconds time elapsed\b")
@@ -99,7 +103,7 @@ def _lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str
         if length == MAX_LINE_BYTES and not line.endswith(b"\n"):
             while (rest := stream.readline(MAX_LINE_BYTES)) and not rest.endswith(b"\n"):
                 length += len(rest)
-            builder.add_loss("line of more than 8 KiB", f"line {number}: {length + len(rest):,} bytes")
+            builder.add_loss(TOO_LONG, f"line {number}: {length + len(rest):,} bytes")
         else:
             yield number, line.decode("utf-8", "replace").rstrip("\r\n")
 
@@ -126,7 +130,7 @@ def _take(line: str, number: int, text: _Text, builder: ProfileBuilder) -> None:
     elif (metrics := text.metric_lines.read(line)) is not None:
         text.metrics.extend(metrics)
     elif not line.startswith("#"):
-        builder.add_loss("line that is none of perf stat's", f"line {number}: {line[:MAX_EXAMPLE_CHARS]}")
+        builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS]}")
 
 
 def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], CountLine | None] | None:

@@ -16,8 +16,9 @@ from typing import BinaryIO
 
 from ...domain.profile import Profile
 from ...ingest.text_lines import iterate_chunks
-from .format import FORMAT as FORMAT
-from .format import LINE, SUMMARY
+from .format import FORMAT, LINE, LOSSES, SUMMARY
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 
 def sniff(head: bytes) -> bool:

@@ -2,9 +2,17 @@
 
 import re
 
+from ...domain.losses import STACK_OF_CALL
+from ...ingest.trace.losses import TRACE_LOSSES
+
 FORMAT = "perf-trace"
 LINE = re.compile(
     rb" *(?:\?|(\d{1,15})\.(\d{3})) \( *+(?:(\d{1,12})\.(\d{3}) ms)? *+\): ++(?:(\S.{0,30}?)/(\d{1,10}) +)?(\S.*)"
 )
 """Milliseconds and their fraction, those of the duration, task, thread, and what it did."""
 SUMMARY = re.compile(rb" (\S.{0,30}?) \((\d{1,10})\), (\d+) events, [\d.]+%.*")
+NO_LINE = "unrecognized line"
+NO_BEGIN = "end of a system call without a start or a duration"
+NO_END = "system call that has ended, though nothing tells when: counted as if it took no time"
+LOST = "events that perf trace says were lost"
+LOSSES = (NO_LINE, NO_BEGIN, NO_END, LOST, STACK_OF_CALL, *TRACE_LOSSES)

@@ -13,17 +13,13 @@ from ...ingest.trace.event_builder import TraceEventBuilder
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
-from .format import FORMAT, LINE, SUMMARY
+from .format import FORMAT, LINE, LOST, NO_BEGIN, NO_END, NO_LINE, SUMMARY
 
 MAX_EXAMPLE_CHARS = 160
 CALL, FAULT, EVENT = "system calls", "page faults", "events"
 """Categories."""
 TIME, CALLS, ERRORS = "system call time", "system calls", "errors of system calls"
 """The events of a summary."""
-NO_LINE = "unrecognized line"
-NO_BEGIN = "end of a system call without a start or a duration"
-NO_END = "system call that has ended, though nothing tells when: counted as if it took no time"
-LOST = "events that perf trace says were lost"
 _CALL = re.compile(rb"(\w+)\((.*)\) += ?(.*)", re.DOTALL)
 _OPEN = re.compile(rb"(\w+)\((.*)\) +\.\.\.")
 _AGAIN = re.compile(rb"\.\.\. \[continued\]: (\w+)\((.*)\) += ?(.*)")

@@ -10,7 +10,9 @@ from typing import BinaryIO
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...ingest.protobuf_wire import BYTES, VARINT, MalformedMessage, iterate_fields
-from .format import FORMAT as FORMAT
+from .format import FORMAT, LOSSES
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 MAX_BYTES = 4 << 30
 LAST_FIELD = 2000

@@ -12,6 +12,7 @@ from ...ingest.jit.decorators import HAS_NUMBA
 from ...ingest.jit.protobuf_columns import CONTENT, FieldColumns, MessageColumns, read_messages
 from ...ingest.protobuf_wire import MalformedMessage, iterate_fields, to_signed
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
+from .format import BAD_ARGUMENT
 from .interned import KEYS, LOCATIONS, STRINGS, InternedStrings
 from .packets import LossCallback, Packets
 from .texts import decode_text, format_float, read_texts
@@ -19,7 +20,6 @@ from .texts import decode_text, format_float, read_texts
 ANNOTATION, LOCATION, LOCATION_ID = 4, 33, 34
 """Fields of TrackEvent that become arguments."""
 MAX_DEPTH = 20
-BAD_ARGUMENT = "argument of a track event that is damaged"
 _NAME_ID, _BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _NAME, _DICT, _ARRAY, _TEXT_ID = (
     *(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 17),
 )

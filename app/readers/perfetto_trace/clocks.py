@@ -11,12 +11,12 @@ import numpy as np
 from ...domain.arrays import Array, Int64Array
 from ...ingest.jit.protobuf_columns import read_messages, unique_rows
 from ...ingest.trace.events import MISSING
+from .format import NO_CLOCK
 from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, LossCallback, Packets
 
 UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
 REALTIME, BOOTTIME, SEQUENCE_SCOPED, COMMON = 1, 6, range(64, 128), range(1 << 63)
 """Numbers of clocks: of the date, of traces, those that each sequence has for itself, and all that there can be."""
-NO_CLOCK = "time of a clock that nothing ties to the others: taken as it is"
 
 ClockKey = tuple[int, int]
 

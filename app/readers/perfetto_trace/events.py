@@ -12,6 +12,7 @@ from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from ...ingest.trace.events import MISSING
 from .arguments import ANNOTATION, LOCATION, LOCATION_ID, ArgumentDecoder
 from .clocks import UNSIGNED
+from .format import NO_VALUE
 from .interned import CATEGORIES, NAMES, InternedStrings
 from .legacy import LEGACY, LegacyEvents
 from .packets import DEFAULTS, THREAD, TRACK_EVENT, LossCallback, Packets
@@ -30,7 +31,6 @@ _PARTS = (
 _LEFT = (1, 2, 8, 17, 20)
 """Fields that tell what a thread's own clock showed."""
 NO_NAME = "unnamed"
-NO_VALUE = "counter without a number that can be"
 PHASES_WITH_ID = tuple(b"benSTpFstf")
 """Letters of events that have an id."""
 BEGINS, ENDS, INSTANTS, LOWER_CASE_BIT = *b"BEi", 32

@@ -14,14 +14,13 @@ from ...ingest.trace.event_builder import TraceEventBuilder
 from ...ingest.trace.scheduler import SchedulerTimeline
 from ...ingest.trace.thread_states import UNKNOWN_TASK, parse_state_bits
 from .compact_sched import read_compact_sched
+from .format import DAMAGED, LOST_EVENTS
 from .packets import FTRACE, LossCallback, Packets
 from .texts import read_texts
 from .tracks import TrackNames
 
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)
-DAMAGED = "event of the kernel that is damaged"
-LOST_EVENTS = "bundle of events of the kernel before which some were lost"
 ACTIVE = 4294967295
 """How the kernel calls the state of a CPU that does not idle."""
 

@@ -16,6 +16,7 @@ from ...domain.arrays import Array, Int64Array
 from ...ingest.jit.decorators import jit
 from ...ingest.jit.hashing import factorize
 from ...ingest.jit.protobuf_columns import FieldColumns, MessageColumns, read_messages
+from .format import BAD_COMPRESSED, BAD_PACKET, MISSING_STATE
 
 FTRACE, TREE, CHROME, CLOCKS, TIME, SEQUENCE, TRACK_EVENT, INTERNED, FLAGS = 1, 2, 5, 6, 8, 10, 11, 12, 13
 CLEARED, DROPPED, THREAD, SYSTEM, COMPRESSED, CLOCK, DEFAULTS, TRACK, ZSTD = 41, 42, 44, 45, 50, 58, 59, 60, 133
@@ -31,9 +32,6 @@ MAX_BYTES = 8 << 30
 PAD = 128
 """So many bytes stand behind those of a trace, so that texts may be compared without looking where it ends."""
 CUT_OFF = "The file ends too soon, or is damaged: what comes before that place was read."
-BAD_COMPRESSED = "packed packets that cannot be unpacked"
-BAD_PACKET = "packet that is damaged: what follows the damage in it is lost"
-MISSING_STATE = "packet that needs what was lost before it"
 
 LossCallback = Callable[[str, str, int], None]
 

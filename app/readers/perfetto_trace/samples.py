@@ -13,6 +13,7 @@ from ...ingest.protobuf_wire import MalformedMessage, decode_packed, iterate_fie
 from ...ingest.trace.event_builder import NONE
 from ...ingest.trace.events import MISSING
 from ...ingest.trace.phases import MAX_TIME_NS
+from .format import NO_STACK, SKIPPED
 from .interned import InternedStrings
 from .packets import SAMPLE, LossCallback, Packets
 from .tracks import TrackNames
@@ -20,8 +21,6 @@ from .tracks import TrackNames
 EVENT = "CPU samples"
 FUNCTION_NAMES, FRAMES, STACKS, PATHS, MAPPINGS = 5, 6, 7, 17, 19
 """Fields of InternedData."""
-SKIPPED = "sample of a CPU that Perfetto did not take whole: it says why it was skipped"
-NO_STACK = "sample of a CPU whose call stack is not in the trace"
 _CPU, _PID, _TID, _STACK, _SKIPPED = 1, 2, 3, 4, 18
 
 

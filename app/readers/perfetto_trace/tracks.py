@@ -6,13 +6,13 @@ from typing import Any
 
 from ...ingest.protobuf_wire import BYTES, MalformedMessage, to_signed
 from ...ingest.protobuf_wire import iterate_fields as wire_fields
+from .format import BAD_TRACK
 from .packets import SYSTEM, THREAD, TRACK, TREE, LossCallback, Packets
 
 MAX_DEPTH = 50
 MAX_NAME_BYTES, MAX_FACTS = 1 << 12, 1 << 16
 """So long, and so many, are the messages whose fields are kept at hand."""
 UNITS = {1: "ns", 2: "count", 3: "bytes"}
-BAD_TRACK = "description of a track or of processes that is damaged"
 
 
 @dataclass

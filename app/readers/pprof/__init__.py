@@ -10,7 +10,9 @@ from typing import Any, BinaryIO
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...ingest.protobuf_wire import BYTES, VARINT, MalformedMessage, iterate_fields, read_varint
-from .format import FORMAT as FORMAT
+from .format import FORMAT, LOSSES
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 MAX_BYTES = (1 << 31) - 1
 

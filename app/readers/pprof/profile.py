@@ -10,7 +10,19 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, read_numbers
 from .code import CodeTables
-from .format import CUT_OFF, FORMAT, NEGATIVE, NO_LOCATION, NO_VALUES
+from .format import (
+    BAD_FUNCTION,
+    BAD_LOCATION,
+    BAD_MAPPING,
+    BAD_PERIOD_TYPE,
+    BAD_SAMPLE,
+    BAD_TYPE,
+    CUT_OFF,
+    FORMAT,
+    NEGATIVE,
+    NO_LOCATION,
+    NO_VALUES,
+)
 from .stacks import StackTree
 from .strings import PprofStrings
 from .threads import ThreadLabels
@@ -24,15 +36,15 @@ MAX_EXAMPLE_CHARS = 80
 MAX_VALUE = (1 << 63) - 1
 _TYPES, _SAMPLES, _MAPPINGS, _LOCATIONS, _FUNCTIONS, _STRINGS, _PERIOD_TYPE = 1, 2, 3, 4, 5, 6, 11
 _TIME, _DURATION, _PERIOD, _COMMENTS, _DEFAULT = 9, 10, 12, 13, 14
-_NAMES = {
-    _TYPES: "type of value",
-    _SAMPLES: "sample",
-    _MAPPINGS: "mapping",
-    _LOCATIONS: "location",
-    _FUNCTIONS: "function",
-    _PERIOD_TYPE: "type of the period",
+_MALFORMED = {
+    _TYPES: BAD_TYPE,
+    _SAMPLES: BAD_SAMPLE,
+    _MAPPINGS: BAD_MAPPING,
+    _LOCATIONS: BAD_LOCATION,
+    _FUNCTIONS: BAD_FUNCTION,
+    _PERIOD_TYPE: BAD_PERIOD_TYPE,
 }
-_LISTED = (*_NAMES, _STRINGS, _TIME, _DURATION, _PERIOD, _COMMENTS, _DEFAULT)
+_LISTED = (*_MALFORMED, _STRINGS, _TIME, _DURATION, _PERIOD, _COMMENTS, _DEFAULT)
 
 
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
@@ -103,7 +115,7 @@ class _Reading:
         count = len(wrong) + len(places) - len(found)
         if count:
             first = int(wrong[0]) if len(wrong) else 0
-            self._builder.add_loss(f"{_NAMES[field]} that is no message", f"the {first + 1}th", count)
+            self._builder.add_loss(_MALFORMED[field], f"the {first + 1}th", count)
         if not len(wrong):
             return found
         sound = np.flatnonzero(found.malformed == 0)
@@ -131,7 +143,7 @@ class _Reading:
         places = self._parts[_SAMPLES]
         spans = places.select_contents().spans
         if spans.shape[1] < len(places):
-            self._builder.add_loss(f"{_NAMES[_SAMPLES]} that is no message", "a number", len(places) - spans.shape[1])
+            self._builder.add_loss(BAD_SAMPLE, "a number", len(places) - spans.shape[1])
         threads, stacks = ThreadLabels(self._builder, self._texts, self._data), StackTree(code)
         # All at once they could take many times the memory that the file has.
         block = np.cumsum(spans[1] - spans[0]) // BLOCK_BYTES
@@ -158,7 +170,7 @@ class _Reading:
         counts = np.bincount(value_rows, minlength=len(found))
         uneven = ~damaged & (counts != len(events))
         good = ~damaged & ~uneven
-        for reason, wrong in ((f"{_NAMES[_SAMPLES]} that is no message", damaged), (NO_VALUES, uneven)):
+        for reason, wrong in ((BAD_SAMPLE, damaged), (NO_VALUES, uneven)):
             if wrong.any():
                 number = int(counts[np.argmax(wrong)])
                 example = f"{number} of {len(events)}" if wrong is uneven else ""

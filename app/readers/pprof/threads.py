@@ -8,6 +8,7 @@ from ...domain.losses import SAMPLE_LABELS
 from ...ingest.jit.hashing import factorize
 from ...ingest.jit.protobuf_columns import FieldColumns, read_messages
 from .code import factorize_rows
+from .format import BAD_LABEL
 from .strings import PprofStrings
 
 MAX_EXAMPLE_CHARS = 80
@@ -33,7 +34,7 @@ class ThreadLabels:
         found = read_messages(self._data, labels.spans, (1, 2, 3))
         left = found.malformed == 0
         if not left.all():
-            self._builder.add_loss("label that is no message", "", int((~left).sum()))
+            self._builder.add_loss(BAD_LABEL, "", int((~left).sum()))
         key, text = (self._texts.get_codes(found.get_number(field)) for field in (1, 2))
         number = found.get_number(3)
         code, first = factorize(number)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ...domain.builder import IMPOSSIBLE_STACK_WEIGHT, ProfileBuilder
+from ...domain.builder import IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT, ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
@@ -21,6 +21,7 @@ from ...ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
 
 FORMAT = "py-spy"
 NO_FRAMES = "stack without a frame: it counts in totals, and is in no flame graph"
+LOSSES = (NO_STACK, IMPOSSIBLE_STACK_WEIGHT, NO_FRAMES, IMPOSSIBLE_WEIGHT)
 MAX_COMMAND_BYTES = 1 << 16
 MAX_FRAME_BYTES = 1 << 12
 

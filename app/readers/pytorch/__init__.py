@@ -4,9 +4,12 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...ingest.trace.losses import TRACE_LOSSES
+from ...ingest.trace_json.losses import TRACE_JSON_LOSSES
 from ...ingest.trace_json.sniff import find_top_keys, is_trace_json
 
 FORMAT = "pytorch"
+LOSSES = (*TRACE_JSON_LOSSES, *TRACE_LOSSES)
 _KEYS = frozenset({"schemaVersion", "deviceProperties", "distributedInfo", "baseTimeNanoseconds", "record_shapes"})
 _EVENTS = re.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver|python_function|user_annotation|gpu_user_annotation|'

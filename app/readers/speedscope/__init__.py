@@ -7,7 +7,9 @@ import orjson
 
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
-from .format import FORMAT as FORMAT
+from .format import FORMAT, LOSSES
+
+__all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
 MAX_BYTES = 2 << 30
 _SCHEMA = re.compile(rb'"\$schema"\s*:\s*"https?://(?:www\.)?speedscope\.app/')

@@ -19,19 +19,12 @@ from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
-from .format import FORMAT
+from .format import BACKWARDS, FORMAT, NEVER_ENDED, NO_FRAME, NO_PROFILE, NO_TIME, NO_WEIGHT, UNMATCHED_END
 
 TIME_UNIT_NS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
 UNITS = {"bytes": "bytes", "none": "count"}
 MAX_VALUE = 1 << 61
 MAX_EXAMPLE_CHARS = 160
-NO_PROFILE = "profile of a sort that is not known"
-NO_FRAME = "frame without a name, or with a number that no frame has"
-NO_WEIGHT = "sample without a weight that can be"
-NO_TIME = "event without a time that can be"
-UNMATCHED_END = "end of a frame that is not open"
-NEVER_ENDED = "frame that was never closed: it ends with its profile"
-BACKWARDS = "event with a value below the one before it"
 
 
 SAMPLERS = ("py-spy@", "memray@", "rbspy")

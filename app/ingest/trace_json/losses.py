@@ -1,0 +1,23 @@
+"""Why something of a trace in JSON could not be read."""
+
+from ...domain.losses import NO_UNICODE
+from .grammar import MAX_ARGUMENT_DEPTH
+
+CUT_OFF = "end of the file, which is missing"
+DAMAGED = "text that is no JSON, or nested deeper than 1,000 levels"
+NO_EVENT = "element of traceEvents that is no event"
+NO_DOCUMENT = "text that is no document with traceEvents"
+NO_EVENTS = "traceEvents that is no list"
+OTHER_VALUE = "value of a second document that differs from the first one's"
+NO_VALUE = "value that is no JSON, such as NaN"
+NO_PHASE = "ph that is no letter"
+NO_TEXT = "name, category, process, thread or id that is neither text nor number"
+NO_TIME = "time that is no number"
+TOO_LARGE_TIME = "time that is too large"
+NO_ARGUMENTS = "args that is no object"
+TOO_DEEP_ARGUMENT = f"argument nested deeper than {MAX_ARGUMENT_DEPTH} levels"
+
+TRACE_JSON_LOSSES = (
+    *(CUT_OFF, DAMAGED, NO_EVENT, NO_DOCUMENT, NO_EVENTS, OTHER_VALUE, NO_VALUE),
+    *(NO_PHASE, NO_TEXT, NO_TIME, TOO_LARGE_TIME, NO_ARGUMENTS, TOO_DEEP_ARGUMENT, NO_UNICODE),
+)
