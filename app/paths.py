@@ -59,20 +59,20 @@ def make_private(path: Path, known: Collection[str] | None = None) -> Path:
         if stat.S_ISLNK(found.st_mode):
             # A link that we made ourselves is fine; in a shared /tmp somebody else's is an attack.
             if found.st_uid != os.geteuid():
-                raise Unavailable(f"{path} is a link of another user; remove it, or choose another directory.")
+                raise Unavailable(f"{path} is a symbolic link of another user. Remove it, or choose another directory.")
             found = path.stat()
         if not stat.S_ISDIR(found.st_mode):
-            raise InvalidRequest(f"{path} is not a directory; choose another, or move that file away.")
+            raise InvalidRequest(f"{path} is not a directory. Choose another one, or move that file.")
         if found.st_uid != os.geteuid():
             raise Unavailable(
-                f"{path} belongs to user {found.st_uid}, and this process runs as user {os.geteuid()}; "
-                f"choose another directory, or run as its owner."
+                f"{path} belongs to user {found.st_uid}, but this process runs as user {os.geteuid()}. "
+                f"Choose another directory, or run as its owner."
             )
         if stat.S_IMODE(found.st_mode) & 0o077:
             inside = set(os.listdir(path))
             if known is not None and inside and not inside & set(known):
                 raise InvalidRequest(
-                    f"{path} holds other files and can be read by other users; name an empty directory or a new one.",
+                    f"{path} contains other files, and other users can read it. Choose an empty or new directory.",
                     "data",
                 )
             path.chmod(0o700)
@@ -93,7 +93,7 @@ def read_or_create_secret(path: Path) -> str:
             with open(handle, encoding="ascii", errors="replace") as file:
                 found = os.fstat(handle)
                 if found.st_uid != os.geteuid():
-                    raise Unavailable(f"{path} belongs to another user; remove it, and a new one is made.")
+                    raise Unavailable(f"{path} belongs to another user. Remove it; Perfloom then creates a new one.")
                 if stat.S_IMODE(found.st_mode) & 0o077:
                     os.fchmod(handle, 0o600)
                 text = file.read(1000).strip()
@@ -101,8 +101,10 @@ def read_or_create_secret(path: Path) -> str:
                 return text
             path.unlink(missing_ok=True)
     except OSError as error:
-        raise Unavailable(f"{path} cannot be read or made: {os_error_text(error)}. Remove it and try again.") from None
-    raise Unavailable(f"{path} could not be made; look at who else writes in its directory.")
+        raise Unavailable(
+            f"{path} cannot be read or created: {os_error_text(error)}. Remove it and try again."
+        ) from None
+    raise Unavailable(f"{path} could not be created. Check which other process writes to its directory.")
 
 
 def network_filesystem(path: Path, mountinfo: str | None = None) -> str | None:

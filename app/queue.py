@@ -175,7 +175,7 @@ class TaskQueue:
                 task, args=arguments, queue=QUEUES[task], retry=False, ignore_result=True, expires=600
             )
         except Exception as error:  # Whatever the broker's client raises means the same here.
-            log.warning("the broker does not answer (%s); the sweep will ring for %s", error, arguments or task)
+            log.warning("the broker does not respond (%s); the sweep will enqueue %s", error, arguments or task)
             return False
         return True
 

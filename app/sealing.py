@@ -65,16 +65,16 @@ class KeyPair:
         try:
             version, there, expires = _HEADER.unpack(sealed[: _HEADER.size])
             if version != VERSION:
-                raise SealedBoxError("the box is of another version")
+                raise SealedBoxError("the encrypted box has an unknown version")
             key = _box_key(self._private, there, there, self.public)
             plain = ChaCha20Poly1305(key).decrypt(_NONCE, sealed[_HEADER.size :], _bound(sealed, subject))
         except (struct.error, InvalidTag, ValueError) as error:
             if isinstance(error, SealedBoxError):
                 raise
             # Neither the box nor the reason: whoever reads logs learns nothing.
-            raise SealedBoxError("the box is sealed to another key, for something else, or damaged") from None
+            raise SealedBoxError("the box is encrypted for another key or purpose, or damaged") from None
         if now >= expires:
-            raise SealedBoxError("the box is too old")
+            raise SealedBoxError("the encrypted box is too old")
         return {str(name): str(value) for name, value in json.loads(plain).items()}
 
 

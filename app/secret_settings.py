@@ -63,7 +63,7 @@ def _handed(handle: str) -> dict[str, str]:
             _taken[handle] = {str(name): str(value) for name, value in data.items()}
         except (OSError, ValueError, AttributeError):
             raise InvalidRequest(
-                f"{DESCRIPTOR_VARIABLE} is for processes that Perfloom starts itself. Remove it."
+                f"{DESCRIPTOR_VARIABLE} is reserved for processes that Perfloom starts. Remove it."
             ) from None
     return _taken[handle]
 
@@ -73,8 +73,8 @@ def _in_file(name: str, path: str) -> str:
         with Path(path).open(encoding="utf-8") as file:
             value = file.read(MAX_BYTES).strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text"
+        why = getattr(error, "strerror", None) or "it is not text"
         raise InvalidRequest(f"{name}{FILE_SUFFIX}: {path} cannot be read: {why}.") from None
     if not value:
-        raise InvalidRequest(f"{name}{FILE_SUFFIX}: {path} is empty. Write the value into it, on one line.")
+        raise InvalidRequest(f"{name}{FILE_SUFFIX}: {path} is empty. Write the value to it, on one line.")
     return value

@@ -191,7 +191,7 @@ def test_somebodys_own_directory_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     settings = Settings.load(tmp_path, {})
     for use in (settings.prepare, lambda: settings.token):
-        with pytest.raises(InvalidRequest, match="empty directory or a new one"):
+        with pytest.raises(InvalidRequest, match="empty or new directory"):
             use()
     assert mode(tmp_path) == 0o755 and [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -89,7 +89,7 @@ def test_each_secret_may_stand_in_a_file(tmp_path: Path, name: str) -> None:
     assert loaded == Settings.load(tmp_path, environ={name: values[name]})
     with pytest.raises(InvalidRequest, match="are set"):
         Settings.load(tmp_path, environ={f"{name}_FILE": str(path), name: values[name]})
-    for content, words in ((b"", "is empty"), (b"\xff\xfe", "it is no text"), (None, "No such file")):
+    for content, words in ((b"", "is empty"), (b"\xff\xfe", "it is not text"), (None, "No such file")):
         path.unlink()
         if content is not None:
             path.write_bytes(content)
@@ -110,7 +110,7 @@ def test_children_take_them_from_a_descriptor(settings: Settings) -> None:
             assert done.stdout == f"True {settings.broker_url}\n", done.stderr
     finally:
         os.close(handle)
-    with pytest.raises(InvalidRequest, match="that Perfloom starts itself"):
+    with pytest.raises(InvalidRequest, match="that Perfloom starts"):
         Settings.load(environ={secret_settings.DESCRIPTOR_VARIABLE: "987654"})
     assert json.dumps(environ).count(settings.database_url) == 0
 

@@ -155,7 +155,7 @@ def test_a_preset_is_a_beginning(asked: Asked, tmp_path: Path, capsys: pytest.Ca
     assert asked("--preset p.toml --mpi none").mpi is None
     assert asked("--preset p.toml --on local -a --mpi none").scope is Scope.SYSTEM
     (tmp_path / "bad.toml").write_text("command = 3")
-    assert "list of texts" in refused(capsys, "--preset bad.toml -- x")
+    assert "list of strings" in refused(capsys, "--preset bad.toml -- x")
     assert "The saved ones are: usual" in refused(capsys, "--preset nothing -- x")
 
 
@@ -178,24 +178,24 @@ def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None
         ("--mpi openmpi -- x", "--mpi needs --ranks"),
         ("--mpi none -n 4 -- x", "no meaning with --mpi none"),
         ("--mpi lam -n 4 -- x", "lam"),
-        ("--mpi openmpi -n 4 --record-only 9 -- x", "--record-only: There is no rank 9"),
+        ("--mpi openmpi -n 4 --record-only 9 -- x", "--record-only: Rank 9 does not exist"),
         ("-q long -- x", "--queue has no meaning at local, which has no batch system"),
         ("--on farm --nodes 2 -- x", "--nodes has no meaning at farm, which has LSF"),
         ("--on cluster -R x -- x", "--resources has no meaning at cluster, which has Slurm"),
-        ("--on cluster --wall-time 30 -- x", "--wall-time: “30” is no wall time"),
+        ("--on cluster --wall-time 30 -- x", "--wall-time: “30” is not a wall time"),
         ("--on cluster --sudo -- x", "--sudo: the target cluster does not allow it"),
-        ("--on cluster --pid 7", "Through a batch system"),
-        ("--on cluster --path bin -- x", "no absolute path"),
+        ("--on cluster --pid 7", "through a batch system"),
+        ("--on cluster --path bin -- x", "not an absolute path"),
         ("--events-per-run 2 -- x", "--events-per-run has no meaning"),
         ("-a --mpi openmpi -n 2 -- x", "--ranks has no meaning together"),
-        ("--recorder pytorch --torch-steps 1,1,0,1 -- x", "--torch-steps: “1,1,0,1” is no schedule"),
+        ("--recorder pytorch --torch-steps 1,1,0,1 -- x", "--torch-steps: “1,1,0,1” is not a valid schedule"),
         ("--torch-memory -- x", "--torch-memory means --recorder pytorch"),
         ("--recorder pytorch --sudo -- x", "--sudo has no meaning"),
         ("--recorder pytorch -a -- x", "Choose a command"),
         ("--recorder pytorch --count -- x", "--count means --recorder perf-stat"),
         ("--recorder pytorch -e cycles -- x", "--event has no meaning"),
         ("--env A -- x", "NAME=VALUE"),
-        ("--env 1=2 -- x", "cannot name a variable"),
+        ("--env 1=2 -- x", "not a valid variable name"),
         ("--module 'a b' -- x", "--module"),
         ("--preload 'a b' -- x", "--preload"),
         ("--save-preset /no/such/folder/x -- x", "cannot be written"),

@@ -151,7 +151,7 @@ def test_adding_showing_listing_deleting(perfloom: Command, store: Store) -> Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("add", "a/b", "--ssh", "x"), "name begins"),
+        (("add", "a/b", "--ssh", "x"), "name starts"),
         (("add", "x", "--ssh", "-oProxyCommand=x"), "cannot be the name"),
         (("add", "x", "--user", "ada"), "--ssh"),
         (("add", "x", "--ssh", "y", "--env", "A"), "NAME=VALUE"),
@@ -259,5 +259,5 @@ def test_a_probe_job(perfloom: Command, store: Store, lsf: LsfDouble, tmp_path: 
     store.targets.save(target)
     done = perfloom("target", "check", "cluster", "--probe", "--queue", "short")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "The probe job" in done.stderr and "see the same directory" in done.stdout
+    assert "The probe job" in done.stderr and "share the directory" in done.stdout
     assert perfloom("target", "check", "cluster", "--probe", "--queue", "nowhere").returncode == 4

@@ -249,7 +249,7 @@ def test_only_what_makes_sense_is_there(page: Page, served: Served) -> None:
     assert not page.is_visible("#event-query")
     page.fill("#f-command", "python3 /train.py")
     page.fill("#f-steps", "1,1,0,1")
-    page.wait_for_selector("#e-steps :text('is no schedule')")
+    page.wait_for_selector("#e-steps :text('is not a valid schedule')")
     faultless(page)
     page.fill("#f-steps", "whole")
     preview(page, "PERFLOOM_TORCH_STEPS=whole", "python3 /train.py")

@@ -94,7 +94,7 @@ def test_the_whole_command_and_the_events_of_a_target(page: Page, server: Served
     opened(page, server, "/jobs/new?target=cluster")
     page.fill("#f-command", "./solver 'a b'")
     page.select_option("#f-mpi", "openmpi")
-    page.wait_for_selector("[data-preview-note]:has-text('Say how many ranks')")
+    page.wait_for_selector("[data-preview-note]:has-text('Enter the number of ranks')")
     page.fill("#f-ranks", "4")
     page.wait_for_function(
         """() => ['ssh login', 'sbatch', 'mpirun', 'perf record', "./solver 'a b'"].every(

@@ -224,11 +224,11 @@ def test_a_file_goes_out_and_comes_back(browser_client: Browser, store: Store, f
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "It is empty"),
+        (b"", "The file is empty"),
         (b"mpi = 'mpich'", "no name"),
         (b"\xff\xfe\x00", "UTF-8"),
-        (b"name = 'x'\npassword = 'hush'", "no word “password”"),
-        (b"name = '<script>'", "A name begins"),
+        (b"name = 'x'\npassword = 'hush'", "no field “password”"),
+        (b"name = '<script>'", "A name starts"),
         (b"a = " + b"[" * 100_000, "brackets"),
     ],
     ids=["empty", "nameless", "binary", "unknown word", "markup", "brackets"],

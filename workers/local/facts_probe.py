@@ -90,7 +90,7 @@ def find_perf() -> tuple[str | None, str | None, str | None]:
         if version := perf_list.version(text):
             return candidate, None, version
         first = " ".join(text.split())[:300]
-        problem = problem or f"{candidate} is there, but does not run: {first or 'it prints nothing'}"
+        problem = problem or f"{candidate} exists, but does not run: {first or 'it prints nothing'}"
     return None, problem, None
 
 

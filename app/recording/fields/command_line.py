@@ -63,8 +63,8 @@ def split(text: str) -> CommandLine:
             raise InvalidRequest(_open_end(text, piece.start()))
         elif kind == "operator":
             raise InvalidRequest(
-                f"“{found}” at “{_near(text, piece.start())}” needs a shell, and the command is started without one. "
-                "Write sh -c '…' around the whole command, or put the word in quotes to pass it on as it is."
+                f"“{found}” at “{_near(text, piece.start())}” needs a shell, but the command is started without one. "
+                "Write sh -c '…' around the whole command, or quote the argument to pass it unchanged."
             )
         elif kind != "continued":
             _hint(hints, str(kind), found, text, piece.start(), first=word is None)
@@ -72,7 +72,7 @@ def split(text: str) -> CommandLine:
     if word is not None:
         words.append(word)
     if words and _ASSIGNMENT.match(text.lstrip()):
-        hints["The first word sets a variable, which only a shell understands: it belongs under Environment."] = None
+        hints["The first word sets a variable, which needs a shell. Enter the variable under Environment."] = None
     return CommandLine(tuple(words), tuple(hints))
 
 
@@ -95,11 +95,11 @@ def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, 
     variable = found == "$" and _VARIABLE.match(text, at)
     if (unquoted and variable) or (kind == "double" and _VARIABLE.search(re.sub(r"\\.", "", found))):
         name = here if unquoted else found if len(found) < 30 else found[:28] + "…"
-        hints[f"Nothing replaces the variable in {name}: no shell runs the command. Write its value."] = None
+        hints[f"The variable in {name} is not expanded, as no shell runs the command. Write its value."] = None
     if unquoted and first and found.startswith("~"):
-        hints[f"Nothing expands the ~ of {here}: no shell runs the command. Write the whole path."] = None
+        hints[f"The ~ in {here} is not expanded, as no shell runs the command. Write the full path."] = None
     if unquoted and ("*" in found or "?" in found):
-        hints[f"Nothing expands the pattern {here}: no shell runs the command. Write the names."] = None
+        hints[f"The pattern {here} is not expanded, as no shell runs the command. Write the names."] = None
 
 
 def _near(text: str, position: int) -> str:
@@ -109,12 +109,12 @@ def _near(text: str, position: int) -> str:
 
 def _open_end(text: str, position: int) -> str:
     if text[position] == "\\":
-        return "The last character is a backslash, with nothing behind it to protect. Remove it, or double it."
+        return "The last character is a backslash that escapes nothing. Remove it, or double it."
     name = "double" if text[position] == '"' else "single"
     quote = text[position]
     return (
-        f"The {name} quote that opens at “{_near(text, position)}” is never closed. "
-        f"Close it, or write \\{quote} where the character itself is meant."
+        f"The {name} quote that opens at “{_near(text, position)}” is not closed. "
+        f"Close it, or write \\{quote} for a literal character."
     )
 
 
@@ -130,7 +130,7 @@ def _ansi_value(text: str) -> str:
         elif short or long:
             code = int(short or long, 16)
             if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-                raise InvalidRequest(f"{match.group()} is no character. Write a code point up to 10ffff.")
+                raise InvalidRequest(f"{match.group()} is not a character. Use a code point up to 10ffff.")
             parts.append(chr(code).encode())
         else:
             parts.append(_ANSI.get(letter, b"\\" + letter.encode("utf-8", "surrogateescape")))
@@ -171,5 +171,5 @@ def parse_value(line: str) -> str:
         return line
     piece = _PIECE.fullmatch(line)
     if piece is None or piece.lastgroup != "ansi":
-        raise InvalidRequest(f"{_near(line, 0)} opens $'… and does not end with the closing quote. Add it.")
+        raise InvalidRequest(f"{_near(line, 0)} opens $'… but does not end with the closing quote. Add it.")
     return _ansi_value(line[2:-1])

@@ -14,9 +14,9 @@ GROUPS = ("hardware", "cache", "software", "tracepoint", "raw")
 _PLACEHOLDER = re.compile(r"rN+|.*(<\w+>|t1=v1|\[,|\[/).*")
 """What `perf list` writes where a number or a term is to be put in: rNNN, cpu/t1=v1[,t2=v2]/, mem:<addr>[/len]."""
 _UNPAIRED = {
-    "}": "“{}” closes a group that was not opened: add a {{.",
-    "/": "“{}” has one / too few or too many: an event of a PMU is written pmu/terms/.",
-    "{": "“{}” opens a group of events that is never closed: add a }}.",
+    "}": "“{}” closes a group that was not opened. Add a {{.",
+    "/": "“{}” has one / too few or too many. Write an event of a PMU as pmu/terms/.",
+    "{": "“{}” opens a group of events that is not closed. Add a }}.",
 }
 PAGE_ROWS = 60
 """Rows of one page of search results."""
@@ -53,18 +53,18 @@ def _split_line(line: str) -> list[str]:
 def event_problem(event: str) -> str | None:
     """What is wrong with the text of one event, or None. Whether a host knows it is for the preflight to say."""
     if not event.strip():
-        return "One of the events has no name. Write its name, or remove it from the list."
+        return "An event has no name. Enter its name, or remove it from the list."
     if event.startswith("-"):
-        return f"“{event}” starts with a hyphen, as an option does. Write the event's name alone."
+        return f"“{event}” starts with a hyphen, like an option. Write only the name of the event."
     if _PLACEHOLDER.fullmatch(event):
-        return f"“{event}” is a pattern. Put numbers in, as in r01c4, cpu/event=0x3c,umask=1/ or mem:0x1000:rw."
+        return f"“{event}” is a pattern. Insert numbers, as in r01c4, cpu/event=0x3c,umask=1/ or mem:0x1000:rw."
     if not event.isprintable() or any(character.isspace() for character in event):
-        return f"“{event}” holds a blank or a control character. Write one event a line, without blanks."
+        return f"“{event}” contains a space or a control character. Write one event per line, without spaces."
     try:
         parts = split_events(event)
     except InvalidRequest as error:
         return error.message
-    return None if parts == (event,) else f"“{event}” is more than one event. Give them one by one."
+    return None if parts == (event,) else f"“{event}” is more than one event. List each one separately."
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def parse(typed: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, complet
         values.pop(other, None)
         errors.pop(other, None)
         if typed.sampling == "period" and values.get("period", 0) is None:
-            errors["period"] = "Say after how many events a sample is taken, or choose a frequency."
+            errors["period"] = "Enter the number of events between two samples, or choose a frequency."
     spec = replace(chosen, **values)
     # A field that could not be read keeps its own message: what the check says of its empty value would hide it.
     errors = validate_job(spec, targets, complete=complete) | errors
@@ -318,14 +318,14 @@ def _choices(typed: JobForm, errors: dict[str, str]) -> JobSpec:
             change: dict[str, Any] = {name: kind(text)}
             chosen = replace(chosen, **change)
         except ValueError:
-            errors[name] = f"“{text[:60]}” is none of {', '.join(kind)}. Choose one of them."
+            errors[name] = f"“{text[:60]}” is not valid. Use one of: {', '.join(kind)}."
     if typed.mpi != NO_MPI:
         try:
             chosen = replace(chosen, mpi=Mpi(MpiFlavor(typed.mpi), per_host=typed.recorded == "hosts"))
         except ValueError:
-            errors["mpi"] = f"“{typed.mpi[:60]}” is none of {NO_MPI}, {', '.join(MpiFlavor)}. Choose one of them."
+            errors["mpi"] = f"“{typed.mpi[:60]}” is not valid. Use one of: {NO_MPI}, {', '.join(MpiFlavor)}."
         if typed.recorded not in ("ranks", "hosts"):
-            errors["recorded"] = f"“{typed.recorded[:60]}” is neither ranks nor hosts. Choose one of them."
+            errors["recorded"] = f"“{typed.recorded[:60]}” is not valid. Use one of: ranks, hosts."
     used, plain = relevant_fields(chosen, None), JobSpec()
     for name in ("call_graph", "splitting", "mpi"):
         if name not in used:

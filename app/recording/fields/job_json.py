@@ -28,7 +28,7 @@ def from_json(data: object, targets: Mapping[str, Target] = LOCAL_ONLY) -> Parse
 def parse_unvalidated(data: object) -> ParsedJob:
     """The same without a look at the values: whether the words are known, and lists of texts are such."""
     if not isinstance(data, dict):
-        return ParsedJob(None, {"": "Send one JSON object with the words of a job."})
+        return ParsedJob(None, {"": "Send one JSON object with the fields of a job."})
     wrong = _unknown(data) or _no_lists(data)
     if wrong:
         return ParsedJob(None, wrong)
@@ -58,11 +58,11 @@ def _unknown(data: Mapping[Any, Any]) -> dict[str, str]:
         if inner is None and name == "mpi":
             continue
         if not isinstance(inner, dict):
-            return {form_field(name): f"“{name}” is an object with words of its own."}
+            return {form_field(name): f"“{name}” must be an object with its own fields."}
         if wrong := _words(inner, kind, f"“{name}”"):
             return {form_field(name): next(iter(wrong.values()))}
     if mpi is not None and mpi.get("flavour") not in tuple(MpiFlavor):
-        return {"mpi": f"The flavour of MPI is one of {', '.join(MpiFlavor)}."}
+        return {"mpi": f"Unknown MPI implementation. Use one of: {', '.join(MpiFlavor)}."}
     return {}
 
 
@@ -71,7 +71,7 @@ def _words(data: Mapping[Any, Any], kind: type[Any], what: str) -> dict[str, str
     unknown = sorted(str(key) for key in data if key not in known)
     if not unknown:
         return {}
-    return {unknown[0]: f"{what} has no word “{unknown[0][:60]}”. It has: {', '.join(sorted(known))}."}
+    return {unknown[0]: f"{what} has no field “{unknown[0][:60]}”. Its fields are: {', '.join(sorted(known))}."}
 
 
 def _no_lists(data: Mapping[str, Any]) -> dict[str, str]:
@@ -84,5 +84,5 @@ def _no_lists(data: Mapping[str, Any]) -> dict[str, str]:
         if name == "command" and isinstance(value, str):
             continue
         if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-            return {form_field(name): f"“{name}” is a list of texts."}
+            return {form_field(name): f"“{name}” must be a list of strings."}
     return {}

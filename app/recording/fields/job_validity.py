@@ -65,28 +65,28 @@ def _messages(spec: JobSpec) -> list[tuple[str, str | None]]:
 
 def _name(name: Any) -> str | None:
     if not isinstance(name, str):
-        return "The name is a text."
+        return "The name must be a string."
     if len(name) > MAX_NAME:
         return f"The name has {len(name):,} characters. Use at most {MAX_NAME}."
     if not name.isprintable():
-        return "The name holds a character that cannot be shown. Remove it."
+        return "The name contains a nonprintable character. Remove it."
     return None
 
 
 def _command(spec: JobSpec) -> str | None:
     if not spec.command:
-        return None if spec.scope is Scope.SYSTEM else "Write the command to record, as in python3 -c 'print(1)'."
+        return None if spec.scope is Scope.SYSTEM else "Enter the command to record, as in python3 -c 'print(1)'."
     if not spec.command[0]:
-        return "The first word, the program's name, is empty. Write the program's name or path."
-    return first_error(*(text_error(word, "A word of the command") for word in spec.command))
+        return "The first word, the program's name, is empty. Enter the program's name or path."
+    return first_error(*(text_error(word, "An argument of the command") for word in spec.command))
 
 
 def _environment(environment: Any) -> str | None:
     if not isinstance(environment, dict):
-        return "Environment variables are an object of names and texts."
+        return "Environment variables must be an object that maps names to strings."
     for name, value in environment.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            return f"“{str(name)[:60]}” cannot name a variable. Use letters, digits and _, no digit first."
+            return f"“{str(name)[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
         problem = text_error(value, f"The value of {name[:60]}")
         if problem is not None:
             return problem
@@ -95,28 +95,28 @@ def _environment(environment: Any) -> str | None:
 
 def _events(events: tuple[str, ...]) -> str | None:
     if len(events) > MAX_EVENTS:
-        return f"These are {len(events):,} events. Use at most {MAX_EVENTS} in one job."
+        return f"The job has {len(events):,} events. Use at most {MAX_EVENTS}."
     return first_error(*map(event_problem, events))
 
 
 def _frequency(spec: JobSpec) -> str | None:
     if spec.frequency is not None and spec.period is not None:
-        return "Frequency and period exclude each other. Give one of the two."
-    return number_error(spec.frequency, 1, MAX_FREQUENCY_HZ, "samples a second")
+        return "Frequency and period are mutually exclusive. Use one of them."
+    return number_error(spec.frequency, 1, MAX_FREQUENCY_HZ, "samples per second")
 
 
 def _stack(value: Any) -> str | None:
     if value is None:
-        return "Say how many bytes of the stack each sample copies, as in 8192."
+        return "Enter the number of bytes of the stack that each sample copies, as in 8192."
     problem = number_error(value, 8, MAX_STACK_BYTES, "bytes of stack")
     if problem is None and value % 8:
-        return f"The kernel copies stacks in steps of 8 bytes. Use {value - value % 8 + 8:,}."
+        return f"The stack size must be a multiple of 8 bytes. Use {value - value % 8 + 8:,}."
     return problem
 
 
 def _pid(spec: JobSpec) -> str | None:
     if spec.pid is None:
-        return "Write the number of the process to attach to (the PID that ps or top shows)."
+        return "Enter the PID of the process to attach to, as ps or top shows it."
     return number_error(spec.pid, 1, MAX_PID, "as a process number")
 
 
@@ -124,7 +124,7 @@ def _duration(seconds: Any) -> str | None:
     if seconds is None:
         return None
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
-        return "The time limit is a number of seconds."
+        return "The time limit must be a number of seconds."
     if not 0.1 <= seconds <= MAX_DURATION_S:
         return "The time limit is out of range. Use 0.1 seconds to 30 days."
     return None

@@ -20,16 +20,16 @@ Messages = list[tuple[str, str | None]]
 def target_problems(spec: JobSpec, targets: Mapping[str, Target]) -> Messages:
     """Whether the target exists, and whether what is observed can be reached there."""
     if not isinstance(spec.target, str):
-        return [("target", "The target is a text: the name of one of those under Targets.")]
+        return [("target", "The target must be a string: a name that is listed under Targets.")]
     target = targets.get(spec.target)
     if target is None:
         names = ", ".join(f"“{name}”" for name in list(targets)[:8])
-        return [("target", f"There is no such target. Choose {names}, or add one under Targets.")]
+        return [("target", f"No such target. Choose {names}, or add one under Targets.")]
     if spec.scope is Scope.PROCESS and target.scheduler is not SchedulerName.NONE:
-        return [("scope", "Through a batch system no running process can be reached. Record a command.")]
+        return [("scope", "A running process cannot be recorded through a batch system. Record a command.")]
     if spec.sudo and not target.sudo:
         return [
-            ("sudo", f"The target “{target.name}” does not allow perf with sudo. Leave it off, or change the target.")
+            ("sudo", f"The target “{target.name}” does not allow perf with sudo. Turn sudo off, or change the target.")
         ]
     return []
 
@@ -41,10 +41,10 @@ def placement_problems(spec: JobSpec) -> Messages:
         *_batch(spec),
         *_pytorch(spec),
         ("modules", _each(spec.modules, _module)),
-        ("path", _each(spec.path, lambda value: _listed(value, "A directory of PATH"))),
-        ("library_path", _each(spec.library_path, lambda value: _listed(value, "A directory of LD_LIBRARY_PATH"))),
+        ("path", _each(spec.path, lambda value: _listed(value, "A directory in PATH"))),
+        ("library_path", _each(spec.library_path, lambda value: _listed(value, "A directory in LD_LIBRARY_PATH"))),
         ("preload", _each(spec.preload, _preload)),
-        ("events_per_run", number_error(spec.events_per_run, 1, 256, "events in one run")),
+        ("events_per_run", number_error(spec.events_per_run, 1, 256, "events per run")),
         ("sudo", bool_error(spec.sudo)),
         ("keep_recordings", bool_error(spec.keep_recordings)),
         ("leave_files", bool_error(spec.leave_files)),
@@ -57,10 +57,10 @@ def _mpi(spec: JobSpec) -> Messages:
         return []
     return [
         ("ranks", _needed(mpi.ranks, "ranks") or number_error(mpi.ranks, 1, MAX_RANKS, "ranks")),
-        ("ranks_per_node", number_error(mpi.ranks_per_node, 1, MAX_RANKS, "ranks on each node")),
+        ("ranks_per_node", number_error(mpi.ranks_per_node, 1, MAX_RANKS, "ranks per node")),
         ("mpi_program", _program(mpi)),
-        ("mpi_arguments", _each(mpi.arguments, lambda value: text_error(value, "A word of the arguments"))),
-        ("rank_arguments", _each(mpi.rank_arguments, lambda value: text_error(value, "A word of the arguments"))),
+        ("mpi_arguments", _each(mpi.arguments, lambda value: text_error(value, "An argument"))),
+        ("rank_arguments", _each(mpi.rank_arguments, lambda value: text_error(value, "An argument"))),
         ("every", _needed(mpi.every, "ranks") or number_error(mpi.every, 1, MAX_RANKS, "ranks")),
         ("only", _only(mpi)),
         ("recorded", bool_error(mpi.per_host)),
@@ -68,37 +68,37 @@ def _mpi(spec: JobSpec) -> Messages:
 
 
 def _needed(value: Any, what: str) -> str | None:
-    return f"Say how many {what}: a whole number from 1." if value is None else None
+    return f"Enter the number of {what}, 1 or more." if value is None else None
 
 
 def _program(mpi: Mpi) -> str | None:
-    problem = text_error(mpi.program, "The starter of the ranks")
+    problem = text_error(mpi.program, "The MPI launcher")
     if problem is None and mpi.program.startswith("-"):
-        return "The starter of the ranks begins with a hyphen, as an option does. Write its name or path alone."
+        return "The MPI launcher starts with a hyphen, like an option. Write only its name or path."
     if problem is None and any(sign in mpi.program for sign in "\r\n"):
-        return "The starter of the ranks holds a line break. Write its name or path on one line."
+        return "The MPI launcher contains a line break. Write its name or path on one line."
     return problem
 
 
 def _only(mpi: Mpi) -> str | None:
     if not isinstance(mpi.only, str):
-        return "The ranks to record are a text such as 0-3,8."
+        return "The ranks to record must be a string such as 0-3,8."
     if len(mpi.only) > 4000:
-        return "These are too many ranges. Give fewer, or every n-th rank."
+        return "Too many ranges. Use fewer, or record every n-th rank."
     try:
         ranges = parse_ranks(mpi.only)
     except InvalidRequest as error:
         return error.message[:1].upper() + error.message[1:]
     most = mpi.ranks if isinstance(mpi.ranks, int) else MAX_RANKS
     if mpi.only.strip() and not ranges:
-        return "No rank is named. Write for example 0-3,8, or leave it empty for all."
+        return "No ranks given. Write for example 0-3,8, or leave it empty for all ranks."
     beyond = [high for _, high in ranges if high >= most]
     if beyond:
-        return f"There is no rank {beyond[0]}: with {most:,} ranks they are 0 to {most - 1:,}."
+        return f"Rank {beyond[0]} does not exist: the {most:,} ranks are 0 to {most - 1:,}."
     every = mpi.every if isinstance(mpi.every, int) and mpi.every > 0 else 1
     if ranges and not any(low + -low % every <= high for low, high in ranges):
-        which = f"of every {every} only the first counts, that is 0, {every}, {2 * every} …"
-        return f"None of these ranks is recorded: {which} Change one of the two."
+        which = f"a step of {every} selects only ranks 0, {every}, {2 * every} …"
+        return f"None of these ranks is recorded: {which} Change one of the two fields."
     return None
 
 
@@ -112,7 +112,7 @@ def _batch(spec: JobSpec) -> Messages:
         ("nodes", number_error(batch.nodes, 1, MAX_CPUS, "nodes")),
         ("cpus", number_error(batch.cpus, 1, MAX_CPUS, "CPUs")),
         ("exclusive", bool_error(batch.exclusive)),
-        ("batch_arguments", _each(batch.arguments, lambda value: text_error(value, "A word of the arguments"))),
+        ("batch_arguments", _each(batch.arguments, lambda value: text_error(value, "An argument"))),
     ]
 
 
@@ -122,8 +122,11 @@ def _pytorch(spec: JobSpec) -> Messages:
     observed = chosen and spec.scope is not Scope.COMMAND
     hosts = chosen and spec.mpi is not None and spec.mpi.per_host is True
     return [
-        ("scope", "PyTorch is recorded in a command that is started. Choose a command." if observed else None),
-        ("recorded", "PyTorch is recorded in the ranks themselves. Choose ranks." if hosts else None),
+        (
+            "scope",
+            "The PyTorch profiler only records a command. Choose a command." if observed else None,
+        ),
+        ("recorded", "The PyTorch profiler records ranks, not hosts. Choose ranks." if hosts else None),
         ("steps", _steps(asked.steps)),
         ("torch_memory", bool_error(asked.memory)),
         ("torch_shapes", bool_error(asked.shapes)),
@@ -143,8 +146,8 @@ def _steps(value: Any) -> str | None:
     if fit:
         return None
     return (
-        f"“{str(value)[:40]}” is no schedule. Write wait,warmup,active,repeat, as in 1,1,3,1, with 1 active step or "
-        f"more, and {MAX_SPANS} repeats or fewer; or “whole”."
+        f"“{str(value)[:40]}” is not a valid schedule. Write wait,warmup,active,repeat, as in 1,1,3,1, with at least "
+        f"1 active step and at most {MAX_SPANS} repeats; or “whole”."
     )
 
 
@@ -152,7 +155,7 @@ def _seconds(value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0.1 <= value <= MAX_SECONDS:
-        return f"Give a time between 0.1 seconds and {MAX_SECONDS // 60} minutes: all that is recorded lies in memory."
+        return f"Use 0.1 seconds to {MAX_SECONDS // 60} minutes: the whole recording is kept in memory."
     return None
 
 
@@ -166,23 +169,23 @@ def _wall_time(value: Any) -> str | None:
 def _line(value: Any, what: str) -> str | None:
     problem = text_error(value, what)
     if problem is None and value and not value.isprintable():
-        return f"{what} holds a line break or another control character. Write it on one line."
+        return f"{what} contains a line break or another control character. Write it on one line."
     return problem
 
 
 def _word(value: Any, what: str) -> str | None:
     problem = _line(value, what)
     if problem is None and value.startswith("-"):
-        return f"{what} begins with a hyphen, as an option does. Write its name alone."
+        return f"{what} starts with a hyphen, like an option. Write only its name."
     return problem
 
 
 def _module(value: Any) -> str | None:
     problem = _word(value, "A module")
     if problem is None and not value.strip():
-        return "A module without a name cannot be loaded. Remove it."
+        return "A module has no name. Enter its name, or remove it."
     if problem is None and any(sign.isspace() for sign in value):
-        return f"“{value[:60]}” holds a blank. Write one module a line, as in gcc/12.2.0."
+        return f"“{value[:60]}” contains a space. Write one module per line, as in gcc/12.2.0."
     return problem
 
 
@@ -190,16 +193,16 @@ def _listed(value: Any, what: str) -> str | None:
     """Directories stand in one variable with colons between."""
     problem = path_error(value, what)
     if problem is None and ":" in value:
-        return f"{what} cannot hold a colon, which divides it from the next. Write one directory a line."
+        return f"{what} must not contain a colon, which separates directories. Write one directory per line."
     return problem
 
 
 def _preload(value: Any) -> str | None:
     problem = text_error(value, "A library to preload")
     if problem is None and (":" in value or any(sign.isspace() for sign in value)):
-        return f"“{value[:60]}”: LD_PRELOAD takes no path with a blank or colon. Link the library to another name."
+        return f"“{value[:60]}”: LD_PRELOAD accepts no path with a space or colon. Link to it under another name."
     if problem is None and not value:
-        return "A library without a name cannot be preloaded. Remove it."
+        return "A library to preload has no name. Enter its name, or remove it."
     return problem
 
 

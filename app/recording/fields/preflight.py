@@ -66,9 +66,9 @@ def _composed(
     spec: JobSpec, target: Target, recording: HostFacts | None, facts: TargetFacts | None
 ) -> tuple[str, Groups, str]:
     if not needs_plan(spec, target):
-        return command_line(spec, recording), (), "Only the directory of the recording is still to be named."
+        return command_line(spec, recording), (), "The recording's directory is still a placeholder."
     require_plannable(spec, target)
     facts = facts or (TargetFacts(recording) if recording else None)
     found = plan_runs(spec, target, recording_host(target, facts))
     groups = tuple(run.events for run in found) if len(found) > 1 else ()
-    return preview(spec, target, facts), groups, "The directory of the job there is still to be named."
+    return preview(spec, target, facts), groups, "The job's directory at the target is still a placeholder."

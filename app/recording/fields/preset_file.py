@@ -31,7 +31,7 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     Variables that look like secrets are left out, and named in a comment.
     """
     if form not in FORMATS:
-        raise InvalidRequest(f"Settings are written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
+        raise InvalidRequest(f"Settings can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
     left_out = find_secrets(spec.environment)
     kept = {name: value for name, value in spec.environment.items() if name not in left_out}
     data = _changed(replace(spec, environment=kept).to_json(), JobSpec().to_json())
@@ -47,7 +47,7 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]
     heading += ["Use it with: perfloom record --preset THIS-FILE, or under New job, Presets."]
     if left_out:
-        heading.append(f"Left out, as they look like secrets: {', '.join(map(_plain, left_out))}.")
+        heading.append(f"Left out because they look like secrets: {', '.join(map(_plain, left_out))}.")
     return serialization.to_toml(data, "\n".join(heading))
 
 
@@ -61,7 +61,7 @@ def from_file(data: bytes | str) -> JobSpec:
         errors = validate_job(spec, {spec.target: Target(spec.target, sudo=True)}, complete=False)
     if spec is None or errors:
         field, message = next(iter(errors.items()))
-        raise InvalidRequest(f"The file cannot be used as settings of a job. {message}", field or None)
+        raise InvalidRequest(f"The file does not contain valid job settings. {message}", field or None)
     return spec
 
 

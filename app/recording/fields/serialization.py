@@ -14,7 +14,7 @@ from ...domain.errors import InvalidRequest
 
 MAX_BYTES = 1 << 20
 _MAX_DEPTH = 8
-_ADVICE = "Export one here to see what such a file looks like."
+_ADVICE = "Export one here to see an example."
 
 
 def to_toml(data: Mapping[str, Any], heading: str = "") -> str:
@@ -34,13 +34,13 @@ def from_text(text: str | bytes) -> dict[str, Any]:
     Only what JSON knows too comes out of it: texts, numbers, switches, lists and objects.
     """
     if len(text) > MAX_BYTES:
-        raise InvalidRequest(f"The file has {len(text):,} bytes, and settings have a few hundred. {_ADVICE}")
+        raise InvalidRequest(f"The file has {len(text):,} bytes, but settings have a few hundred. {_ADVICE}")
     try:
         whole = text if isinstance(text, str) else text.decode("utf-8-sig")
         # JSON and quoted keys allow half of a pair, which no file and no database takes.
         whole.encode()
     except UnicodeError:
-        raise InvalidRequest(f"The file is no text in UTF-8. {_ADVICE}") from None
+        raise InvalidRequest(f"The file is not UTF-8 text. {_ADVICE}") from None
     whole = whole.removeprefix("\ufeff")
     try:
         if whole.lstrip().startswith("{"):
@@ -48,11 +48,11 @@ def from_text(text: str | bytes) -> dict[str, Any]:
         else:
             data = tomllib.loads(whole.replace("\r\n", "\n"))
     except RecursionError:
-        raise InvalidRequest(f"The file has too many brackets inside each other. {_ADVICE}") from None
+        raise InvalidRequest(f"The file has too many nested brackets. {_ADVICE}") from None
     except ValueError as error:
         raise InvalidRequest(f"The file cannot be read as TOML or JSON: {str(error)[:200]}. {_ADVICE}") from None
     if not isinstance(data, dict):
-        raise InvalidRequest(f"The file holds no names with values. {_ADVICE}")
+        raise InvalidRequest(f"The file has no names with values. {_ADVICE}")
     _check(data, "", 0)
     return data
 
@@ -68,7 +68,7 @@ def _plain(value: Any) -> Any:
 
 def _check(value: Any, where: str, depth: int) -> None:
     if depth > _MAX_DEPTH:
-        raise InvalidRequest(f"The file has too many brackets inside each other, at {where}. {_ADVICE}")
+        raise InvalidRequest(f"The file has too many nested brackets, at {where}. {_ADVICE}")
     if isinstance(value, dict):
         for key, each in value.items():
             _check(key, where, depth)
@@ -79,14 +79,14 @@ def _check(value: Any, where: str, depth: int) -> None:
     elif isinstance(value, str):
         if any("\ud800" <= character <= "\udfff" for character in value):
             raise InvalidRequest(
-                f"The file holds half a character{' at ' + where if where.isascii() else ''}. Correct it."
+                f"The file contains half of a surrogate pair{' at ' + where if where.isascii() else ''}. Correct it."
             )
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if not abs(value) < 2**63:
             raise InvalidRequest(f"The number at {where} is out of range. Correct it.")
     elif value is not None and not isinstance(value, bool):
-        raise InvalidRequest(f"There is a date or time at {where}, which means nothing here. Put it in quotes.")
+        raise InvalidRequest(f"The value at {where} is a date or time. Put it in quotes to make it a string.")
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")

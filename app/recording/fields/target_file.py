@@ -14,7 +14,7 @@ def to_file(target: Target, form: str) -> str:
     Variables that look like secrets are left out, and named in a comment where the form has such.
     """
     if form not in FORMATS:
-        raise InvalidRequest(f"Targets are written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
+        raise InvalidRequest(f"Targets can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
     left_out = find_secrets(target.environment)
     kept = {name: value for name, value in target.environment.items() if name not in left_out}
     data = target_validity.to_data(replace(target, environment=kept))
@@ -22,7 +22,7 @@ def to_file(target: Target, form: str) -> str:
         return serialization.to_json(data)
     heading = ["A target of Perfloom. Use it with: perfloom target import THIS-FILE, or under Targets, New target."]
     if left_out:
-        heading.append(f"Left out, as they look like secrets: {', '.join(left_out)}.")
+        heading.append(f"Left out because they look like secrets: {', '.join(left_out)}.")
     return serialization.to_toml(data, "\n".join(heading))
 
 
@@ -31,7 +31,7 @@ def from_file(data: bytes | str, name: str | None = None) -> Target:
     try:
         found = serialization.from_text(data)
         if not found:
-            raise InvalidRequest("It is empty.")
+            raise InvalidRequest("The file is empty.")
         return target_validity.from_data(found, name=name)
     except InvalidRequest as error:
-        raise InvalidRequest(f"The file cannot be used as a target. {error.message}", error.field) from None
+        raise InvalidRequest(f"The file does not contain a valid target. {error.message}", error.field) from None

@@ -129,7 +129,7 @@ def parse(typed: TargetForm, earlier: Target | None = None) -> ParsedTarget:
             return None
 
     if typed.way not in ("ssh", "here"):
-        errors["way"] = f"“{typed.way[:40]}” is neither SSH nor this machine. Choose one of them."
+        errors["way"] = f"“{typed.way[:40]}” is not valid. Choose SSH or this machine."
     ssh = None
     if typed.way == "ssh":
         port = take("port", parse_int, typed.port)
@@ -182,7 +182,7 @@ def _choice(name: str, kind: Any, text: str, errors: dict[str, str]) -> Any:
     try:
         return kind(text)
     except ValueError:
-        errors[name] = f"“{text[:40]}” is none of {', '.join(kind)}. Choose one of them."
+        errors[name] = f"“{text[:40]}” is not valid. Use one of: {', '.join(kind)}."
         return None
 
 
@@ -193,6 +193,8 @@ def _starters(text: str) -> dict[str, str]:
             continue
         flavour, mark, program = (word.strip() for word in line.partition("="))
         if not mark or not program:
-            raise InvalidRequest(f"Line {number} is not of the form flavour=program, as in openmpi=mpirun.openmpi.")
+            raise InvalidRequest(
+                f"Line {number} is not of the form implementation=program, as in openmpi=mpirun.openmpi."
+            )
         found[flavour] = program
     return found

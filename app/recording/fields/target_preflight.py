@@ -21,7 +21,7 @@ def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) ->
     if facts is None:
         if target.name == LOCAL:
             return found
-        text = f"No check of “{target.name}” has succeeded yet: nothing is known of perf, events and queues there."
+        text = f"No check of “{target.name}” has succeeded yet, so its perf, events and queues are unknown."
         return [*found, PreflightFinding(Severity.HINT, "target", text, "Check it on its page under Targets.")]
     found += [
         *_modules(spec, target, facts),
@@ -30,8 +30,8 @@ def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) ->
         *_batch(spec, target, facts),
     ]
     if spec.sudo and facts.sudo is False:
-        text = f"On “{target.name}” sudo did not start perf without a password."
-        advice = "Ask its administrator for a rule in sudoers, as under Targets, or leave sudo off."
+        text = f"sudo could not start perf on “{target.name}” without a password."
+        advice = "Ask its administrator for the sudoers rule that is shown under Targets, or turn sudo off."
         found.append(PreflightFinding(Severity.WARNING, "sudo", text, advice))
     return found
 
@@ -42,9 +42,9 @@ def _command(spec: JobSpec, target: Target) -> Iterator[PreflightFinding]:
     if target.is_local or spec.cwd or "/" not in name or name.startswith("/"):
         return
     if PurePosixPath(name).parts[0] not in (PurePosixPath(path).name for path in spec.inputs):
-        text = f"{name} is looked for in the job's own directory on “{target.name}”, where only input files are."
+        text = f"{name} is searched in the job's directory on “{target.name}”, which has only input files."
         yield PreflightFinding(
-            Severity.WARNING, "command", text, "Give its full path or a working directory, or add it as an input."
+            Severity.WARNING, "command", text, "Use its full path or a working directory, or add it as an input file."
         )
 
 
@@ -53,11 +53,11 @@ def _modules(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Pref
     problem = facts.problems.get("modules", "")
     if facts.module_command is False and (spec.modules or target.modules):
         name = (*spec.modules, *target.modules)[0]
-        text = f"The check of “{target.name}” found no module command: the module {name} cannot be loaded."
-        advice = "Leave the modules out, or ask how they are set up there, and check again under Targets."
+        text = f"The check of “{target.name}” found no module command, so the module {name} cannot be loaded."
+        advice = "Remove the modules, or ask how to enable them there, and check again under Targets."
         yield PreflightFinding(Severity.WARNING, "modules" if spec.modules else "target", text, advice)
     elif target.modules and problem:
-        text = f"The modules of “{target.name}” could not be loaded when it was checked: {problem.rstrip('.')}."
+        text = f"The modules of “{target.name}” could not be loaded at its last check: {problem.rstrip('.')}."
         yield PreflightFinding(Severity.WARNING, "target", text, "Correct them under Targets, and check again.")
 
 
@@ -65,18 +65,20 @@ def _place(target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
     if target.scheduler is not SchedulerName.NONE:
         if facts.missing:
             text = f"The check of “{target.name}” did not find {', '.join(facts.missing[:4])}."
-            yield PreflightFinding(Severity.WARNING, "target", text, "Look at its page under Targets for what to do.")
+            yield PreflightFinding(Severity.WARNING, "target", text, "See its page under Targets.")
         if facts.shared is False:
             text = f"{facts.directory or 'The directory of jobs'} is not the same on the hosts where jobs run."
             yield PreflightFinding(
-                Severity.WARNING, "target", text, "Give the target a directory that all of its hosts see."
+                Severity.WARNING, "target", text, "Use a directory that all hosts of the target share."
             )
         elif facts.compute is None:
-            text = "What is known of perf is that of the host where jobs are submitted, not of those where they run."
-            yield PreflightFinding(Severity.HINT, "target", text, "Have the check run a probe job, under Targets.")
+            text = "The capabilities of perf were checked on the host where jobs are submitted, not where they run."
+            yield PreflightFinding(Severity.HINT, "target", text, "Run a probe job under Targets.")
     if facts.free_bytes is not None and facts.free_bytes < MIN_FREE_BYTES:
-        text = f"There is room for {units.format_quantity(facts.free_bytes, 'bytes').text} in {facts.directory} there."
-        yield PreflightFinding(Severity.WARNING, "target", text, "Make room, or give the target another directory.")
+        text = f"Only {units.format_quantity(facts.free_bytes, 'bytes').text} are free in {facts.directory} there."
+        yield PreflightFinding(
+            Severity.WARNING, "target", text, "Delete files there, or change the directory of the target."
+        )
 
 
 def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
@@ -85,10 +87,12 @@ def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefligh
         return
     named = [MPI_TITLES.get(flavour, flavour) for flavour in MPI_TITLES if flavour in facts.starters]
     text = f"The check of “{target.name}” found no {MPI_TITLES[mpi.flavour]}"
-    text += f"; it found {', '.join(named)}." if named else ", and no other MPI."
+    text += f"; it found {', '.join(named)}." if named else ", and no other MPI implementation."
     # A module of the job may bring it.
     level = Severity.HINT if spec.modules or spec.path else Severity.WARNING
-    yield PreflightFinding(level, "mpi", text, "Load its module, name its starter program, or choose another flavour.")
+    yield PreflightFinding(
+        level, "mpi", text, "Load its module, set the launcher, or choose another MPI implementation."
+    )
 
 
 def _batch(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
@@ -101,12 +105,12 @@ def _batch(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefli
         if wanted and not set(wanted.replace(",", " ").split()) <= {one.name for one in facts.queues}:
             names = ", ".join(one.name for one in facts.queues[:12])
             text = f"The check of “{target.name}” found no {noun} {wanted}."
-            yield PreflightFinding(Severity.WARNING, "queue", text, f"There are: {names}.")
+            yield PreflightFinding(Severity.WARNING, "queue", text, f"Choose one of: {names}.")
         return
     if not queue.open:
-        text = f"The {noun} {queue.name} took no jobs when “{target.name}” was checked: this one would wait."
+        text = f"The {noun} {queue.name} was closed when “{target.name}” was checked. The job would wait."
         yield PreflightFinding(Severity.WARNING, "queue", text, "Choose another, or check again under Targets.")
     limit, wall = queue.wall_time_s, spec.batch.wall_time_s
     if limit is not None and wall is not None and wall > limit:
-        text = f"The {noun} {queue.name} runs jobs for {units.format_duration(limit * 10**9)} at most."
-        yield PreflightFinding(Severity.WARNING, "wall_time", text, f"Ask for less, or choose another {noun}.")
+        text = f"The {noun} {queue.name} has a time limit of {units.format_duration(limit * 10**9)}."
+        yield PreflightFinding(Severity.WARNING, "wall_time", text, f"Request less time, or choose another {noun}.")

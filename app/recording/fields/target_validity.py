@@ -67,23 +67,23 @@ def from_data(data: Mapping[str, Any], *, name: str | None = None) -> Target:
         kept["name"] = name
     _known(kept, Target, "A target")
     if "name" not in kept:
-        raise InvalidRequest('The target has no name. Give it one: name = "…".', "name")
+        raise InvalidRequest('The target has no name. Add one: name = "…".', "name")
     if kept.get("ssh") is not None:
         if not isinstance(kept["ssh"], Mapping):
-            raise InvalidRequest("“ssh” holds words of its own: host, user, port and others.", "ssh")
+            raise InvalidRequest("“ssh” must be a table with its own fields: host, user, port and others.", "ssh")
         kept["ssh"] = {key: value for key, value in kept["ssh"].items() if key != "host_keys"}
-        _known(kept["ssh"], Ssh, "The way over SSH")
+        _known(kept["ssh"], Ssh, "The SSH connection")
         _lists(kept["ssh"], ("jump",))
         if "host" not in kept["ssh"]:
-            raise InvalidRequest('The way over SSH names no host. Give it one: host = "…".', "host")
+            raise InvalidRequest('The SSH connection has no host. Add one: host = "…".', "host")
     _lists(kept, ("modules",))
     for word in ("environment", "starters"):
         value = kept.get(word, {})
         if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-            raise InvalidRequest(f"“{word}” holds names with texts.", word)
+            raise InvalidRequest(f"“{word}” must map names to strings.", word)
     for word, kind in (("scheduler", SchedulerName), ("mpi", MpiFlavor)):
         if kept.get(word) is not None and kept[word] not in [each.value for each in kind]:
-            raise InvalidRequest(f"“{str(kept[word])[:40]}” is none of {', '.join(kind)}. Choose one of them.", word)
+            raise InvalidRequest(f"“{str(kept[word])[:40]}” is not valid. Use one of: {', '.join(kind)}.", word)
     return require_valid(Target.from_json(kept))
 
 
@@ -106,7 +106,7 @@ def parse_jump_host(text: str) -> JumpHost:
     else:
         host, _, port_text = rest.partition(":")
         port = port_text if ":" in rest else None
-    wrong = f"“{text[:80]}” is no host to go through. Write [user@]host[:port]."
+    wrong = f"“{text[:80]}” is not a valid jump host. Write [user@]host[:port]."
     if len(text) > 400 or not HOST.fullmatch(host) or (at and not USER.fullmatch(user)):
         raise InvalidRequest(wrong, "jump")
     if port is not None and not (re.fullmatch(r"[0-9]{1,5}", port) and 1 <= int(port) <= 65535):
@@ -119,7 +119,7 @@ def _messages(target: Target) -> Iterator[tuple[str, str | None]]:
     if target.ssh is not None:
         yield from _ssh(target.ssh)
     if target.name == LOCAL and not target.is_local:
-        yield "name", "The target local is this machine itself. Give another name to another place."
+        yield "name", "The name “local” is reserved for this machine. Choose another name."
     yield "directory", _place(target.directory, "The directory")
     yield "scratch", _place(target.scratch, "The scratch directory")
     yield "perf", program_problem(target.perf, "perf") if target.perf != "" else None
@@ -127,10 +127,10 @@ def _messages(target: Target) -> Iterator[tuple[str, str | None]]:
     yield "environment", _environment(target.environment)
     yield "starters", _starters(target.starters)
     if target.mpi is MpiFlavor.SRUN and target.scheduler is not SchedulerName.SLURM:
-        yield "mpi", "srun starts ranks under Slurm alone. Choose Slurm as the batch system, or another flavour."
+        yield "mpi", "srun works only with Slurm. Choose Slurm as the batch system, or another MPI implementation."
     yield "sudo", _switch(target.sudo)
-    yield "counters", _number(target.counters, 1, 64, "events in a run", whole=True)
-    yield "poll_s", _number(target.poll_s, 0.2, 3600, "seconds between two looks", needed=True)
+    yield "counters", _number(target.counters, 1, 64, "events per run", whole=True)
+    yield "poll_s", _number(target.poll_s, 0.2, 3600, "seconds between two polls", needed=True)
     yield "notes", text_problem(target.notes, "The text", lines=True)
 
 
@@ -141,37 +141,37 @@ def _ssh(ssh: Ssh) -> Iterator[tuple[str, str | None]]:
     yield "key_file", _file(ssh.key_file) if ssh.key_file != "" else None
     for word in ("agent", "config", "password"):
         yield word, _switch(getattr(ssh, word))
-    yield "jump", _each(ssh.jump, _jump, "hosts on the way")
-    yield "host_keys", _each(ssh.host_keys, _host_key, "keys of hosts")
+    yield "jump", _each(ssh.jump, _jump, "jump hosts")
+    yield "host_keys", _each(ssh.host_keys, _host_key, "host keys")
     yield "connect_timeout_s", _number(ssh.connect_timeout_s, 1, 600, "seconds", needed=True)
 
 
 def name_problem(name: Any) -> str | None:
     """Why a target cannot be called so."""
     if not isinstance(name, str) or not name:
-        return "Give the target a name."
+        return "Enter a name."
     if len(name) > MAX_NAME:
         return f"The name has {len(name):,} characters. Use at most {MAX_NAME}."
     if not NAME.fullmatch(name) or name != name.strip() or name.endswith("."):
-        return "A name begins with a letter or digit, and goes on with these, blanks and . _ - + @ alone."
+        return "A name starts with a letter or digit, and contains only letters, digits, spaces and . _ - + @."
     if name.lower() in RESERVED:
-        return f"“{name}” is a page of its own here. Choose another name."
+        return f"“{name}” is reserved. Choose another name."
     return None
 
 
 def text_problem(text: Any, what: str, *, lines: bool = False) -> str | None:
     """What makes a text unfit to be kept or given to a program. lines: whether it may have several."""
     if not isinstance(text, str):
-        return f"{what} is a text."
+        return f"{what} must be a string."
     try:
         length = len(text.encode())
     except UnicodeEncodeError:
-        return f"{what} holds bytes that are no UTF-8. Remove them."
+        return f"{what} contains bytes that are not UTF-8. Remove them."
     if length > MAX_TEXT:
         return f"{what} has {length:,} bytes. Use at most {MAX_TEXT:,}."
     allowed = "\n\t" if lines else ""
     if any((character < " " or "\x7f" <= character <= "\x9f") and character not in allowed for character in text):
-        return f"{what} holds a sign that cannot be shown, such as a line break. Remove it."
+        return f"{what} contains a nonprintable character, such as a line break. Remove it."
     return None
 
 
@@ -181,25 +181,27 @@ def program_problem(value: Any, what: str) -> str | None:
     if problem is not None:
         return problem
     if value.startswith("/"):
-        return None if len(value) <= MAX_PATH and not value.endswith("/") else f"The path of {what} names no file."
+        return (
+            None if len(value) <= MAX_PATH and not value.endswith("/") else f"The path of {what} does not name a file."
+        )
     if len(value) > 200 or not PROGRAM.fullmatch(value):
-        return f"“{value[:80]}” is neither the name of a program nor a full path. Begin a path with /."
+        return f"“{value[:80]}” is neither the name of a program nor an absolute path. Start a path with /."
     return None
 
 
 def _host(host: Any) -> str | None:
     if not isinstance(host, str) or not host:
-        return "Write the name or address of the host, or its alias in ~/.ssh/config."
+        return "Enter the name or address of the host, or its alias in ~/.ssh/config."
     if "@" in host:
-        return "Write the host alone; the user has a field of its own."
+        return "Enter only the host. The user has its own field."
     if re.fullmatch(r"[^:]+:[0-9]+", host):
-        return "Write the host alone; the port has a field of its own."
+        return "Enter only the host. The port has its own field."
     return _fits(host, HOST, 255, "the name or address of a host")
 
 
 def _fits(text: Any, pattern: re.Pattern[str], most: int, what: str) -> str | None:
     if not isinstance(text, str):
-        return f"This is {what}, a text."
+        return f"{what[:1].upper()}{what[1:]} must be a string."
     if len(text) > most or not pattern.fullmatch(text):
         return f"“{text[:80]}” cannot be {what}. Correct it."
     return None
@@ -208,15 +210,15 @@ def _fits(text: Any, pattern: re.Pattern[str], most: int, what: str) -> str | No
 def _file(path: Any) -> str | None:
     problem = text_problem(path, "The path of the key file")
     if problem is None and not path.startswith(("/", "~/")):
-        return "Write the full path of the private key on the worker's machine; it may begin with ~/."
+        return "Enter the full path of the private key on the worker's machine. It may start with ~/."
     if problem is None and (len(path) > MAX_PATH or path.endswith("/")):
-        return "This path names no file."
+        return "This path does not name a file."
     return problem
 
 
 def _jump(text: Any) -> str | None:
     if not isinstance(text, str):
-        return "A host on the way is a text."
+        return "A jump host must be a string."
     try:
         parse_jump_host(text)
     except InvalidRequest as error:
@@ -225,7 +227,7 @@ def _jump(text: Any) -> str | None:
 
 
 def _host_key(line: Any) -> str | None:
-    wrong = "This is no line of a known_hosts file: a host, the sort of its key, the key."
+    wrong = "This is not a line of a known_hosts file: host, key type, key."
     if text_problem(line, "The key of a host", lines=False) is not None:
         return wrong
     words = line.split()
@@ -247,13 +249,13 @@ def _place(path: Any, what: str) -> str | None:
     if problem is not None:
         return problem
     if not path.startswith(("/", "~/", "$")) and path != "~":
-        return f"{what} “{path[:80]}” is no full path. Begin it with /, ~/ or a variable such as $HOME."
+        return f"{what} “{path[:80]}” is not a full path. Start it with /, ~/ or a variable such as $HOME."
     if len(path) > MAX_PATH:
-        return f"{what} has a path of {len(path):,} characters; Linux takes {MAX_PATH:,}."
+        return f"The path of {what[:1].lower()}{what[1:]} has {len(path):,} characters. Linux allows {MAX_PATH:,}."
     if ".." in path.split("/"):
-        return f"{what} leads upwards with “..”. Write the path without it."
+        return f"{what} contains “..”. Write the path without it."
     if path.strip("/") == "":
-        return f"{what} is the root of all files. Choose one of your own."
+        return f"{what} must not be the root directory. Choose one of your directories."
     try:
         path_variables.path_variables(path)
     except InvalidRequest as error:
@@ -264,32 +266,32 @@ def _place(path: Any, what: str) -> str | None:
 def _module(text: Any) -> str | None:
     problem = text_problem(text, "The name of a module")
     if problem is None and (len(text) > 200 or not MODULE.fullmatch(text)):
-        return f"“{text[:80]}” is no name of a module, such as openmpi/4.1. Write one a line."
+        return f"“{text[:80]}” is not a valid module name, such as openmpi/4.1. Write one per line."
     return problem
 
 
 def _environment(environment: Any) -> str | None:
     if not isinstance(environment, dict):
-        return "Environment variables are names with texts."
+        return "Environment variables must map names to strings."
     if len(environment) > MAX_COUNT:
-        return f"These are {len(environment):,} variables. Use at most {MAX_COUNT}."
+        return f"The target has {len(environment):,} variables. Use at most {MAX_COUNT}."
     for name, value in environment.items():
         if not isinstance(name, str) or len(name) > 200 or not path_variables.VARIABLE.fullmatch(name):
-            return f"“{str(name)[:60]}” cannot name a variable. Use letters, digits and _, no digit first."
+            return f"“{str(name)[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
         if name.startswith(path_variables.RESERVED_PREFIXES):
-            return f"The variable {name[:60]} is Perfloom's own. Use another name."
+            return f"The variable {name[:60]} is reserved for Perfloom. Use another name."
         if not isinstance(value, str) or "\0" in value or text_problem(value.translate(_CONTROLS), "It"):
-            return f"The value of {name[:60]} cannot be given to a program. Use text without zero bytes."
+            return f"The value of {name[:60]} contains a zero byte, which cannot be passed to a program. Remove it."
     return None
 
 
 def _starters(starters: Any) -> str | None:
     if not isinstance(starters, dict):
-        return "These are flavours of MPI with the names of their starters."
+        return "MPI launchers must map MPI implementations to names of programs."
     for flavour, program in starters.items():
         if flavour not in [each.value for each in MpiFlavor]:
-            return f"“{str(flavour)[:40]}” is no flavour of MPI. Use one of {', '.join(MpiFlavor)}."
-        problem = program_problem(program, f"the starter of {flavour}")
+            return f"“{str(flavour)[:40]}” is not a known MPI implementation. Use one of: {', '.join(MpiFlavor)}."
+        problem = program_problem(program, f"the launcher of {flavour}")
         if problem is not None:
             return problem
     return None
@@ -297,14 +299,14 @@ def _starters(starters: Any) -> str | None:
 
 def _each(values: Any, problem: Any, what: str) -> str | None:
     if not isinstance(values, list | tuple):
-        return f"This is a list of {what}."
+        return f"This must be a list of {what}."
     if len(values) > MAX_COUNT:
-        return f"These are {len(values):,} {what}. Use at most {MAX_COUNT}."
+        return f"The list has {len(values):,} {what}. Use at most {MAX_COUNT}."
     return next(filter(None, map(problem, values)), None)
 
 
 def _switch(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "This is true or false."
+    return None if isinstance(value, bool) else "This must be true or false."
 
 
 def _number(
@@ -313,7 +315,7 @@ def _number(
     if value is None and not needed:
         return None
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        return f"This is {'a whole' if whole else 'a'} number."
+        return f"This must be {'a whole' if whole else 'a'} number."
     # Written so that what is no number at all (NaN) is out of range.
     return None if least <= value <= most else f"{value:,} is out of range. Use {least:,} to {most:,} {what}."
 
@@ -322,14 +324,14 @@ def _known(data: Mapping[str, Any], kind: type[Any], what: str) -> None:
     known = {each.name for each in fields(kind)}
     for key in data:
         if key not in known:
-            raise InvalidRequest(f"{what} has no word “{str(key)[:60]}”. It has: {', '.join(sorted(known))}.")
+            raise InvalidRequest(f"{what} has no field “{str(key)[:60]}”. Its fields are: {', '.join(sorted(known))}.")
 
 
 def _lists(data: Mapping[str, Any], names: tuple[str, ...]) -> None:
     for name in names:
         value = data.get(name, [])
         if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
-            raise InvalidRequest(f"“{name}” is a list of texts.", name)
+            raise InvalidRequest(f"“{name}” must be a list of strings.", name)
 
 
 def _changed(one: Any, plain: Any) -> dict[str, Any]:

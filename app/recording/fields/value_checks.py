@@ -11,17 +11,15 @@ from .command_line import MAX_ARGUMENT_BYTES
 def text_error(value: Any, what: str) -> str | None:
     """What makes a text unfit as an argument, variable or path of a program."""
     if not isinstance(value, str):
-        return f"{what} is a text."
+        return f"{what} must be a string."
     try:
         length = len(value.encode())
     except UnicodeEncodeError:
-        return (
-            f"{what} holds bytes that are no UTF-8, which a job description cannot keep. Rename or link what it names."
-        )
+        return f"{what} contains bytes that are not UTF-8, which a job cannot store. Rename the file, or link to it."
     if "\0" in value:
-        return f"{what} holds a zero byte, which no program can be given. Remove it."
+        return f"{what} contains a zero byte, which cannot be passed to a program. Remove it."
     if length > MAX_ARGUMENT_BYTES:
-        return f"{what} has {length:,} bytes; the kernel takes {MAX_ARGUMENT_BYTES:,}. Put the text into a file."
+        return f"{what} has {length:,} bytes. The kernel's limit is {MAX_ARGUMENT_BYTES:,}. Put the text into a file."
     return None
 
 
@@ -29,9 +27,9 @@ def path_error(value: Any, what: str) -> str | None:
     """What makes a text unfit as an absolute path."""
     problem = text_error(value, what)
     if problem is None and not value.startswith("/"):
-        return f"{what} “{value[:80]}” is no absolute path. Start it with /."
+        return f"{what} “{value[:80]}” is not an absolute path. Start it with /."
     if problem is None and len(value) > 4096:
-        return f"{what} has a path of {len(value):,} characters; Linux takes 4,096."
+        return f"The path of {what[:1].lower()}{what[1:]} has {len(value):,} characters. Linux allows 4,096."
     return problem
 
 
@@ -40,7 +38,7 @@ def number_error(value: Any, least: int, most: int, what: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        return f"The number of {what} is a whole number."
+        return "This must be a whole number."
     if not least <= value <= most:
         return f"{value:,} is out of range. Use {least:,} to {most:,} {what}."
     return None
@@ -48,7 +46,7 @@ def number_error(value: Any, least: int, most: int, what: str) -> str | None:
 
 def bool_error(value: Any) -> str | None:
     """What makes a value unfit as a yes or no."""
-    return None if isinstance(value, bool) else "This is true or false."
+    return None if isinstance(value, bool) else "This must be true or false."
 
 
 def first_error(*problems: str | None) -> str | None:

@@ -19,7 +19,7 @@ def parse_int(text: str) -> int | None:
     if not text:
         return None
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise InvalidRequest(f"“{text[:40]}” is no whole number. Write digits alone, as in 1000.")
+        raise InvalidRequest(f"“{text[:40]}” is not a whole number. Write only digits, as in 1000.")
     return int(text)
 
 
@@ -30,7 +30,7 @@ def parse_duration(text: str) -> float | None:
         return None
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise InvalidRequest(f"“{text[:40]}” is no duration. Write seconds, or a number with ms, s, min or h.")
+        raise InvalidRequest(f"“{text[:40]}” is not a duration. Write seconds, or a number with ms, s, min or h.")
     return float(match.group(1)) * _UNITS[match.group(2) or "s"]
 
 
@@ -42,14 +42,14 @@ def parse_variables(text: str) -> dict[str, str]:
             continue
         match = _VARIABLE.fullmatch(line.lstrip())
         if match is None:
-            raise InvalidRequest(f"Line {number} is not of the form NAME=value. Write one variable a line.")
+            raise InvalidRequest(f"Line {number} is not of the form NAME=value. Write one variable per line.")
         name, value = match.groups()
         if name in found:
-            raise InvalidRequest(f"Line {number} sets {name[:60]} a second time. Keep one of the two.")
+            raise InvalidRequest(f"Line {number} sets {name[:60]} a second time. Remove one of the two.")
         try:
             found[name] = command_line.parse_value(value) if value.startswith("$'") else value
         except InvalidRequest:
-            raise InvalidRequest(f"Line {number} opens $'… and does not end with the closing quote. Add it.") from None
+            raise InvalidRequest(f"Line {number} opens $'… but does not end with the closing quote. Add it.") from None
     return found
 
 
@@ -81,7 +81,9 @@ def parse_wall_time(text: str) -> int | None:
     if match := _CLOCK.fullmatch(text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    raise InvalidRequest(f"“{text[:40]}” is no wall time. Write 30 min, 2 h, or 1:30:00 for hours, minutes, seconds.")
+    raise InvalidRequest(
+        f"“{text[:40]}” is not a wall time. Write 30 min, 2 h, or 1:30:00 for hours, minutes, seconds."
+    )
 
 
 def format_wall_time(seconds: int | None) -> str:

@@ -55,8 +55,8 @@ def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> 
         if len(list(islice(rest, needed))) < needed:
             lacks = "a value" if needed == 1 else "two values"
             raise InvalidRequest(
-                f"{word[:80]!r} in the arguments of {launcher.title} needs {lacks}: the word that follows would be "
-                "taken for it. Write its value behind it, or remove it.",
+                f"{word[:80]!r} in the arguments of {launcher.title} needs {lacks}. The next argument would be "
+                "used as its value. Add the value, or remove the option.",
                 field,
             )
 

@@ -41,7 +41,7 @@ def parse_list_output(stdout: bytes) -> tuple[tuple[str, int], ...]:
             continue
         steps = match[2].split("/")
         if not steps[0] or ".." in steps:
-            raise UnreadableInput(f"The target names a file that is none of the job's: {match[2][:100]}")
+            raise UnreadableInput(f"The target listed a file that does not belong to the job: {match[2][:100]}")
         known = steps[-1] in ARTIFACTS or is_trace_file(steps[-1])
         if len(steps) == 3 and parse_run_folder(steps[0]) is not None and is_rank_folder(steps[1]) and known:
             found[match[2]] = int(match[1])

@@ -43,5 +43,5 @@ def _pieces(path: str) -> Iterator[str]:
 def _name(found: "re.Match[str]") -> str:
     name: str = found[1] if found[1] is not None else found[2]
     if not VARIABLE.fullmatch(name):
-        raise InvalidRequest(f"A $ in “{found.string[:80]}” names no variable. Write $NAME or ${{NAME}}.")
+        raise InvalidRequest(f"A $ in “{found.string[:80]}” is not followed by a name. Write $NAME or ${{NAME}}.")
     return name

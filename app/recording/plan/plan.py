@@ -89,7 +89,7 @@ def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: 
     host = recording_host(target, facts)
     found = plan_runs(spec, target, host)
     if len(found) > MAX_RUNS:
-        raise InvalidRequest(f"These are {len(found):,} runs; at most {MAX_RUNS:,} are made. Choose fewer events.")
+        raise InvalidRequest(f"The job needs {len(found):,} runs. The limit is {MAX_RUNS:,}. Choose fewer events.")
     parts = submissions(spec, found)
     starters = base.launcher_programs(mpi_launcher_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
     files = {name: "".join(script_text(f"plan/{script}") for script in names) for name, names in SCRIPTS.items()}
@@ -118,30 +118,30 @@ def require_plannable(spec: JobSpec, target: Target) -> None:
     mpi = spec.mpi
     if mpi is not None:
         if not spec.command or spec.scope is not Scope.COMMAND:
-            raise InvalidRequest("With MPI a command is recorded. Give one, and choose no process or system.", "scope")
+            raise InvalidRequest("With MPI, only a command can be recorded. Choose a command.", "scope")
         if mpi.ranks < 1 or mpi.every < 1 or (mpi.ranks_per_node or 1) < 1:
-            raise InvalidRequest("Numbers of ranks begin at 1.", "ranks")
+            raise InvalidRequest("The number of ranks must be at least 1.", "ranks")
         parse_rank_ranges(mpi.only)
         starter = mpi_launcher_of(mpi.flavour)
         base.check_arguments(starter, mpi.arguments, "mpi_arguments")
         base.check_arguments(starter, mpi.rank_arguments, "rank_arguments")
     injection = recorder_of(spec).injection(spec)
     if injection is not None and (spec.scope is not Scope.COMMAND or spec.sudo or (mpi is not None and mpi.per_host)):
-        raise InvalidRequest("PyTorch is recorded in a command that is started, as you. Choose that.", "scope")
+        raise InvalidRequest("PyTorch is only recorded in a command without sudo. Choose that.", "scope")
     if own := next((name for name in target.environment if name.startswith(RESERVED_PREFIXES)), None):
         raise InvalidRequest(
-            f"The target {target.name} sets the variable {own[:60]}, which is Perfloom's own. Take it out of the "
-            "target's variables, or give it another name.",
+            f"The target {target.name} sets the variable {own[:60]}, which is reserved for Perfloom. Remove it from "
+            "the target's variables, or rename it.",
             "target",
         )
     if len(spec.events) > MAX_EVENTS:
-        raise InvalidRequest(f"These are {len(spec.events):,} events; at most {MAX_EVENTS:,} are taken.", "events")
+        raise InvalidRequest(f"The job has {len(spec.events):,} events. Use at most {MAX_EVENTS:,}.", "events")
     if spec.sudo and not target.sudo:
-        raise InvalidRequest(f"The target {target.name} does not allow sudo. Record without it, or allow it.", "sudo")
+        raise InvalidRequest(f"The target {target.name} does not allow sudo. Turn it off, or allow it.", "sudo")
     if spec.scope is Scope.COMMAND and not spec.command:
-        raise InvalidRequest("There is no command to run. Give one.", "command")
+        raise InvalidRequest("No command to run. Enter one.", "command")
     if spec.scope is Scope.PROCESS and spec.pid is None:
-        raise InvalidRequest("There is no process to record. Give its number.", "pid")
+        raise InvalidRequest("No process to record. Enter its PID.", "pid")
 
 
 __all__ = [

@@ -70,7 +70,7 @@ def plan_text(
         "incomplete": INCOMPLETE,
     }
     lines = [
-        f"# The job {job_id}, as it is laid down. Every word of the user is quoted.",
+        f"# The plan of job {job_id}. Every value from the user is quoted.",
         "# shellcheck shell=sh",
     ]
     lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
@@ -146,7 +146,7 @@ def parse_rank_ranges(only: str) -> tuple[tuple[int, int], ...]:
             continue
         match = re.fullmatch(r"\s*([0-9]{1,7})\s*(?:-\s*([0-9]{1,7})\s*)?", piece)
         if not match or int(match[2] or match[1]) < int(match[1]):
-            raise InvalidRequest(f"“{only[:60]}” names no ranks. Write numbers and ranges, as in 0-3,8.", "only")
+            raise InvalidRequest(f"“{only[:60]}” contains no ranks. Write numbers and ranges, as in 0-3,8.", "only")
         found.append((int(match[1]), int(match[2] or match[1])))
     return tuple(found)
 
@@ -157,21 +157,21 @@ def _directory(cwd: str | None) -> str:
     if cwd == "~" or cwd.startswith("~/"):
         return f'"${{HOME-}}"{quote(cwd[1:])}' if cwd[1:] else '"${HOME-}"'
     if not cwd.startswith("/"):
-        raise InvalidRequest(f"The working directory {cwd[:200]} is no full path. Begin it with / or ~/.", "cwd")
+        raise InvalidRequest(f"The working directory {cwd[:200]} is not a full path. Start it with / or ~/.", "cwd")
     return quote(cwd)
 
 
 def _command(command: Sequence[str]) -> Sequence[str]:
     if command and command[0].startswith("-"):
         raise InvalidRequest(
-            f"{command[0][:200]} looks like an option. Begin it with ./ if it is a program.", "command"
+            f"{command[0][:200]} looks like an option. Start it with ./ if it is a program.", "command"
         )
     return command
 
 
 def _module(name: str) -> str:
     if not name or name.startswith("-"):
-        raise InvalidRequest(f"“{name[:80]}” is no name of a module, such as openmpi/4.1.", "modules")
+        raise InvalidRequest(f"“{name[:80]}” is not a valid module name, such as openmpi/4.1.", "modules")
     return name
 
 
@@ -187,10 +187,10 @@ def _exports(environment: Mapping[str, str]) -> str:
     for name, value in environment.items():
         if not VARIABLE.fullmatch(name):
             raise InvalidRequest(
-                f"“{name[:60]}” cannot name a variable. Use letters, digits and _, no digit first.", "environment"
+                f"“{name[:60]}” is not a valid variable name. Use letters, digits and _, no digit first.", "environment"
             )
         if name.startswith(RESERVED_PREFIXES):
-            raise InvalidRequest(f"The variable {name[:60]} is Perfloom's own. Use another name.", "environment")
+            raise InvalidRequest(f"The variable {name[:60]} is reserved for Perfloom. Use another name.", "environment")
         # Not in one with export, which some shells split at blanks.
         lines.append(f"{name}={quote(value)}; export {name}")
     return "\n".join(lines) or ":"

@@ -88,7 +88,7 @@ def _found(job: PollRequest, reader: _Reader) -> PollResult:
     if there == b"gone":
         return PollResult(JobStatus(), b"", directory_exists=False)
     if there == b"hidden":
-        note = f"The job's directory {job.directory} cannot be seen at present."
+        note = f"The job's directory {job.directory} is not accessible at the moment."
         return PollResult(JobStatus(notes=(note,)), b"", directory_exists=True)
     beats: dict[int, str] = {}
     while life := _LIFE.fullmatch(line := reader.line()):

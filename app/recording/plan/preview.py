@@ -79,7 +79,7 @@ def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFac
     if run.command:
         yield join(run.command)
     if counts := stat_argv(run.as_spec(recorder_specs(spec)), host):
-        yield "# Beside it: " + join(counts).replace('"$pl_out"', str(place))
+        yield "# Also: " + join(counts).replace('"$pl_out"', str(place))
 
 
 def _plain(words: base.Arguments) -> str:

@@ -23,11 +23,11 @@ class ShellCode:
 def quote(text: str) -> str:
     """A text as one word of sh that stands for exactly that text. Raises InvalidRequest where no word can."""
     if "\0" in text:
-        raise InvalidRequest("A text holds a null character, which no command line can. Remove it.")
+        raise InvalidRequest("A value contains a zero byte, which a command line cannot contain. Remove it.")
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise InvalidRequest("A text holds a character that cannot be written as UTF-8. Remove it.") from None
+        raise InvalidRequest("A value contains a character that cannot be encoded as UTF-8. Remove it.") from None
     if _PLAIN.fullmatch(text) and text not in _RESERVED:
         return text
     return "'" + text.replace("'", "'\\''") + "'"

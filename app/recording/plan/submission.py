@@ -82,7 +82,7 @@ def parse_submit_output(target: Target, stdout: str, stderr: str, status: int | 
     words = stdout.split()
     if status != 0 or len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
         said = " ".join(stderr.split())[-300:]
-        raise Unavailable(f"The job could not be started at {target.name}: {said or 'its script says nothing'}")
+        raise Unavailable(f"The job could not be started at {target.name}: {said or 'its script printed nothing'}")
     return " ".join(words)
 
 
@@ -100,7 +100,7 @@ def cancel_script(directory: str, *, gently: bool) -> str:
 
 def _full(directory: str) -> str:
     if not directory.startswith("/") or directory.rstrip("/").count("/") < 1 or ".." in directory.split("/"):
-        raise InvalidRequest(f"{directory[:200]} is no full path of a job's directory.", "directory")
+        raise InvalidRequest(f"{directory[:200]} is not a full path of a job's directory.", "directory")
     return directory
 
 

@@ -43,7 +43,7 @@ def events_from_json(text: str) -> tuple[PerfEvent, ...]:
             description = str(item.get("BriefDescription") or item.get("PublicDescription") or "")
             _add(found, item["EventName"], kind, description)
             if isinstance(item.get("EventAlias"), str):
-                _add(found, item["EventAlias"], kind, description or f"the same as {item['EventName']}")
+                _add(found, item["EventAlias"], kind, description or f"alias of {item['EventName']}")
     return tuple(found.values())
 
 
@@ -97,7 +97,7 @@ def events_from_text(text: str) -> tuple[PerfEvent, ...]:
             last = names[0].strip()
             _add(found, last, event[2] or topic, "")
             for name in names[1:]:
-                _add(found, name.strip(), event[2] or topic, f"the same as {last}")
+                _add(found, name.strip(), event[2] or topic, f"alias of {last}")
     close()
     return tuple(found.values())
 

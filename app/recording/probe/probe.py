@@ -149,16 +149,16 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
     if "host" not in sections:
         said = " ".join(text.split())[:_LONGEST]
         raise Unavailable(
-            f"The probe did not run there; what came back is {f'“{said}”' if said else 'nothing'}. Log in there by "
-            "hand and see whether sh starts, and what its start-up files print."
+            f"The probe did not run there; it printed {f'“{said}”' if said else 'nothing'}. Log in there, and check "
+            "whether sh starts and what its startup files print."
         )
     one = _Sections(sections)
     problems: dict[str, str] = {}
     if "complete" not in sections:
-        problems["probe"] = "It ended before its end."
+        problems["probe"] = "It ended early."
     modules = sections.get("modules")
     if modules and (modules[0].status or _complains(modules[0].text)):
-        problems["modules"] = _short(modules[0].text) or f"It ended with status {modules[0].status}."
+        problems["modules"] = _short(modules[0].text) or f"It ended with exit status {modules[0].status}."
     starters, versions = _starters(one, target)
     programs = _fields(one.text("programs"), " ")
     place, scratch = _place(one.text("directory")), _place(one.text("scratch"))
@@ -329,7 +329,7 @@ def _perf(one: _Sections) -> tuple[str | None, str | None, str | None]:
         version = perf_list.version(said)
         if version:
             return path, version, None
-        problem = problem or f"{path} is there, but does not run: {_short(said) or 'it prints nothing'}"
+        problem = problem or f"{path} exists, but does not run: {_short(said) or 'it prints nothing'}"
     return None, None, problem
 
 
@@ -423,7 +423,7 @@ def _place(text: str) -> _DirectoryFacts:
     path = found.get("path", "")
     said = _short(problem[1]) if problem else ""
     if path and not path.startswith("/"):
-        path, said = "", f"“{path[:80]}” is no full path."
+        path, said = "", f"“{path[:80]}” is not a full path."
     return _DirectoryFacts(
         path=path,
         system=found.get("system", ""),

@@ -44,7 +44,7 @@ def test_what_was_never_checked() -> None:
 
 def test_a_program_that_is_meant_from_here() -> None:
     typed = replace(SPEC, command=("./solver", "in.txt"))
-    assert "job's own directory on “cluster”" in said(typed)["warning command"]
+    assert "searched in the job's directory on “cluster”" in said(typed)["warning command"]
     assert list(said(typed, None)) == ["warning command", "hint target"]
     for fine in (
         replace(typed, cwd="/home/me"),
@@ -62,8 +62,8 @@ def test_a_program_that_is_meant_from_here() -> None:
     [
         (Batch("gpu"), "warning queue", "no partition gpu"),
         (Batch("debug,gpu"), "warning queue", "no partition debug,gpu"),
-        (Batch("shut"), "warning queue", "took no jobs"),
-        (Batch(wall_time_s=3601), "warning wall_time", "debug runs jobs for 60 min at most"),
+        (Batch("shut"), "warning queue", "was closed when"),
+        (Batch(wall_time_s=3601), "warning wall_time", "debug has a time limit of 60 min"),
     ],
 )
 def test_queues(batch: Batch, field: str, part: str) -> None:
@@ -89,7 +89,7 @@ def test_modules_without_a_module_command() -> None:
     assert "the module gcc/12 cannot be loaded" in said(replace(SPEC, modules=("gcc/12",)), none)["warning modules"]
     assert "the module intel cannot be loaded" in said(SPEC, none, own)["warning target"]
     unknown = replace(FACTS, module_command=True, problems={"modules": "No module intel."})
-    assert said(SPEC, unknown, own)["warning target"].endswith("was checked: No module intel.")
+    assert said(SPEC, unknown, own)["warning target"].endswith("last check: No module intel.")
     assert said(SPEC, none) == said(SPEC, unknown) == {}
     for facts in (replace(none, module_command=None), replace(none, module_command=True)):
         assert said(replace(SPEC, modules=("gcc/12",)), facts, own) == {}

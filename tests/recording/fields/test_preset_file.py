@@ -69,24 +69,24 @@ def test_what_looks_like_a_secret_is_left_out_and_named() -> None:
         text = to_file(spec, form)
         assert "hunter3" not in text
         assert from_file(text).environment == dict.fromkeys(PLAIN, "hunter2")
-    assert f"# Left out, as they look like secrets: {', '.join((*SECRET, 'URL'))}." in to_file(spec, "toml")
+    assert f"# Left out because they look like secrets: {', '.join((*SECRET, 'URL'))}." in to_file(spec, "toml")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("commando = 'x'", "no word “commando”"),
-        ("command = 3", "list of texts"),
+        ("commando = 'x'", "no field “commando”"),
+        ("command = 3", "list of strings"),
         ("command = ['x']\nfrequency = 'often'", "whole number"),
-        ("[mpi]\nranks = 4", "flavour"),
-        ("[mpi]\nflavour = 'openmpi'\nranks = 4\nfast = true", "no word “fast”"),
-        ("batch = 'x'", "object with words"),
-        ("recorder = 'pytorch'\n[pytorch]\nsteps = '1,1,0,1'", "no schedule"),
-        ("recorder = 'pytorch'\n[pytorch]\nhooks = true", "no word “hooks”"),
-        ("pytorch = 'whole'", "object with words"),
-        ("[environment]\nA = 1", "is a text"),
+        ("[mpi]\nranks = 4", "MPI implementation"),
+        ("[mpi]\nflavour = 'openmpi'\nranks = 4\nfast = true", "no field “fast”"),
+        ("batch = 'x'", "object with its own fields"),
+        ("recorder = 'pytorch'\n[pytorch]\nsteps = '1,1,0,1'", "not a valid schedule"),
+        ("recorder = 'pytorch'\n[pytorch]\nhooks = true", "no field “hooks”"),
+        ("pytorch = 'whole'", "object with its own fields"),
+        ("[environment]\nA = 1", "must be a string"),
         ("scope = 'galaxy'", "galaxy"),
-        ("target = 3", "is a text"),
+        ("target = 3", "must be a string"),
         ("a = ", "cannot be read"),
     ],
 )

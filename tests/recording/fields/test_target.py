@@ -60,5 +60,5 @@ def test_a_file_says_what_was_left_out() -> None:
     assert "hush" not in to_file(target, "json")
     with pytest.raises(InvalidRequest, match="toml or json"):
         to_file(target, "yaml")
-    with pytest.raises(InvalidRequest, match="cannot be used as a target"):
+    with pytest.raises(InvalidRequest, match="does not contain a valid target"):
         from_file("{}")

@@ -40,7 +40,7 @@ def test_what_a_path_stands_for(path: str, whole: str) -> None:
 @pytest.mark.parametrize("path", ["$", "/a$/b", "$(touch x)", "${a b}", "${X:-$(touch x)}", "$1", "${", "$é"])
 def test_what_names_no_variable(path: str) -> None:
     for read in (expand_path, path_variables):
-        with pytest.raises(InvalidRequest, match="names no variable"):
+        with pytest.raises(InvalidRequest, match="is not followed by a name"):
             read(path)
 
 

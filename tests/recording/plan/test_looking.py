@@ -91,7 +91,7 @@ def test_what_is_not_there_is_gone(tmp_path: Path) -> None:
     ]
     found = look(*jobs)
     assert [found[job.id].directory_exists for job in jobs] == [False, True, True]
-    assert "cannot be seen" in found["c" * 12].status.notes[0]
+    assert "is not accessible" in found["c" * 12].status.notes[0]
 
 
 def test_output_comes_piece_by_piece_and_is_never_taken_for_anything_else(tmp_path: Path, shell: Path) -> None:

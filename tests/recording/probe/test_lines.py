@@ -64,33 +64,33 @@ def test_where_all_is_well_nothing_is_to_be_done() -> None:
     lines = check_lines(FAR, FACTS)
     assert {line.light for line in lines} == {CheckStatus.GOOD} and not any(line.advice for line in lines)
     assert [line.title for line in lines] == [
-        *("Connection", "perf", "Rights", "Kernel symbols", "Hardware counters", "Call graphs"),
+        *("Connection", "perf", "Permissions", "Kernel symbols", "Hardware counters", "Call graphs"),
         *("MPI", "PyTorch", "Directory", "Compression", "Clock"),
     ]
 
 
 HOST_CASES: list[tuple[dict[str, Any], str, CheckStatus, str]] = [
-    ({"perf": None}, "perf", CheckStatus.BAD, "There is no perf on node7"),
+    ({"perf": None}, "perf", CheckStatus.BAD, "perf was not found on node7"),
     ({"perf": None, "perf_problem": "It is a signpost"}, "perf", CheckStatus.BAD, "It is a signpost."),
     ({"options": ("--call-graph dwarf",)}, "perf", CheckStatus.NOTE, "cannot compress"),
-    ({"paranoid": 4}, "Rights", CheckStatus.BAD, "only root"),
-    ({"paranoid": 3, "perf_capabilities": ("cap_perfmon",)}, "Rights", CheckStatus.GOOD, "everything"),
-    ({"paranoid": 2}, "Rights", CheckStatus.NOTE, "without what they do inside the kernel"),
-    ({"paranoid": 0}, "Rights", CheckStatus.GOOD, "whole CPUs"),
-    ({"paranoid": None}, "Rights", CheckStatus.NOTE, "not known"),
-    ({"root": True, "paranoid": 4}, "Rights", CheckStatus.GOOD, "everything"),
+    ({"paranoid": 4}, "Permissions", CheckStatus.BAD, "only root"),
+    ({"paranoid": 3, "perf_capabilities": ("cap_perfmon",)}, "Permissions", CheckStatus.GOOD, "everything"),
+    ({"paranoid": 2}, "Permissions", CheckStatus.NOTE, "in user space only"),
+    ({"paranoid": 0}, "Permissions", CheckStatus.GOOD, "whole CPUs"),
+    ({"paranoid": None}, "Permissions", CheckStatus.NOTE, "unknown"),
+    ({"root": True, "paranoid": 4}, "Permissions", CheckStatus.GOOD, "everything"),
     ({"kptr_restrict": 1}, "Kernel symbols", CheckStatus.NOTE, "have no names"),
     ({"kptr_restrict": 1, "perf_capabilities": ("cap_syslog",)}, "Kernel symbols", CheckStatus.GOOD, "have names"),
     ({"kptr_restrict": 1, "root": True}, "Kernel symbols", CheckStatus.GOOD, "have names"),
     ({"kptr_restrict": 2, "paranoid": 2}, "Kernel symbols", CheckStatus.GOOD, "Not needed"),
-    ({"kptr_restrict": None}, "Kernel symbols", CheckStatus.NOTE, "not known"),
+    ({"kptr_restrict": None}, "Kernel symbols", CheckStatus.NOTE, "unknown"),
     ({"hardware_counters": False}, "Hardware counters", CheckStatus.NOTE, "cpu-clock"),
-    ({"hardware_counters": None}, "Hardware counters", CheckStatus.NOTE, "cannot be told"),
-    ({"options": ("-z",)}, "Call graphs", CheckStatus.NOTE, "without what unwinds dwarf"),
+    ({"hardware_counters": None}, "Hardware counters", CheckStatus.NOTE, "unknown whether"),
+    ({"options": ("-z",)}, "Call graphs", CheckStatus.NOTE, "without an unwinder"),
     ({"lbr": False}, "Call graphs", CheckStatus.GOOD, "dwarf, frame pointers."),
     ({"perf": None}, "PyTorch", CheckStatus.GOOD, "Version 2.13.0 of /usr/bin/python3 on node7."),
-    ({"torch": ""}, "PyTorch", CheckStatus.NOTE, "/usr/bin/python3 on node7 has none."),
-    ({"torch": "", "python": ""}, "PyTorch", CheckStatus.NOTE, "No Python"),
+    ({"torch": ""}, "PyTorch", CheckStatus.NOTE, "/usr/bin/python3 on node7 has no PyTorch."),
+    ({"torch": "", "python": ""}, "PyTorch", CheckStatus.NOTE, "Python was not found"),
 ]
 
 
@@ -124,20 +124,26 @@ PLACE_CASES: list[tuple[Target, dict[str, Any], str, CheckStatus, str]] = [
         CheckStatus.GOOD,
         "/tmp",
     ),
-    (FAR, {"packers": ()}, "Compression", CheckStatus.NOTE, "unpacked"),
+    (FAR, {"packers": ()}, "Compression", CheckStatus.NOTE, "uncompressed"),
     (FAR, {"clock_ns": None}, "Clock", CheckStatus.NOTE, "cannot be compared"),
     (FAR, {"clock_ns": -(10**10)}, "Clock", CheckStatus.NOTE, "10.0 s behind"),
     (FAR, {"clock_ns": 200_000}, "Clock", CheckStatus.GOOD, "The same"),
-    (FAR, {"starters": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "is found"),
-    (replace(FAR, mpi=MpiFlavor.MPICH), {}, "MPI", CheckStatus.BAD, "no MPICH on node7; there is Open MPI"),
+    (FAR, {"starters": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "were not found"),
+    (
+        replace(FAR, mpi=MpiFlavor.MPICH),
+        {},
+        "MPI",
+        CheckStatus.BAD,
+        "MPICH was not found on node7, only Open MPI",
+    ),
     (replace(FAR, mpi=MpiFlavor.OPENMPI), {}, "MPI", CheckStatus.GOOD, "Open MPI 4.1.4"),
     (replace(FAR, modules=("gcc",)), {}, "Modules", CheckStatus.GOOD, "gcc"),
     (replace(FAR, modules=("gcc",)), {"problems": {"modules": "unknown"}}, "Modules", CheckStatus.BAD, "unknown"),
     (replace(FAR, sudo=True), {"sudo": True}, "sudo", CheckStatus.GOOD, "without a password"),
     (replace(FAR, sudo=True), {"sudo": False}, "sudo", CheckStatus.BAD, "refuses"),
-    (replace(FAR, sudo=True), {}, "sudo", CheckStatus.NOTE, "Not tried"),
-    (FAR, {"schedulers": ("slurm",)}, "Batch system", CheckStatus.NOTE, "Slurm is there"),
-    (FAR, {"problems": {"probe": "x"}}, "Probe", CheckStatus.NOTE, "before its end"),
+    (replace(FAR, sudo=True), {}, "sudo", CheckStatus.NOTE, "Not checked"),
+    (FAR, {"schedulers": ("slurm",)}, "Batch system", CheckStatus.NOTE, "Slurm is installed"),
+    (FAR, {"problems": {"probe": "x"}}, "Probe", CheckStatus.NOTE, "ended early"),
 ]
 
 
@@ -151,19 +157,19 @@ def test_of_the_place(target: Target, changes: dict[str, Any], title: str, light
 
 
 BATCH_CASES: list[tuple[dict[str, Any], str, CheckStatus, str]] = [
-    ({}, "Batch system", CheckStatus.GOOD, "Slurm 23.11 answers"),
+    ({}, "Batch system", CheckStatus.GOOD, "Slurm 23.11 responds"),
     ({"missing": ("sbatch", "squeue")}, "Batch system", CheckStatus.BAD, "sbatch, squeue of Slurm are not found"),
     ({"problems": {"scheduler": "it is down"}}, "Batch system", CheckStatus.BAD, "it is down."),
     ({}, "Queues", CheckStatus.GOOD, "normal (default); closed: gpu"),
-    ({"queues": ()}, "Queues", CheckStatus.NOTE, "no queue"),
-    ({"queues": (BatchQueue("a", open=False),)}, "Queues", CheckStatus.BAD, "None is open"),
+    ({"queues": ()}, "Queues", CheckStatus.NOTE, "No queue"),
+    ({"queues": (BatchQueue("a", open=False),)}, "Queues", CheckStatus.BAD, "No queue is open"),
     ({"queues": tuple(BatchQueue(str(n)) for n in range(30))}, "Queues", CheckStatus.GOOD, "and 22 more"),
-    ({}, "Compute node", CheckStatus.NOTE, "not known yet"),
+    ({}, "Compute node", CheckStatus.NOTE, "No compute node was checked yet"),
     ({"problems": {"compute": "queue is closed"}}, "Compute node", CheckStatus.BAD, "queue is closed."),
-    ({"compute": HOST, "shared": True}, "Shared directory", CheckStatus.GOOD, "the same"),
-    ({"shared": False}, "Shared directory", CheckStatus.BAD, "do not see /home/ada"),
-    ({}, "Shared directory", CheckStatus.NOTE, "Probably: it is on nfs"),
-    ({"file_system": "xfs"}, "Shared directory", CheckStatus.NOTE, "not known"),
+    ({"compute": HOST, "shared": True}, "Shared directory", CheckStatus.GOOD, "share the directory"),
+    ({"shared": False}, "Shared directory", CheckStatus.BAD, "cannot access /home/ada"),
+    ({}, "Shared directory", CheckStatus.NOTE, "it is on nfs"),
+    ({"file_system": "xfs"}, "Shared directory", CheckStatus.NOTE, "unknown"),
 ]
 
 
