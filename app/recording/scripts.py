@@ -1,10 +1,10 @@
-"""The constant scripts of POSIX sh that lie beside the modules of this package."""
+"""The constant scripts of POSIX sh that are beside the modules of a package."""
 
 from functools import cache
 from pathlib import Path
 
 
 @cache
-def script_text(path: str) -> str:
-    """A script by its path in this package, such as `plan/job.sh`."""
-    return (Path(__file__).parent / path).read_text(encoding="utf-8")
+def script_text(path: str, package: Path = Path(__file__).parent) -> str:
+    """A script by its path in a package (default: this one), such as `plan/job.sh`."""
+    return (package / path).read_text(encoding="utf-8")

@@ -147,12 +147,13 @@ def test_files_and_scripts_of_another_user(
     assert (tmp_path / "listed").read_text() == "min", "no more than was listed"
     os.mkfifo(home / "pipe")
     for name in (str(home / "pipe"), "/dev/zero"):
-        with pytest.raises(Refused, match="no plain file"):
+        with pytest.raises(Refused, match="not a regular file"):
             there.get([FileCopy(name, tmp_path / "never", 1)])
-    monkeypatch.setattr(as_user, "GET_SCRIPT", 'exec head -c "$2" -- "$1"')
+    monkeypatch.setattr(as_user, "worker_script", {"transports/get_file.sh": 'exec head -c "$2" -- "$1"'}.get)
     monkeypatch.setattr(as_user, "MIN_TIMEOUT_S", 0.6)
     with pytest.raises(Refused, match="took too long"):
         there.get([FileCopy(str(home / "pipe"), tmp_path / "never", 1)])
+    monkeypatch.undo()
     there.put([FileCopy(str(home / "it's new"), tmp_path / "got")])
     status = (home / "it's new").stat()
     assert (status.st_uid, status.st_mode & 0o777) == (ordinary_user.uid, 0o600)

@@ -14,18 +14,11 @@ from perfloom.recording.plan.quoting import join
 from perfloom.recording.recorders.events import is_privileged
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
+from ..scripts import worker_script
 from ..transports.as_user import UserTransport
 from . import job_user, processes
 from .jobfiles import JobFiles, command_path, working_directory
 
-ACCESS_SCRIPT = """for one in "$@"; do
-    s=
-    [ -e "$one" ] && s=e
-    [ -d "$one" ] && s=${s}d
-    [ -r "$one" ] && s=${s}r
-    [ -x "$one" ] && s=${s}x
-    printf '%s\\n' "$s"
-done"""
 TORCH_TIMEOUT_S = 2.0
 """How long a Python may take to say whether it has PyTorch: somebody waits for it."""
 
@@ -88,7 +81,8 @@ class OtherUserFileAccess(FileAccess):
     def __init__(self, user: str, paths: Sequence[str]) -> None:
         """Raises Unavailable where nothing can be started as that user."""
         super().__init__(user)
-        done = UserTransport(user).run(f"set -- {join(paths)}\n{ACCESS_SCRIPT}").text if paths else ""
+        script = f"set -- {join(paths)}\n{worker_script('local/file_access.sh')}"
+        done = UserTransport(user).run(script).text if paths else ""
         self._seen = dict(zip(paths, done.split("\n"), strict=False))
 
     def allows(self, path: Path, kind: str) -> bool:

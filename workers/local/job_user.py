@@ -14,9 +14,9 @@ from perfloom.domain.isolation import ProtectedServer, find_exposed_secret
 from perfloom.paths import process_boundary
 from perfloom.recording.plan.quoting import join
 
+from ..scripts import worker_script
 from ..transports.as_user import UserTransport, passwd_entry
 
-READABLE_SCRIPT = 'for one in "$@"; do [ -r "$one" ] && printf "%s\\n" "$one"; done; exit 0'
 CACHE_S = 2.0
 """How long it is believed what was found: jobs that run are looked at several times a second."""
 
@@ -65,7 +65,7 @@ def _readable(settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
     if not settings.run_as:
         return tuple(name for name in names if os.access(name, os.R_OK, effective_ids=True))
     try:
-        done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{READABLE_SCRIPT}")
+        done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{worker_script('local/readable_files.sh')}")
     except (PerfloomError, OSError):
         # Nobody can say that they cannot.
         return tuple(names)

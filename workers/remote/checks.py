@@ -35,6 +35,7 @@ from perfloom.store import Store
 from perfloom.store.ids import new_id
 
 from ..local import job_user
+from ..scripts import worker_script
 from ..serve.secrets import secrets_for
 from ..transports import SecretProvider, Transport, close_owned, close_target, open_transport
 
@@ -49,11 +50,6 @@ NOT_SHARED = 77
 """The exit status by which a probe job says that it does not see its directory."""
 GONE = 78
 PREFIX = "check-"
-
-# Runs on the compute node. Whatever it prints is of no use where the directory is not shared; its status is.
-PROBE_JOB = f"""cd "$1" 2>/dev/null && [ -r probe.sh ] || exit {NOT_SHARED}
-/bin/sh ./probe.sh >answer.part 2>problems </dev/null
-mv -f answer.part answer"""
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +173,7 @@ def _begin(store: Store, transport: Transport, target: Target, facts: TargetFact
             command=("true",),
             batch=replace(batch, wall_time_s=batch.wall_time_s or WALL_TIME_S),
         )
-        script = ("/bin/sh", "-c", PROBE_JOB, "sh", directory)
+        script = ("/bin/sh", "-c", worker_script("remote/probe_job.sh"), "sh", directory, str(NOT_SHARED))
         try:
             argv = adapter.submit_command(spec, f"perfloom-{PREFIX}{id}", script, f"{directory}/log")
             done = transport.run(f"cd {quote(directory)} || exit 1\n{in_target_environment(target, argv)}")

@@ -18,6 +18,7 @@ from perfloom.store.files.disk import disk_errors, remove_tree
 
 from ..local.jobfiles import JobFiles, input_names
 from ..local.supervisor import read_json, write_json
+from ..scripts import worker_script
 from ..transports import FileCopy, Progress, Transport
 from ..transports.as_user import UserTransport
 
@@ -163,10 +164,8 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
     ours = set((read_json(note) or {}).get("copied", ()))
     foreign = [name for name in wanted if name not in ours]
     for part in _parts(foreign):
-        tests = "\n".join(
-            f"if [ -e {quote(n)} ] || [ -L {quote(n)} ]; then printf '%s\\n' {quote(n)}; fi" for n in part
-        )
-        if found := transport.run(tests).text.strip():
+        listing = f"set -- {join(part)}\n{worker_script('remote/existing_files.sh')}"
+        if found := transport.run(listing).text.strip():
             raise InvalidRequest(
                 f"{found.splitlines()[0]} is there already and is not replaced. Remove it, leave the input file out, "
                 "or leave the working directory empty.",

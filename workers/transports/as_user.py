@@ -18,6 +18,7 @@ from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unavailabl
 from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors
 
+from ..scripts import worker_script
 from .base import FileCopy, Progress, require_script
 from .local import (
     SHELL,
@@ -31,9 +32,6 @@ from .local import (
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 INHERITED_VARIABLES = ("LANG", "LC_ALL", "TZ")
-PUT_SCRIPT = 'umask 077; cat >"$1" && chmod "$2" "$1" && mv -f "$1" "$3" || { rm -f "$1"; exit 1; }'
-GET_SCRIPT = '[ ! -e "$1" ] || [ -f "$1" ] || { echo "It is no plain file" >&2; exit 1; }; exec head -c "$2" -- "$1"'
-"""No more than was listed, and not for ever: whoever owns a file may put a device or pipe in its place meanwhile."""
 MIN_TIMEOUT_S = 60.0
 MIN_BYTES_PER_S = 1_000_000
 TIMED_OUT = 124
@@ -93,7 +91,8 @@ class UserTransport(LocalTransport):
             folder, _, name = file.remote.rpartition("/")
             partial = f"{folder}/.{name[:100]}.{secrets.token_hex(6)}.part"
             with open_for_reading(file.local) as source:
-                argv = [SHELL, "-c", PUT_SCRIPT, "sh", partial, f"{mode_of(file.local):o}", file.remote]
+                put = worker_script("transports/put_file.sh")
+                argv = [SHELL, "-c", put, "sh", partial, f"{mode_of(file.local):o}", file.remote]
                 self._copied(argv, file.remote, stdin=source, stdout=subprocess.DEVNULL)
 
     def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
@@ -107,7 +106,8 @@ class UserTransport(LocalTransport):
             with tempfile.TemporaryFile(dir=file.local.parent) as found:
                 most = file.bytes if file.bytes is not None else sys.maxsize
                 limit_s = MIN_TIMEOUT_S + (file.bytes or 0) / MIN_BYTES_PER_S
-                argv = ["timeout", f"{limit_s:.0f}", SHELL, "-c", GET_SCRIPT, "sh", file.remote, str(most)]
+                get = worker_script("transports/get_file.sh")
+                argv = ["timeout", f"{limit_s:.0f}", SHELL, "-c", get, "sh", file.remote, str(most)]
                 self._copied(argv, file.remote, stdin=subprocess.DEVNULL, stdout=found)
                 found.seek(0)
                 copy_to(found, file.local, 0o600)

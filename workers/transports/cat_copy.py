@@ -12,6 +12,7 @@ from perfloom.domain.text import sanitize_line
 from perfloom.recording.plan.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
+from ..scripts import worker_script
 from . import script_session
 from .base import FileCopy
 from .connections import SshLink
@@ -44,15 +45,9 @@ async def put(link: SshLink, there: str, source: int, mode: int, tally: ByteCoun
             offset += len(data)
             tally.bytes_moved += len(data)
 
-    # Where the connection breaks, cat sees no more than an end: whether that was all is told by the size.
     script = (
-        f"LC_ALL=C; export LC_ALL; umask 077; f={quote(partial)}; t={quote(there)}; d={quote(folder or '/')}\n"
-        'if [ ! -d "$d" ]; then echo "No such file or directory" >&2; exit 1; fi\n'
-        'if [ -d "$t" ]; then echo "Is a directory" >&2; exit 1; fi\n'
-        "trap 'rm -f -- \"$f\"; exit 1' HUP INT TERM\n"
-        f'if cat >"$f" && [ "$(wc -c <"$f")" -eq {size} ] && chmod {mode:o} "$f" && mv -f -- "$f" "$t"\n'
-        "then exit 0; fi\n"
-        'rm -f -- "$f"; exit 1'
+        f"pl_partial={quote(partial)}; pl_file={quote(there)}; pl_folder={quote(folder or '/')}\n"
+        f"pl_size={size}; pl_mode={mode:o}\n" + worker_script("transports/receive_file.sh")
     )
     done = await script_session.run_script(link, script, pieces(), timeout_s=FILE_TIMEOUT_S, limit_bytes=1 << 20)
     if done.status != 0:

@@ -18,6 +18,7 @@ import asyncssh
 from perfloom.domain.errors import PerfloomError, Refused
 from perfloom.domain.text import sanitize_line
 
+from ..scripts import worker_script
 from . import ssh_errors
 from .base import ScriptResult, output_limit_error, require_script, timeout_error
 from .connections import SshLink, discard_link, start_command
@@ -249,15 +250,6 @@ def _failure(link: SshLink, here: _Session, error: BaseException, timeout_s: flo
 
 async def _end(link: SshLink, pid: int) -> None:
     """End a script that is waited for no longer. sshd made it the leader of a session, and so of a group."""
-    # Without “--”, which dash and busybox do not take there. On a busy host it may take a while to clean up.
-    script = (
-        f"kill -TERM -{pid} 2>/dev/null || kill -TERM {pid} 2>/dev/null || exit 0\n"
-        f"for each in {' '.join(map(str, range(CLEANUP_S)))}; do\n"
-        f"sleep 1\n"
-        f"kill -0 -{pid} 2>/dev/null || kill -0 {pid} 2>/dev/null || exit 0\n"
-        f"done\n"
-        f"kill -KILL -{pid} 2>/dev/null || kill -KILL {pid} 2>/dev/null\n"
-        f":"
-    )
+    script = f"pl_pid={pid}; pl_wait_s={CLEANUP_S}\n" + worker_script("transports/terminate.sh")
     with contextlib.suppress(PerfloomError, TimeoutError, asyncssh.Error, OSError):
         await run_script(link, script, timeout_s=END_S, limit_bytes=1 << 16)

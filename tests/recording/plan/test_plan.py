@@ -17,6 +17,7 @@ from perfloom.recording.plan.plan_text import parse_rank_ranges, recorder_argv, 
 from perfloom.recording.plan.preview import MAX_RUNS
 from perfloom.recording.plan.quoting import join
 from tests.support.parts import require
+from tests.support.paths import ROOT
 
 LAUNCHERS = Path(plans.__file__).parent
 FACTS = TargetFacts(HostFacts(host="x", perf="/usr/bin/perf", options=("-z", "-N"), stat_options=("-j",)))
@@ -26,8 +27,8 @@ SIX = ("cycles", "r01", "r02", "r03", "r04", "r05")
 @pytest.mark.heavy
 def test_scripts_are_clean() -> None:
     shellcheck = require("shellcheck")
-    folders = {path.parent for path in LAUNCHERS.parent.rglob("*.sh")}
-    assert {folder.name for folder in folders} == {"plan", "probe", "schedulers"}
+    folders = {path.parent for path in (*(ROOT / "app").rglob("*.sh"), *(ROOT / "workers").rglob("*.sh"))}
+    assert {folder.name for folder in folders} >= {"plan", "probe", "schedulers", "local", "remote", "transports"}
     for folder in sorted(folders):
         scripts = sorted(path.name for path in folder.glob("*.sh"))
         done = subprocess.run(
