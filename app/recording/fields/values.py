@@ -59,7 +59,8 @@ def format_variables(values: Mapping[str, str]) -> str:
 
 
 def _variable_text(value: str) -> str:
-    return value if command_line.format_value(value.strip()) == value.strip() else command_line.format_value(value)
+    plain = value.strip(" \t")
+    return value if command_line.format_value(plain) == plain else command_line.format_value(value)
 
 
 def format_number(value: float | int | None) -> str:

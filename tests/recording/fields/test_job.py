@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfloom.domain.jobs import Batch, CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
@@ -130,6 +130,7 @@ def posted(fields: JobForm) -> dict[str, list[str]]:
 
 
 @given(SPECS)
+@example(JobSpec(command=("a",), environment={"A": "\n", "B": "\n0", "C": " \t", "D": "\v", "E": " a\n"}))
 def test_a_spec_comes_back_from_its_form(spec: JobSpec) -> None:
     parsed = parse(JobForm.from_form(posted(to_form(spec))), TARGETS)
     assert parsed.errors == {}
