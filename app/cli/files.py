@@ -12,7 +12,7 @@ import click
 
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
-from ..domain.units import TIME_UNITS, format_utc_iso
+from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
 from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
 from .output import STDIO, open_output, refuse_terminal, warn_sampled_only, warn_shares_only, write_rows, write_table
 
@@ -221,7 +221,7 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
                         "format": result.format,
                         "host": result.host or None,
                         "command": result.command or None,
-                        "duration_ms": None if result.duration_ns is None else result.duration_ns / 1e6,
+                        "duration_ms": None if result.duration_ns is None else result.duration_ns / NS_PER_MS,
                         "samples": result.samples,
                         "threads": result.threads,
                         "events": [event.name for event in result.events],

@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 
 from .errors import InvalidRequest
 from .list_text import format_ranges
+from .units import NS_PER_MS
 
 QUERY_PARAMETERS = (
     "event",
@@ -23,7 +24,6 @@ QUERY_PARAMETERS = (
     "recursion",
     "step",
 )
-NS_PER_MS = 1_000_000
 MAX_PATTERN_CHARS = 2_000
 
 

@@ -16,9 +16,11 @@ from .event_names import SAMPLED_ONLY
 
 NO_BREAK_SPACE = "\u00a0"
 MISSING = "–"
+NS_PER_US, NS_PER_MS, NS_PER_S = 10**3, 10**6, 10**9
+US_PER_MS, US_PER_S = 10**3, 10**6
 _SI = ("", "k", "M", "G", "T", "P", "E")
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-_TIME = (("ns", 1), ("µs", 10**3), ("ms", 10**6), ("s", 10**9))
+_TIME = (("ns", 1), ("µs", NS_PER_US), ("ms", NS_PER_MS), ("s", NS_PER_S))
 TIME_UNITS = {"ns": _TIME[0], "us": _TIME[1], "ms": _TIME[2], "s": _TIME[3]}
 """The units that can be chosen, by their words in an address: how they are written, and how many ns they have."""
 TIME_UNIT_PARAMETER = "unit"
@@ -27,9 +29,9 @@ _chosen: ContextVar[str] = ContextVar("time unit", default="")
 # The smaller unit in ns, how many of it the larger one has, below how many of it this pair is used, their names.
 _NUMBERS = frozenset({"", "count", "none"})
 _LONG_TIMES = (
-    (10**9, 60, 2 * 3600, "min", "s"),
-    (60 * 10**9, 60, 2 * 1440, "h", "min"),
-    (3600 * 10**9, 24, math.inf, "d", "h"),
+    (NS_PER_S, 60, 2 * 3600, "min", "s"),
+    (60 * NS_PER_S, 60, 2 * 1440, "h", "min"),
+    (3600 * NS_PER_S, 24, math.inf, "d", "h"),
 )
 
 

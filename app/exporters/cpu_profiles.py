@@ -12,6 +12,7 @@ import numpy as np
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.tables import ROOT, get_column, get_strings
+from ..domain.units import NS_PER_US
 
 CATEGORY = "disabled-by-default-v8.cpu_profiler"
 BATCH_SAMPLES = 20_000
@@ -24,7 +25,7 @@ def write_cpu_profiles(profile: Profile, event: int, pid: Sequence[str], tid: Se
     JSON."""
     frames = _ProfileNodes(profile)
     of_event = get_column(profile.samples, "event") == event
-    time_us = get_column(profile.samples, "time_ns")[of_event] // 1000
+    time_us = get_column(profile.samples, "time_ns")[of_event] // NS_PER_US
     thread, stack = (get_column(profile.samples, name)[of_event] for name in ("thread", "stack"))
     for one in np.unique(thread).tolist():
         rows = np.flatnonzero(thread == one)

@@ -22,7 +22,7 @@ from ..domain.errors import PerfloomError
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, get_strings
-from ..domain.units import format_exact, format_quantity, format_utc
+from ..domain.units import NS_PER_S, format_exact, format_quantity, format_utc
 from ..readers import READERS
 
 OPTIONS: Mapping[str, str] = {}
@@ -83,7 +83,7 @@ def _about(profile: Profile, selection: Selection) -> str:
     meta = profile.meta
     told: list[tuple[str, str]] = [("Format", _format(profile))]
     if meta.start_epoch_ns is not None:
-        told.append(("Recorded", format_utc(meta.start_epoch_ns / 1e9)))
+        told.append(("Recorded", format_utc(meta.start_epoch_ns / NS_PER_S)))
     if meta.duration_ns is not None:
         told.append(("Duration", format_quantity(meta.duration_ns, "ns").text))
     hosts = sorted({host for host in profile.threads.column("host").to_pylist() if host})

@@ -18,6 +18,7 @@ import orjson
 
 from ..domain.builder import ProfileBuilder
 from ..domain.tables import NO_ID, FrameKind
+from ..domain.units import NS_PER_US
 
 if TYPE_CHECKING:
     from .trace.events import TraceEvents
@@ -110,7 +111,7 @@ class V8ProfileParser:
     def feed(self, data: Mapping[str, Any]) -> None:
         """Take in `args.data` of an event."""
         for word in ("startTime", "endTime"):
-            if (value := _whole(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // 1000:
+            if (value := _whole(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // NS_PER_US:
                 if word == "startTime":
                     self._now_us = value
                 else:
@@ -132,7 +133,7 @@ class V8ProfileParser:
     def _sample(self, id: Any, delta: Any, given: bool) -> None:
         """Take in a time and the sample at it; not given: the sample is missing, and lost already."""
         step = _whole(delta)
-        fits = step is not None and abs(self._now_us + step) <= MAX_TIME_NS // 1000
+        fits = step is not None and abs(self._now_us + step) <= MAX_TIME_NS // NS_PER_US
         if given and (not fits or not isinstance(id, int)):
             self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
         if step is not None and fits:
@@ -142,7 +143,7 @@ class V8ProfileParser:
     def _at(self, id: int | None) -> None:
         """Node `id` was sampled now; None: the sample before is over, and what came then is not known."""
         self._ids.append(id)
-        self._times.append(self._now_us * 1000)
+        self._times.append(self._now_us * NS_PER_US)
 
     def _node(self, node: Any) -> None:
         frame = node.get("callFrame") if isinstance(node, dict) else None
@@ -183,7 +184,7 @@ class V8ProfileParser:
             self._place = {id: place - 1 for id, place in self._place.items()}
         order = sorted(range(len(self._times)), key=self._times.__getitem__)
         times = [self._times[at] for at in order]
-        ends = times[1:] + [max(self._end_us * 1000, last) for last in times[-1:]]
+        ends = times[1:] + [max(self._end_us * NS_PER_US, last) for last in times[-1:]]
         for at, until in zip(order, ends, strict=True):
             known = self._ids[at]
             if known is None:
@@ -267,7 +268,7 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
         sampled, place = by_thread[tid]
         ts: Any = sample.get("ts")
         weight = _whole(sample.get("weight", 1))
-        time_ns = round(ts * 1000) if _whole(ts) is not None and abs(ts) < MAX_TIME_NS // 1000 else None
+        time_ns = round(ts * NS_PER_US) if _whole(ts) is not None and abs(ts) < MAX_TIME_NS // NS_PER_US else None
         node = place(sample.get("sf")) if "sf" in sample else NO_ID
         if time_ns is None or weight is None or not 0 <= weight < 1 << 40 or node is None:
             sampled.lost.append((BAD_SAMPLE, str(sample)[:100]))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from ..analysis.core.measurements import find_share_only_events
 from ..domain.profile import Profile
 from ..domain.tables import get_column, get_strings
+from ..domain.units import NS_PER_S
 from .result import EventTotal
 
 
@@ -38,7 +39,7 @@ def recorded_at(profile: Profile) -> float | None:
     for table in (profile.runs, profile.ranks):
         starts += table.column("start_ns").to_pylist()
     known = [start for start in starts if start is not None and start > 0]
-    return min(known) / 1e9 if known else None
+    return min(known) / NS_PER_S if known else None
 
 
 def event_totals(profile: Profile) -> tuple[EventTotal, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...domain.arrays import Array, IndexArray
 from ...domain.tables import get_column
-from ...domain.units import format_quantity
+from ...domain.units import NS_PER_US, US_PER_MS, US_PER_S, format_quantity
 from ..core.functions import match_functions
 from ..core.intervals import merge_intervals
 from ..core.sample_selection import threads_of
@@ -37,7 +37,7 @@ PARTLY_CAPTURED_ADVICE = (
 
 
 def _ms(us: float) -> str:
-    return f"{us / 1e3:,.3g} ms" if us < 1e6 else f"{us / 1e6:,.3g} s"
+    return f"{us / US_PER_MS:,.3g} ms" if us < US_PER_S else f"{us / US_PER_S:,.3g} s"
 
 
 def _percent(part: float, whole: float) -> float:
@@ -135,7 +135,7 @@ def synchronizing(evidence: RuleInput) -> Iterator[AdviceFinding]:
         keep = over > calls.start
         if chosen is not None:
             keep &= np.isin(calls.start, slices.start[chosen])
-        spent = merge_intervals(calls.start[keep], over[keep]).length / 1e3
+        spent = merge_intervals(calls.start[keep], over[keep]).length / NS_PER_US
         rank = evidence.rank_of(number)
         whole = evidence.time_us.get(rank, 0.0)
         if spent and whole:
@@ -185,7 +185,7 @@ def stragglers(evidence: RuleInput) -> Iterator[AdviceFinding]:
         return
     last = max(rows, key=lambda row: (not row["held_up_uncertain"], row["held_up_us"] or 0.0))
     count = sum(row["collectives"] for row in rows)
-    (unsure,) = within_skew(evidence.profile, np.array([waited * 1e3]), np.array([count]))
+    (unsure,) = within_skew(evidence.profile, np.array([waited * NS_PER_US]), np.array([count]))
     if unsure and last["held_up_uncertain"]:
         # What is shorter than the skew of the clocks that is left is no waiting.
         return
@@ -343,7 +343,7 @@ def _share_of(evidence: RuleInput, chosen: Array, doing: str) -> Iterator[Advice
     rank_of = threads_of(profile).rank[slices.thread]
     for rank, whole in evidence.time_us.items():
         rows = np.flatnonzero(chosen & (rank_of == rank) if evidence.has_several_ranks else chosen)
-        spent = merge_intervals(slices.start[rows], slices.start[rows] + slices.duration[rows]).length / 1e3
+        spent = merge_intervals(slices.start[rows], slices.start[rows] + slices.duration[rows]).length / NS_PER_US
         if spent and whole:
             share = min(100.0, _percent(spent, whole))
             yield AdviceFinding(

@@ -6,8 +6,9 @@ import pyarrow as pa
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.selection import NS_PER_MS, Selection
+from ...domain.selection import Selection
 from ...domain.tables import get_column
+from ...domain.units import NS_PER_MS
 from ..core.sample_selection import event_id, event_names, match_ranks, select_threads, threads_of
 from ..core.schema import Column, build_frame
 

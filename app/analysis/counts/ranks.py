@@ -8,8 +8,9 @@ import pandas as pd
 import pyarrow as pa
 
 from ...domain.profile import Profile
-from ...domain.selection import NS_PER_MS, Selection
+from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_strings
+from ...domain.units import NS_PER_MS
 from ..core.measurements import (
     Measurement,
     best_total,

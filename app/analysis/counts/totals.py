@@ -15,8 +15,9 @@ import pyarrow as pa
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.list_text import format_ranges, to_ranges
 from ...domain.profile import Profile
-from ...domain.selection import NS_PER_MS, Selection
+from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_strings
+from ...domain.units import NS_PER_MS
 from ..core.flame_groups import FlameGroup, groups_of, host_label, rank_label
 from ..core.measurements import (
     Measurement,

@@ -33,7 +33,6 @@ MIN_COLLECTIVES = 5
 """A difference told by fewer collectives is asked last."""
 MIN_DRIFT_COLLECTIVES = 20
 """From so many collectives on a drift is looked for."""
-NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,13 +17,14 @@ from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
+from ...domain.units import NS_PER_US
 from ..core.intervals import IntervalSet, merge_intervals, union_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
 from ..core.schema import Column, build_frame
 from ..core.slice_selection import device_work_of, slices_of
 from ..ml.roles import RankTime, Role, communication_calls, external_ids, rank_times
-from ..ml.steps import NS_PER_US, Steps, clip_steps, nullable_column, rank_column, select_steps, steps_of, window_bounds
+from ..ml.steps import Steps, clip_steps, nullable_column, rank_column, select_steps, steps_of, window_bounds
 from .collectives import Collectives, bus_factor, collectives_of
 from .skew import within_skew
 

@@ -15,6 +15,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, DeviceWorkKind, get_column
+from ...domain.units import NS_PER_US
 from ..core.functions import functions_of
 from ..core.group_by import group_by, select_groups
 from ..core.intervals import TIME_LIMIT_NS
@@ -22,7 +23,7 @@ from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
 from ..core.schema import Column, build_frame
 from ..core.slice_selection import device_work_of, slices_of
-from ..ml.operators import NS_PER_US, to_us
+from ..ml.operators import to_us
 from ..ml.steps import Steps, rank_column, select_steps, steps_of, window_bounds
 from .dependencies import dependencies_of
 from .host_timeline import UNKNOWN_TIMELINE, host_timelines

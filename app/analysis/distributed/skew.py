@@ -14,10 +14,10 @@ from ...domain.arrays import Array
 from ...domain.list_text import format_ranges, to_ranges
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ...domain.units import NS_PER_US
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
 from ..core.schema import Column, build_frame
-from ..ml.operators import NS_PER_US
 from .clock_alignment import ClockEstimate, CollectiveEnds, estimate_clocks
 from .collective_calls import SYNCHRONIZING_COLLECTIVES, MatchBasis
 from .collectives import collectives_of

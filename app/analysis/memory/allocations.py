@@ -26,6 +26,7 @@ from ...domain.memory import (
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column, get_strings
+from ...domain.units import NS_PER_US
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import (
@@ -51,7 +52,6 @@ from .blocks import (
     unfreed_blocks,
 )
 from .curves import (
-    NS_PER_US,
     DeviceMemory,
     categories_of,
     find_peak,

@@ -16,6 +16,7 @@ from ...domain.memory import MISSING, select_live
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind, get_column, get_strings
+from ...domain.units import NS_PER_US
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import filter_calls, select_threads, threads_of
@@ -24,7 +25,6 @@ from ..core.slice_selection import slices_of
 from ..core.trees import nearest_ancestor
 from ..ml.operators import innermost_slices
 from .curves import (
-    NS_PER_US,
     DeviceMemory,
     MemoryPeak,
     find_peak,

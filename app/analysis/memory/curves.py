@@ -13,12 +13,12 @@ from ...domain.memory import ACTIVE, ALLOCATED, RESERVED, get_device_name
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column, get_strings
+from ...domain.units import NS_PER_US
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads
 from ..core.schema import Column, build_frame
 from ..core.windows import MAX_TIME_NS, resolve_step, step_windows
 
-NS_PER_US = 1_000
 MIN_TIME_NS = -MAX_TIME_NS
 CURVE_NAMES = (ALLOCATED, RESERVED, ACTIVE)
 CURVES = (

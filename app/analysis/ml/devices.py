@@ -12,14 +12,15 @@ import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
-from ...domain.selection import NS_PER_MS, Selection
+from ...domain.selection import Selection
 from ...domain.tables import NO_ID, DeviceWorkKind
+from ...domain.units import NS_PER_MS, NS_PER_US
 from ..core.intervals import IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
 from ..core.schema import Column, build_frame
 from ..core.slice_selection import DeviceWorkColumns, device_work_of, has_clock
-from .steps import NS_PER_US, observed_windows
+from .steps import observed_windows
 from .tensor_cores import has_tensor_cores, tensor_cores_of
 
 BUCKETS = 120

@@ -14,12 +14,13 @@ import pandas as pd
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ...domain.units import NS_PER_US
 from ..core.intervals import TIME_LIMIT_NS, IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.schema import Column, build_frame
 from ..core.slice_selection import device_work_of, slices_of
 from .devices import Device, devices_of, work_times
-from .steps import NS_PER_US, observed_windows
+from .steps import observed_windows
 
 KERNEL_WAIT_NS = 30_000
 """A gap shorter than this between kernels that were launched in time is what it takes to start one after another."""

@@ -16,6 +16,7 @@ from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column
+from ...domain.units import NS_PER_US
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
@@ -34,7 +35,6 @@ from .operator_parts import NO_PART, OPERATOR_PARTS, operator_parts_of
 from .tensor_cores import tensor_cores_of
 
 BY = ("name", "shapes", "stack", *OPERATOR_PARTS)
-NS_PER_US = 1_000
 ANNOTATIONS = re.compile(
     r"ProfilerStep\#\d+ | enumerate\(Data(?:Loader|Pipe)\)\# .* | Optimizer\. .*"
     r" | (?:Distributed)?DataParallel\.forward | \[pl\]\[ .*",

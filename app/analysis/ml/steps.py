@@ -11,8 +11,9 @@ import pandas as pd
 
 from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
-from ...domain.selection import NS_PER_MS, Selection
+from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column, get_strings
+from ...domain.units import NS_PER_MS, NS_PER_US
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads, threads_of
@@ -22,7 +23,6 @@ from ..core.windows import resolve_step
 from .roles import STEP_PREFIX, RankTime, Role, rank_times
 from .tokens import TokenRate, step_tokens, token_rates, tokens_per_second
 
-NS_PER_US = 1_000
 ALL_STEP = "(all)"
 """The name of the one step of a recording without steps."""
 MIN_COMPLETE_SHARE = 0.8

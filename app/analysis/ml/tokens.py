@@ -14,8 +14,8 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import get_column, get_strings
+from ...domain.units import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 KINDS = ("prefill", "decode")
 _NAMES = re.compile(rf"({'|'.join(KINDS)})(?: \d+)?")
 _COUNTERS = ("tokens", "n_tokens")

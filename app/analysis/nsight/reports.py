@@ -14,6 +14,7 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column
+from ...domain.units import NS_PER_US
 from ...ingest.nsight.summary_metrics import (
     SECTIONS,
     SUMMARY_METRICS,
@@ -27,7 +28,6 @@ from ..core.schema import Column, build_frame
 from ..core.slice_selection import device_work_of
 from ..ml.kernels import format_dimensions
 
-NS_PER_US = 1_000
 BOUND_PERCENT, BALANCED_PERCENT_POINTS = 60.0, 10.0
 """Below the first of its peak nothing bounds a kernel but latency; closer together than the second both do. The numbers
 are those of Nsight Compute's rule SOLBottleneck."""

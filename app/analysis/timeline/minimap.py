@@ -9,6 +9,7 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, get_strings
+from ...domain.units import NS_PER_S
 from ..core.measurements import find_share_only_events
 from ..core.memo import memoize
 from ..core.sample_selection import event_id, select_threads, threads_of
@@ -102,7 +103,7 @@ def _strip(
     wanted = event * timeline.threads + thread
     lasts = np.array([span is SampleSpan.AFTER for span in timeline.spans], bool)
     # Clocks weigh in ns as the parts do; other events are counted, for each second.
-    scale = np.array([1.0 if span is SampleSpan.BEFORE else 1e9 for span in timeline.spans])
+    scale = np.array([1.0 if span is SampleSpan.BEFORE else float(NS_PER_S) for span in timeline.spans])
     parts: list[tuple[MipmapItems, Array]] = []
     covered_ns = samples = 0.0
     for pyramid in timeline.samples:

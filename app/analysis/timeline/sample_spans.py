@@ -12,6 +12,7 @@ from ...domain import timed_events
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, get_column, get_strings
+from ...domain.units import NS_PER_S
 from ..core.sample_selection import SampleColumns
 
 DURATION_EVENTS = (
@@ -93,7 +94,7 @@ def _bounds(profile: Profile, event: int, rows: Array, time_ns: Array, new: Arra
     """
     about = profile.events.slice(event, 1).to_pylist()[0]
     if about["sampling"] == "frequency" and about["rate"]:
-        return np.full(len(rows), round(1e9 / about["rate"]))
+        return np.full(len(rows), round(NS_PER_S / about["rate"]))
     thread = np.cumsum(new) - 1
     inner = ~new[1:]
     if not inner.any():

@@ -13,8 +13,9 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
+from ...domain.units import NS_PER_MS
 
-CLOCKS_NS = 1_000_000
+CLOCKS_NS = NS_PER_MS
 """By so much, and by a quarter of the shorter one, spans of a process may seem to overlap: the profiler sets its clock
 anew for each."""
 

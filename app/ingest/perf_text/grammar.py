@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from ...domain.tables import FrameKind
+from ...domain.units import NS_PER_S, NS_PER_US
 
 MAX_WEIGHT = 2**63 - 1
 RECORD = b"PERF_RECORD_"
@@ -115,9 +116,7 @@ def parse_header(line: bytes) -> SampleHeader | None:
         return None
     found = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
     if found:
-        time_ns = int(found["seconds"]) * 1_000_000_000 + _nanoseconds(
-            found["fraction"], line[found.end("fraction") + 1 :]
-        )
+        time_ns = int(found["seconds"]) * NS_PER_S + _nanoseconds(found["fraction"], line[found.end("fraction") + 1 :])
     else:
         found = _UNTIMED.match(line)
         if not found:
@@ -159,7 +158,7 @@ def _nanoseconds(fraction: bytes, rest: bytes) -> int:
     """What the digits behind the dot of a time mean, which stands before `rest`."""
     if len(fraction) < 6 and rest.startswith(b"\t"):
         # simpleperf of Android writes microseconds there, without zeros before them ("%d.%d:\t\t%d").
-        return int(fraction or b"0") * 1000
+        return int(fraction or b"0") * NS_PER_US
     return int(fraction[:9].ljust(9, b"0"))
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
+from ...domain.units import NS_PER_S, NS_PER_US
 from ..trace.event_builder import NONE, TraceEventBuilder
 from ..trace.scheduler import SchedulerTimeline
 from ..trace.thread_states import IDLE_TASK, parse_state
@@ -247,9 +248,9 @@ def _numbers(raw: list[bytes]) -> Array:
 
 def parse_times(seconds: list[bytes], part: list[bytes]) -> Array:
     """Times in ns, of seconds and six or nine digits of their fraction."""
-    whole: Int64Array = np.array(seconds, "S12").astype(np.int64) * 1_000_000_000
+    whole: Int64Array = np.array(seconds, "S12").astype(np.int64) * NS_PER_S
     fraction = np.array(part, "S9")
-    return whole + fraction.astype(np.int64) * np.where(np.char.str_len(fraction) == 9, 1, 1_000)
+    return whole + fraction.astype(np.int64) * np.where(np.char.str_len(fraction) == 9, 1, NS_PER_US)
 
 
 def remove_matches(parts: list[bytes], width: int, chain: list[bytes]) -> bytes:

@@ -12,6 +12,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.losses import UNUSED_STACK
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ..trace.atrace import AtraceMarkers
 from ..trace.event_builder import NONE, TraceEventBuilder
 from ..trace.losses import UNKNOWN_RUNTIME
@@ -102,7 +103,7 @@ class SchedTextParser:
     def _one(self, number: int, line: bytes, told: tuple[bytes, ...]) -> None:
         comm, process, tid, cpu, seconds, fraction, event, rest = told
         task = int(tid)
-        time_ns = int(seconds) * 1_000_000_000 + int(fraction) * 10 ** (9 - len(fraction))
+        time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
         self.last_ns = max(self.last_ns, time_ns)
         if task < 0:
             # A thread that has ended is only known from what is told of it.
@@ -213,11 +214,11 @@ class _History:
         """Take in a line."""
         seconds, fraction, cpu_text, comm, tid, pid, *times, letter, rest = (part or b"" for part in told)
         task, cpu = int(tid), int(cpu_text)
-        stop = int(seconds) * 1_000_000_000 + int(fraction) * 1_000
+        stop = int(seconds) * NS_PER_S + int(fraction) * NS_PER_US
         if task <= 0:
             self._busy[cpu] = stop
             return
-        wait, delay, run = (int(times[i]) * 1_000_000 + int(times[i + 1]) * 1_000 for i in (0, 2, 4))
+        wait, delay, run = (int(times[i]) * NS_PER_MS + int(times[i + 1]) * NS_PER_US for i in (0, 2, 4))
         self._scheduling.comms[task] = decode_name(comm)
         if pid or task not in self._scheduling.processes:
             self._scheduling.processes[task] = int(pid) if pid else task

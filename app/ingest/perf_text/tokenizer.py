@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain.arrays import Array, IndexArray
+from ...domain.units import NS_PER_S
 from .grammar import (
     MAX_WEIGHT,
     RECORD,
@@ -295,7 +296,7 @@ def _fields(blob: Array, start: Array, end: Array) -> _Fields:
         event_end=event_end,
         tail=event_end + 1,
         has_tail=ok & (tail < end - 1),
-        time_ns=np.where(ok, seconds * 1_000_000_000 + nanoseconds, -1),
+        time_ns=np.where(ok, seconds * NS_PER_S + nanoseconds, -1),
         weight=np.where(has_period, period, -1),
     )
 

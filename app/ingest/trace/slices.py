@@ -11,6 +11,7 @@ import numpy as np
 from ...domain.arrays import Array, Int32Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID, FrameKind
+from ...domain.units import NS_PER_US
 from ..jit.decorators import jit
 from ..jit.hashing import HASH_FACTOR, factorize_pairs
 from .begin_end_pairs import SlicePairs, pair_async_events, pair_thread_events
@@ -371,6 +372,6 @@ def describe_event(events: TraceEvents, event: int) -> str:
         for places in (events.name, events.process, events.thread)
     )
     time = int(events.time_ns[event])
-    when = "" if time == MISSING else f" at {time // 1000}.{time % 1000:03} µs"
+    when = "" if time == MISSING else f" at {time // NS_PER_US}.{time % NS_PER_US:03} µs"
     shown = name if len(name) <= MAX_EXAMPLE_CHARS else name[:MAX_EXAMPLE_CHARS] + "…"
     return f"event {event + 1}: {shown} of {process[:40]}/{thread[:40]}{when}"

@@ -10,6 +10,7 @@ from ...domain.builder import ProfileBuilder
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.timed_events import CPU_TIME, WALL_TIME
+from ...domain.units import NS_PER_US
 
 GC, INVALID = b":GC:", b":INVALID:"
 WALL, CPU, MEMORY_ALLOCATED, MEMORY_FREED = WALL_TIME, CPU_TIME, "memory allocated", "memory freed"
@@ -108,11 +109,11 @@ class SampleCollector:
         if clock > state.latest[0]:
             state.latest[0] = clock
         self._count += 1
-        at, row = clock * 1000, state.row
+        at, row = clock * NS_PER_US, state.row
         if time_us is not None:
-            self._one(at, row, CPU if self.mode == "cpu" else WALL, stack, time_us * 1000)
+            self._one(at, row, CPU if self.mode == "cpu" else WALL, stack, time_us * NS_PER_US)
             if self.mode == "full":
-                self._one(at, row, CPU, stack, 0 if idle else time_us * 1000)
+                self._one(at, row, CPU, stack, 0 if idle else time_us * NS_PER_US)
         if memory_bytes is not None:
             self._one(at, row, MEMORY_ALLOCATED, stack, max(memory_bytes, 0))
             self._one(at, row, MEMORY_FREED, stack, max(-memory_bytes, 0))
@@ -128,7 +129,7 @@ class SampleCollector:
         if event in (MEMORY_ALLOCATED, MEMORY_FREED):
             return self._builder.intern_event(event, "bytes")
         interval = self._about.get("interval", "")
-        every = float(interval) * 1000 if interval.isdecimal() and len(interval) < 12 else None
+        every = float(interval) * NS_PER_US if interval.isdecimal() and len(interval) < 12 else None
         return self._builder.intern_event(event, "ns", sampling="period" if every else None, rate=every)
 
     def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_Thread":
@@ -150,7 +151,7 @@ class SampleCollector:
         self._builder.format = format
         self._builder.add_run()
         duration = self._about.get("duration", "")
-        told = int(duration) * 1000 if duration.isdecimal() and len(duration) < 16 else None
+        told = int(duration) * NS_PER_US if duration.isdecimal() and len(duration) < 16 else None
         reasons = [defect] if defect else []
         if self.cut or ("austin" in self._about and told is None):
             reasons.append(CUT_OFF)

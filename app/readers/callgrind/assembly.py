@@ -9,6 +9,7 @@ from ...domain.builder import ProfileBuilder, format_symbol
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ...ingest.facts import STACKS_FACT
 from .format import FORMAT, NO_FORMULA
 from .lines import MOST, Part, Reading
@@ -21,7 +22,13 @@ STACKS = (
     "exact"
 )
 CUT_OFF = "The file ends without its totals: it is cut off, or the program was killed while it was written."
-UNITS = {"ns": ("ns", 1), "us": ("ns", 1000), "µs": ("ns", 1000), "ms": ("ns", 1_000_000), "s": ("ns", 1_000_000_000)}
+UNITS = {
+    "ns": ("ns", 1),
+    "us": ("ns", NS_PER_US),
+    "µs": ("ns", NS_PER_US),
+    "ms": ("ns", NS_PER_MS),
+    "s": ("ns", NS_PER_S),
+}
 UNITS |= {"bytes": ("bytes", 1), "b": ("bytes", 1)}
 NAMED = {"nanoseconds": "ns", "microseconds": "us", "milliseconds": "ms", "ns": "ns", "us": "us", "ms": "ms"}
 NAMED |= {"bytes": "bytes"}

@@ -7,6 +7,7 @@ outer call lasts as it says.
 import re
 from collections.abc import Callable
 
+from ...domain.units import NS_PER_S, NS_PER_US
 from ...ingest.perf_text.sched_events import decode_name
 from ...ingest.trace.atrace import CPU_TASK, AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
@@ -88,7 +89,7 @@ class FunctionGraph:
         task = CPU_TASK - int(number) if cpu.task is None else cpu.task
         length = _ns(duration)
         if seconds is not None and fraction is not None:
-            cpu.now = int(seconds) * 10**9 + int(fraction) * 10 ** (9 - len(fraction))
+            cpu.now = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
         else:
             self.facts.setdefault("times of calls", NO_TIMES)
         timed = seconds is not None
@@ -135,7 +136,7 @@ def _ns(us: bytes | None) -> int | None:
     if us is None or us.count(b".") > 1 or len(us) > 18:
         return None
     whole, _, part = us.partition(b".")
-    return int(whole or b"0") * 1000 + int(part.ljust(3, b"0")[:3])
+    return int(whole or b"0") * NS_PER_US + int(part.ljust(3, b"0")[:3])
 
 
 def _called(told: bytes) -> str:

@@ -5,6 +5,7 @@ import re
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
+from ...domain.units import NS_PER_S
 from ...ingest.perf_text.sched_events import SCHED_EVENTS, SchedEventParser, decode_name, get_waker
 from ...ingest.trace.atrace import MARK, AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
@@ -79,7 +80,7 @@ class FtraceParser:
                 continue
             comm, tid, process, cpu, flags, seconds, fraction, told = found.groups()
             task = int(tid)
-            time_ns = int(seconds) * 1_000_000_000 + int(fraction) * 10 ** (9 - len(fraction))
+            time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
             last = max(last, time_ns)
             if comms.get(task) != comm and comm != b"<...>":
                 comms[task] = comm

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ...domain.arrays import Array
+from ...domain.units import NS_PER_US
 from ...ingest.jit.decorators import jit_inline, jit_no_refcount
 from ...ingest.text_lines import iterate_chunks
 from ...ingest.trace_json.growable import GrowableColumn
@@ -29,7 +30,7 @@ STOP, FULL, ODD, LATE = range(4)
 """Why a scan ended: it came to the end of the text; there is no more room; a line that is none of a thread's; a line
 with a time that cannot be."""
 MOST_DIGITS = 18
-MOST_US = (1 << 61) // 1000
+MOST_US = (1 << 61) // NS_PER_US
 _OF_THREAD, _OF_NAME, _OF_COUNTER, _OF_VALUE, _OF_TIME, _OF_END = (
     np.frombuffer(word, np.uint8) for word in (b"thr:", b", name: ", b", counter: ", b", value: ", b", time:", b"end_")
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...domain.arrays import Array, BoolArray, Int64Array
 from ...domain.memory import MISSING
+from ...domain.units import NS_PER_US
 from ...ingest.trace.allocator import ACTIONS, AllocatorHistory, AllocatorState, Segment
 from .format import BAD_BLOCK, NO_ADDRESS, NO_TIME, TIME_OF_BEFORE, TWICE, UNKNOWN_ACTION
 from .pickle_tape import Tape
@@ -20,7 +21,7 @@ AT_ONCE = 1 << 17
 MOST_BYTES = 1 << 46
 """No machine has as much memory; a number beyond it would not add up with others."""
 MOST_ADDRESS = 1 << 62
-TICK_NS = 1_000
+TICK_NS = NS_PER_US
 """Between two events of a file that has no times."""
 PENDING = ("active_pending_free", "active_awaiting_free")
 """States of a block that is freed, but still used by a stream."""

@@ -17,6 +17,7 @@ from ...domain.memory import ALLOCATED, MISSING
 from ...domain.meta import PYTORCH_PROFILE
 from ...domain.profile import Meta, Profile
 from ...domain.tables import NO_ID, ROOT
+from ...domain.units import NS_PER_US
 from ...ingest.trace.tables import build_table, to_nullable
 from .format import BAD_EVENT, BAD_SIZE, FORMAT
 
@@ -32,7 +33,6 @@ CATEGORIES = (
 )
 """In the order of their numbers; that of PyTorch's None is the last."""
 PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY = range(1, 5)
-NS_PER_US = 1000
 MAX_TIME_US = 1 << 52
 MAX_BYTES = 1 << 46
 CUT_OFF = "The file ends too soon: the timeline was cut off."

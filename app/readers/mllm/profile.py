@@ -10,7 +10,7 @@ from typing import Any
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
-from ...domain.units import NO_BREAK_SPACE, TIME_UNITS
+from ...domain.units import NO_BREAK_SPACE, NS_PER_S, TIME_UNITS
 from ...domain.units import format_bytes as shown_size
 from ...ingest.trace.argument_values import to_int
 from ...ingest.trace.event_builder import TraceEventBuilder
@@ -23,7 +23,7 @@ from .format import BACKWARDS, DUPLICATE_BLOCK, FORMAT, INCOMPLETE_ENTRY, UNKNOW
 MAX_EXAMPLE_CHARS = 160
 HOST = "CPU"
 UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
-EPOCHS_NS = (978_307_200 * 10**9, 4_102_444_800 * 10**9)
+EPOCHS_NS = (978_307_200 * NS_PER_S, 4_102_444_800 * NS_PER_S)
 """From 2001 to 2100: in no two of the units is one number a moment in between."""
 MAX_TIME_NS = 1 << 61
 MAX_SIZE = 1 << 60

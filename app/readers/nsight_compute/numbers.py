@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from ...domain.units import NS_PER_S
+
 ABSENT = frozenset({"", "-", "n/a", "N/A", "nan", "-nan", "(!) nan", "(!) n/a", "no data", "inf", "-inf"})
 """What stands where nothing was measured, or nothing that can be counted."""
 MAX_NUMBER_CHARS = 60
@@ -94,7 +96,7 @@ def _number(text: str, comma: bool) -> float | None:
 def to_nanoseconds(value: float, unit: str) -> float | None:
     """A time in ns; None for a unit that is none of time."""
     found = _SECONDS.fullmatch(unit.strip())
-    return value * _FACTORS[found[1]] * 1e9 if found else None
+    return value * _FACTORS[found[1]] * NS_PER_S if found else None
 
 
 def to_bytes(value: float, unit: str) -> float | None:

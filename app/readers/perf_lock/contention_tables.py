@@ -19,6 +19,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.timed_events import LOCK_WAIT
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from .format import BAD_LOCKS, FORMAT, NO_LINE, NO_TOTAL
 
 MAX_EXAMPLE_CHARS = 160
@@ -27,7 +28,7 @@ WAIT, CONTENDED, ACQUIRED = LOCK_WAIT, "contended locks", "acquired locks"
 """The events: ns waited, how often a lock was waited for, and how often one was taken."""
 MAX_VALUE = 1 << 62
 STACK = "stacktrace"
-_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_NS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S}
 _COUNTS, _TIMES = ("contended", "acquired"), ("total wait", "max wait", "avg wait", "min wait")
 _NUMBERS = "|".join((*_COUNTS, *_TIMES))
 _NAMES = rf"{_NUMBERS}|type|caller|pid|comm|owner|address|symbol|cgroup"

@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 from ...domain.arrays import Array
+from ...domain.units import NS_PER_S, NS_PER_US
 
 _TOD = re.compile(r"= (\d{1,12})\.(\d{6}) \(TOD\) = (\d{1,12})\.(\d{9}) ", re.ASCII)
 
@@ -32,4 +33,4 @@ def to_epoch_ns(time_ns: int, reference: str) -> int | None:
     if found is None:
         return None
     seconds, micros, clock_seconds, clock_nanos = (int(part) for part in found.groups())
-    return seconds * 10**9 + micros * 1000 + time_ns - clock_seconds * 10**9 - clock_nanos
+    return seconds * NS_PER_S + micros * NS_PER_US + time_ns - clock_seconds * NS_PER_S - clock_nanos

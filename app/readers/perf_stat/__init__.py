@@ -14,8 +14,9 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Meta, Profile
+from ...domain.units import NS_PER_S
 from ...ingest.stat_counts import COUNTS_FORMAT
-from .grammar import NS_PER_S, CountLine, detect_separator, parse_columns, parse_json, parse_text
+from .grammar import CountLine, detect_separator, parse_columns, parse_json, parse_text
 from .metrics import Metric, MetricLines, is_metric_line, parse_count_metric
 from .tables import add_counts, get_event_names
 

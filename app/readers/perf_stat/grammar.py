@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from ...domain.event_names import NOT_OBSERVABLE, is_unobservable
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 NOT_COUNTED = "not counted"
 NOT_SUPPORTED = "not supported"
-NS_PER_S = 10**9
 AGGREGATIONS = ("core", "die", "socket", "node", "cache", "cluster")
 """What a row of JSON may be of, beside a CPU, a thread or a cgroup."""
 SEPARATORS = (",", ";", "\t", "|", ":", "~", "@", "^", "!", " ")
@@ -24,9 +24,9 @@ UNITS: dict[str, tuple[str, int]] = {
     "": ("count", 1),
     "ns": ("ns", 1),
     "nsec": ("ns", 1),
-    "usec": ("ns", 10**3),
-    "msec": ("ns", 10**6),
-    "sec": ("ns", 10**9),
+    "usec": ("ns", NS_PER_US),
+    "msec": ("ns", NS_PER_MS),
+    "sec": ("ns", NS_PER_S),
     "Bytes": ("bytes", 1),
     "KiB": ("bytes", 2**10),
     "MiB": ("bytes", 2**20),

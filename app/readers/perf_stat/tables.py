@@ -11,7 +11,8 @@ from ...domain.builder import ProfileBuilder
 from ...domain.event_names import NOT_OBSERVABLE, explain_unobservable, get_unit, name_events
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.tables import NO_ID, SCHEMAS, empty_table
-from .grammar import NS_PER_S, CountLine, CountScope
+from ...domain.units import NS_PER_S
+from .grammar import CountLine, CountScope
 from .metrics import Metric
 
 AnyScope = TypeVar("AnyScope", bound=CountScope)

@@ -7,6 +7,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.losses import STACK_OF_CALL
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
+from ...domain.units import NS_PER_MS, NS_PER_US
 from ...ingest.perf_text.sched_events import decode_name
 from ...ingest.trace.atrace import AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
@@ -70,8 +71,8 @@ class PerfTraceParser:
             task = int(tid) if tid else 0
             if comm:
                 self._comms[task] = comm
-            start = None if ms is None else int(ms) * 1_000_000 + int(part) * 1_000
-            length = None if long is None else int(long) * 1_000_000 + int(fraction) * 1_000
+            start = None if ms is None else int(ms) * NS_PER_MS + int(part) * NS_PER_US
+            length = None if long is None else int(long) * NS_PER_MS + int(fraction) * NS_PER_US
             if not self._one(task, start, length, told):
                 self.add_loss(NO_BEGIN if start is None else NO_LINE, at, line)
 
@@ -134,7 +135,7 @@ class PerfTraceParser:
             self._of = (decode_name(about[1]), int(about[2]))
         elif row := _ROW.fullmatch(line):
             name, calls, errors, ms, part = row.groups()
-            time = int(ms) * 1_000_000 + int(part) * 1_000
+            time = int(ms) * NS_PER_MS + int(part) * NS_PER_US
             self.rows.append((self._of, decode_name(name), time, int(calls), int(errors or 0)))
         elif lost := _LOST.fullmatch(line):
             self.add_loss(LOST, number, line, int(lost[1]))

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from ...domain.arrays import Array, Int64Array
+from ...domain.units import NS_PER_S
 from ...ingest.jit.protobuf_columns import read_messages, unique_rows
 from ...ingest.trace.events import MISSING
 from .format import NO_CLOCK
@@ -103,7 +104,7 @@ def read_clocks(packets: Packets) -> TraceClocks:
             of.get(at, default) & UNSIGNED for of, default in zip(said, (0, 0, 0, 1), strict=True)
         )
         key = _key(sequences[row], number)
-        unit = min(max(unit, 1), 10**9)
+        unit = min(max(unit, 1), NS_PER_S)
         time = min(time, (1 << 62) // unit)
         shown[row][key] = time * unit
         if key[0]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...domain.arrays import Array, Float64Array, Int32Array
 from ...domain.losses import PART_OF_EVENT
+from ...domain.units import NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from ...ingest.trace.events import MISSING
@@ -64,7 +65,7 @@ class TrackEvents:
             )
         generation, time = packets.generation[packet], self.times[packet]
         told = np.flatnonzero((time == MISSING) & events.has(ABSOLUTE_US))
-        time[told] = events.get_number(ABSOLUTE_US)[told] * 1000
+        time[told] = events.get_number(ABSOLUTE_US)[told] * NS_PER_US
         legacy = LegacyEvents(events)
         name = self._named(events, NAME_ID, NAME, NAMES, generation)
         if legacy:

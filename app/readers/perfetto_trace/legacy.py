@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...domain.arrays import Array
+from ...domain.units import NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
 from ...ingest.trace.event_builder import NONE
 from ...ingest.trace.events import MISSING
@@ -32,7 +33,7 @@ class LegacyEvents:
         phase = of.get_number(PHASE)
         self.phase[self.rows] = np.where((phase > 0) & (phase < 256), phase, 0)
         long = of.has(DURATION_US)
-        self.duration[self.rows[long]] = np.clip(of.get_number(DURATION_US)[long], -1, 1 << 51) * 1000
+        self.duration[self.rows[long]] = np.clip(of.get_number(DURATION_US)[long], -1, 1 << 51) * NS_PER_US
         kind, number = np.zeros((2, len(self.rows)), np.int64)
         for one in IDS:
             there = of.has(one)

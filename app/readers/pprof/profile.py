@@ -8,6 +8,7 @@ from ...domain.arrays import Array
 from ...domain.builder import IMPOSSIBLE_WEIGHT, ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, read_numbers
 from .code import CodeTables
 from .format import (
@@ -28,7 +29,7 @@ from .strings import PprofStrings
 from .threads import ThreadLabels
 
 UNITS = {"nanoseconds": "ns", "nanosecond": "ns", "bytes": "bytes", "byte": "bytes", "count": "count"}
-UNIT_FACTORS = {"microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+UNIT_FACTORS = {"microseconds": NS_PER_US, "milliseconds": NS_PER_MS, "seconds": NS_PER_S}
 """Units of time that become ns here, by how many."""
 BLOCK_BYTES = 16 << 20
 """Samples of so many bytes are unpacked at a time."""

@@ -15,13 +15,14 @@ from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
 from .format import BACKWARDS, FORMAT, NEVER_ENDED, NO_FRAME, NO_PROFILE, NO_TIME, NO_WEIGHT, UNMATCHED_END
 
-TIME_UNIT_NS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000, "seconds": 1_000_000_000}
+TIME_UNIT_NS = {"nanoseconds": 1, "microseconds": NS_PER_US, "milliseconds": NS_PER_MS, "seconds": NS_PER_S}
 UNITS = {"bytes": "bytes", "none": "count"}
 MAX_VALUE = 1 << 61
 MAX_EXAMPLE_CHARS = 160

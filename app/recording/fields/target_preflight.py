@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from ...domain import units
 from ...domain.jobs import JobSpec
 from ...domain.targets import LOCAL, SchedulerName, Target, TargetFacts
+from ...domain.units import NS_PER_S
 from ..probe.check_report import MIN_FREE_BYTES
 from ..recorders.preflight import PreflightFinding, Severity
 from .placement_validity import MPI_TITLES
@@ -112,5 +113,5 @@ def _batch(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefli
         yield PreflightFinding(Severity.WARNING, "queue", text, "Choose another, or check again under Targets.")
     limit, wall = queue.wall_time_s, spec.batch.wall_time_s
     if limit is not None and wall is not None and wall > limit:
-        text = f"The {noun} {queue.name} has a time limit of {units.format_duration(limit * 10**9)}."
+        text = f"The {noun} {queue.name} has a time limit of {units.format_duration(limit * NS_PER_S)}."
         yield PreflightFinding(Severity.WARNING, "wall_time", text, f"Request less time, or choose another {noun}.")

@@ -6,13 +6,14 @@ from ...domain.errors import HostKeyUnknown, PerfloomError, Refused, SecretNeede
 from ...domain.jobs import MpiFlavor
 from ...domain.list_text import abbreviate_names
 from ...domain.targets import CheckLine, CheckStatus, SchedulerName, Target, TargetFacts
+from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ..recorders.events import is_privileged
 from .probe import MPI_TITLES, SHARED_FILESYSTEMS
 from .target_text import SCHEDULER_TITLES
 
 MIN_FREE_BYTES = 1 << 30
 """Less than this is worth a word: a recording by dwarf of some minutes fills it."""
-MAX_CLOCK_OFFSET_NS = 1_000_000_000
+MAX_CLOCK_OFFSET_NS = NS_PER_S
 """A clock that is off by more is worth a word."""
 _MAX_LISTED = 8
 _INSTALL = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora, Red Hat)."
@@ -354,7 +355,7 @@ def _room(free_bytes: int | None) -> str:
 
 def _time(ns: int) -> str:
     value = abs(ns)
-    for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+    for unit, size in (("s", NS_PER_S), ("ms", NS_PER_MS), ("µs", NS_PER_US)):
         if value >= size:
             return f"{value / size:,.1f} {unit}" if value < 100 * size else f"{value / size:,.0f} {unit}"
     return f"{value} ns"

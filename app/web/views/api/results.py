@@ -12,8 +12,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from ....analysis.core.loss_impact import LOSS_TABLES, loss_impact_of
 from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest, NotFound
-from ....domain.selection import NS_PER_MS
-from ....domain.units import format_utc_iso
+from ....domain.units import NS_PER_MS, format_utc_iso
 from ....store import Result
 from ...services import current_services
 from ..results.result_frame import request_selection

@@ -11,12 +11,12 @@ from ....analysis.nsight.matching import BY_LAUNCH, TraceReportPair, match_kerne
 from ....domain.errors import InvalidRequest
 from ....domain.meta import KERNEL_REPORT, KERNEL_TRACE
 from ....domain.selection import Selection
-from ....domain.units import Quantity, format_quantity, format_utc, format_utc_iso
+from ....domain.units import NS_PER_US, Quantity, format_quantity, format_utc, format_utc_iso
 from ....store import Result
 from ...pages import result_url
 from ...rendering import Page, render
 from ...services import current_services
-from ..results.detail import NS_PER_US, KeyFigure, build_figure
+from ..results.detail import KeyFigure, build_figure
 from ..results.functions import MAX_URL
 from ..results.result_frame import PageLink, request_selection
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort

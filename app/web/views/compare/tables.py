@@ -22,7 +22,7 @@ from ....analysis.compare.tables import (
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection, parse_flag
-from ....domain.units import format_quantity
+from ....domain.units import NS_PER_US, format_quantity
 from ....store import Result
 from ...pages import selection_chips, with_query
 from ...rendering import Page, render
@@ -43,7 +43,7 @@ from .columns import change_bar, change_tone, status_column, status_links
 from .functions import ComparedResult, SelectionBar, compared_result, comparison_tabs
 
 blueprint = Blueprint("compare_tables", __name__)
-FACTORS = {"time": 1_000}
+FACTORS = {"time": NS_PER_US}
 """What numbers of a measure are multiplied with: times, which are in µs, to be ns."""
 UNITS = {"time": "ns", "bytes": "bytes", "count": "count"}
 

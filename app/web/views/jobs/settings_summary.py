@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ....domain.jobs import Batch, EventSplitting, JobSpec, Mpi, PyTorch, RecorderName, Scope
 from ....domain.targets import LOCAL
-from ....domain.units import format_quantity
+from ....domain.units import NS_PER_S, format_quantity
 from ....recording.fields import command_line
 from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.values import format_wall_time
@@ -60,7 +60,7 @@ def _recorded(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.environment:
         yield SettingRow("Environment", f"{', '.join(sorted(spec.environment))} (values not shown)")
     if spec.duration_s is not None:
-        yield SettingRow("Time limit", format_quantity(spec.duration_s * 1e9, "ns").text)
+        yield SettingRow("Time limit", format_quantity(spec.duration_s * NS_PER_S, "ns").text)
 
 
 def _pytorch(asked: PyTorch) -> Iterator[SettingRow]:
@@ -70,7 +70,7 @@ def _pytorch(asked: PyTorch) -> Iterator[SettingRow]:
     if besides:
         yield SettingRow("With", ", ".join(besides))
     if asked.seconds is not None:
-        yield SettingRow("At most", format_quantity(asked.seconds * 1e9, "ns").text)
+        yield SettingRow("At most", format_quantity(asked.seconds * NS_PER_S, "ns").text)
 
 
 def _placed(spec: JobSpec) -> Iterator[SettingRow]:

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from ....domain import units
 from ....domain.jobs import JobState, Outcome
+from ....domain.units import NS_PER_S
 from ....store.jobs import Job
 
 STAGE_SEQUENCES = {
@@ -73,7 +74,7 @@ def format_elapsed(seconds: float) -> str:
     """A time as a page counts it: tenths below ten seconds."""
     if seconds < 99.5:
         return f"{seconds:.{1 if seconds < 9.95 else 0}f}{units.NO_BREAK_SPACE}s"
-    return units.format_duration(round(seconds) * 1_000_000_000)
+    return units.format_duration(round(seconds) * NS_PER_S)
 
 
 def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage, ...]:

@@ -12,7 +12,7 @@ from ....analysis.core.schema import records
 from ....charts.table_charts import TopBar, build_histogram, draw_histogram, draw_top_bars
 from ....domain.arrays import Array
 from ....domain.profile import Profile
-from ....domain.units import Quantity, format_quantity
+from ....domain.units import NS_PER_US, Quantity, format_quantity
 from ...rendering import Page
 from .functions import MAX_URL
 from .result_frame import PageLink, ResultFrame
@@ -20,7 +20,6 @@ from .sheets import ColumnView, SheetRow, build_headings, build_rows, column_sca
 from .tables import ColumnHeading, current_url_with
 
 TOP_ROWS = 8
-NS_PER_US = 1_000
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ....analysis.core.schema import records
 from ....analysis.ml.operator_parts import OPERATOR_PARTS, operator_parts_of
 from ....analysis.tables import TABLES
 from ....domain.profile import Profile
-from ....domain.units import Quantity, format_quantity
+from ....domain.units import NS_PER_MS, Quantity, format_quantity
 from ....exporters import EXPORTERS, Exporter
 from ....exporters.table_formats import TABLE_FORMATS
 from ....paths import data_directory
@@ -186,7 +186,7 @@ def _held(frame: ResultFrame, profile: Profile) -> tuple[tuple[str, Quantity], .
     ]
     selection = frame.selection
     if row["duration_ms"] is not None and selection.step is None:
-        whole = row["duration_ms"] * 1e6
+        whole = row["duration_ms"] * NS_PER_MS
         end = whole if selection.end_ns is None else min(selection.end_ns, whole)
         found.append(("", format_quantity(max(0, end - (selection.start_ns or 0)), "ns")))
     return tuple(found)

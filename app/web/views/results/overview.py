@@ -19,6 +19,7 @@ from ....domain.jobs import Scope
 from ....domain.profile import Profile
 from ....domain.selection import UNKNOWN_THREAD, Selection
 from ....domain.units import (
+    NS_PER_MS,
     TIME_UNITS,
     Quantity,
     choose_scale,
@@ -210,7 +211,9 @@ def _observed(job: Job | None) -> str:
 def _tiles(frame: ResultFrame, profile: Profile, selection: Selection) -> tuple[OverviewTile, ...]:
     row = records(TABLES["summary"].rows(profile, selection))[0]
     milliseconds = row["duration_ms"]
-    found = [OverviewTile("Duration", format_quantity(None if milliseconds is None else milliseconds * 1e6, "ns"))]
+    found = [
+        OverviewTile("Duration", format_quantity(None if milliseconds is None else milliseconds * NS_PER_MS, "ns"))
+    ]
     if not has_clock(profile):
         found.append(
             OverviewTile(

@@ -8,7 +8,7 @@ from ....analysis.tables import TABLES, records
 from ....domain.list_text import abbreviate_names
 from ....domain.profile import Profile
 from ....domain.selection import Selection
-from ....domain.units import Quantity, format_quantity
+from ....domain.units import NS_PER_MS, Quantity, format_quantity
 
 MAX_RUNS, MAX_NOTABLE_RANKS, MAX_HOSTS = 12, 12, 4
 
@@ -82,7 +82,7 @@ def _run_row(row: dict[str, Any]) -> RunRow:
         events=row["events"] or "",
         hosts=abbreviate_names((row["hosts"] or "").split(", "), MAX_HOSTS),
         ranks=row["ranks"] or "",
-        duration=format_quantity(None if milliseconds is None else milliseconds * 1e6, "ns"),
+        duration=format_quantity(None if milliseconds is None else milliseconds * NS_PER_MS, "ns"),
         exit_status="" if status is None else str(status),
         succeeded=None if status is None else status == 0,
     )

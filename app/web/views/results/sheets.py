@@ -11,7 +11,17 @@ import pandas as pd
 from flask import request
 
 from ....analysis.core.schema import records
-from ....domain.units import MISSING, Quantity, Scale, choose_scale, format_quantity, use_minus_sign
+from ....domain.units import (
+    MISSING,
+    NS_PER_MS,
+    NS_PER_S,
+    NS_PER_US,
+    Quantity,
+    Scale,
+    choose_scale,
+    format_quantity,
+    use_minus_sign,
+)
 from .tables import (
     PAGE_SIZE,
     ColumnHeading,
@@ -25,7 +35,7 @@ from .tables import (
     parse_search,
 )
 
-NS_PER = {"_ns": 1, "_us": 1_000, "_ms": 1_000_000, "_s": 1_000_000_000}
+NS_PER = {"_ns": 1, "_us": NS_PER_US, "_ms": NS_PER_MS, "_s": NS_PER_S}
 """How many ns the unit has that the name of a column of times ends in."""
 UNITS = {"time": "ns", "bytes": "bytes", "percent": "percent", "count": "count"}
 CSS_CLASSES = {

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Prompt
 from ....domain.targets import KEEP_HOURS, LOCAL, BatchQueue, CheckLine, CheckStatus, SchedulerName, Target
-from ....domain.units import format_duration, format_utc, format_utc_iso
+from ....domain.units import NS_PER_S, format_duration, format_utc, format_utc_iso
 from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.preset_file import FORMATS
 from ....recording.fields.target_file import to_file
@@ -253,7 +253,7 @@ def _page(stored: StoredTarget, check: CheckView | None) -> TargetPage:
 
 
 def _queue(queue: BatchQueue) -> QueueView:
-    limit = "" if queue.wall_time_s is None else format_duration(queue.wall_time_s * 10**9)
+    limit = "" if queue.wall_time_s is None else format_duration(queue.wall_time_s * NS_PER_S)
     return QueueView(queue.name, queue.default, queue.open, limit, queue.text)
 
 

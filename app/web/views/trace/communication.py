@@ -17,7 +17,7 @@ from ....analysis.tables import TABLES
 from ....charts.heatmap_strips import HeatmapCell, draw_heatmap_strip
 from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
-from ....domain.units import Quantity, choose_scale, format_percent, format_quantity
+from ....domain.units import NS_PER_US, Quantity, choose_scale, format_percent, format_quantity
 from ...rendering import Page, render
 from ..results.clock_notes import ClockNote, build_clock_note
 from ..results.result_frame import ResultFrame, open_result_frame
@@ -33,7 +33,6 @@ from ..results.sheets import (
 )
 from ..results.tables import FILE_RULE, ColumnHeading, table_file_response
 from .time_parts import (
-    NS_PER_US,
     OVERLAP_PARTS,
     HorizontalBar,
     PartShare,

@@ -12,6 +12,7 @@ from ....analysis.tables import TABLES
 from ....charts.stacked_bars import StackedValues, StackPart
 from ....domain.profile import Profile
 from ....domain.selection import Selection
+from ....domain.units import NS_PER_US
 from ...rendering import Page, render
 from ..results.clock_notes import ClockNote, build_clock_note
 from ..results.result_frame import ResultFrame, open_result_frame
@@ -20,7 +21,6 @@ from ..results.tables import FILE_RULE, table_file_response
 from .time_parts import HorizontalBar, PartShare, draw_horizontal_bars, list_shares
 
 blueprint = Blueprint("critical_path", __name__)
-NS_PER_US = 1_000
 MAX_STEPS = 60
 PATH_PARTS = (
     StackPart("kernel", "Computation", "A device computed, and what came next waited for it."),

@@ -19,11 +19,11 @@ from ....analysis.ml.tensor_cores import device_has_tensor_cores
 from ....analysis.nsight.reports import has_reports
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
+from ....domain.units import NS_PER_US
 from ....ingest.nsight.kernel_names import get_function_name
 from ...pages import with_query
 from ...rendering import Page, render
 from ..results.detail import (
-    NS_PER_US,
     DetailPage,
     KeyFigure,
     TopChart,

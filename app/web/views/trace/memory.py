@@ -37,7 +37,7 @@ from ....domain.memory import get_peak_event
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....domain.tables import get_strings
-from ....domain.units import MISSING, format_duration, format_quantity
+from ....domain.units import MISSING, NS_PER_US, format_duration, format_quantity
 from ...rendering import Page, render
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_headings, build_rows, build_sheet, column_scales, filter_and_sort
@@ -350,7 +350,7 @@ def _tiles(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> tuple[M
         shown = format_quantity(told[column], "bytes")
         return MemoryTile(label, shown.text, shown.exact, description, caveat)
 
-    peak_at = "" if told["peak_us"] is None else f"at {format_duration(told['peak_us'] * 1000)}"
+    peak_at = "" if told["peak_us"] is None else f"at {format_duration(told['peak_us'] * NS_PER_US)}"
     capacity = told["memory_bytes"]
     if capacity and told["peak_bytes"] is not None:
         peak_at += f", {100 * told['peak_bytes'] / capacity:.1f} % of the device"
@@ -396,7 +396,7 @@ def _blocks_text(number: int | None) -> str:
 
 def _event(one: dict[str, Any]) -> str:
     """What went wrong, as a sentence."""
-    at = format_duration(one["time_us"] * 1000)
+    at = format_duration(one["time_us"] * NS_PER_US)
     asked_for = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
     if one["event"] == "out of memory":
         free = one["device_free_bytes"]

@@ -21,11 +21,10 @@ from ....analysis.memory.curves import (
 from ....charts.curves import CurveLine, CurveMark, draw_curves, sample_curve
 from ....domain.memory import ACTIVE, ALLOCATED, OUT_OF_MEMORY, RESERVED
 from ....domain.profile import Profile
-from ....domain.units import format_axis_labels, format_duration, format_quantity
+from ....domain.units import NS_PER_MS, NS_PER_US, format_axis_labels, format_duration, format_quantity
 from ..results.result_frame import ResultFrame
 from ..results.tables import current_url_with
 
-NS_PER_MS = 1_000_000
 SAMPLE_COUNT = 240
 """At so many times the value under the pointer is told."""
 MAX_MARKS = 100
@@ -134,8 +133,8 @@ def _marks(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> list[Cu
         if (one["device"], one["rank"]) == (place.label, place.rank):
             css = "oom" if one["event"] == OUT_OF_MEMORY else "retry"
             size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
-            words = f"{one['event'].capitalize()}: {size} asked for at {format_duration(one['time_us'] * 1000)}"
-            found.append(CurveMark(round(one["time_us"] * 1000), css, words))
+            words = f"{one['event'].capitalize()}: {size} asked for at {format_duration(one['time_us'] * NS_PER_US)}"
+            found.append(CurveMark(round(one["time_us"] * NS_PER_US), css, words))
     return found[:MAX_MARKS]
 
 
@@ -162,7 +161,7 @@ def _keys(
 def _around(time_ns: int, start: int, end: int) -> str:
     """The address of a tenth of the time, around a moment."""
     half = (end - start) // 20
-    if half < 1000:
+    if half < NS_PER_US:
         return ""
     low, high = max(start, time_ns - half), min(end, time_ns + half)
     return current_url_with(

@@ -17,11 +17,11 @@ from ....charts.table_charts import TopBar, draw_top_bars
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
 from ....domain.selection import Selection
-from ....domain.units import MISSING, format_percent
+from ....domain.units import MISSING, NS_PER_US, format_percent
 from ....ingest.nsight.summary_metrics import TIMES_FACT
 from ...pages import with_query
 from ...rendering import Page, render
-from ..results.detail import NS_PER_US, KeyFigure, build_figure, detail_url
+from ..results.detail import KeyFigure, build_figure, detail_url
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
 from ..results.tables import (

@@ -17,9 +17,9 @@ from ....analysis.ml.operators import BY, operators
 from ....analysis.ml.tensor_cores import device_has_tensor_cores
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
+from ....domain.units import NS_PER_US
 from ...rendering import Page, render
 from ..results.detail import (
-    NS_PER_US,
     DetailPage,
     KeyFigure,
     TopChart,

@@ -18,14 +18,12 @@ from ....analysis.tables import TABLES
 from ....charts.heatmap_strips import HeatmapCell, draw_area, draw_heatmap_strip
 from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
-from ....domain.selection import NS_PER_MS
 from ....domain.tables import get_strings
-from ....domain.units import Quantity, choose_scale, format_bytes, format_percent, format_quantity
+from ....domain.units import NS_PER_MS, NS_PER_US, Quantity, choose_scale, format_bytes, format_percent, format_quantity
 from ..results.detail import detail_url
 from ..results.result_frame import ResultFrame
 from .time_parts import (
     CAUSE_PARTS,
-    NS_PER_US,
     STEP_PARTS,
     HorizontalBar,
     PartShare,

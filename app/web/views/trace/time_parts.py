@@ -12,10 +12,9 @@ from ....analysis.ml.steps import ALL_STEP, steps_of
 from ....charts.stacked_bars import StackedValues, StackPart, draw_horizontal_bar
 from ....domain.profile import Profile
 from ....domain.selection import Selection
-from ....domain.units import Quantity, choose_scale, format_quantity
+from ....domain.units import NS_PER_US, Quantity, choose_scale, format_quantity
 from ..results.result_frame import ResultFrame
 
-NS_PER_US = 1_000
 STEP_PARTS = (
     StackPart("kernel", "Computation", "A kernel ran on a device, not only those that communicate."),
     StackPart("communication", "Communication", "The only kernels that ran were those of a communication library."),
