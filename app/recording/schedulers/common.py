@@ -21,11 +21,21 @@ USAGE = re.compile(r"^\s*usage\s*:.*|^Try [\"'].*--help.*$", re.I | re.M | re.S)
 ARGUMENTS = "batch_arguments"
 MAX_MESSAGE = 300
 """How much of what a batch system says is shown."""
+ReasonAdvice = tuple[tuple[re.Pattern[str], str], ...]
+"""What stands in a reason → what it means for a person, empty for what needs no words; the first that fits counts."""
 
 
 def script_argv(text: str, *arguments: str) -> tuple[str, ...]:
     """argv that runs a script of ours with arguments. No word of a user's may be part of `text`."""
     return ("sh", "-c", text, "sh", *arguments)
+
+
+def explain_words(title: str, words: str, reasons: ReasonAdvice) -> str:
+    """What a reason of a batch system means, with its own words. Empty where there is nothing to say."""
+    for pattern, advice in reasons:
+        if pattern.search(words):
+            return f"{advice} ({words})" if advice else ""
+    return f"{title}'s reason: {words}." if words else ""
 
 
 def hours_and_minutes(seconds: int) -> tuple[int, int]:

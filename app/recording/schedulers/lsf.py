@@ -11,7 +11,7 @@ from ...domain.jobs import Batch, JobSpec, Mpi
 from ...domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName
 from ..plan.quoting import join
 from ..scripts import script_text
-from .common import AnswerParser, hours_and_minutes, reject_options, script_argv
+from .common import AnswerParser, explain_words, hours_and_minutes, reject_options, script_argv
 from .lsf_states import END_REASONS, STATE_TEXTS, STATES, explain_reason
 
 ANSWERS = AnswerParser(
@@ -286,7 +286,7 @@ def _end(words: str, signal: int | None) -> tuple[BatchState, str]:
         return state, f"{advice} ({words.strip().rstrip('.')})"
     if not keyword and signal == 12:
         return END_REASONS["TERM_RUNLIMIT"]
-    return BatchState.FAILED, f"LSF's reason: {words.strip().rstrip('.')}." if words.strip() else ""
+    return BatchState.FAILED, explain_words(ANSWERS.title, words.strip().rstrip("."), ())
 
 
 def _ending(code: int | None) -> tuple[int | None, int | None]:

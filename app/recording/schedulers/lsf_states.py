@@ -3,6 +3,7 @@
 import re
 
 from ...domain.targets import BatchState
+from .common import ReasonAdvice, explain_words
 
 STATES: dict[str, BatchState] = {
     "PEND": BatchState.PENDING,
@@ -71,7 +72,7 @@ END_REASONS: dict[str, tuple[BatchState, str]] = {
 
 NEVER_STARTS = "It cannot start as it is: cancel the job and "
 
-REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+REASONS: ReasonAdvice = tuple(
     (re.compile(pattern, re.I), advice)
     for pattern, advice in (
         (r"New job is waiting for scheduling|Waiting for re-?scheduling", "LSF has not looked at it yet."),
@@ -117,7 +118,4 @@ REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 def explain_reason(reason: str) -> str:
     """What a reason for waiting means, with LSF's own words."""
     words = " ".join(reason.split()).strip(" ;")
-    for pattern, advice in REASONS:
-        if pattern.search(words):
-            return f"{advice} ({words})"
-    return f"LSF's reason: {words}." if words else ""
+    return explain_words("LSF", words, REASONS)

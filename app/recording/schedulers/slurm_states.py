@@ -3,6 +3,7 @@
 import re
 
 from ...domain.targets import BatchState
+from .common import ReasonAdvice, explain_words
 
 STATES: dict[str, BatchState] = {
     "PENDING": BatchState.PENDING,
@@ -65,8 +66,8 @@ STATE_TEXTS: dict[str, str] = {
 NEVER_STARTS = "It will never start as it is: cancel the job and "
 WAITS_FOR_JOBS = "It waits for other jobs to end: "
 
-REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), advice)
+REASONS: ReasonAdvice = tuple(
+    (re.compile(rf"\A(?:{pattern})"), advice)
     for pattern, advice in (
         ("None$|NonZeroExitCode|TimeLimit|OutOfMemory", ""),
         ("Priority", "Others are before it in the queue."),
@@ -134,8 +135,4 @@ def readable_reason(reason: str) -> str:
 
 def explain_reason(reason: str) -> str:
     """What a reason for waiting or ending means, with Slurm's own word. Empty where there is nothing to say."""
-    word = readable_reason(reason)
-    for pattern, advice in REASONS:
-        if pattern.match(word):
-            return f"{advice} ({word})" if advice else ""
-    return f"Slurm's reason: {word}." if word else ""
+    return explain_words("Slurm", readable_reason(reason), REASONS)
