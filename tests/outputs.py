@@ -39,10 +39,8 @@ LARGER = {
     "dwarf": ("perf-script", "perf/dwarf.script.txt"),
 }
 """Fixtures beside those of `tests.support.formats`: the reader and the file of each."""
-FILES_OF_PAGES = (
-    *("advice", "collectives", "communication", "counts", "critical-path", "hotspots", "kernels", "losses", "memory"),
-    *("modules", "nsight", "operators", "ranks", "steps", "stragglers", "threads"),
-)
+FILE_OF_A_PAGE = re.compile(r"/results/<id>/([\w-]+)\.<any\(csv,[^)]*\):form>")
+"""The address of the table of a page, as a file."""
 IN_THE_API = (
     *("flamegraph", "flamegraph/search?q=a", "functions/0", "sandwich?function=0", "timeline", "timeline/flows"),
     *("timeline/at?at-ms=0&row=0", "timeline/search?q=a", "timeline/search/next?q=a", "timeline/slices/0"),
@@ -108,9 +106,11 @@ def digests(profile: Profile) -> dict[str, str]:
 def pages(ids: dict[str, str], browser: Browser) -> Iterator[tuple[str, str]]:
     """Each page of each result, its files and the API's answers, by their addresses."""
     other = ids["perf-script"]
+    rules = sorted(rule.rule for rule in browser.client.application.url_map.iter_rules())
+    files = [found[1] for rule in rules if (found := FILE_OF_A_PAGE.fullmatch(rule))]
     for id in ids.values():
         found = [f"/results/{id}/{page.key}".rstrip("/") for page in RESULT_PAGES]
-        found += [f"/results/{id}/{table}.csv" for table in FILES_OF_PAGES]
+        found += [f"/results/{id}/{table}.csv" for table in files]
         found += [f"/results/{id}/{graph}.svg" for graph in ("flamegraph", "timeline")]
         found += [f"/api/v1/results/{id}/{path}" for path in IN_THE_API]
         found += [f"{path}?base={other}&other={id}" for path in ("/compare", "/compare/flamegraph.svg")]
