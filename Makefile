@@ -23,7 +23,7 @@ serve: ## set up and serve (ARGS="--port 9000")
 # Several processes (-n 0: one). The tests start some hundred programs of ours, which are compiled once.
 quick test test-all: export PYTHONDONTWRITEBYTECODE =
 # What computes: one process per CPU.
-CORE = $(addprefix tests/,domain readers analysis charts exporters recording/fields recording/recorders recording/probe web/jobs test_config.py test_scripts.py)
+CORE = $(addprefix tests/,domain ingest readers analysis charts exporters recording/fields recording/recorders recording/probe web/jobs test_config.py test_scripts.py)
 QUICK = -n $$(nproc) -m "not slow and not heavy" --deselect tests/readers/test_compiled.py
 PYTEST = $(BIN)/python -m pytest -n auto
 # .ci/run reads pytest's exit status from a file.

@@ -14,8 +14,8 @@ from perfloom.analysis.tables import TABLES
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.readers import stored_profile
-from tests.readers.trace_json import call, kernel, read, slice_
 from tests.support import paths
+from tests.support.trace_json import call, kernel, read, slice_
 from tests.support.traced import Trace
 
 SCHEMA_4 = paths.DATA / "stored" / "schema-4.perfloom"

@@ -13,8 +13,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import get_exporter
 from perfloom.readers import collapsed, perf_script
-from tests.readers.samples import samples_of
 from tests.support import paths
+from tests.support.samples import samples_of
 
 SWITCHES = ("pid", "tid", "kernel", "jit", "all", "addrs")
 OWN = paths.DATA / "perf"

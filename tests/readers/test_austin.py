@@ -19,8 +19,8 @@ from perfloom.ingest import text_lines
 from perfloom.readers import austin, detect_format
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
-from tests.readers.samples import losses_of, samples_of
 from tests.support import paths
+from tests.support.samples import losses_of, samples_of
 
 DATA = paths.DATA / "samplers"
 HEAD = b"# austin: 3.7.0\n# interval: 100\n# mode: wall\n\n"

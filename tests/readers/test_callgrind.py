@@ -23,8 +23,8 @@ from perfloom.readers.callgrind import lines as callgrind_lines
 from perfloom.readers.callgrind import tree as callgrind_tree
 from perfloom.readers.callgrind.tree import Graph, tree_of
 from perfloom.web.views.results.run_notes import list_stack_notes
-from tests.readers.samples import losses_of, samples_of
 from tests.support import paths
+from tests.support.samples import losses_of, samples_of
 
 DATA = paths.DATA / "callgrind"
 SPEC = """# callgrind format

@@ -8,7 +8,7 @@ from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
 from perfloom.ingest.trace.losses import NEVER_ENDED, UNMATCHED_END
 from perfloom.readers import chrome, detect_format, pytorch
-from tests.readers.trace_json import kernel, slice_
+from tests.support.trace_json import kernel, slice_
 
 
 def test_whatever_wrote_it() -> None:

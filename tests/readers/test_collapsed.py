@@ -17,7 +17,7 @@ from perfloom.domain.tables import FrameKind
 from perfloom.exporters import get_exporter
 from perfloom.ingest import text_lines
 from perfloom.readers import collapsed, detect_format
-from tests.readers.samples import losses_of, samples_of
+from tests.support.samples import losses_of, samples_of
 
 
 def read(text: str | bytes) -> Profile:

@@ -14,8 +14,8 @@ import pytest
 
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.ingest.trace_json import reader as trace_read
-from tests.readers.trace_texts import EVENT, listed
 from tests.support import paths
+from tests.support.trace_texts import EVENT, listed
 
 DATA = paths.DATA
 COVERED = """

@@ -16,7 +16,7 @@ from perfloom.ingest.trace.scheduler import BY_WAKER, RUNNABLE, RUNNING, SLEEPIN
 from perfloom.readers import detect_format, ftrace
 from perfloom.readers.ftrace.format import LOST, NOT_UNDERSTOOD, OVERWRITTEN, UNMATCHED_RETURN
 from perfloom.readers.ftrace.profile import NO_LINE
-from tests.readers.made import events_of, losses, slices
+from tests.support.made import events_of, losses, slices
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/12   #P:2\n#\n"
 US = 1_000

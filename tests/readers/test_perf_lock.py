@@ -11,7 +11,7 @@ from perfloom.domain.validation import find_error
 from perfloom.readers import detect_format, perf_data, perf_lock, perf_script
 from perfloom.readers.perf_lock.contention_tables import ACQUIRED, CONTENDED, WAIT
 from perfloom.readers.perf_lock.format import BAD_LOCKS, NO_BEGIN, NO_END, NO_EVENT, NO_LINE, NO_TOTAL
-from tests.readers.made import losses
+from tests.support.made import losses
 
 CALLERS = """Looking at the vmlinux_path (8 entries long)
  contended   total wait     max wait     avg wait         type   caller

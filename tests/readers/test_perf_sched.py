@@ -19,10 +19,10 @@ from perfloom.ingest.trace.losses import UNKNOWN_RUNTIME
 from perfloom.ingest.trace.scheduler import BY_STACK, BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, perf_data, perf_sched, perf_script
 from perfloom.workers.read import reading
-from tests.readers.made import events_of, losses, slices
-from tests.readers.samples import samples_of
 from tests.support import paths
+from tests.support.made import events_of, losses, slices
 from tests.support.parts import require
+from tests.support.samples import samples_of
 
 DATA = paths.DATA / "perf"
 US = 1_000

@@ -12,8 +12,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
 from perfloom.readers import detect_format, perf_script
 from perfloom.readers.perf_script import profile as perf_assembly
-from tests.readers.samples import Frame, losses_of, samples_of
 from tests.support import paths
+from tests.support.samples import Frame, losses_of, samples_of
 
 DATA = paths.DATA / "perf"
 

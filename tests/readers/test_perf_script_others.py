@@ -12,8 +12,8 @@ from perfloom.domain.tables import get_column, get_strings
 from perfloom.ingest.parse_quality import LineCountingStream
 from perfloom.ingest.perf_text.grammar import parse_header
 from perfloom.readers import detect_format, perf_script
-from tests.readers.samples import losses_of, samples_of
 from tests.readers.test_perf_script import STACK, read
+from tests.support.samples import losses_of, samples_of
 
 SIMPLEPERF = (
     "worker thread\t10987 [003] 684943.{micros}:\t\t{period} cpu-cycles:\n"

@@ -12,7 +12,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.readers import perf_script
 from perfloom.readers.perf_script.profile import NO_FRAME, NO_SAMPLE, ScriptProfileBuilder
-from tests.readers.samples import losses_of, samples_of
+from tests.support.samples import losses_of, samples_of
 
 # Nothing that the text itself uses to tell its parts apart.
 words = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters="()/:->"), min_size=1)

@@ -13,7 +13,7 @@ from perfloom.domain.validation import find_error
 from perfloom.readers import detect_format, perf_trace
 from perfloom.readers.perf_trace.format import LOST, NO_BEGIN, NO_END, NO_LINE
 from perfloom.readers.perf_trace.profile import CALLS, ERRORS, TIME
-from tests.readers.made import events_of, losses, slices
+from tests.support.made import events_of, losses, slices
 
 US = 1_000
 TRACE = """         ? (         ): sh/7  ... [continued]: execve())                                           = 0

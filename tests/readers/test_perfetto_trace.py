@@ -23,8 +23,8 @@ from perfloom.readers.perfetto_trace.format import (
 )
 from perfloom.readers.perfetto_trace.packets import CUT_OFF
 from perfloom.readers.perfetto_trace.samples import EVENT
-from tests.readers.made import events_of, losses, slices
 from tests.support import paths
+from tests.support.made import events_of, losses, slices
 
 DATA = paths.DATA / "perfetto"
 US = 1_000

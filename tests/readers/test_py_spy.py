@@ -16,8 +16,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, get_strings
 from perfloom.domain.validation import find_error
 from perfloom.readers import collapsed, detect_format, memray_csv, py_spy
-from tests.readers.samples import losses_of, samples_of
 from tests.support import paths
+from tests.support.samples import losses_of, samples_of
 
 DATA = paths.DATA / "samplers"
 MEMRAY_HEAD = b"allocator,num_allocations,size,tid,thread_name,stack_trace\n"

@@ -13,8 +13,8 @@ import pytest
 
 from perfloom.domain.tables import get_column
 from perfloom.readers import detect_format
-from tests.readers.trace_json import Read, covered
 from tests.support import paths
+from tests.support.trace_json import Read, covered
 
 ORACLES = paths.ORACLES / "pytorch"
 RECORDED = paths.DATA / "pytorch"

@@ -19,9 +19,9 @@ from perfloom.domain.losses import EVENT_WITHOUT_VALUE
 from perfloom.domain.profile import Profile
 from perfloom.readers import perf_script
 from perfloom.workers.read import reading
-from tests.readers.samples import samples_of
 from tests.support import paths
 from tests.support.parts import require
+from tests.support.samples import samples_of
 
 pytestmark = pytest.mark.heavy
 

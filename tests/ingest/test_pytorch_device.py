@@ -11,7 +11,7 @@ from perfloom.domain.tables import DeviceWorkKind
 from perfloom.ingest.trace import point_events as trace_moments
 from perfloom.ingest.trace import profile as pytorch_assembly
 from perfloom.ingest.trace import slices as trace_slices
-from tests.readers.trace_json import Read, call, event, kernel, read, slice_
+from tests.support.trace_json import Read, call, event, kernel, read, slice_
 
 
 def launches(got: Read) -> list[tuple[Any, ...]]:

@@ -16,7 +16,7 @@ from perfloom.ingest.trace_json.decoder import decode
 from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
 from perfloom.ingest.trace_json.sniff import find_top_keys, is_trace_json
 from perfloom.readers import chrome
-from tests.readers.trace_texts import EVENT, Event, read, trace
+from tests.support.trace_texts import EVENT, Event, read, trace
 
 ONE = Event(
     *("X", "aten::add", "cpu_op", "1", "2", 9, 1500, 2000),

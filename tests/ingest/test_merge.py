@@ -11,9 +11,9 @@ import pytest
 from perfloom.domain.profile import Profile
 from perfloom.ingest.merge import merge
 from perfloom.readers import collapsed, perf_script
-from tests.readers.samples import Sample, losses_of, samples_of
 from tests.support import paths
 from tests.support.formats import profile_of
+from tests.support.samples import Sample, losses_of, samples_of
 
 DATA = paths.DATA / "perf"
 

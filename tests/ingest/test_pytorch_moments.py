@@ -8,7 +8,7 @@ from typing import Any
 from perfloom.domain.tables import FlowKind
 from perfloom.ingest.trace import memory as pytorch_memory
 from perfloom.ingest.trace import point_events as trace_moments
-from tests.readers.trace_json import event, kernel, read, slice_
+from tests.support.trace_json import event, kernel, read, slice_
 
 
 def memory(at: float, size: int | None, address: int | None = None, device: int = -1, **more: Any) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from perfloom.domain.tables import NUMERIC_ARGUMENTS
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.ingest.trace_json import documents as trace_documents
 from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
-from tests.readers.trace_texts import EVENT, Event, listed, read
 from tests.support import paths
 from tests.support.real_traces import FOLDER
+from tests.support.trace_texts import EVENT, Event, listed, read
 
 RECORDED = paths.DATA / "pytorch"
 READERS = Path(compiled_cache.__file__).parent

@@ -13,7 +13,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.validation import find_error
 from perfloom.ingest.merge import merge
 from perfloom.readers import pytorch
-from tests.readers.trace_json import call, event, kernel, read, slice_
+from tests.support.trace_json import call, event, kernel, read, slice_
 
 BASE = 1_790_000_000_000_000_000
 SAYS = {"step": "optimizer step", "counted": "SGD", "schedule": "1,1,3,2", "steps_over": 3, "rank": 4}

@@ -19,9 +19,9 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.validation import find_error
 from perfloom.ingest.v8_profile import BAD_NODE, BAD_SAMPLE, EVENT, IDLE, NO_PROFILE, OVERLAPPING_PROFILE
 from perfloom.readers import chrome, cpuprofile, detect_format
-from tests.readers.made import events_of, losses, slices
-from tests.readers.samples import samples_of
 from tests.support import paths
+from tests.support.made import events_of, losses, slices
+from tests.support.samples import samples_of
 
 DATA = paths.DATA / "v8"
 CALL = {"scriptId": "1", "columnNumber": 0}

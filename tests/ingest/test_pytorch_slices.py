@@ -16,7 +16,7 @@ from perfloom.domain.tables import FrameKind, get_column
 from perfloom.ingest.trace import nesting
 from perfloom.ingest.trace import slices as trace_slices
 from perfloom.readers import pytorch
-from tests.readers.trace_json import Read, call, covered, event, kernel, read, slice_
+from tests.support.trace_json import Read, call, covered, event, kernel, read, slice_
 
 
 def test_slices_nest_and_time_belongs_to_the_innermost() -> None:
