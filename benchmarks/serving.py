@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.synthetic import profile as synthetic
 from perfloom.analysis.compare.functions import diff_functions
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, sandwich, search
-from perfloom.analysis.stacks.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.charts.bars import build_bars, draw_bars
 from perfloom.charts.flamegraph import build_difference_payload, build_flame_payload, build_payload, min_frame_share
 from perfloom.domain.profile import Profile
@@ -95,7 +95,9 @@ def requests(other: Profile) -> Iterator[Request]:
         500,
         100,
     )
-    yield Request("hotspots of one event", lambda p, s: len(hotspots(p, s)), Selection("cycles"), 500, 250, wire=False)
+    yield Request(
+        "hotspots of one event", lambda p, s: len(compute_hotspots(p, s)), Selection("cycles"), 500, 250, wire=False
+    )
     yield Request(
         "differences by function",
         lambda p, s: len(diff_functions(p, other, s, s)),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfloom.analysis.advice.findings import advice, find_advice, parse_thresholds
+from perfloom.analysis.advice.findings import compute_advice, find_advice, parse_thresholds
 from perfloom.analysis.advice.rules import RULES
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.tables import TABLES
@@ -63,14 +63,14 @@ def test_a_threshold_can_be_set() -> None:
 
 
 def test_in_one_step() -> None:
-    rows = {row["rule"]: row for row in records(advice(loop(), Selection(step="2")))}
+    rows = {row["rule"]: row for row in records(compute_advice(loop(), Selection(step="2")))}
     assert rows["dataloader"]["measured"] == pytest.approx(15) and "uneven-steps" not in rows
 
 
 @pytest.mark.parametrize("profile", [small_profile(), Profile(Meta("x"))], ids=["samples", "nothing"])
 def test_nothing_is_said_of_what_is_no_trace(profile: Profile) -> None:
     assert find_advice(profile, Selection(), ALL) == []
-    assert list(advice(profile, Selection()).columns) == [column.name for column in TABLES["advice"].columns]
+    assert list(compute_advice(profile, Selection()).columns) == [column.name for column in TABLES["advice"].columns]
 
 
 def test_no_rule_speaks_of_devices_where_there_are_none() -> None:
@@ -110,7 +110,7 @@ def test_one_piece_of_advice_for_many_ranks() -> None:
     assert data.finding.rank == 11 and data.ranks == "3–11" and data.finding.measured == pytest.approx(22)
     assert data.evidence.startswith("Rank 11: 22.0 % of the time of 2 steps")
     assert data.evidence.endswith("The same on 8 other ranks (6 % to 20 %).")
-    rows = [row for row in records(advice(several_ranks(), Selection())) if row["rule"] == "dataloader"]
+    rows = [row for row in records(compute_advice(several_ranks(), Selection())) if row["rule"] == "dataloader"]
     assert [(row["rank"], row["ranks"], row["severity"]) for row in rows] == [(11, "3–11", "medium")]
     (alone,) = [
         one for one in find_advice(several_ranks(), Selection(), {"dataloader": 21}) if one.rule.key == "dataloader"

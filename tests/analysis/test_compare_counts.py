@@ -10,8 +10,8 @@ import pytest
 from perfloom.analysis.compare.counts import diff_counts
 from perfloom.analysis.compare.functions import diff_functions
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.counts.count_metrics import count_metrics
-from perfloom.analysis.counts.totals import counts
+from perfloom.analysis.counts.count_metrics import compute_count_metrics
+from perfloom.analysis.counts.totals import compute_counts
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -102,7 +102,7 @@ def test_what_is_counted_besides_is_not_taken_for_sampled() -> None:
 
 def test_intervals_add_up_and_say_what_is_missing() -> None:
     profile = of_file("by-hand-interval.json")
-    rows = {row["event"]: row for row in records(counts(profile, ALL))}
+    rows = {row["event"]: row for row in records(compute_counts(profile, ALL))}
     assert rows["cycles"]["value"] == 600_000_000 and rows["cycles"]["missing"] == 0
     assert (rows["cache-misses"]["value"], rows["cache-misses"]["missing"]) == (6_000, 1)
     note = compared(profile, profile)["cache-misses"]["note"]
@@ -111,18 +111,18 @@ def test_intervals_add_up_and_say_what_is_missing() -> None:
 
 def test_metrics_follow_the_selection() -> None:
     profile = of_file("by-hand-interval.json")
-    everything = records(count_metrics(profile, ALL))
+    everything = records(compute_count_metrics(profile, ALL))
     assert len(everything) == 11 and everything[1]["metric"] == "insn per cycle" and everything[1]["value"] == 2.0
-    late = records(count_metrics(profile, Selection(start_ns=100_000_000, end_ns=200_000_000)))
+    late = records(compute_count_metrics(profile, Selection(start_ns=100_000_000, end_ns=200_000_000)))
     assert [(row["metric"], row["value"]) for row in late] == [
         ("GHz", 2.0),
         ("insn per cycle", 0.5),
         ("stalled cycles per insn", 1.5),
     ]
-    of_event = records(count_metrics(profile, Selection(event="instructions")))
+    of_event = records(compute_count_metrics(profile, Selection(event="instructions")))
     assert {row["event"] for row in of_event} == {"instructions"} and len(of_event) == 6
     threads = of_file("by-hand-per-thread.csv")
-    one = records(count_metrics(threads, Selection(threads=(threads_key(threads),))))
+    one = records(compute_count_metrics(threads, Selection(threads=(threads_key(threads),))))
     assert [row["thread"] for row in one] == ["a.out"] * 3
 
 

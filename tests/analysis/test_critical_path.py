@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.distributed.critical_path import KINDS, critical_path, path_of, select_path
+from perfloom.analysis.distributed.critical_path import KINDS, compute_critical_path, path_of, select_path
 from perfloom.analysis.distributed.replay import replay_length_ns, replay_saving_ns
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -58,7 +58,7 @@ def test_what_is_won() -> None:
     assert won["gemm"] == 30 and won["add"] == 20 and won["aside"] == 0
     # All that the host does before the first launch moves the whole; what it does after that is hidden.
     assert won["aten::sub"] == 15 and won["aten::mm"] == 10
-    rows = {row["name"]: row for row in records(critical_path(profile, Selection()))}
+    rows = {row["name"]: row for row in records(compute_critical_path(profile, Selection()))}
     assert rows["gemm"] | {"mean_us": 0} == {
         "name": "gemm",
         "kind": "computation",
@@ -74,7 +74,10 @@ def test_what_is_won() -> None:
 
 def test_by_step_and_in_a_window() -> None:
     profile = a_step()
-    rows = [(row["name"], row["kind"], row["total_us"]) for row in records(critical_path(profile, Selection(), "step"))]
+    rows = [
+        (row["name"], row["kind"], row["total_us"])
+        for row in records(compute_critical_path(profile, Selection(), "step"))
+    ]
     assert sorted(rows) == [
         ("0", "computation", 0.03),
         ("0", "host", 0.015),
@@ -82,9 +85,9 @@ def test_by_step_and_in_a_window() -> None:
         ("1", "computation", 0.03),
         ("1", "host", 0.02),
     ]
-    only = records(critical_path(profile, Selection(step="1"), "kind"))
+    only = records(compute_critical_path(profile, Selection(step="1"), "kind"))
     assert [(row["kind"], row["total_us"]) for row in only] == [("computation", 0.03), ("host", 0.02)]
-    window = critical_path(profile, Selection(start_ns=12, end_ns=25), "kind")
+    window = compute_critical_path(profile, Selection(start_ns=12, end_ns=25), "kind")
     assert round(window.total_us.sum(), 9) == 0.013 and set(window.saves_us.isna()) == {True}
 
 

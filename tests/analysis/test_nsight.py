@@ -12,8 +12,8 @@ from perfloom.analysis.core.schema import records
 from perfloom.analysis.core.slice_selection import has_clock
 from perfloom.analysis.ml import devices, idle
 from perfloom.analysis.nsight.matching import BY_FUNCTION, BY_LAUNCH, BY_NAME, match_kernels, pair_trace_with_report
-from perfloom.analysis.nsight.reports import metrics_of, nsight, nsight_hints
-from perfloom.analysis.nsight.source import nsight_source, source_of
+from perfloom.analysis.nsight.reports import compute_nsight, compute_nsight_hints, metrics_of
+from perfloom.analysis.nsight.source import compute_nsight_source, source_of
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.ingest.merge import merge
@@ -65,7 +65,9 @@ def traced(*ran: tuple[str, int, int]) -> Profile:
 
 
 def test_launches_are_summed_up_from_either_page() -> None:
-    whole, raw, details = (records(nsight(read(*names), ALL)) for names in (("raw", "details"), ("raw",), ("details",)))
+    whole, raw, details = (
+        records(compute_nsight(read(*names), ALL)) for names in (("raw", "details"), ("raw",), ("details",))
+    )
     for name in (
         "duration_us",
         "sm_percent",
@@ -98,14 +100,14 @@ def test_launches_are_summed_up_from_either_page() -> None:
     ],
 )
 def test_what_bounds_a_launch(sm: float, memory: float | str, bound: str | None) -> None:
-    assert records(nsight(report({"name": "f", SM: sm, MEMORY: memory}), ALL))[0]["bound"] == bound
+    assert records(compute_nsight(report({"name": "f", SM: sm, MEMORY: memory}), ALL))[0]["bound"] == bound
 
 
 def test_what_limits_the_occupancy() -> None:
     def limit(theoretical: float, *blocks: int) -> Any:
         known = {f"launch__occupancy_limit_{name}": of for name, of in zip(LIMITS, blocks, strict=True)}
         launch = {"name": "f", "sm__maximum_warps_per_active_cycle_pct": theoretical, **known}
-        return records(nsight(report(launch), ALL))[0]["limit"]
+        return records(compute_nsight(report(launch), ALL))[0]["limit"]
 
     assert limit(50, 2, 4, 8, 16) == "registers"
     assert limit(50, 4, 2, 2, 16) == "shared memory, size of blocks"
@@ -134,7 +136,7 @@ def test_metrics_stand_in_their_sections_once() -> None:
 
 def test_hints_and_instructions() -> None:
     profile = read("raw", "details", "source")
-    hints = records(nsight_hints(profile, ALL))
+    hints = records(compute_nsight_hints(profile, ALL))
     assert [row["rule"] for row in hints][:2] == ["SmallGrid", "TheoreticalOccupancy"]
     assert [row["estimated_speedup_percent"] for row in hints][-2:] == [None, None]
     lines = records(source_of(profile, 1))
@@ -146,21 +148,21 @@ def test_hints_and_instructions() -> None:
     ]
     assert lines[0]["excessive_global"] == 2048 and lines[1]["excessive_global"] == 0
     assert lines[3]["divergent"] == 16 and sum(row["percent"] for row in lines) == pytest.approx(100)
-    assert len(nsight_source(profile, ALL)) == 16
+    assert len(compute_nsight_source(profile, ALL)) == 16
 
 
 def test_counters_of_any_size() -> None:
     text = '"Kernel Name","f"\n"#","Address","Source","# Samples"\n"1","0x10","EXIT","{}"\n'
     for told, samples in (("1e30", 1e30), ("-7", -7), ("0.5", 0.5), ("9" * 18, 1e18)):
         profile = nsight_compute.read(io.BytesIO(text.format(told).encode()), "x.csv")
-        assert records(nsight_source(profile, ALL))[0]["samples"] == samples
+        assert records(compute_nsight_source(profile, ALL))[0]["samples"] == samples
 
 
 def test_nothing_is_told_that_would_need_a_clock() -> None:
     profile = read("raw", "details")
     assert not has_clock(profile)
-    assert findings.find_advice(profile, ALL) == [] and not len(idle.idle(profile, ALL))
-    device = records(devices.devices(profile, ALL))[0]
+    assert findings.find_advice(profile, ALL) == [] and not len(idle.compute_idle(profile, ALL))
+    device = records(devices.compute_devices(profile, ALL))[0]
     assert (device["name"], device["utilization_percent"]) == ("NVIDIA A100-SXM4-40GB", None)
     # A trace read together with it has one.
     assert has_clock(merge([profile, traced(("f", 1, 10))]))

@@ -14,7 +14,7 @@ from perfloom.analysis.core.group_by import group_by, select_groups
 from perfloom.analysis.core.schema import records
 from perfloom.analysis.ml.details import kernel_detail, operator_detail
 from perfloom.analysis.ml.operator_parts import operator_parts_of
-from perfloom.analysis.ml.sequences import sequences
+from perfloom.analysis.ml.sequences import compute_sequences
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -283,7 +283,7 @@ def test_sequences() -> None:
     (operator,) = table("sequences", profile, by="operator")
     assert (operator["operator"], operator["sequence"], ns(operator["host_us"])) == ("aten::mm", "a | b | c", 150)
     with pytest.raises(InvalidRequest, match="from 2 to 8"):
-        sequences(profile, ALL, length=9)
+        compute_sequences(profile, ALL, length=9)
 
 
 def test_details() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.ml.kernels import kernels
-from perfloom.analysis.ml.operators import operators
+from perfloom.analysis.ml.kernels import compute_kernels
+from perfloom.analysis.ml.operators import compute_operators
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_column, get_strings
@@ -57,7 +57,7 @@ UNKNOWN_KERNELS = ("_tensor16x8x8_", "MmaTensorOp", "_MI16x16x1_")
 
 @functools.cache
 def ours(name: str) -> dict[str, dict[str, Any]]:
-    rows = records(operators(trace(name), ALL))
+    rows = records(compute_operators(trace(name), ALL))
     return {row["name"]: row for row in rows if row["kind"] == "operator"}
 
 
@@ -116,7 +116,7 @@ def test_what_hangs_on_operators_is_all_there_is() -> None:
 @here
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels_are_those_of_torch_tb_profiler(name: str) -> None:
-    mine = {row["name"]: row for row in records(kernels(trace(name), ALL))}
+    mine = {row["name"]: row for row in records(compute_kernels(trace(name), ALL))}
     theirs = expected(name)["kernels"]
     assert mine.keys() == {row["Name"] for row in theirs}
     for row in theirs:
@@ -139,7 +139,7 @@ def test_operators_are_those_of_pytorch(name: str) -> None:
     with gzip.open(OF_PYTORCH / f"{name}.pt.trace.json.gz") as file:
         profile = pytorch.read(file, name)  # type: ignore[arg-type]
     told = json.loads((OF_PYTORCH / f"{name}.expected.json").read_text(encoding="utf-8"))
-    rows = {row["name"]: row for row in records(operators(profile, ALL))}
+    rows = {row["name"]: row for row in records(compute_operators(profile, ALL))}
     seen = 0
     for row in told["by_name"]:
         mine = rows.get(row["name"].replace("ProfilerStep*", "ProfilerStep"))
@@ -162,7 +162,7 @@ def test_operators_are_those_of_pytorch(name: str) -> None:
             ]
         shaped = {
             (row["name"], _plain(row["input_shapes"])): row["calls"]
-            for row in records(operators(profile, ALL, "shapes"))
+            for row in records(compute_operators(profile, ALL, "shapes"))
         }
         # Of lists of tensors PyTorch's own table has no shapes.
         listed = {name for name, shapes in shaped if "[[[" in shapes}

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.distributed.communication import communication
-from perfloom.analysis.ml.devices import devices
-from perfloom.analysis.ml.idle import idle
-from perfloom.analysis.ml.steps import steps
+from perfloom.analysis.distributed.communication import compute_communication
+from perfloom.analysis.ml.devices import compute_devices
+from perfloom.analysis.ml.idle import compute_idle
+from perfloom.analysis.ml.steps import compute_steps
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_column
@@ -58,7 +58,7 @@ def as_floats(profile: Profile) -> Profile:
 def test_steps_are_those_of_torch_tb_profiler(name: str) -> None:
     told = expected(name)["steps"]
     profile = trace(name)
-    rows = records(steps(profile, ALL))
+    rows = records(compute_steps(profile, ALL))
     assert [row["step"] for row in rows] == told["names"]
     got = np.array([[row[f"{part}_us"] for part in PARTS] for row in rows])
     if name != "ns_resolution_v100":
@@ -66,7 +66,7 @@ def test_steps_are_those_of_torch_tb_profiler(name: str) -> None:
         return
     # Its times are rounded to a quarter of a microsecond, as floats are that far from 1970. Ours are not.
     assert got == pytest.approx(np.array(told["costs_us"]), abs=7)
-    got = np.array([[row[f"{part}_us"] for part in PARTS] for row in records(steps(as_floats(profile), ALL))])
+    got = np.array([[row[f"{part}_us"] for part in PARTS] for row in records(compute_steps(as_floats(profile), ALL))])
     wrong = got - np.array(told["costs_us"])
     # It takes an annotation on a device for work of the CPU.
     assert wrong[0, 6:8].tolist() == wrong[4, 6:8].tolist() == [-1.0, 1.0]
@@ -77,7 +77,7 @@ def test_steps_are_those_of_torch_tb_profiler(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_shares_of_devices_are_those_of_torch_tb_profiler(name: str) -> None:
     told = {one["title"]: one["value"] for one in expected(name)["gpu_summary"]}
-    row = next(row for row in records(devices(trace(name), ALL)) if row["work"])
+    row = next(row for row in records(compute_devices(trace(name), ALL)) if row["work"])
     for title, share in SHARES.items():
         if title not in told:
             assert row[share] is None
@@ -92,7 +92,7 @@ def test_shares_of_devices_are_those_of_torch_tb_profiler(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_overlap_is_that_of_torch_tb_profiler(name: str) -> None:
-    rows = records(communication(trace(name), ALL))
+    rows = records(compute_communication(trace(name), ALL))
     for row, told in zip(rows, expected(name)["comm_overlap"], strict=True):
         both = row["overlap_us"]
         got = (row["computation_us"] + both, row["communication_us"] + both, both, row["other_us"])
@@ -105,7 +105,7 @@ def test_overlap_is_that_of_torch_tb_profiler(name: str) -> None:
 
 def test_two_ranks_are_split_as_torch_tb_profiler_does() -> None:
     told = expected("ddp.distributed")
-    rows = records(communication(two_ranks(), ALL))
+    rows = records(compute_communication(two_ranks(), ALL))
     assert [(row["rank"], row["step"]) for row in rows] == [(0, "551"), (0, "552"), (1, "551"), (1, "552")]
     split, waits = (
         ("computation_us", "overlap_us", "communication_us", "other_us"),
@@ -123,9 +123,9 @@ def test_two_ranks_are_split_as_torch_tb_profiler_does() -> None:
 
 def test_kernels_of_communication_libraries_count_as_communication_besides() -> None:
     """There they are computation: their External id is not that of a call."""
-    for row in records(communication(two_ranks(), ALL)):
+    for row in records(compute_communication(two_ranks(), ALL)):
         assert row["communication_us"] < 250 and row["communicating_us"] > 130_000
-    for row in records(communication(trace("nccl_a100"), ALL)):
+    for row in records(compute_communication(trace("nccl_a100"), ALL)):
         # The annotations of these kernels are communication there, and overlap with the kernels themselves.
         assert row["overlap_us"] > 12_000 and row["both_us"] < 4_000
 
@@ -134,19 +134,19 @@ def test_kernels_of_communication_libraries_count_as_communication_besides() -> 
 def test_parts_add_up(name: str) -> None:
     profile = trace(name)
     for selection in WINDOWS:
-        for row in records(steps(profile, selection)):
+        for row in records(compute_steps(profile, selection)):
             assert sum(row[f"{part}_us"] for part in PARTS[:-1]) == pytest.approx(row["total_us"], abs=1e-6)
             assert min(row[f"{part}_us"] for part in PARTS) >= 0
             assert 0 <= row["communication_kernel_us"] <= row["kernel_us"]
             busy = row["kernel_us"] + row["memcpy_us"] + row["memset_us"]
             assert row["idle_us"] == pytest.approx(row["total_us"] - busy, abs=1e-6)
-        for row in records(communication(profile, selection)):
+        for row in records(compute_communication(profile, selection)):
             theirs = ("computation_us", "overlap_us", "communication_us", "other_us")
             ours = ("computing_us", "both_us", "communicating_us", "neither_us")
             for parts in (theirs, ours):
                 assert sum(row[part] for part in parts) == pytest.approx(row["total_us"], abs=1e-6)
                 assert min(row[part] for part in parts) >= 0
-        for device in records(devices(profile, selection)):
-            gaps = [row for row in records(idle(profile, selection)) if row["stream"] is None]
+        for device in records(compute_devices(profile, selection)):
+            gaps = [row for row in records(compute_idle(profile, selection)) if row["stream"] is None]
             waited = sum(row["idle_us"] for row in gaps if row["device"] == device["device"])
             assert device["busy_us"] + waited == pytest.approx(device["observed_us"], abs=1e-6)

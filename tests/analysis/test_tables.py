@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.stacks.hotspots import BY, COLUMNS, hotspots
+from perfloom.analysis.stacks.hotspots import BY, COLUMNS, compute_hotspots
 from perfloom.analysis.tables import TABLES
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.errors import InvalidRequest, UnreadableInput
@@ -76,7 +76,7 @@ def in_events(profile: Profile, selection: Selection) -> list[str]:
 def test_hotspots(data: st.DataObject, profile: Profile, by: str) -> None:
     selection = data.draw(selections(profile))
     found: dict[Any, dict[str, Any]] = {}
-    for row in records(hotspots(profile, selection, by)):
+    for row in records(compute_hotspots(profile, selection, by)):
         key = row["event"], row["name"], row["module"]
         assert key not in found
         found[key] = row
@@ -126,7 +126,7 @@ def test_hotspots_are_sorted_and_told_apart() -> None:
     assert [r["unit"] for r in rows] == ["count", "count", "count", "ns"]
     assert rows_of("hotspots", profile, Selection(event="cpu-clock"))[0]["self_percent"] == 100
     with pytest.raises(InvalidRequest, match="function, module, thread"):
-        hotspots(profile, Selection(), by="file")
+        compute_hotspots(profile, Selection(), by="file")
 
 
 @pytest.mark.heavy
@@ -134,7 +134,7 @@ def test_hotspots_are_sorted_and_told_apart() -> None:
 @given(st.data(), profiles())
 def test_hotspots_by_thread(data: st.DataObject, profile: Profile) -> None:
     selection = data.draw(selections(profile))
-    frame = hotspots(profile, selection, by="thread")
+    frame = compute_hotspots(profile, selection, by="thread")
     assert list(frame.columns) == [column.name for column in COLUMNS]
     threads = profile.threads.to_pylist()
     found = sorted((r["event"], r["name"], r["self"], r["total"]) for r in records(frame))

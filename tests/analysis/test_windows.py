@@ -14,7 +14,7 @@ from perfloom.analysis.core import sample_rollup
 from perfloom.analysis.core.sample_rollup import sum_call_weights
 from perfloom.analysis.core.sample_selection import clip_weights, event_id, select_samples
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree
-from perfloom.analysis.stacks.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
@@ -67,9 +67,11 @@ def test_every_analysis_counts_the_part_inside(data: st.DataObject, profile: Pro
     for sample in expected:
         by_thread[sample.thread] += sample.weight
     chosen = selection.replace(event=name)
-    assert sorted(v for v in by_thread.values() if v) == sorted(hotspots(profile, chosen, "thread")["self"].tolist())
+    assert sorted(v for v in by_thread.values() if v) == sorted(
+        compute_hotspots(profile, chosen, "thread")["self"].tolist()
+    )
     if name:
-        assert hotspots(profile, chosen)["self"].sum() == total
+        assert compute_hotspots(profile, chosen)["self"].sum() == total
         table = records(TABLES["threads"].compute(profile, chosen))
         assert sum(row["value"] for row in table) == total
         assert sum(row["samples"] for row in table) == len(expected)
@@ -136,7 +138,7 @@ def test_a_step_has_its_own_window_on_each_rank_and_what_was_launched_in_it() ->
     profile = trace.finish()
 
     def weights(**words: Any) -> dict[str, int]:
-        found = hotspots(profile, Selection(**words))
+        found = compute_hotspots(profile, Selection(**words))
         return {name: own for name, own in zip(found["name"], found["self"], strict=True) if own}
 
     assert weights(event="host time", step="ProfilerStep#8") == {"first": 200}
@@ -155,5 +157,5 @@ def test_a_long_sample_far_before_the_window_is_found() -> None:
     for n in range(3_000):
         trace.slice(busy, 3 * n, 3 * n + 2, "step")
     profile = trace.finish()
-    found = hotspots(profile, Selection(start_ns=8_001, end_ns=8_011))
+    found = compute_hotspots(profile, Selection(start_ns=8_001, end_ns=8_011))
     assert dict(zip(found["name"], found["self"], strict=True)) == {"waiting": 10, "step": 7}

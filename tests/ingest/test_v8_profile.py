@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfloom.analysis.stacks.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -77,7 +77,7 @@ def test_a_file_of_node() -> None:
     profile = read(raw)
     # All of the time from the first sample to the end.
     assert sum(events_of(profile).values()) == (told["endTime"] - told["startTime"] - told["timeDeltas"][0]) * 1000
-    rows = {row["name"]: row for row in hotspots(profile, Selection(event=EVENT)).to_dict("records")}
+    rows = {row["name"]: row for row in compute_hotspots(profile, Selection(event=EVENT)).to_dict("records")}
     assert rows["busy"]["total"] >= rows["fib"]["total"] > 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.ml.operators import operators
+from perfloom.analysis.ml.operators import compute_operators
 from perfloom.analysis.tables import TABLES, records
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
@@ -62,7 +62,7 @@ def test_a_file() -> None:
         ("4.00 KiB", 0, 90_000, "memory of CPU"),
         ("8.00 KiB", 20_000, 60_000, "memory of OpenCL"),
     ]
-    by_device = records(operators(found, Selection(), "device"))
+    by_device = records(compute_operators(found, Selection(), "device"))
     assert [(row["name"], row["calls"], row["host_total_us"]) for row in by_device] == [
         ("CPU", 3, 110.0),
         ("OpenCL", 1, 15.0),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfloom.analysis.nsight.reports import nsight, nsight_metrics
-from perfloom.analysis.nsight.source import nsight_source
+from perfloom.analysis.nsight.reports import compute_nsight, compute_nsight_metrics
+from perfloom.analysis.nsight.source import compute_nsight_source
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
@@ -53,7 +53,7 @@ def told(profile: Profile, name: str) -> tuple[float | None, str | None]:
 
 def test_launches() -> None:
     profile = profile_of(REPORT)
-    table = nsight(profile, Selection())
+    table = compute_nsight(profile, Selection())
     assert table["name"].tolist() == ["add(int)", "copy(int)"] and table["launch"].tolist() == [0, 1]
     assert table["duration_us"].tolist() == [84.48, 20.0]
     assert table["grid"].tolist() == ["4×1×1"] * 2 and table["block"].tolist() == ["32×1×1"] * 2
@@ -71,7 +71,7 @@ def test_launches() -> None:
 
 
 def test_sections_and_units() -> None:
-    metrics = nsight_metrics(profile_of(REPORT), Selection()).query("row == 0")
+    metrics = compute_nsight_metrics(profile_of(REPORT), Selection()).query("row == 0")
     shown = [tuple(row) for row in metrics[["section", "label", "metric", "unit"]].to_numpy().tolist()]
     title = "GPU Speed Of Light Throughput"
     assert shown[:3] == [
@@ -105,7 +105,7 @@ def test_kinds_of_estimates_from_one_and_those_that_nothing_tells() -> None:
 
 def test_instructions_by_their_place() -> None:
     profile = profile_of(REPORT)
-    lines = nsight_source(profile, Selection())
+    lines = compute_nsight_source(profile, Selection())
     assert lines["address"].tolist() == [f"{made.BASE + at:#x}" for at in (0, 16, 32)]
     assert lines["source"].tolist() == ["add+0x0", "add+0x10", "add+0x20"]
     assert lines["instructions"].tolist() == [100] * 3 and lines["samples"].tolist() == [10, 20, 30]
@@ -171,7 +171,7 @@ def test_names_of_later_blocks() -> None:
     first = made.block(made.launch("f", values[0]), names=made.listed(["a", "b"]))
     added = made.block(made.launch("g", values[1], values[2]), names=made.listed(["c"]))
     again = made.block(made.launch("h", values[0]), names=made.listed(["c", "a"]))
-    rows = nsight_metrics(profile_of(made.result(first, added, again)), Selection())
+    rows = compute_nsight_metrics(profile_of(made.result(first, added, again)), Selection())
     assert rows[["row", "metric", "value"]].to_numpy().tolist() == [[0, "a", 1], [1, "b", 2], [1, "c", 3], [2, "c", 1]]
 
 
@@ -243,9 +243,9 @@ def test_whatever_a_byte_is_it_does_no_harm(changes: list[tuple[int, int]]) -> N
         profile = profile_of(bytes(data))
     except UnreadableInput:
         return
-    nsight(profile, Selection())
-    nsight_metrics(profile, Selection())
-    nsight_source(profile, Selection())
+    compute_nsight(profile, Selection())
+    compute_nsight_metrics(profile, Selection())
+    compute_nsight_source(profile, Selection())
 
 
 def test_units_follow_from_names() -> None:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow.parquet as pq
 import pytest
 
-from perfloom.analysis.stacks.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.jobs import JobSpec, JobState, Scope
 from perfloom.domain.profile import Profile
@@ -148,7 +148,7 @@ def rows_of(page: str) -> list[str]:
 
 
 def test_hotspots_are_those_of_the_table(browser_client: Browser, store: Store, ordinary: str) -> None:
-    expected = hotspots(store.results.open(ordinary), Selection(event="cpu-clock"))
+    expected = compute_hotspots(store.results.open(ordinary), Selection(event="cpu-clock"))
     assert rows_of(browser_client.page(f"/results/{ordinary}/hotspots")) == expected["name"].tolist()
     by_name = rows_of(browser_client.page(f"/results/{ordinary}/hotspots?sort=name"))
     assert by_name == sorted(expected["name"].tolist())
@@ -186,7 +186,7 @@ def test_csv_has_every_row_and_exact_numbers(browser_client: Browser, store: Sto
     assert response.headers["Content-Disposition"].startswith("attachment")
     assert response.mimetype == "text/csv"
     rows = list(csv.DictReader(io.StringIO(response.text)))
-    expected = hotspots(store.results.open(ordinary), Selection(event="cpu-clock"))
+    expected = compute_hotspots(store.results.open(ordinary), Selection(event="cpu-clock"))
     assert list(rows[0]) == list(expected.columns)
     assert [(row["name"], int(row["self"])) for row in rows] == list(
         zip(expected["name"], expected["self"].tolist(), strict=True)

@@ -109,11 +109,13 @@ def restore_findings(profile: Profile, data: bytes) -> None:
         memoize(profile, _key(rule, Selection()), partial(tuple, findings), pin=True)
 
 
-def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> pd.DataFrame:
+def compute_advice(
+    profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None
+) -> pd.DataFrame:
     """One row for each finding; the most serious first. Where advice is withheld, one row that says why."""
     why = withheld_reason(profile)
     if not why:
-        return advice_frame(find_advice(profile, selection, thresholds))
+        return build_advice_frame(find_advice(profile, selection, thresholds))
     values: dict[str, Any] = {
         "rule": "withheld",
         "title": "Advice is withheld",
@@ -130,7 +132,7 @@ def advice(profile: Profile, selection: Selection, thresholds: Mapping[str, floa
     return build_frame(COLUMNS, {name: [value] for name, value in values.items()})
 
 
-def advice_frame(found: list[Advice]) -> pd.DataFrame:
+def build_advice_frame(found: list[Advice]) -> pd.DataFrame:
     """Findings as a table."""
     return build_frame(
         COLUMNS,

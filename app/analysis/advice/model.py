@@ -112,52 +112,52 @@ class RuleInput:
 
     @cached_property
     def steps(self) -> list[Row]:
-        return self._rows(steps.steps)
+        return self._rows(steps.compute_steps)
 
     @cached_property
     def devices(self) -> list[Row]:
-        return self._rows(devices.devices)
+        return self._rows(devices.compute_devices)
 
     @cached_property
     def idle(self) -> list[Row]:
         """Of whole devices, not of their streams."""
-        return [row for row in self._rows(idle.idle) if row["stream"] is None]
+        return [row for row in self._rows(idle.compute_idle) if row["stream"] is None]
 
     @cached_property
     def launches(self) -> list[Row]:
-        return self._rows(launches.launches)
+        return self._rows(launches.compute_launches)
 
     @cached_property
     def graphs(self) -> list[Row]:
-        return self._rows(graphs.graphs)
+        return self._rows(graphs.compute_graphs)
 
     @cached_property
     def copies(self) -> list[Row]:
-        return self._rows(kernels.copies)
+        return self._rows(kernels.compute_copies)
 
     @cached_property
     def kernels(self) -> list[Row]:
-        return self._rows(kernels.kernels)
+        return self._rows(kernels.compute_kernels)
 
     @cached_property
     def operators(self) -> list[Row]:
-        return self._rows(operators.operators)
+        return self._rows(operators.compute_operators)
 
     @cached_property
     def communication(self) -> list[Row]:
-        return self._rows(communication.communication)
+        return self._rows(communication.compute_communication)
 
     @cached_property
     def collectives(self) -> list[Row]:
-        return self._rows(communication.collectives)
+        return self._rows(communication.compute_collectives)
 
     @cached_property
     def stragglers(self) -> list[Row]:
-        return self._rows(communication.stragglers)
+        return self._rows(communication.compute_stragglers)
 
     @cached_property
     def memory(self) -> list[Row]:
-        return self._rows(memory.memory)
+        return self._rows(memory.compute_memory)
 
     def _rows(self, table: Callable[[Profile, Selection], pd.DataFrame]) -> list[Row]:
         """A table; without ranks where there is one only, whether or not it has a number."""

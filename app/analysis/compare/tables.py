@@ -241,10 +241,10 @@ def _rows(
     if compared.name == "steps":
         return _step_parts(profile, selection, measure)
     table: Callable[..., pd.DataFrame] = {
-        "operators": operators.operators,
-        "kernels": kernels.kernels,
-        "modules": modules.modules,
-        "memory": allocations.memory,
+        "operators": operators.compute_operators,
+        "kernels": kernels.compute_kernels,
+        "modules": modules.compute_modules,
+        "memory": allocations.compute_memory,
     }[compared.name]
     found: dict[str, float] = {}
     for row in records(table(profile, selection, by) if by else table(profile, selection)):
@@ -257,7 +257,7 @@ def _rows(
 
 
 def _step_parts(profile: Profile, selection: Selection, measure: Measure) -> dict[str, float]:
-    rows: list[dict[str, Any]] = records(steps.steps(profile, selection))
+    rows: list[dict[str, Any]] = records(steps.compute_steps(profile, selection))
     reduced: Any = {"mean_us": np.mean, "median_us": np.median, "max_us": np.max}[measure.column]
     if not rows:
         return {}

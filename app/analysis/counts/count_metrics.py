@@ -27,7 +27,7 @@ COLUMNS = (
 )
 
 
-def count_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_count_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each value of a metric, in the order in which perf printed them.
 
     A window keeps the intervals that start in it, as it does of counts. A metric is of its CPUs and interval; values

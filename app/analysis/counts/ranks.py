@@ -64,7 +64,7 @@ RankKey = tuple[int, int | None, str | None]
 """Run, rank, host."""
 
 
-def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each rank, run and event; a rank of which nothing was measured has one row without an event.
 
     In the order of runs, events and ranks.
@@ -127,7 +127,7 @@ def ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def runs(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_runs(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each execution of the command."""
     names = event_names(profile)
     threads = threads_of(profile)

@@ -41,7 +41,7 @@ from ..core.sample_selection import (
 )
 from ..core.schema import Column, build_frame, records
 from ..core.slice_selection import has_clock, select_slices
-from ..ml.devices import devices
+from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
 from ..ml.tokens import KINDS
 
@@ -204,7 +204,7 @@ def _processes_of(threads: ThreadColumns, inside: Iterable[int]) -> int:
     return len({one for one in known if one[2] is not None} or known)
 
 
-def summary(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_summary(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row about the whole selection."""
     return memoize_table("summary", profile, selection, lambda: _summary(profile, selection))
 
@@ -254,7 +254,7 @@ def _slices(profile: Profile, selection: Selection) -> int:
 
 def _of_devices(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
     """What is said of steps and of the one device."""
-    used = [row for row in records(devices(profile, selection)) if row["work"]] if has_clock(profile) else []
+    used = [row for row in records(compute_devices(profile, selection)) if row["work"]] if has_clock(profile) else []
     row = used[0] if len(used) == 1 else {}
     return {
         "steps": [len(select_steps(profile, selection)) if profile.steps.num_rows else 0],
@@ -271,14 +271,14 @@ def _tokens(profile: Profile, selection: Selection) -> dict[str, list[float | No
     return {f"{kind}_tokens_per_s": [found[kind].per_s if kind in found else None] for kind in KINDS}
 
 
-def losses(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_losses(profile: Profile, selection: Selection) -> pd.DataFrame:
     """What could not be read, the most frequent first. The same whatever is selected."""
     data = {c.name: profile.losses.column(c.name).to_pylist() for c in LOSSES}
     order = sorted(range(len(data["count"])), key=lambda i: (-data["count"][i], i))
     return build_frame(LOSSES, {name: [values[i] for i in order] for name, values in data.items()})
 
 
-def events(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_events(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each event, in the order of the recording."""
     return memoize_table("events", profile, selection, lambda: _events(profile, selection))
 
@@ -307,7 +307,7 @@ def _events(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def counts(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_counts(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each event and thread with samples, and one for each thing counted.
 
     Sorted by event, then the greatest value first.
@@ -328,7 +328,7 @@ def counts(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def threads(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_threads(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each thread and event with samples or counts; a thread with neither has one row with zeros.
 
     Sorted by event, then the greatest value first.

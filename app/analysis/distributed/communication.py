@@ -112,7 +112,7 @@ STRAGGLERS = (
 )
 
 
-def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_communication(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each rank and step, clipped by the window. The first four times, and computing, both, communicating
     and neither, are disjoint and add up to total_us."""
     known, rows = steps_of(profile), select_steps(profile, selection)
@@ -164,7 +164,7 @@ def communication(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each name, group, type and size; those that took most time on all ranks first."""
     found, rows = _selected(profile, selection)
     match, length, waiting = found.match[rows], (found.end - found.start)[rows], found.waiting_ns[rows]
@@ -214,7 +214,7 @@ def collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
     return build_frame(COLLECTIVES, {c.name: [row[c.name] for row in table] for c in COLLECTIVES})
 
 
-def stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each rank that took part in collectives found on several ranks; who held up others longest first."""
     found, rows = _selected(profile, selection)
     rows = rows[found.match[rows] >= 0]

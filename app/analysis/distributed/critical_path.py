@@ -84,7 +84,7 @@ class CriticalPath:
         return len(self.start)
 
 
-def critical_path(profile: Profile, selection: Selection, by: str = "name") -> pd.DataFrame:
+def compute_critical_path(profile: Profile, selection: Selection, by: str = "name") -> pd.DataFrame:
     """One row for each name and kind on the path; the longest first. The window, step and ranks clip the path."""
     path, step, whole_part = select_path(profile, selection)
     length = (path.end - path.start).astype(np.int64)

@@ -106,7 +106,7 @@ def skew_of(profile: Profile) -> ClockSkew | None:
     return memoize(profile, "skew", lambda: _build(profile), pin=True)
 
 
-def clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each rank, where there are several."""
     found = skew_of(profile)
     rows = [] if found is None else list(found.ranks)

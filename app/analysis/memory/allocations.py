@@ -158,7 +158,7 @@ def has_memory(profile: Profile) -> bool:
     return bool(profile.allocations.num_rows) or ALLOCATED in profile.series.column("name").to_pylist()
 
 
-def memory(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_memory(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each memory of which something is known: GPUs first."""
     chosen = select_device_memories(profile, selection)
     values: dict[str, list[Any]] = {c.name: [] for c in MEMORY}
@@ -266,7 +266,7 @@ def has_operator_allocations(profile: Profile, device_memory: DeviceMemory) -> b
     return bool((_moves(profile).device == device_memory.row).any())
 
 
-def memory_operators(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_memory_operators(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each operator or annotation, device and rank with anything allocated or freed in it; what grew most
     by itself first."""
     calls, slices, moves = operator_calls_of(profile), slices_of(profile), _moves(profile)
@@ -323,7 +323,7 @@ def _moves_kept(profile: Profile, selection: Selection, moves: _Moves) -> Array:
     return found
 
 
-def memory_live(profile: Profile, selection: Selection, by: str = "operator") -> pd.DataFrame:
+def compute_memory_live(profile: Profile, selection: Selection, by: str = "operator") -> pd.DataFrame:
     """What lives when most is allocated in the window, by what made it; the largest first."""
     parts = [
         group_live_blocks(profile, selection, device_memory, most.time_ns, by)
@@ -393,7 +393,7 @@ def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int,
     )
 
 
-def memory_events(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_memory_events(profile: Profile, selection: Selection) -> pd.DataFrame:
     """What went wrong: allocations that failed, and those for which the allocator gave back what it had cached."""
     rows = _troubles(profile, selection)
     values = {c.name: [row.get(c.name) for row in rows] for c in EVENTS}

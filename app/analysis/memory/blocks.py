@@ -280,12 +280,12 @@ def column_texts(array: pa.Array) -> list[str]:
     return [value or "" for value in array.to_pylist()]
 
 
-def allocations(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_allocations(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each block that is picked, in the order in which they were allocated."""
-    return allocation_rows(profile, selection, select_blocks(profile, selection))
+    return build_allocation_rows(profile, selection, select_blocks(profile, selection))
 
 
-def allocation_rows(profile: Profile, selection: Selection, rows: Array) -> pd.DataFrame:
+def build_allocation_rows(profile: Profile, selection: Selection, rows: Array) -> pd.DataFrame:
     """The table of these rows of `allocations`, in their order. selection: whose peaks are meant."""
     blocks, known = (
         blocks_of(profile),

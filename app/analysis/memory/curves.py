@@ -262,7 +262,7 @@ def last_value(profile: Profile, device_memory: DeviceMemory, name: str, unit: s
     return None
 
 
-def memory_curves(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_memory_curves(profile: Profile, selection: Selection) -> pd.DataFrame:
     """Every change of what was allocated, reserved and active, by memory; in a window first what held at its start."""
     values: dict[str, list[Any]] = {c.name: [] for c in CURVES}
     for device_memory in select_device_memories(profile, selection):

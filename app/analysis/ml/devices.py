@@ -112,7 +112,7 @@ def devices_of(profile: Profile) -> tuple[Device, ...]:
     return memoize(profile, "devices", lambda: _build(profile) if has_clock(profile) else (), pin=True)
 
 
-def devices(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_devices(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each device that did anything, and for those of which it is only known that they were there where
     nothing did."""
     observed = observed_windows(profile, selection)
@@ -124,7 +124,7 @@ def devices(profile: Profile, selection: Selection) -> pd.DataFrame:
     return build_frame(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
 
 
-def utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
     """How busy each device was over time, in equal parts of 1, 2 or 5 times a power of ten. Times in which nothing was
     recorded are missing."""
     observed = observed_windows(profile, selection)

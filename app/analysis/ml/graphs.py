@@ -55,7 +55,7 @@ def has_graphs(profile: Profile) -> bool:
     return bool(launch_groups_of(profile).is_graph.any())
 
 
-def graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each graph, function that launched it and rank; the greatest time on the device first."""
     work, slices, launched = device_work_of(profile), slices_of(profile), launch_groups_of(profile)
     chosen = select_graph_launches(profile, selection)

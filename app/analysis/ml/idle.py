@@ -52,7 +52,7 @@ IDLE = (
 )
 
 
-def idle(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_idle(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each device and each of its streams (where there are several), and cause."""
     observed = observed_windows(profile, selection)
     rows: list[dict[str, Any]] = []

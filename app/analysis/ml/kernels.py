@@ -97,7 +97,7 @@ COPIES = (
 DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
 
 
-def kernels(
+def compute_kernels(
     profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
 ) -> pd.DataFrame:
     """One row for each kernel that ran; the greatest total time first.
@@ -191,7 +191,7 @@ def sum_kernels(
     return memoize(profile, ("kernel sums", selection, by, by_rank, name), build)
 
 
-def copies(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_copies(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each sort of copy and set of memory of a device; the greatest total time first."""
     work = device_work_of(profile)
     mask = select_device_work(profile, selection)

@@ -90,7 +90,7 @@ def launch_waits_of(profile: Profile) -> LaunchWaits:
     return memoize(profile, "waits", build, pin=True)
 
 
-def launches(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_launches(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each function of the device's runtime that the host called; the greatest time of the host first."""
     slices, waits, runtime = slices_of(profile), launch_waits_of(profile), _runtime(profile)
     groups, mask = launch_groups_of(profile), select_slices(profile, selection)

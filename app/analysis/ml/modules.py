@@ -118,7 +118,7 @@ def has_modules(profile: Profile) -> bool:
     return memoize(profile, "has modules", build, pin=True)
 
 
-def modules(profile: Profile, selection: Selection, by: str = "place") -> pd.DataFrame:
+def compute_modules(profile: Profile, selection: Selection, by: str = "place") -> pd.DataFrame:
     """One row for each module at its place in the tree, below the module that called it; in order of first calls.
 
     by "type": one row for each class, with the longest time first; its totals are of modules that are in none of the

@@ -137,7 +137,7 @@ def operator_calls_of(profile: Profile) -> OperatorCalls:
     return memoize(profile, "operator calls", lambda: _calls(profile))
 
 
-def operators(
+def compute_operators(
     profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
 ) -> pd.DataFrame:
     """One row for each operator and annotation that was called; the greatest device self time first, then host's.

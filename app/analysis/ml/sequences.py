@@ -33,7 +33,7 @@ SEQUENCES = (
 )
 
 
-def sequences(
+def compute_sequences(
     profile: Profile, selection: Selection, by: str = "stream", *, length: int = DEFAULT_LENGTH
 ) -> pd.DataFrame:
     """One row for each sequence that occurs more than once; the most frequent first, of those the longest time first.

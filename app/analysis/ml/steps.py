@@ -73,7 +73,7 @@ class Steps:
         return len(self.name)
 
 
-def steps(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_steps(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each step, in order of rank and time, clipped by the window. The last ones of a rank where the
     profiler missed device work are left out, as torch-tb-profiler does, unless they are asked for by name."""
     known = steps_of(profile)

@@ -16,8 +16,8 @@ from ...domain.selection import Selection
 from ...ingest.nsight.kernel_names import get_function_name, normalize_kernel_name
 from ..core.schema import Column, build_frame, records
 from ..core.slice_selection import has_clock
-from ..ml.kernels import kernels
-from .reports import has_reports, nsight
+from ..ml.kernels import compute_kernels
+from .reports import compute_nsight, has_reports
 
 BY_LAUNCH, BY_NAME, BY_FUNCTION = "name, grid and block", "name", "function, grid and block"
 MATCH_COLUMNS = (
@@ -66,7 +66,7 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> pd.D
 
     selection: of the trace.
     """
-    launches, ran = records(nsight(report, Selection())), _ran(trace, selection)
+    launches, ran = records(compute_nsight(report, Selection())), _ran(trace, selection)
     names, functions = _groups(launches, normalize_kernel_name), _groups(launches, get_function_name)
     in_trace: dict[str, set[str]] = defaultdict(set)
     for name, _, _ in ran:
@@ -99,7 +99,7 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> pd.D
 def _ran(trace: Profile, selection: Selection) -> dict[tuple[str, str | None, str | None], dict[str, Any]]:
     """What each kernel, grid and block of a trace adds up to, whatever operator launched it."""
     found: dict[tuple[str, str | None, str | None], dict[str, Any]] = {}
-    for row in records(kernels(trace, selection, "configuration", by_rank=False)):
+    for row in records(compute_kernels(trace, selection, "configuration", by_rank=False)):
         key = row["name"] or "", row["grid"], row["block"]
         sums = found.setdefault(key, {"calls": 0, "total_us": 0.0, "percent": 0.0})
         for name in sums:

@@ -161,7 +161,7 @@ def first_available(rows: Array, metric: Array, value: Array, count: int, wanted
     return found
 
 
-def nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each launch, in the order of the report."""
     launches, count = report_launches_of(profile), len(report_launches_of(profile))
     values = launches.values
@@ -207,7 +207,7 @@ def nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def nsight_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_nsight_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each metric of each launch, in the order of the report."""
     return metrics_of(profile, range(len(report_launches_of(profile))))
 
@@ -258,7 +258,7 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     )
 
 
-def nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each hint; those that estimate most to be won first."""
     launches, hints = report_launches_of(profile), profile.hints.to_pylist()
     rows = [hint["kernel"] for hint in hints]

@@ -69,7 +69,7 @@ def has_source(profile: Profile, row: int) -> bool:
     return bool((get_column(profile.source_lines, "kernel") == row).any())
 
 
-def nsight_source(profile: Profile, selection: Selection) -> pd.DataFrame:
+def compute_nsight_source(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each instruction or line of each launch, in the order of the report."""
     return source_of(profile, None)
 

@@ -62,7 +62,7 @@ class _Labels:
     function: Array
 
 
-def hotspots(profile: Profile, selection: Selection, by: str = "function") -> pd.DataFrame:
+def compute_hotspots(profile: Profile, selection: Selection, by: str = "function") -> pd.DataFrame:
     """One row for each event and function (module, thread) that has any weight; the greatest self weight first.
 
     A function is a display name in a module. Hidden frames are left out and their self weight goes to their callers.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perfloom.analysis.stacks.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.domain.selection import Selection
 from tests.web.flamegraph import making
 from tests.web.flamegraph.conftest import Graph
@@ -118,7 +118,7 @@ def test_the_sandwich_shows_callers_above_and_callees_below(graph: Graph) -> Non
     }"""
     graph.page.wait_for_timeout(100)
     assert graph.page.evaluate(script) == [["all", "left", "leaf", "other"], 60_000_000, True]
-    table = hotspots(making.small(), Selection())
+    table = compute_hotspots(making.small(), Selection())
     total = table[table.name == "left"].total_percent.iloc[0]
     assert f"{total:.2f}" in graph.page.locator(".flame-sandwich").inner_text()
     # Each has a zoom of its own.

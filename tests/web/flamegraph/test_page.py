@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from perfloom.analysis.stacks.hotspots import hotspots
+from perfloom.analysis.stacks.hotspots import compute_hotspots
 from perfloom.domain.selection import Selection
 from tests.web.flamegraph import making
 from tests.web.flamegraph.conftest import Graph
@@ -180,7 +180,7 @@ def test_the_search_says_what_the_table_says(graph: Graph, pattern: str) -> None
     graph.page.get_by_placeholder("Search").fill(pattern)
     said = graph.page.locator(".flame-search__matched")
     said.filter(has_text=" in ").wait_for()
-    table = hotspots(making.small(), Selection())
+    table = compute_hotspots(making.small(), Selection())
     found = {
         "^leaf$": table[table.name == "leaf"].total_percent.sum(),
         "l.af": table[table.name == "leaf"].total_percent.sum(),

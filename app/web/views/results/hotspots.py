@@ -8,7 +8,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import base_name
-from ....analysis.stacks.hotspots import BY, hotspots
+from ....analysis.stacks.hotspots import BY, compute_hotspots
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ...rendering import Page, render
@@ -108,7 +108,7 @@ def _by() -> str:
 
 
 def _rows(frame: ResultFrame, profile: Profile, by: str, order: SortOrder) -> pd.DataFrame:
-    rows = hotspots(profile, frame.selection.replace(event=frame.event or None), by)
+    rows = compute_hotspots(profile, frame.selection.replace(event=frame.event or None), by)
     rows = filter_rows(rows, parse_search(), ("name", "module"))
     # Without totals shares are what there is to sort by.
     unknown = order.column in ("self", "total") and rows[order.column].isna().all()

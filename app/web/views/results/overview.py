@@ -13,7 +13,7 @@ from ....analysis.core.facts import is_pytorch_trace
 from ....analysis.core.slice_selection import has_clock, has_operators, has_times
 from ....analysis.memory.allocations import has_memory
 from ....analysis.ml.steps import sum_token_rates
-from ....analysis.stacks.hotspots import hotspots
+from ....analysis.stacks.hotspots import compute_hotspots
 from ....analysis.tables import TABLES, records
 from ....domain.jobs import Scope
 from ....domain.profile import Profile
@@ -145,7 +145,7 @@ def show(id: str) -> Response:
     """The overview."""
     frame, profile = open_result_frame(id, "")
     chosen = frame.selection.replace(event=frame.event or None)
-    top = hotspots(profile, chosen) if profile.samples.num_rows else None
+    top = compute_hotspots(profile, chosen) if profile.samples.num_rows else None
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
     job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     observed = _observed(job)

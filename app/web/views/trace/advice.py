@@ -7,7 +7,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.advice.findings import WITHHELD_ADVICE, advice, find_advice, parse_thresholds, withheld_reason
+from ....analysis.advice.findings import WITHHELD_ADVICE, compute_advice, find_advice, parse_thresholds, withheld_reason
 from ....analysis.advice.model import Advice, Rule
 from ....analysis.advice.rules import RULES
 from ....domain.profile import Profile
@@ -99,7 +99,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "advice")
-    rows: pd.DataFrame = advice(profile, frame.selection, parse_thresholds(request.args))
+    rows: pd.DataFrame = compute_advice(profile, frame.selection, parse_thresholds(request.args))
     return table_file_response(f"{frame.name} advice", form, rows)
 
 

@@ -9,12 +9,12 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
 from ....analysis.ml.details import kernel_detail
-from ....analysis.ml.graphs import graphs, has_graphs
+from ....analysis.ml.graphs import compute_graphs, has_graphs
 from ....analysis.ml.kernel_names import shorten_kernel_name
-from ....analysis.ml.kernels import BY, copies, kernels
-from ....analysis.ml.launches import launches
+from ....analysis.ml.kernels import BY, compute_copies, compute_kernels
+from ....analysis.ml.launches import compute_launches
 from ....analysis.ml.sequences import BY as SEQUENCES_BY
-from ....analysis.ml.sequences import DEFAULT_LENGTH, MAX_LENGTH, MIN_LENGTH, SEPARATOR, sequences
+from ....analysis.ml.sequences import DEFAULT_LENGTH, MAX_LENGTH, MIN_LENGTH, SEPARATOR, compute_sequences
 from ....analysis.ml.tensor_cores import device_has_tensor_cores
 from ....analysis.nsight.reports import has_reports
 from ....domain.errors import InvalidRequest, NotFound
@@ -287,7 +287,7 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
         build_figure("Shortest", int(told.duration.min()), "ns"),
         build_figure("Longest", int(told.duration.max()), "ns"),
     ]
-    alone = kernels(profile, frame.selection, by_rank=False, name=name)
+    alone = compute_kernels(profile, frame.selection, by_rank=False, name=name)
     for row in records(alone):
         if row["blocks_per_sm"] is not None:
             figures.append(KeyFigure("Blocks per SM", f"{row['blocks_per_sm']:,.2f}", "weighted by time"))
@@ -308,7 +308,7 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
         )
     ]
     if len(alone):
-        table = kernels(profile, frame.selection, "configuration", by_rank=False, name=name)
+        table = compute_kernels(profile, frame.selection, "configuration", by_rank=False, name=name)
         left_out = ("percent", *_CORES) if device_has_tensor_cores(profile) is False else ("percent", "tensor_core")
         columns = tuple(column for column in (*_CONFIGURATION, *_KERNELS) if column.column not in left_out)
         parts.append(build_detail_table("Configurations", table, columns))
@@ -350,8 +350,8 @@ def _beside(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
 
 def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:
     """Of all device work that is selected, how much was what."""
-    ran = kernels(profile, frame.selection, by_rank=False)
-    moved = copies(profile, frame.selection)
+    ran = compute_kernels(profile, frame.selection, by_rank=False)
+    moved = compute_copies(profile, frame.selection)
     found = []
     for kind in KINDS:
         time = float(ran.loc[ran["kind"] == kind, "total_us"].sum())
@@ -373,7 +373,7 @@ def _charts(frame: ResultFrame, profile: Profile, view: str, found: pd.DataFrame
         return build_top_charts(found, (("total_us", "percent", "Time by sort"),))
     if view != "kernels":
         return ()
-    by_operator = kernels(profile, frame.selection, "configuration", by_rank=False)
+    by_operator = compute_kernels(profile, frame.selection, "configuration", by_rank=False)
     launched = by_operator.groupby("operator", as_index=False)[["total_us", "percent"]].sum()
     return (
         *build_top_charts(found, (("total_us", "percent", "Time by kernel"),), shorten_kernel_name),
@@ -418,14 +418,14 @@ def _short_sequence(text: str) -> str:
 
 def _rows(frame: ResultFrame, profile: Profile, view: str) -> pd.DataFrame:
     if view == "copies":
-        return copies(profile, frame.selection)
+        return compute_copies(profile, frame.selection)
     if view == "launches":
-        return launches(profile, frame.selection)
+        return compute_launches(profile, frame.selection)
     if view == "graphs":
-        return graphs(profile, frame.selection)
+        return compute_graphs(profile, frame.selection)
     if view == "sequences":
-        return sequences(profile, frame.selection, _by(view), length=_length())
-    rows = kernels(profile, frame.selection, _by(view), by_rank=is_by_rank())
+        return compute_sequences(profile, frame.selection, _by(view), length=_length())
+    rows = compute_kernels(profile, frame.selection, _by(view), by_rank=is_by_rank())
     kind = _kind()
     return rows if kind is None else rows[rows["kind"] == kind]
 

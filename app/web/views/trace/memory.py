@@ -12,16 +12,16 @@ from werkzeug.wrappers import Response
 from ....analysis.core.schema import records
 from ....analysis.core.slice_selection import has_operators
 from ....analysis.memory.allocations import (
+    compute_memory,
+    compute_memory_events,
+    compute_memory_operators,
     group_live_blocks,
     has_operator_allocations,
-    memory,
-    memory_events,
-    memory_operators,
 )
 from ....analysis.memory.blocks import (
-    allocation_rows,
     block_categories,
     block_sources,
+    build_allocation_rows,
     find_block_peak,
     has_blocks,
     has_paired_frees,
@@ -144,7 +144,7 @@ def show(id: str) -> Response:
     place = _place(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
-    events = records(memory_events(profile, frame.selection))
+    events = records(compute_memory_events(profile, frame.selection))
     mine = [one for one in events if place and (one["device"], one["rank"]) == (place.label, place.rank)]
     return render(
         MemoryPage(
@@ -247,7 +247,7 @@ def _ways(profile: Profile, place: DeviceMemory | None, kind: str) -> tuple[Page
 def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kind: str) -> _Table:
     selection = frame.selection
     if kind == "operators":
-        rows = memory_operators(profile, selection)
+        rows = compute_memory_operators(profile, selection)
         if place is not None:
             mine = rows["rank"].isna() if place.rank is None else rows["rank"] == place.rank
             rows = rows[(rows["device"] == place.label) & mine]
@@ -287,7 +287,7 @@ def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, ki
     order, page = parse_order([column.column for column in BLOCK_COLUMNS], "-bytes"), parse_page()
     found = search_blocks(profile, rows, parse_search())
     first = sort_blocks(profile, selection, found, order.column, order.descending, page * PAGE_SIZE)
-    part = allocation_rows(profile, selection, first[(page - 1) * PAGE_SIZE :])
+    part = build_allocation_rows(profile, selection, first[(page - 1) * PAGE_SIZE :])
     shown = tuple(column for column in BLOCK_COLUMNS if column.column not in _unknown(profile))
     if place is None or not has_paired_frees(profile, place):
         shown = tuple(replace(column, missing=MISSING) if column.missing == NEVER_TEXT else column for column in shown)
@@ -306,7 +306,7 @@ def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, ki
 
     def whole() -> pd.DataFrame:
         every = sort_blocks(profile, selection, found, order.column, order.descending)
-        return allocation_rows(profile, selection, every)
+        return build_allocation_rows(profile, selection, every)
 
     return _Table(table, whole)
 
@@ -340,7 +340,7 @@ def _devices(frame: ResultFrame, profile: Profile, now: DeviceMemory | None) -> 
 def _tiles(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> tuple[MemoryTile, ...]:
     told = next(
         one
-        for one in records(memory(profile, frame.selection))
+        for one in records(compute_memory(profile, frame.selection))
         if (one["device"], one["rank"]) == (place.label, place.rank)
     )
 

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from ....analysis.core.schema import records
 from ....analysis.core.windows import MAX_TIME_NS
-from ....analysis.memory.allocations import memory_events
+from ....analysis.memory.allocations import compute_memory_events
 from ....analysis.memory.blocks import find_block_peak
 from ....analysis.memory.curves import (
     MIN_TIME_NS,
@@ -129,7 +129,7 @@ def _differs(one: Curve, other: Curve) -> bool:
 
 def _marks(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> list[CurveMark]:
     found = []
-    for one in records(memory_events(profile, frame.selection)):
+    for one in records(compute_memory_events(profile, frame.selection)):
         if (one["device"], one["rank"]) == (place.label, place.rank):
             css = "oom" if one["event"] == OUT_OF_MEMORY else "retry"
             size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"

@@ -8,7 +8,7 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
-from ....analysis.ml.modules import BY, modules
+from ....analysis.ml.modules import BY, compute_modules
 from ....domain.errors import InvalidRequest
 from ...rendering import Page, render
 from ..results.detail import TopChart, build_top_charts, has_several_ranks
@@ -86,7 +86,7 @@ def show(id: str) -> Response:
     """The tree, from `at` on and `levels` deep, or the classes."""
     frame, profile = open_result_frame(id, "modules")
     by = _by()
-    rows = modules(profile, frame.selection, by)
+    rows = compute_modules(profile, frame.selection, by)
     devices = bool(rows["device_total_us"].notna().any())
     shown = _visible_columns(rows, devices)
     nodes: tuple[ModuleRow, ...] = ()
@@ -131,7 +131,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "modules")
-    return table_file_response(f"{frame.name} modules", form, modules(profile, frame.selection, _by()))
+    return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()))
 
 
 def _tree(

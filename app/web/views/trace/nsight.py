@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
 from ....analysis.ml.kernel_names import shorten_kernel_name
-from ....analysis.nsight.reports import GLOBAL, metrics_of, nsight, nsight_hints, report_launches_of
+from ....analysis.nsight.reports import GLOBAL, compute_nsight, compute_nsight_hints, metrics_of, report_launches_of
 from ....analysis.nsight.source import has_source, source_of
 from ....charts.table_charts import TopBar, draw_top_bars
 from ....domain.errors import InvalidRequest, NotFound
@@ -172,10 +172,16 @@ def show(id: str) -> Response:
     row = _row(profile)
     view = _view(row)
     table = _load_table(profile, view, row)
-    launches = nsight(profile, Selection())
+    launches = compute_nsight(profile, Selection())
     one = None if row is None else records(launches.iloc[[row]])[0]
     page = table.rows.iloc[(parse_page() - 1) * PAGE_SIZE : parse_page() * PAGE_SIZE]
-    hints = page if view == "hints" else _only(nsight_hints(profile, Selection()), row) if view == "metrics" else None
+    hints = (
+        page
+        if view == "hints"
+        else _only(compute_nsight_hints(profile, Selection()), row)
+        if view == "metrics"
+        else None
+    )
     return render(
         NsightPage(
             frame=frame,
@@ -253,9 +259,9 @@ def _load_table(profile: Profile, view: str, row: int | None) -> _NsightTable:
 
 def _rows(profile: Profile, view: str, row: int | None) -> pd.DataFrame:
     if view == "launches":
-        return nsight(profile, Selection())
+        return compute_nsight(profile, Selection())
     if view == "hints":
-        return _only(nsight_hints(profile, Selection()), row)
+        return _only(compute_nsight_hints(profile, Selection()), row)
     if view == "source":
         return source_of(profile, row)
     whole = range(len(report_launches_of(profile)))

@@ -13,7 +13,7 @@ from ....analysis.core.schema import records
 from ....analysis.ml.details import operator_detail
 from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.ml.operator_parts import NO_PART, OPERATOR_PARTS, operator_parts_of
-from ....analysis.ml.operators import BY, operators
+from ....analysis.ml.operators import BY, compute_operators
 from ....analysis.ml.tensor_cores import device_has_tensor_cores
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
@@ -178,7 +178,7 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
 
 
 def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
-    rows = operators(profile, frame.selection, by_rank=False, name=name)
+    rows = compute_operators(profile, frame.selection, by_rank=False, name=name)
     if not len(rows):
         raise NotFound(f"No operator or annotation {name[:80]!r} is in this result, or none is left by the selection.")
     row = records(rows)[0]
@@ -224,7 +224,7 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
             )
         )
     for by, title in (("shapes", "Input shapes"), ("stack", "Call stacks")):
-        alone = operators(profile, frame.selection, by, by_rank=False, name=name)
+        alone = compute_operators(profile, frame.selection, by, by_rank=False, name=name)
         column = "input_shapes" if by == "shapes" else "call_stack"
         known = alone[alone[column].notna()]
         columns = (
@@ -301,7 +301,7 @@ def _url(frame: ResultFrame, by: str, row: dict[str, Any]) -> str:
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
-    rows = operators(profile, frame.selection, _by(), by_rank=is_by_rank())
+    rows = compute_operators(profile, frame.selection, _by(), by_rank=is_by_rank())
     kind = _kind()
     return rows if kind is None else rows[rows["kind"] == kind]
 
