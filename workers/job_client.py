@@ -4,6 +4,7 @@ A running worker takes the steps; without one this process does.
 """
 
 import contextlib
+import math
 import os
 import signal
 import sys
@@ -16,7 +17,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from perfloom.config import Settings
-from perfloom.domain.errors import PerfloomError, TooLarge, UnreadableInput
+from perfloom.domain.errors import Conflict, JobFailed, PerfloomError, TooLarge, UnreadableInput
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.ingest.compression import EMPTY_SPARSE_FILE, is_empty_sparse_file
 from perfloom.queue import TaskQueue
@@ -25,7 +26,7 @@ from perfloom.store.files.disk import disk_errors, remove_tree, safe_name
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
 
-from . import preflight, steps
+from . import job_runner, preflight
 from .context import JobContext, open_context
 from .local import supervisor_client
 from .local.facts_probe import host_name
@@ -39,6 +40,8 @@ _PIECE_BYTES = 4 << 20
 POLL_S = 0.1
 WORKER_TIMEOUT_S = 30.0
 """When the worker was not heard of for so long, this process takes the steps itself."""
+RUNNER_CHECK_S = 1.0
+"""How often a command that waits makes sure that something runs the job."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -102,30 +105,152 @@ def record(
     say: is told what the preflight warns of. Raises NotFound where there is no such target, and InvalidRequest where
     the preflight finds that nothing can come of it.
     """
+    with _opened(settings) as (store, queue):
+        context = open_context(settings, store, ends_with_job=True)
+        files, host = _prepare_recording(context, spec, say)
+        with _count_signals() as cancel_requests:
+            job, by_worker = _submit_recording(store, queue, spec, name, files, host)
+            tail = OutputTail(files, output or sys.stderr.buffer)
+            return _follow(context, queue, job, files, cancel_requests, watch, tail, by_worker, host, ask)
+
+
+def submit(settings: Settings, spec: JobSpec, name: str, *, say: FindingCallback | None = None) -> Job:
+    """Submit a recording and return its job. A worker runs it, or a process that outlives this one. Arguments and
+    errors: as for `record`."""
+    with _opened(settings) as (store, queue):
+        files, host = _prepare_recording(open_context(settings, store), spec, say)
+        job, by_worker = _submit_recording(store, queue, spec, name, files, host)
+        if not by_worker:
+            job_runner.start_runner(settings, files, job.id)
+        return job
+
+
+def wait(
+    settings: Settings,
+    job_id: str,
+    watch: Callable[[Job], None] = lambda job: None,
+    *,
+    output: BinaryIO | None = None,
+    ask: SecretProvider = no_secrets,
+) -> Job:
+    """Wait for the end of a job, whoever runs it; start a process that does where none does. Returns the job.
+
+    watch: called whenever state or progress change. output: what the program prints is copied to it. ask: asked for
+    the secrets of a target, in another thread. Raises NotFound, and JobFailed where a secret is needed and not given.
+    """
+    with _opened(settings) as (store, queue):
+        job, seen, checked_at = store.jobs.get(job_id), None, -math.inf
+        files = JobFiles(store.jobs.directory(job_id))
+        tail = None if output is None else OutputTail(files, output)
+        secrets, prompter = TerminalSecrets(ask), SecretPrompter(store, ask)
+        context = replace(open_context(settings, store, ends_with_job=True), secret_provider=secrets)
+        own: threading.Thread | None = None
+        while not job.state.final:
+            if tail is not None:
+                tail.copy()
+            if (now := (job.state, job.progress_text, job.progress)) != seen:
+                seen = now
+                watch(job)
+            if job.needed_secrets and (secrets.declined or prompter.declined):
+                raise JobFailed(f"{job.progress_text} Wait for it on a terminal, or use a key that an agent holds.")
+            if own is None or not own.is_alive():
+                if time.monotonic() - checked_at > RUNNER_CHECK_S:
+                    checked_at = time.monotonic()
+                    by_worker = queue.has_worker()
+                    if not by_worker and job.needed_secrets and job_runner.may_run(job):
+                        own = _begin_own_steps(context, job_id)
+                    elif not by_worker:
+                        job_runner.resume_job(settings, queue, job, files)
+                if by_worker and prompter.prompt_for(job):
+                    queue.enqueue(job)
+            time.sleep(POLL_S)
+            job = store.jobs.get(job_id)
+        if own is not None:
+            own.join()
+        watch(job)
+        if tail is not None:
+            tail.finish()
+        return job
+
+
+def cancel(settings: Settings, job_ids: Sequence[str]) -> None:
+    """Request the end of jobs. What was recorded so far is kept; requested again, it is dropped.
+
+    Raises NotFound, and Conflict for a job that has ended, before any is cancelled.
+    """
+    with _opened(settings) as (store, queue):
+        jobs = [store.jobs.get(id) for id in job_ids]
+        for job in jobs:
+            if job.state.final:
+                raise Conflict(f"Job {job.id} has ended ({job.state}); there is nothing to cancel.")
+        for job in jobs:
+            files = JobFiles(store.jobs.directory(job.id))
+            store.jobs.request_cancel(job.id)
+            if job.cancel_requested and not job.planned and job.host == host_name():
+                supervisor_client.request_stop(files, at_once=True)
+            if queue.has_worker():
+                queue.enqueue(store.jobs.get(job.id))
+            else:
+                job_runner.resume_job(settings, queue, store.jobs.get(job.id), files)
+
+
+def list_jobs(settings: Settings, *, active: bool | None, limit: int) -> tuple[Job, ...]:
+    """Jobs, newest first. active: only those that have not ended. Jobs that commands left get a process again."""
+    with _opened(settings) as (store, queue):
+        job_runner.resume_jobs(settings, store, queue)
+        return store.jobs.list(active=active, limit=limit)
+
+
+def get_job(settings: Settings, job_id: str) -> Job:
+    """A job; if a command left it, it gets a process again. Raises NotFound."""
+    with _opened(settings) as (store, queue):
+        job = store.jobs.get(job_id)
+        if not job.state.final:
+            job_runner.resume_job(settings, queue, job, JobFiles(store.jobs.directory(job_id)))
+        return job
+
+
+def write_output(settings: Settings, job_id: str, output: BinaryIO) -> None:
+    """Write what the program of a job has printed. Raises NotFound."""
+    with _opened(settings) as (store, _):
+        OutputTail(JobFiles(store.jobs.directory(store.jobs.get(job_id).id)), output).finish()
+
+
+@contextlib.contextmanager
+def _opened(settings: Settings) -> Iterator[tuple[Store, TaskQueue]]:
+    """The database and the queue, closed at the end."""
     store = open_store(settings)
     queue = TaskQueue(settings, store)
     try:
-        stored = store.targets.get(spec.target)
-        target = stored.target
-        context = open_context(settings, store, ends_with_job=True)
-        preflight.raise_for_errors(context, spec, stored, say or (lambda finding: None))
-        id = new_id()
-        files = JobFiles(store.jobs.directory(id))
-        if target.ssh is None:
-            save_environment(files, os.environ)
-        # Who goes to another machine may sit anywhere.
-        host = host_name() if target.ssh is None else None
-        with _count_signals() as cancel_requests:
-            by_worker = queue.has_worker(host)
-            # Not due before somebody was rung for: who comes by first would be another worker than ours.
-            job = store.jobs.create("record", spec.to_json(), name, id=id)
-            if by_worker:
-                queue.enqueue_job(id)
-            tail = OutputTail(files, output or sys.stderr.buffer)
-            return _follow(context, queue, job, files, cancel_requests, watch, tail, by_worker, host, ask)
+        yield store, queue
     finally:
         queue.close()
         store.close()
+
+
+def _prepare_recording(context: JobContext, spec: JobSpec, say: FindingCallback | None) -> tuple[JobFiles, str | None]:
+    """Check a recording. Returns the files of its job, and the host that has to run it (None: any)."""
+    stored = context.store.targets.get(spec.target)
+    preflight.raise_for_errors(context, spec, stored, say or (lambda finding: None))
+    files = JobFiles(context.store.jobs.directory(new_id()))
+    if stored.target.ssh is not None:
+        # Who goes to another machine may sit anywhere.
+        return files, None
+    save_environment(files, os.environ)
+    return files, host_name()
+
+
+def _submit_recording(
+    store: Store, queue: TaskQueue, spec: JobSpec, name: str, files: JobFiles, host: str | None
+) -> tuple[Job, bool]:
+    """The new job, and whether a worker runs it."""
+    by_worker = queue.has_worker(host)
+    id, details = files.root.name, {job_runner.HOST_KEY: host_name()}
+    # Not due before somebody was rung for: who comes by first would be another worker than ours.
+    job = store.jobs.create("record", spec.to_json(), name, id=id, details=details)
+    if by_worker:
+        queue.enqueue_job(id)
+    return job, by_worker
 
 
 def import_files(
@@ -136,9 +261,7 @@ def import_files(
     clock: the unit of their times, where they do not say it, one of TIME_UNITS. watch: told whenever state or progress
     change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
     """
-    store = open_store(settings)
-    queue = TaskQueue(settings, store)
-    try:
+    with _opened(settings) as (store, queue):
         id = new_id()
         job_files = JobFiles(store.jobs.directory(id))
         by_worker = queue.has_worker(host_name())
@@ -151,7 +274,8 @@ def import_files(
             raise
         with _count_signals() as cancel_requests:
             shown = name or kept[0] + (f" and {len(kept) - 1} more" if len(kept) > 1 else "")
-            job = store.jobs.create("import", {"files": kept} | ({"clock": clock} if clock else {}), shown, id=id)
+            spec = {"files": kept} | ({"clock": clock} if clock else {})
+            job = store.jobs.create("import", spec, shown, id=id, details={job_runner.HOST_KEY: host_name()})
             if by_worker:
                 queue.enqueue_read(id)
             tail = OutputTail(job_files, sys.stderr.buffer)
@@ -159,9 +283,6 @@ def import_files(
             return _follow(
                 context, queue, job, job_files, cancel_requests, watch, tail, by_worker, host_name(), no_secrets
             )
-    finally:
-        queue.close()
-        store.close()
 
 
 def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str], copy: bool) -> list[str]:
@@ -280,7 +401,7 @@ def _begin_own_steps(context: JobContext, job_id: str) -> threading.Thread:
 
     def run() -> None:
         with contextlib.suppress(PerfloomError):
-            steps.run_to_end(context, job_id)
+            job_runner.run_job(context, job_id)
 
     thread = threading.Thread(target=run, name="steps", daemon=True)
     thread.start()

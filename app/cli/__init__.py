@@ -17,6 +17,7 @@ from ..domain.errors import PerfloomError
 COMMAND_MODULES = {
     "serve": ("serve", "worker", "web", "demo"),
     "record": ("record",),
+    "jobs": ("jobs", "job", "wait", "cancel", "logs"),
     "targets": ("target",),
     "files": ("import", "list", "delete", "report", "convert"),
     "diff": ("diff",),

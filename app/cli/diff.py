@@ -10,6 +10,7 @@ import click
 
 from ..domain.errors import InvalidRequest
 from .files import build_selection, filter_options, open_sources, prefork_reader
+from .ids import Source
 from .options import data_option, load_settings, output_option, rows_format_option
 from .output import STDIO, refuse_terminal, warn_sampled_only, write_table
 
@@ -46,8 +47,8 @@ COUNTS = "counts"
 @rows_format_option
 @output_option
 @data_option
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", type=Source(), metavar="A")
+@click.argument("b", type=Source(), metavar="B")
 @click.argument("table", metavar="[TABLE]", default="")
 def diff(
     by: str | None,

@@ -13,6 +13,7 @@ import click
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
 from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
+from .ids import ResultId, Source
 from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
 from .output import STDIO, open_output, refuse_terminal, warn_sampled_only, warn_shares_only, write_rows, write_table
 
@@ -240,7 +241,7 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
 
 @click.command()
 @data_option
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, type=ResultId(), metavar="ID...")
 def delete(data: Path | None, ids: tuple[str, ...]) -> int:
     """Delete stored results with their files."""
     from ..store.deletion import delete_files_by_id, has_unfinished
@@ -278,7 +279,7 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
 @rows_format_option
 @output_option
 @data_option
-@click.argument("arguments", nargs=-1, required=True, metavar="SOURCE... TABLE")
+@click.argument("arguments", nargs=-1, required=True, type=Source(), metavar="SOURCE... TABLE")
 def report(form: str, by: str | None, output: str, data: Path | None, arguments: tuple[str, ...], **words: Any) -> int:
     """Print TABLE of a file or stored result; several SOURCEs are the ranks of one run.
 
@@ -336,7 +337,7 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
 @click.option("--flames", is_flag=True, help="svg: callees above their callers.")
 @click.option("--static", is_flag=True, help="svg: without a script.")
 @data_option
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True, type=Source(), metavar="SOURCE...")
 def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
     """Write a file or stored result in another form; several SOURCEs are the ranks of one run."""
     prefork_reader(sources)

@@ -114,6 +114,7 @@ _kept = option_in_group("Settings and files")
     help="Write the settings as TOML (or .json), without what looks like a secret. With nothing to record that is all.",
 )
 @_kept("--no-recordings", is_flag=True, help="Bring only the text that is made of perf.data there.")
+@_kept("--detach", "-d", is_flag=True, help="Print the id of the job and do not wait: see “perfloom wait”.")
 @_kept("--leave-files", is_flag=True, help="Leave the job's directory where it ran.")
 @data_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -122,7 +123,7 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
     """Record COMMAND (after --) as a job, wait for it, and print the id of the result.
 
     Progress and what the command prints go to standard error. A first Ctrl-C ends the command and keeps what was
-    recorded; a second one drops it.
+    recorded; a second one drops it. With --detach the job outlives this command and its shell.
     """
     from . import record_spec
 
@@ -137,12 +138,21 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
     from ..workers import job_client
     from ..workers.serve.secrets import ask_on_terminal
 
-    with ProgressLine() as progress:
-        name = spec.name or default_name(spec)
-        try:
+    name = spec.name or default_name(spec)
+    try:
+        if given["detach"]:
+            click.echo(job_client.submit(settings, spec, name, say=_warn).id)
+            return 0
+        with ProgressLine() as progress:
             job = job_client.record(settings, spec, name, progress.show, ask=ask_on_terminal, say=_warn)
-        except InvalidRequest as error:
-            raise record_spec.name_option(error) from None
+    except InvalidRequest as error:
+        raise record_spec.name_option(error) from None
+    return print_result(job)
+
+
+def print_result(job: "Job") -> int:
+    """Print the id of the result of a job that has ended, and what is to be said of it; returns the exit status. Raises
+    JobFailed where it has none."""
     if job.result_id is None:
         raise JobFailed(job.reason or f"The job ended as {job.state}, without a result.")
     for text in _told(job):

@@ -82,6 +82,14 @@ class JobFiles:
         with try_lock(self.root / "lock") as mine:
             yield mine
 
+    @contextlib.contextmanager
+    def runner_lock(self) -> Iterator[bool]:
+        """Whether this process, of those that commands start, is the one that takes the job's steps to its end."""
+        with disk_errors(self.root):
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with try_lock(self.root / "runner.lock") as mine:
+            yield mine
+
     def recorded_files(self) -> tuple[Path, ...]:
         """The files of the artifacts directory that hold anything, by name."""
         try:
