@@ -41,7 +41,7 @@ def test_evidence_in_numbers() -> None:
     assert "24.0 % of the time of 4 steps (0.12 ms)" in data.finding.evidence
     uneven = found["uneven-steps"]
     assert (
-        uneven.finding.measured == 100 and "Step 2 took 0.2 ms, the middle one of 4 0.1 ms." in uneven.finding.evidence
+        uneven.finding.measured == 100 and "Step 2 took 0.2 ms, the median of 4 steps is 0.1 ms." in uneven.finding.evidence
     )
     # Each waits from 50 µs after its start until the kernel is done, 30 µs before the end.
     waits = found["synchronising"]
@@ -58,7 +58,7 @@ def test_a_threshold_can_be_set() -> None:
     assert same.threshold == 24
     assert parse_thresholds({"dataloader": " 12.5 ", "synchronising": "", "step": "3"}) == {"dataloader": 12.5}
     for wrong in ("much", "-1", "nan", "inf"):
-        with pytest.raises(InvalidRequest, match="dataloader is a number from 0"):
+        with pytest.raises(InvalidRequest, match="dataloader must be a number of at least 0"):
             parse_thresholds({"dataloader": wrong})
 
 
@@ -108,7 +108,7 @@ def test_one_piece_of_advice_for_many_ranks() -> None:
     (data,) = found
     # 2 % and 4 % of the first ranks are below the threshold of 5 %.
     assert data.finding.rank == 11 and data.ranks == "3–11" and data.finding.measured == pytest.approx(22)
-    assert data.evidence.startswith("Rank 11: 22.0 % of the time of 2 steps")
+    assert data.evidence.startswith("Rank 11: For 22.0 % of the time of 2 steps")
     assert data.evidence.endswith("The same on 8 other ranks (6 % to 20 %).")
     rows = [row for row in records(compute_advice(several_ranks(), Selection())) if row["rule"] == "dataloader"]
     assert [(row["rank"], row["ranks"], row["severity"]) for row in rows] == [(11, "3–11", "medium")]

@@ -378,7 +378,7 @@ def test_each_figure_is_marked_by_its_own_mean() -> None:
     (kind,) = rows(profile, "collectives")
     (advice,) = [one for one in find_advice(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
     assert kind["uncertain"] and "less than the residual skew of" in advice.evidence
-    assert advice.evidence.count("not certain") == 1 and "in all, each time on average less" in advice.evidence
+    assert advice.evidence.count("not certain") == 1 and "in total, each time on average less" in advice.evidence
     assert advice.finding.rank == 1
 
 

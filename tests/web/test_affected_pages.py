@@ -45,7 +45,7 @@ def test_figures_are_marked(browser_client: Browser, results: None) -> None:
 
 def test_advice_is_withheld(browser_client: Browser, results: None) -> None:
     page = browser_client.page(f"/results/{CUT}/advice")
-    assert "Advice is withheld" in page and "cannot be known from a part" in page
+    assert "Advice is withheld" in page and "cannot be computed from a part" in page
     (row,) = browser_client.client.get(f"/api/v1/results/{CUT}/advice", headers=BEARER).json
     assert row["rule"] == "withheld" and "ends in the middle" in row["evidence"]
     assert "withheld" in browser_client.page(f"/results/{CUT}/advice.csv")

@@ -1,4 +1,4 @@
-"""What rules of advice look at: one function each, which yields what it measured with its evidence in words.
+"""What the advice rules check: one function each, which yields what it measured, with its evidence as text.
 
 docs/metrics.md says what each number is.
 """
@@ -27,11 +27,11 @@ COMPILE_PATTERN = (
     r"^(_compile\.|compile_inner|TorchDynamo|torch\._dynamo|CompiledFxGraph.*compile|.*compile_fx|cudagraphify)"
 )
 MIN_IDLE_PERCENT = 1.0
-"""Percent of the time below which devices wait too little to be told of."""
+"""Percent of the time below which devices wait too little to be reported."""
 MAX_GRAPH_PERCENT = 50.0
-"""From how many percent of the device time launched by graphs nobody is told to capture one."""
+"""Percent of the device time launched by graphs from which on no rule advises to capture one."""
 PARTLY_CAPTURED_ADVICE = (
-    "Most of the device time is in CUDA graphs already: move what is still launched one by one into them, or fuse it "
+    "Most of the device time is in CUDA graphs already. Move the remaining single launches into them, or fuse them "
     "with torch.compile."
 )
 
@@ -58,12 +58,12 @@ def _worst(rows: list[Row], column: str) -> str:
 
 
 def dataloader(evidence: RuleInput) -> Iterator[AdviceFinding]:
-    idle = "the devices did nothing and " if evidence.devices else ""
+    idle = "the devices were idle and " if evidence.devices else ""
     for rank, rows, spent, share in _of_steps(evidence, "dataloader_us"):
         if spent:
             yield AdviceFinding(
                 share,
-                f"{share:.1f} % of the time of {len(rows)} steps ({_ms(spent)}) {idle}the host "
+                f"For {share:.1f} % of the time of {len(rows)} steps ({_ms(spent)}), {idle}the host "
                 f"waited for the next batch; {_worst(rows, 'dataloader_us')}.",
                 share,
                 rank,
@@ -79,10 +79,10 @@ def utilization(evidence: RuleInput) -> Iterator[AdviceFinding]:
             one["cause"]: one for one in evidence.idle if (one["rank"], one["device"]) == (row["rank"], row["device"])
         }
         causes = sorted(((one["percent"] or 0.0, cause) for cause, one in waits.items()), reverse=True)
-        told = f"; most of the rest: {causes[0][1]} ({causes[0][0]:.1f} %)" if causes else ""
+        cause = f"; main cause of idle time: {causes[0][1]} ({causes[0][0]:.1f} %)" if causes else ""
         yield AdviceFinding(
             busy,
-            f"GPU {row['device']} was busy {busy:.1f} % of {_ms(row['observed_us'])}{told}.",
+            f"GPU {row['device']} was busy {busy:.1f} % of {_ms(row['observed_us'])}{cause}.",
             100 - busy,
             row["rank"],
         )
@@ -95,15 +95,15 @@ def launch_bound(evidence: RuleInput) -> Iterator[AdviceFinding]:
             row["idle_us"] for row in evidence.idle if row["rank"] == rank and row["cause"] == IdleCause.HOST_WAIT.value
         )
         loading = sum(row["dataloader_us"] for row in evidence.steps if row["rank"] == rank)
-        # What devices wait for while the host itself waits for data is told by another rule.
+        # What devices wait for while the host itself waits for data is reported by another rule.
         idle, whole = max(0.0, host - loading), evidence.time_us.get(rank, 0.0)
         if launched and whole and _percent(idle, whole) >= MIN_IDLE_PERCENT:
             captured = 100 * graph_device_share(evidence.profile, evidence.selection, rank)
-            told = f" {captured:.1f} % of the device time was launched by CUDA graphs." if captured else ""
+            graphs = f" CUDA graphs launched {captured:.1f} % of the device time." if captured else ""
             yield AdviceFinding(
                 _percent(shorter, launched),
-                f"{shorter:,} of {launched:,} launches took the device less time than they took the host, "
-                f"and devices waited {_ms(idle)} ({_percent(idle, whole):.1f} %) for the host.{told}",
+                f"{shorter:,} of {launched:,} launches took less time on the device than on the host, "
+                f"and devices waited for the host for {_ms(idle)} ({_percent(idle, whole):.1f} %).{graphs}",
                 _percent(idle, whole),
                 rank,
                 advice=PARTLY_CAPTURED_ADVICE if captured >= MAX_GRAPH_PERCENT else "",
@@ -119,7 +119,7 @@ def graph_delays(evidence: RuleInput) -> Iterator[AdviceFinding]:
             name = "" if worst["graph_id"] is None else f", most of it for graph {worst['graph_id']}"
             yield AdviceFinding(
                 _percent(waited, whole),
-                f"Devices did nothing for {_ms(waited)} ({_percent(waited, whole):.1f} % of the steps) until the host "
+                f"Devices were idle for {_ms(waited)} ({_percent(waited, whole):.1f} % of the steps) until the host "
                 f"launched the next of {count:,} CUDA graphs{name}.",
                 _percent(waited, whole),
                 rank,
@@ -142,7 +142,7 @@ def synchronizing(evidence: RuleInput) -> Iterator[AdviceFinding]:
             share = min(100.0, _percent(spent, whole))
             yield AdviceFinding(
                 share,
-                f"The host waited {_ms(spent)} in {int(keep.sum()):,} calls that return only when a device is done.",
+                f"The host waited {_ms(spent)} in {int(keep.sum()):,} calls that block until a device is done.",
                 share,
                 rank,
             )
@@ -156,7 +156,7 @@ def pageable(evidence: RuleInput) -> Iterator[AdviceFinding]:
             count, size = sum(row["count"] for row in slow), sum(row["bytes"] or 0 for row in slow)
             yield AdviceFinding(
                 _percent(spent, whole),
-                f"{count:,} copies of {size / 1e6:,.1f} MB between devices and memory that is not pinned took "
+                f"{count:,} copies of {size / 1e6:,.1f} MB between devices and pageable memory took "
                 f"{_ms(spent)}, {_percent(spent, whole):.1f} % of the steps.",
                 _percent(spent, whole),
                 rank,
@@ -170,8 +170,8 @@ def exposed_communication(evidence: RuleInput) -> Iterator[AdviceFinding]:
             both = sum(row["both_us"] for row in rows)
             yield AdviceFinding(
                 _percent(spent, whole),
-                f"{_percent(spent, whole):.1f} % of the steps ({_ms(spent)}) kernels did nothing but communicate; only "
-                f"{_percent(both, both + spent):.1f} % of communication ran beside computation.",
+                f"{_percent(spent, whole):.1f} % of the steps ({_ms(spent)}) only communication kernels ran; "
+                f"{_percent(both, both + spent):.1f} % of the communication overlapped with computation.",
                 _percent(spent, whole),
                 rank,
             )
@@ -187,16 +187,16 @@ def stragglers(evidence: RuleInput) -> Iterator[AdviceFinding]:
     count = sum(row["collectives"] for row in rows)
     (unsure,) = within_skew(evidence.profile, np.array([waited * NS_PER_US]), np.array([count]))
     if unsure and last["held_up_uncertain"]:
-        # What is shorter than the skew of the clocks that is left is no waiting.
+        # A wait shorter than the residual skew of the clocks is not certain.
         return
     skew = skew_of(evidence.profile)
     left = format_quantity(skew.residual_ns if skew else None, "ns").text
     mark = f", each time on average less than the residual skew of {left}, so not certain"
     yield AdviceFinding(
         _percent(waited, waited + moved),
-        f"{_percent(waited, waited + moved):.1f} % of the time in collectives the ranks waited for the last one "
-        f"({_ms(waited)} in all{mark if unsure else ''}); rank {last['rank']} came last to {last['last']:,} of "
-        f"{last['collectives']:,} and held up others for {_ms(last['held_up_us'] or 0.0)}"
+        f"For {_percent(waited, waited + moved):.1f} % of the time in collectives, ranks waited for the last one "
+        f"({_ms(waited)} in total{mark if unsure else ''}); rank {last['rank']} arrived last at {last['last']:,} of "
+        f"{last['collectives']:,} and delayed others by {_ms(last['held_up_us'] or 0.0)}"
         f"{mark if last['held_up_uncertain'] else ''}.",
         _percent(waited, sum(evidence.time_us.values())),
         last["rank"],
@@ -211,7 +211,7 @@ def small_collectives(evidence: RuleInput) -> Iterator[AdviceFinding]:
         spent = sum(row["total_us"] for row in small)
         yield AdviceFinding(
             _percent(count, every),
-            f"{count:,} of {every:,} collectives move less than 1 MiB; together they took {_ms(spent)}.",
+            f"{count:,} of {every:,} collectives move less than 1 MiB; their total time is {_ms(spent)}.",
             _percent(spent, sum(evidence.time_us.values())),
         )
 
@@ -231,12 +231,11 @@ def tensor_cores(evidence: RuleInput) -> Iterator[AdviceFinding]:
             first = max(
                 (r for r in rows if r["tensor_core_eligible"]), key=lambda r: r["device_self_us"] or 0, default=None
             )
-            told = f", {first['name']} most of all" if first and without else ""
+            most = f", mostly {first['name']}" if first and without else ""
             yield AdviceFinding(
                 _percent(without, whole),
-                f"{_percent(without, whole):.1f} % of the time of devices ({_ms(without)}) goes to operators that "
-                "could "
-                f"use tensor cores, in kernels that do not{told}.",
+                f"{_percent(without, whole):.1f} % of the device time ({_ms(without)}) is spent in kernels without "
+                f"tensor cores, of operators that could use them{most}.",
                 _percent(without, whole),
                 rank,
             )
@@ -279,9 +278,8 @@ def fragmentation(evidence: RuleInput) -> Iterator[AdviceFinding]:
             share = _percent(unused, reserved)
             yield AdviceFinding(
                 share,
-                f"{row['device']} had {unused / 2**20:,.0f} MiB of {reserved / 2**20:,.0f} MiB reserved and not in "
-                "use when "
-                "most was reserved.",
+                f"At the peak, {unused / 2**20:,.0f} MiB of the {reserved / 2**20:,.0f} MiB that {row['device']} had "
+                "reserved were not allocated.",
                 None,
                 row["rank"],
             )
@@ -293,9 +291,8 @@ def retries(evidence: RuleInput) -> Iterator[AdviceFinding]:
         if count:
             yield AdviceFinding(
                 float(count),
-                f"The allocator of {row['device']} gave back all it could and tried again {row['retries'] or 0:,} "
-                "times; "
-                f"{row['out_of_memory'] or 0:,} times there was not enough memory.",
+                f"The allocator of {row['device']} freed its cache and retried {row['retries'] or 0:,} times; "
+                f"{row['out_of_memory'] or 0:,} allocations failed.",
                 None,
                 row["rank"],
             )
@@ -309,9 +306,8 @@ def system_allocations(evidence: RuleInput) -> Iterator[AdviceFinding]:
         if count and known > 1:
             yield AdviceFinding(
                 count / known,
-                f"{count:,} calls of cudaMalloc or cudaFree in {known} steps took {_ms(spent)}; each lets the device "
-                "run "
-                "empty.",
+                f"{count:,} calls of cudaMalloc or cudaFree in {known} steps took {_ms(spent)}; each synchronizes "
+                "with the device.",
                 _percent(spent, evidence.time_us.get(rank, 0.0)),
                 rank,
             )
@@ -361,7 +357,7 @@ def uneven_steps(evidence: RuleInput) -> Iterator[AdviceFinding]:
         over = _percent(float(total.max()) - middle, middle)
         yield AdviceFinding(
             over,
-            f"Step {worst['step']} took {_ms(worst['total_us'])}, the middle one of {len(rows)} {_ms(middle)}.",
+            f"Step {worst['step']} took {_ms(worst['total_us'])}, the median of {len(rows)} steps is {_ms(middle)}.",
             _percent(float(np.maximum(total - middle, 0).sum()), float(total.sum())),
             rank,
         )
@@ -379,7 +375,7 @@ def optimizer_kernels(evidence: RuleInput) -> Iterator[AdviceFinding]:
             each = int(launched.sum()) / row["calls"]
             yield AdviceFinding(
                 each,
-                f"{row['name']} makes {each:,.0f} launches a step and takes the host {_ms(row['host_mean_us'])}.",
+                f"{row['name']} makes {each:,.0f} launches per step and takes {_ms(row['host_mean_us'])} on the host.",
                 _percent(row["host_total_us"], evidence.time_us.get(rank, 0.0)),
                 rank,
             )
@@ -405,12 +401,11 @@ def small_grids(evidence: RuleInput) -> Iterator[AdviceFinding]:
         whole, spent = sum(row["total_us"] for row in known), sum(row["total_us"] for row in small)
         if whole:
             first = max(small, key=lambda row: row["total_us"], default=None)
-            told = f"; {first['name'][:80]} most of all ({_ms(first['total_us'])})" if first else ""
+            most = f"; most of it in {first['name'][:80]} ({_ms(first['total_us'])})" if first else ""
             yield AdviceFinding(
                 _percent(spent, whole),
-                f"{_percent(spent, whole):.1f} % of the time of kernels ({_ms(spent)}) goes to those with fewer "
-                "blocks than "
-                f"the device has multiprocessors{told}.",
+                f"{_percent(spent, whole):.1f} % of the kernel time ({_ms(spent)}) is spent in kernels with fewer "
+                f"blocks than the device has multiprocessors{most}.",
                 _percent(spent, whole),
                 rank,
             )
@@ -437,9 +432,8 @@ def growth(evidence: RuleInput) -> Iterator[AdviceFinding]:
             each = float(np.diff(left).mean())
             yield AdviceFinding(
                 each,
-                f"What is left allocated grows by {each / 2**20:,.2f} MiB a step over {len(ends)} steps, without "
-                "falling "
-                "once.",
+                f"The memory still allocated at the end of a step grows by {each / 2**20:,.2f} MiB per step, in each "
+                f"of {len(ends)} steps.",
                 None,
                 about["rank"],
             )

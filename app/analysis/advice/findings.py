@@ -25,25 +25,29 @@ from .model import Advice, AdviceFinding, Rule, RuleInput
 from .rules import RULES
 
 COLUMNS = (
-    Column("rule", "", "The key of the rule, by which its threshold is set."),
+    Column("rule", "", "The key of the rule, as used to set its threshold."),
     Column("title", "", "What was found."),
-    Column("severity", "", "high, medium or low: by how much of the time it is about; none where advice is withheld."),
-    Column("rank", "", "The rank it was found on, of several the worst; missing where it is about all.", "Int64"),
-    Column("ranks", "", "All ranks it was found on, as 0–3, 7; missing where it is about all, or there is one only."),
-    Column("measured", "", "What was measured, in `unit`.", "float64"),
-    Column("threshold", "", "From where on the rule speaks, in `unit`.", "float64"),
-    Column("unit", "", "%, µs, bytes or empty for a count."),
-    Column("evidence", "", "The numbers behind it."),
+    Column("severity", "", "high, medium or low, by the share of the time concerned; none if advice is withheld."),
+    Column("rank", "", "The rank of the finding, or the worst of several; missing if it concerns all ranks.", "Int64"),
+    Column(
+        "ranks",
+        "",
+        "All ranks with this finding, as 0–3, 7; missing if it concerns all ranks, or if there is only one.",
+    ),
+    Column("measured", "", "The measured value, in `unit`.", "float64"),
+    Column("threshold", "", "The threshold of the rule, in `unit`.", "float64"),
+    Column("unit", "", "%, µs, bytes, or empty for a count."),
+    Column("evidence", "", "The measurements behind the finding."),
     Column("advice", "", "What to do."),
-    Column("page", "", "The page of the result where to look."),
+    Column("page", "", "The page of the result with details."),
 )
-WITHHELD_ADVICE = "Copy the file again, or record again and let the program and its profiler end by themselves."
+WITHHELD_ADVICE = "Copy the file again, or record again and let the program and its profiler exit normally."
 """What to do where advice is withheld."""
 
 
 def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
-    """What is advised, the most serious first; nothing where advice is withheld. thresholds: of rules by their keys, in
-    place of their own."""
+    """What is advised, by severity; empty if advice is withheld. thresholds: by key of the rule, in place of the
+    defaults."""
     found: list[Advice] = []
     if withheld_reason(profile):
         return found
@@ -61,7 +65,7 @@ def withheld_reason(profile: Profile) -> str:
         return ""
     return (
         f"{' '.join(state.reasons) or 'The recording is not complete.'} Every rule compares shares of the whole "
-        "recording, which cannot be known from a part of it."
+        "recording, which cannot be computed from a part of it."
     )
 
 
@@ -101,8 +105,7 @@ def dump_findings(profile: Profile) -> bytes:
 
 
 def restore_findings(profile: Profile, data: bytes) -> None:
-    """Have a profile remember what `dump_findings` gave. Raises KeyError, TypeError, ValueError for what is none of
-    it."""
+    """Have a profile remember what `dump_findings` gave. Raises KeyError, TypeError, ValueError for other data."""
     for rule, rows in json.loads(data).items():
         pairs = [row | {"query": tuple((word, value) for word, value in row["query"])} for row in rows]
         findings = tuple(AdviceFinding(**row) for row in pairs)
@@ -153,7 +156,7 @@ def build_advice_frame(found: list[Advice]) -> pd.DataFrame:
 
 
 def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
-    """Thresholds by the keys of rules, from the words of a query. Raises InvalidRequest for what is no number."""
+    """Thresholds by the keys of rules, from the parameters of a query. Raises InvalidRequest for what is no number."""
     found = {}
     for rule in RULES:
         text = params.get(rule.key, "").strip()
@@ -164,6 +167,8 @@ def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
         except ValueError:
             value = -1.0
         if not 0 <= value < 1e15:
-            raise InvalidRequest(f"The threshold {rule.key} is a number from 0, not {text[:40]!r}.", rule.key)
+            raise InvalidRequest(
+                f"The threshold {rule.key} must be a number of at least 0, not {text[:40]!r}.", rule.key
+            )
         found[rule.key] = value
     return found

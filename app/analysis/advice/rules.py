@@ -9,34 +9,34 @@ RULES = (
         "Steps wait for data",
         5,
         "%",
-        "share of the steps in which devices did nothing and the host waited for a batch",
+        "share of the steps in which devices were idle and the host waited for a batch",
         "steps",
         told.dataloader,
-        "Give the DataLoader more workers (num_workers), let them live on (persistent_workers=True) and work ahead "
-        "(prefetch_factor); move decoding and augmentation to the workers or to the device.",
+        "Increase the number of DataLoader workers (num_workers), keep them alive (persistent_workers=True) and "
+        "let them prefetch more (prefetch_factor). Move decoding and augmentation to the workers or to the device.",
     ),
     Rule(
         "gpu-utilization",
-        "A device is idle much of the time",
+        "A device is often idle",
         50,
         "%",
-        "share of the time in which the device did anything",
+        "share of the time in which the device was busy",
         "critical-path",
         told.utilization,
-        "Look on the critical path at what devices wait for. Often a larger batch, fewer synchronizing calls or work "
-        "prepared ahead by other threads helps.",
+        "Check on the critical path what devices wait for. A larger batch, fewer synchronizing calls, or work "
+        "prepared ahead by other threads often helps.",
         triggers_below=True,
     ),
     Rule(
         "launch-bound",
-        "Kernels are too small for what it takes to launch them",
+        "Kernels are shorter than their launches",
         30,
         "%",
-        "share of launches whose kernels, copies and sets take less time than the call; a CUDA graph is one launch",
+        "share of launches whose kernels, memcpy and memset take less time than the call; a CUDA graph is one launch",
         "kernels",
         told.launch_bound,
-        'Capture the step in a CUDA graph (torch.cuda.graph, or torch.compile with mode="reduce-overhead"), fuse small '
-        "operators with torch.compile, or make the batch larger.",
+        'Capture the step in a CUDA graph (torch.cuda.graph, or torch.compile with mode="reduce-overhead"), fuse '
+        "small operators with torch.compile, or use a larger batch.",
     ),
     Rule(
         "graph-delays",
@@ -46,9 +46,9 @@ RULES = (
         "share of the steps in which devices waited until the host launched the next CUDA graph",
         "kernels",
         told.graph_delays,
-        "Launch the next replay before the device is done with this one: prepare inputs on another thread, copy them "
-        "with non_blocking=True from pinned memory, and do not wait for results between replays. Put several steps or "
-        "more of the step into one graph.",
+        "Launch the next replay before the device is done with this one: prepare inputs on another thread, copy "
+        "them with non_blocking=True from pinned memory, and do not wait for results between replays. Put more of "
+        "the step, or several steps, into one graph.",
     ),
     Rule(
         "synchronising",
@@ -58,41 +58,40 @@ RULES = (
         "share of the steps that the host spends in calls that wait for a device",
         "critical-path",
         told.synchronizing,
-        "Look for .item(), .cpu(), print of tensors, nonzero and boolean masks in the loop, and for "
-        "torch.cuda.synchronize; copy with non_blocking=True from pinned memory; read losses only every few steps.",
+        "Look for .item(), .cpu(), printing of tensors, nonzero, boolean masks and torch.cuda.synchronize in the "
+        "loop. Copy with non_blocking=True from pinned memory. Read losses only every few steps.",
     ),
     Rule(
         "pageable-copies",
-        "Copies from memory that is not pinned",
+        "Copies from pageable memory",
         1,
         "%",
-        "share of the steps that goes to copies of pageable memory",
+        "share of the steps spent on copies from or to pageable memory",
         "kernels",
         told.pageable,
-        "Give the DataLoader pin_memory=True and copy with non_blocking=True: such copies are faster and run beside "
-        "kernels.",
+        "Use pin_memory=True in the DataLoader and copy with non_blocking=True: such copies are faster and overlap "
+        "with kernels.",
     ),
     Rule(
         "exposed-communication",
-        "Communication is not hidden behind computation",
+        "Communication does not overlap with computation",
         10,
         "%",
-        "share of the steps in which kernels only communicate",
+        "share of the steps in which only communication kernels run",
         "communication",
         told.exposed_communication,
-        "Other buckets of DDP (bucket_cap_mb), gradient_as_bucket_view, gradients of several steps accumulated "
-        "(no_sync), compressed gradients (bf16 hook), or prefetching in FSDP.",
+        "Other bucket sizes of DDP (bucket_cap_mb), gradient_as_bucket_view, gradient accumulation over "
+        "several steps (no_sync), compressed gradients (bf16 hook), or prefetching in FSDP.",
     ),
     Rule(
         "stragglers",
         "Ranks wait for each other",
         20,
         "%",
-        "share of the time in collectives that ranks wait for the last one",
+        "share of the time in collectives in which ranks wait for the last one",
         "communication",
         told.stragglers,
-        "Compare the steps of the rank that comes last with those of others: its input, its share of the work, its "
-        "host.",
+        "Compare the steps of the last rank with those of others: its input, its share of the work, its host.",
     ),
     Rule(
         "small-collectives",
@@ -102,14 +101,14 @@ RULES = (
         "share of collectives that move less than 1 MiB",
         "communication",
         told.small_collectives,
-        "Put tensors together before they are sent: larger buckets, coalesced collectives, fewer logged values.",
+        "Combine tensors before sending them: larger buckets, coalesced collectives, fewer logged values.",
     ),
     Rule(
         "tensor-cores",
-        "Tensor cores are not used where they could be",
+        "Tensor cores are not used where possible",
         20,
         "%",
-        "share of the time of devices in operators that could use tensor cores, in kernels that do not",
+        "share of device time of operators that could use tensor cores, in kernels that do not",
         "operators",
         told.tensor_cores,
         'Use torch.autocast with bfloat16 or float16, or allow TF32 with torch.set_float32_matmul_precision("high"); '
@@ -121,31 +120,30 @@ RULES = (
         "Kernels do not fill the device",
         30,
         "%",
-        "share of the time of kernels with fewer blocks than the device has multiprocessors",
+        "share of kernel time in kernels with fewer blocks than the device has multiprocessors",
         "kernels",
         told.small_grids,
-        "Make the batch larger, fuse operators, or let independent work run beside it on other streams.",
+        "Use a larger batch, fuse operators, or run independent work at the same time on other streams.",
     ),
     Rule(
         "memory-full",
-        "Memory of a device is nearly full",
+        "The memory of a device is nearly full",
         90,
         "%",
         "share of a device's memory that was reserved",
         "memory",
         told.memory_full,
-        "Make the batch smaller, accumulate gradients, use activation checkpointing or mixed precision, or shard "
-        "states.",
+        "Use a smaller batch, gradient accumulation, activation checkpointing, mixed precision, or sharding of states.",
     ),
     Rule(
         "memory-free",
-        "There is room for a larger batch",
+        "The device has room for a larger batch",
         50,
         "%",
-        "share of a device's memory that was reserved, where its multiprocessors were not filled",
+        "share of a device's memory that was reserved, if its multiprocessors were not filled",
         "memory",
         told.memory_free,
-        "Make the batch larger: the device has memory left, and is not filled.",
+        "Use a larger batch: the device has free memory and is not filled.",
         triggers_below=True,
     ),
     Rule(
@@ -153,53 +151,52 @@ RULES = (
         "Memory is fragmented",
         20,
         "%",
-        "share of reserved memory that was not in use at the peak",
+        "share of reserved memory that was not allocated at the peak",
         "memory",
         told.fragmentation,
-        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and shapes that change less.",
+        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and vary shapes less.",
     ),
     Rule(
         "allocator-retries",
         "The allocator ran out of memory",
         1,
         "",
-        "how often the allocator had to give memory back and try again, or failed",
+        "how often the allocator had to free its cache and retry, or failed",
         "memory",
         told.retries,
-        "Make the batch smaller or free what is not needed before the peak; each retry waits for the device.",
+        "Use a smaller batch, or free unneeded tensors before the peak. Each retry synchronizes with the device.",
     ),
     Rule(
         "system-allocations",
         "Memory is allocated from the driver in every step",
         1,
         "",
-        "calls of cudaMalloc and cudaFree a step",
+        "calls of cudaMalloc and cudaFree per step",
         "memory",
         told.system_allocations,
-        "Let shapes repeat so that the allocator can use its blocks again, do not call torch.cuda.empty_cache in the "
-        "loop, or use expandable segments.",
+        "Repeat shapes so that the allocator can reuse its blocks, do not call torch.cuda.empty_cache in the loop, "
+        "or use expandable segments.",
     ),
     Rule(
         "growth",
         "Memory grows with every step",
         1024,
         "bytes",
-        "by how much more is left allocated after each step",
+        "average growth of allocated memory per step",
         "memory",
         told.growth,
-        "Something keeps tensors alive: a list of losses with their graphs (use .item() or .detach()), hooks, caches.",
+        "Check what keeps tensors alive: a list of losses with their graphs (use .item() or .detach()), hooks, caches.",
     ),
     Rule(
         "compilation",
-        "Code is compiled while it is measured",
+        "Code is compiled during the recording",
         1,
         "%",
         "share of the steps in which the host compiles",
         "flamegraph",
         told.compilation,
-        "Look with TORCH_LOGS=recompiles at why; mark dynamic dimensions (torch._dynamo.mark_dynamic), keep shapes "
-        "fixed, "
-        "and warm up before recording.",
+        "Find the reasons with TORCH_LOGS=recompiles. Mark dynamic dimensions (torch._dynamo.mark_dynamic), keep "
+        "shapes fixed, and warm up before recording.",
     ),
     Rule(
         "data-parallel",
@@ -209,41 +206,40 @@ RULES = (
         "share of the steps in DataParallel.forward",
         "operators",
         told.data_parallel,
-        "Use DistributedDataParallel, one process for each device: DataParallel copies the model every step and shares "
-        "one interpreter.",
+        "Use DistributedDataParallel with one process per device: DataParallel copies the model in every step and "
+        "shares one interpreter.",
     ),
     Rule(
         "optimizer-kernels",
         "The optimizer launches many small kernels",
         200,
         "",
-        "launches that one step of the optimizer makes",
+        "launches per step of the optimizer",
         "operators",
         told.optimizer_kernels,
-        "Use the optimizer with fused=True, or foreach=True where it has none.",
+        "Use the optimizer with fused=True, or with foreach=True if it has no fused implementation.",
     ),
     Rule(
         "uneven-steps",
-        "Steps are uneven",
+        "Step times vary",
         20,
         "%",
-        "by how much the longest step takes longer than the middle one",
+        "how much longer the longest step takes than the median",
         "steps",
         told.uneven_steps,
-        "Open the longest step alone and compare it with another: data, evaluation, saving, garbage collection of "
-        "Python, recompilation.",
+        "Select only the longest step and compare it with another: data loading, evaluation, checkpoints, garbage "
+        "collection of Python, recompilation.",
     ),
     Rule(
         "profiler-overhead",
-        "The profiler itself took time",
+        "The profiler has a high overhead",
         5,
         "%",
-        "share of the steps that goes to the profiler",
+        "share of the steps spent in the profiler",
         "timeline",
         told.profiler_overhead,
-        "Record fewer steps after a longer warm-up, and without stacks, shapes or memory: what is recorded now says "
-        "too "
-        "much of the profiler.",
+        "Record fewer steps after a longer warm-up, and without stacks, shapes or memory: the overhead distorts "
+        "this recording.",
     ),
 )
 """Every rule, in the order in which pages list them."""
