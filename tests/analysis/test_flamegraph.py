@@ -371,7 +371,7 @@ def test_what_is_not_there_is_said() -> None:
         (Selection(step="1"), "no steps"),
         (Selection(focus="("), r"missing \)"),
         (Selection(hide="*"), "repetition"),
-        (Selection(ignore="(?=a)"), "lookahead"),
+        (Selection(ignore="(?=a)"), "Lookahead"),
         (Selection(focus="\udc80"), "not Unicode"),
     ):
         with pytest.raises(InvalidRequest, match=message):

@@ -152,9 +152,9 @@ def test_operators_by_shapes_and_by_stack() -> None:
     trace.slice(host, 20, 25, "aten::mm")
     told = [r["call_stack"] for r in table("operators", trace.finish(), by="stack")]
     assert told == [None, "outer.py(1): g;inner.py(0): f", "outer.py(1): g;inner.py(10): f"]
-    with pytest.raises(InvalidRequest, match="takes by=name, shapes, stack, kind, tensor, layer, device, not 'x'"):
+    with pytest.raises(InvalidRequest, match="accepts by=name, shapes, stack, kind, tensor, layer, device, not 'x'"):
         TABLES["operators"].rows(small(), ALL, "x")
-    with pytest.raises(InvalidRequest, match="takes no by"):
+    with pytest.raises(InvalidRequest, match="does not accept by"):
         TABLES["copies"].rows(small(), ALL, "x")
 
 

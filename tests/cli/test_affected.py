@@ -36,7 +36,7 @@ def test_a_line_that_was_lost_is_said(run: Run, tmp_path: Path) -> None:
     path.write_text("main;work 3\n" * 500 + "no stack here\n")
     status, out, err = run("report", str(path), "hotspots", "--format", "json")
     assert status == 0 and json.loads(out)[0]["affected_by_losses"] is True
-    assert "1 thing of the recording could not be read as recorded; figures may lack it." in err
+    assert "1 item in the recording could not be read; figures may lack it." in err
     stat = str(DATA / "perf-stat" / "run.json")
     out, err = run("report", stat, "counts", "--format", "json")[1:]
     assert "affected_by_losses" not in out and not err, "events without a value say so themselves"

@@ -35,9 +35,9 @@ def results(stored: Callable[..., str]) -> None:
 def test_figures_are_marked(browser_client: Browser, results: None) -> None:
     for page in ("", "/operators", "/steps", "/timeline", "/threads"):
         text = browser_client.page(f"/results/{CUT}{page}")
-        assert "ends in the middle of its JSON" in text and "Figures are of what was recorded and read." in text
+        assert "ends in the middle of its JSON" in text and "Figures cover only what was recorded and read." in text
         assert f'href="/results/{CUT}/losses"' in text
-    assert "3 things of the recording could not be read" in browser_client.page(f"/results/{LOST}/hotspots")
+    assert "3 items in the recording could not be read" in browser_client.page(f"/results/{LOST}/hotspots")
     for page in ("", "/hotspots"):
         assert "What could not be read" not in browser_client.page(f"/results/{WHOLE}{page}")
     assert "Nothing was lost" not in browser_client.page(f"/results/{CUT}/losses")

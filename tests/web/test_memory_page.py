@@ -101,7 +101,7 @@ def test_words_that_are_none_are_refused(browser_client: Browser, stored: Callab
         ("show=live&by=colour", "by is one of"),
         ("at-ms=soon", "at-ms is a time"),
         ("sort=password", "cannot be sorted"),
-        ("rank=5", "None of these ranks"),
+        ("rank=5", "This result has none of these ranks"),
         ("step=99", "no step"),
     ):
         assert told in browser_client.page(f"{address}?{words}", 400), words

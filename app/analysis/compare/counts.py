@@ -26,30 +26,28 @@ from ..core.schema import Column, build_frame
 
 NOT_COMPARED = "not compared"
 COUNTED, SAMPLED, MISSING = "counted", "sampled", "absent"
-_SPREAD = "The standard deviation of {0} as a mean over repeated runs, as a share of it; missing for a single run."
+_SPREAD = "Standard deviation of the mean of {0} over repeated runs, in percent of that mean; missing for a single run."
 COLUMNS = (
-    Column("event", "", "What was measured."),
-    Column("unit", "", "The unit of base, other and delta: count, ns, bytes or perf's own word."),
-    Column(
-        "status", "", f"grew, shrank or same; “{NOT_COMPARED}” where the two values are not alike, or one is not known."
-    ),
-    Column("base", "event", "Its value in the base: of several runs their mean; missing where it has none.", "number"),
-    Column("other", "event", "Its value in the other.", "number"),
-    Column("delta", "event", "The other's less the base's; missing where they are not compared.", "number"),
-    Column("delta_percent", "%", "delta as a share of the base's value.", "Float64"),
-    Column("ratio", "", "The other's value ÷ the base's.", "Float64"),
+    Column("event", "", "The measured event."),
+    Column("unit", "", "The unit of base, other and delta: count, ns, bytes, or the unit that perf printed."),
+    Column("status", "", f"grew, shrank or same; “{NOT_COMPARED}” if the values are not comparable or one is missing."),
+    Column("base", "event", "Value in the base profile, the mean of several runs; missing if it has none.", "number"),
+    Column("other", "event", "Value in the other profile.", "number"),
+    Column("delta", "event", "other − base; missing if they are not compared.", "number"),
+    Column("delta_percent", "%", "delta in percent of base.", "Float64"),
+    Column("ratio", "", "other ÷ base.", "Float64"),
     Column("base_deviation_percent", "%", _SPREAD.format("base"), "Float64"),
     Column("other_deviation_percent", "%", _SPREAD.format("other"), "Float64"),
     Column(
         "within_spread",
         "",
-        "Whether delta is smaller than twice its own standard deviation, which follows from those of both; missing "
-        "where either is not known.",
+        "Whether delta is smaller than twice its standard deviation, computed from both deviations; missing if one "
+        "of them is unknown.",
         "boolean",
     ),
-    Column("base_source", "", "How the base measured it: counted, sampled or absent."),
-    Column("other_source", "", "How the other measured it."),
-    Column("note", "", "Why they are not compared, or what else to know of the values."),
+    Column("base_source", "", "How base was measured: counted, sampled or absent."),
+    Column("other_source", "", "How other was measured."),
+    Column("note", "", "Why the values are not compared, or other remarks."),
 )
 
 
@@ -176,11 +174,11 @@ def _note(base: _Value, other: _Value) -> str:
     notes = []
     if {base.source, other.source} == {COUNTED, SAMPLED}:
         notes.append(
-            f"{base.source} in the base, {other.source} in the other: a sampled total is an estimate, so they are not "
-            "compared; count both with perf stat"
+            f"{base.source} in the base, {other.source} in the other: not comparable, since a sampled "
+            "total is an estimate; count both with perf stat"
         )
     elif MISSING not in (base.source, other.source) and base.unit != other.unit:
-        notes.append(f"{base.unit} in the base, {other.unit} in the other: they are not compared")
+        notes.append(f"{base.unit} in the base, {other.unit} in the other: not comparable")
     for side, value in (("base", base), ("other", other)):
         if value.source == COUNTED and value.value is None:
             notes.append(f"{value.status or 'not counted'} in the {side}")

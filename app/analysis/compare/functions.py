@@ -29,49 +29,51 @@ FEW_SAMPLES = "few"
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same", FEW_SAMPLES)
 NOT_SAMPLED = -1
 """As a number of samples: the weights are not sampled."""
-_DELTA = "What {0} grew by: the other's less the base's, the base scaled first where the comparison is normalized; "
+_DELTA = "other_{0} − base_{0}, with the base scaled first if the comparison is normalized; "
 _DELTA += f"missing for an event that was {SAMPLED_ONLY}."
 COLUMNS = (
-    Column("name", "", "The function's name; by stack, the names of all frames from the outermost, joined by “;”."),
-    Column("module", "", "The program or library the function is in; by stack, that of the innermost frame."),
-    Column("event", "", "What was measured, as the other profile names it."),
+    Column("name", "", "Name of the function; by stack, the names of all frames from the outermost, joined by “;”."),
+    Column("module", "", "Program or library of the function; by stack, of the innermost frame."),
+    Column("event", "", "The measured event, as named in the other profile."),
     Column("unit", "", "The unit of the weights: count, ns or bytes."),
     Column(
         "status",
         "",
-        "grew, shrank, appeared, vanished or same, by total and where that is the same by self; few where it differs, "
-        f"and both have fewer than {MIN_COMPARED_SAMPLES} samples of it, which do not tell.",
+        "grew, shrank, appeared, vanished or same, by total, or by self if the totals are equal; few if the values "
+        f"differ but both have fewer than {MIN_COMPARED_SAMPLES} samples, too few for a conclusion.",
     ),
-    Column("base_self", "event", "Weight in the base of the function itself, as measured, where known.", "Int64"),
-    Column("other_self", "event", "Weight in the other of the function itself, as measured, where known.", "Int64"),
+    Column("base_self", "event", "Weight of the function itself in the base profile, as measured, if known.", "Int64"),
+    Column(
+        "other_self", "event", "Weight of the function itself in the other profile, as measured, if known.", "Int64"
+    ),
     Column("delta_self", "event", _DELTA.format("self"), "Int64"),
     Column(
         "base_total",
         "event",
-        "Weight in the base of the function and all it called, where known.",
+        "Weight of the function and its callees in the base profile, as measured, if known.",
         "Int64",
     ),
     Column(
         "other_total",
         "event",
-        "Weight in the other of the function and all it called, where known.",
+        "Weight of the function and its callees in the other profile, as measured, if known.",
         "Int64",
     ),
     Column("delta_total", "event", _DELTA.format("total"), "Int64"),
-    Column("base_self_percent", "%", "base_self as a share of all that is selected in the base.", "float64"),
-    Column("other_self_percent", "%", "other_self as a share of all that is selected in the other.", "float64"),
+    Column("base_self_percent", "%", "base_self in percent of everything selected in the base.", "float64"),
+    Column("other_self_percent", "%", "other_self in percent of everything selected in the other.", "float64"),
     Column(
         "delta_self_percent",
         "%",
-        "delta_self as a share of all that is selected in the base, scaled where the comparison is normalized: then it "
-        "is the difference of the two shares, in percentage points.",
+        "delta_self in percent of everything selected in the base, scaled if the comparison is normalized: then it "
+        "is the difference of the two shares in percentage points.",
         "float64",
     ),
-    Column("base_total_percent", "%", "base_total as a share of all that is selected in the base.", "float64"),
-    Column("other_total_percent", "%", "other_total as a share of all that is selected in the other.", "float64"),
-    Column("delta_total_percent", "%", "delta_total as a share of the same as delta_self_percent.", "float64"),
-    Column("base_samples", "", "Samples behind base_total; missing where weights are not sampled.", "Int64"),
-    Column("other_samples", "", "Samples behind other_total; missing where weights are not sampled.", "Int64"),
+    Column("base_total_percent", "%", "base_total in percent of everything selected in the base.", "float64"),
+    Column("other_total_percent", "%", "other_total in percent of everything selected in the other.", "float64"),
+    Column("delta_total_percent", "%", "delta_total in percent, computed like delta_self_percent.", "float64"),
+    Column("base_samples", "", "Number of samples in base_total; missing if weights are not sampled.", "Int64"),
+    Column("other_samples", "", "Number of samples in other_total; missing if weights are not sampled.", "Int64"),
 )
 
 

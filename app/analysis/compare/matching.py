@@ -43,14 +43,14 @@ def pair_events(
     if both:
         b, a = both[0]
         raise InvalidRequest(
-            f"{shorten(after[a])} was {_how(base, b)} in the base and {_how(other, a)} in the other: a sampled total "
-            "is an estimate, and a count has no functions, so they are not compared. Compare counts with counts "
+            f"{shorten(after[a])} was {_how(base, b)} in the base and {_how(other, a)} in the other. These are not "
+            "comparable: a sampled total is an estimate, and a count has no functions. Compare counts with counts "
             "(perf stat) and recordings with recordings (perf record).",
             "event",
         )
     raise InvalidRequest(
-        f"The two have no event in common: the base has {_some(before)}, the other {_some(event_names(other))}. "
-        "Record both with the same event.",
+        f"The two results have no event in common: the base has {_some(before)}, the other has "
+        f"{_some(event_names(other))}. Record both with the same event.",
         "event",
     )
 

@@ -21,18 +21,18 @@ from ..ml.tokens import parse_step_kind
 
 STATUSES = ("grew", "shrank", "appeared", "vanished", "same")
 COLUMNS = (
-    Column("name", "", "What stands in both, by its name."),
+    Column("name", "", "Name of the compared operator, kernel, module, device or part of a step."),
     Column("status", "", "grew, shrank, appeared, vanished or same."),
-    Column("measure", "", "What is compared, a column of the table."),
-    Column("base", "", "Its value in the base, for each step where that was asked for.", "Float64"),
-    Column("other", "", "Its value in the other.", "Float64"),
-    Column("delta", "", "The other's less the base's.", "Float64"),
-    Column("delta_percent", "%", "delta as a share of the base's value.", "Float64"),
+    Column("measure", "", "The compared column of the table."),
+    Column("base", "", "Value in the base profile, per step if requested.", "Float64"),
+    Column("other", "", "Value in the other profile.", "Float64"),
+    Column("delta", "", "other − base.", "Float64"),
+    Column("delta_percent", "%", "delta in percent of base.", "Float64"),
 )
 STEP_PARTS = {
     "kernel": "Kernels",
-    "memcpy": "Copies",
-    "memset": "Sets",
+    "memcpy": "Memcpy",
+    "memset": "Memset",
     "communication": "Calls of collectives",
     "runtime": "Runtime",
     "dataloader": "DataLoader",
@@ -114,7 +114,7 @@ COMPARED_TABLES = {
                 Measure("peak_bytes", "Peak", "bytes", additive=False),
                 Measure("peak_reserved_bytes", "Peak reserved", "bytes", additive=False),
                 Measure("unfreed_bytes", "Never freed", "bytes", additive=False),
-                Measure("allocated_bytes", "Allocated in all", "bytes"),
+                Measure("allocated_bytes", "Total allocated", "bytes"),
                 Measure("allocations", "Blocks", "count"),
             ),
         ),
@@ -226,9 +226,7 @@ def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) ->
     offered = list_groupings(base, other, name)
     if grouping and grouping not in offered:
         if name == "operators" and not offered:
-            raise InvalidRequest(
-                f"Not both of these tell {' or '.join(OPERATOR_PARTS)} of their operators; leave by out.", "by"
-            )
+            raise InvalidRequest(f"Not both results have {' or '.join(OPERATOR_PARTS)} of operators; omit by.", "by")
         raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {grouping[:40]!r}.", "by")
     return "" if grouping == "name" else grouping
 

@@ -100,14 +100,14 @@ def function_id(profile: Profile, function: int | str) -> Array:
     functions = functions_of(profile)
     if isinstance(function, int):
         if not 0 <= function < len(functions.canonical):
-            raise NotFound(f"This result has no function {function}; open it again from the hotspots page.")
+            raise NotFound(f"This result has no function {function}; open the function again from the hotspots page.")
         return functions.canonical[function : function + 1]
     rows: Array = np.zeros(0, np.int64)
     if function in functions.names:
         rows = np.flatnonzero(functions.name == functions.names.index(function))
     if not len(rows):
         raise NotFound(
-            f"This result has no function {shorten(function)!r}; look its exact name up on the hotspots page."
+            f"This result has no function {shorten(function)!r}; look up its exact name on the hotspots page."
         )
     return np.unique(functions.canonical[rows])
 

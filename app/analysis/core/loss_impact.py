@@ -8,7 +8,7 @@ from ...domain.profile import Profile
 
 AFFECTED_FIELD = "affected_by_losses"
 LOSS_TABLES = frozenset({"losses", "advice"})
-"""The tables that tell of losses themselves."""
+"""The tables that report losses themselves."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class LossImpact:
         """What to say beside figures, empty where they are of all that was recorded."""
         if not self.complete:
             why = " ".join(self.reasons) or "The recording is not complete."
-            return f"{why} Figures are of what was recorded and read."
+            return f"{why} Figures cover only what was recorded and read."
         if self.losses:
-            things, them = ("1 thing", "it") if self.losses == 1 else (f"{self.losses:,} things", "them")
-            return f"{things} of the recording could not be read as recorded; figures may lack {them}."
+            things, them = ("1 item", "it") if self.losses == 1 else (f"{self.losses:,} items", "them")
+            return f"{things} in the recording could not be read; figures may lack {them}."
         return ""
 
 

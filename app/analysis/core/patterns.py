@@ -20,12 +20,12 @@ def compile_pattern(pattern: str, word: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
-        why = error.args[0].decode("utf-8", "replace") if error.args and error.args[0] else "it does not parse"
+        why = error.args[0].decode("utf-8", "replace") if error.args and error.args[0] else "syntax error"
     except UnicodeEncodeError:
-        why = "it holds characters that are not Unicode"
+        why = "it contains characters that are not Unicode"
     raise InvalidRequest(
-        f"{word}: {shorten(pattern)!r} is no regular expression as RE2 reads them ({why}). Put a backslash "
-        "before a sign that is meant literally; lookahead and backreferences are not offered.",
+        f"{word}: {shorten(pattern)!r} is not a valid RE2 regular expression ({why}). Put a backslash "
+        "before special characters to match them literally. Lookahead and backreferences are not supported.",
         word,
     )
 

@@ -79,8 +79,8 @@ def samples_of(profile: Profile) -> SampleColumns:
         peak = int(max(-int(weight.min()), int(weight.max()))) if len(weight) else 0
         if sum_overflows(weight):
             raise UnreadableInput(
-                "The weights of this result add up to more than 2^63, which cannot be right; read it again from a "
-                "file whose counts are."
+                "The weights of this result add up to more than 2^63, which cannot be correct. Import it again "
+                "from a file with valid counts."
             )
         return SampleColumns(
             time_ns=get_column(table, "time_ns"),
@@ -167,7 +167,7 @@ def event_id(profile: Profile, name: str | None) -> int:
     raise InvalidRequest(
         f"This result has no event {shorten(name)!r}; choose one of: {known}."
         if names
-        else f"This result has no event {shorten(name)!r}, nor any other; leave the event out.",
+        else f"This result has no event {shorten(name)!r}, nor any other; omit the event.",
         "event",
     )
 
@@ -217,13 +217,13 @@ def select_threads(profile: Profile, selection: Selection) -> Array | None:
         known = set(threads.key).union(*threads.names)
         for missing in (t for t in selection.threads if t not in known):
             raise InvalidRequest(
-                f"This result has no thread {shorten(missing)!r}; its threads page lists names and keys.", "thread"
+                f"This result has no thread {shorten(missing)!r}; the threads page lists names and keys.", "thread"
             )
     if selection.ranks:
         ranks = ranks_of(profile)
         if not match_ranks(ranks, selection).any():
-            have = f"its ranks are {ranks.min()} to {ranks.max()}" if len(ranks) else "it has no ranks at all"
-            raise InvalidRequest(f"None of these ranks is in this result; {have}.", "rank")
+            have = f"its ranks are {ranks.min()} to {ranks.max()}" if len(ranks) else "it has no ranks"
+            raise InvalidRequest(f"This result has none of these ranks; {have}.", "rank")
         chosen &= match_ranks(threads.rank, selection)
     return chosen
 

@@ -49,7 +49,7 @@ class Table:
             found: pd.DataFrame = self.compute(profile, selection)
             return found
         if by not in self.by:
-            offered = f"takes by={', '.join(self.by)}" if self.by else "takes no by"
+            offered = f"accepts by={', '.join(self.by)}" if self.by else "does not accept by"
             raise InvalidRequest(f"The table {self.name} {offered}, not {by[:40]!r}.", "by")
         found = self.compute(profile, selection, by)
         return found

@@ -89,7 +89,7 @@ def resolve_step(profile: Profile, asked: str) -> str:
     if found:
         return found[0]
     if not names:
-        raise InvalidRequest("This result has no steps; leave step out.", "step")
+        raise InvalidRequest("This result has no steps; omit step.", "step")
     raise InvalidRequest(
         f"This result has no step {shorten(asked)!r}; its steps are {shorten(names[0])} to {shorten(names[-1])}.",
         "step",

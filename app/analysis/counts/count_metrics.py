@@ -13,17 +13,17 @@ from ..core.sample_selection import event_id, event_names, match_ranks, select_t
 from ..core.schema import Column, build_frame
 
 COLUMNS = (
-    Column("metric", "", "The name of the metric, as perf prints it."),
+    Column("metric", "", "Name of the metric, as printed by perf."),
     Column("unit", "", "percent, or empty for a ratio, a rate or a unit that is part of the name (GHz)."),
-    Column("event", "", "The event behind which it was printed; missing for a row of metrics alone."),
-    Column("value", "event", "Its value; missing where perf had none.", "Float64"),
+    Column("event", "", "The event next to which perf printed it; missing for a line with only metrics."),
+    Column("value", "event", "Value; missing if perf printed none.", "Float64"),
     Column("thread", "", "The thread, core, socket or cgroup; missing for all of them."),
     Column("cpu", "", "The CPU; missing for all of them.", "Int64"),
-    Column("host", "", "The machine, where the recording names it."),
+    Column("host", "", "The host, if the recording names it."),
     Column("rank", "", "The MPI rank; missing where there are no ranks.", "Int64"),
-    Column("run", "", "Which execution of the command, from 0.", "Int64"),
-    Column("start_ms", "ms", "The start of its interval; missing for the whole run.", "Float64"),
-    Column("end_ms", "ms", "The end of its interval.", "Float64"),
+    Column("run", "", "Execution of the command, from 0.", "Int64"),
+    Column("start_ms", "ms", "Start of its interval; missing for the whole run.", "Float64"),
+    Column("end_ms", "ms", "End of its interval.", "Float64"),
 )
 
 

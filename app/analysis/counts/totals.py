@@ -45,68 +45,68 @@ from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
 from ..ml.tokens import KINDS
 
-_EVENT = Column("event", "", "What was measured.")
+_EVENT = Column("event", "", "The measured event.")
 _UNIT = Column("unit", "", "The unit of value: count, ns or bytes.")
-_HOST = Column("host", "", "The machine, where the recording names it.")
+_HOST = Column("host", "", "The host, if the recording names it.")
 _RANK = Column("rank", "", "The MPI rank; missing where there are no ranks.", "Int64")
 _PID = Column("pid", "", "Process id.", "Int64")
 _TID = Column("tid", "", "Thread id.", "Int64")
-_RUN = Column("run", "", "Which execution of the command, from 0.", "Int64")
-_SAMPLES = Column("samples", "", "How many samples were taken.", "int64")
+_RUN = Column("run", "", "Execution of the command, from 0.", "Int64")
+_SAMPLES = Column("samples", "", "Number of samples.", "int64")
 _RUNNING = Column(
     "running_percent",
     "%",
-    "For what perf stat counted: share of the time in which the event had a counter; below 100 value is scaled up.",
+    "For counts of perf stat: share of the time in which the event had a hardware counter; below 100, value is "
+    "scaled up.",
     "Float64",
 )
 
 
-def _share(name: str, words: str) -> Column:
-    return Column(name, "%", f"Of the device: {words}; missing where there is none, or several.", "Float64")
+def _share(name: str, description: str) -> Column:
+    return Column(name, "%", f"Of the device: {description}; missing if there is none, or more than one.", "Float64")
 
 
-_NOTE = Column("note", "", f"Why there is no value, as in: {SAMPLED_ONLY}.")
+_NOTE = Column("note", "", f"Why the value is missing, as in: {SAMPLED_ONLY}.")
 SUMMARY = (
     Column("format", "", "The format the profile was read from."),
-    Column(
-        "duration_ms", "ms", "From the first to the last thing observed; missing where there is no time.", "Float64"
-    ),
-    Column("threads", "", "How many threads are selected.", "int64"),
+    Column("duration_ms", "ms", "From the first to the last recorded event; missing without times.", "Float64"),
+    Column("threads", "", "Number of selected threads.", "int64"),
     _SAMPLES,
-    Column("slices", "", "How many slices (things with a start and an end) there are.", "int64"),
-    Column("events", "", "How many events were measured.", "int64"),
-    Column("losses", "", "How many things could not be read.", "int64"),
-    Column("counts", "", "How many counted values (perf stat) there are.", "int64"),
-    Column("processes", "", "How many processes the selected threads belong to.", "int64"),
-    Column("main_event", "", "The event a page shows first."),
+    Column("slices", "", "Number of slices (events with a start and an end).", "int64"),
+    Column("events", "", "Number of measured events.", "int64"),
+    Column("losses", "", "Number of losses: items that could not be read.", "int64"),
+    Column("counts", "", "Number of counts (perf stat).", "int64"),
+    Column("processes", "", "Number of processes of the selected threads.", "int64"),
+    Column("main_event", "", "The event that pages show first."),
     Column("unit", "", "The unit of the main event."),
-    Column(
-        "value", "event", "What was counted of the main event, or else the weight of the selected samples.", "number"
-    ),
+    Column("value", "event", "The count of the main event, or else the weight of the selected samples.", "number"),
     _NOTE,
-    Column("command", "", "The command that was recorded."),
-    Column("complete", "", "False where the recording was cut short.", "bool"),
-    Column("reasons", "", "Why it is not complete."),
+    Column("command", "", "The recorded command."),
+    Column("complete", "", "False if the recording is incomplete.", "bool"),
+    Column("reasons", "", "Why it is incomplete."),
     _RUNNING,
-    Column("ranks", "", "How many ranks are selected.", "int64"),
-    Column("hosts", "", "How many machines the selected threads and counts are of.", "int64"),
-    Column("runs", "", "How many executions of the command there are.", "int64"),
-    Column("steps", "", "How many steps are selected, those left out of the table `steps` aside.", "int64"),
-    Column("devices", "", "How many devices did anything, on all ranks.", "int64"),
+    Column("ranks", "", "Number of selected ranks.", "int64"),
+    Column("hosts", "", "Number of hosts of the selected threads and counts.", "int64"),
+    Column("runs", "", "Number of executions of the command.", "int64"),
+    Column("steps", "", "Number of selected steps, without those that the table `steps` omits.", "int64"),
+    Column("devices", "", "Number of devices that did any work, on all ranks.", "int64"),
     _share("gpu_utilization_percent", "share of the time of steps in which a kernel ran"),
-    _share("sm_efficiency_percent", "estimated share in which a multiprocessor had a block of a kernel to run"),
+    _share(
+        "sm_efficiency_percent",
+        "estimated share of the time of steps in which a multiprocessor had a block of a kernel to run",
+    ),
     _share("occupancy_percent", "estimated achieved occupancy of its kernels"),
-    _share("tensor_core_time_percent", "share of its kernels' time that belongs to those that use tensor cores"),
+    _share("tensor_core_time_percent", "share of kernel time in kernels that use tensor cores"),
     Column(
         "prefill_tokens_per_s",
         "",
-        "Of a language model: tokens of the prompt in a second; missing where their number is not known.",
+        "For a language model: prompt tokens per second; missing if their number is unknown.",
         "Float64",
     ),
     Column(
         "decode_tokens_per_s",
         "",
-        "Of a language model: tokens made in a second, one behind the other; missing where there are no such steps.",
+        "For a language model: generated tokens per second; missing without such steps.",
         "Float64",
     ),
 )
@@ -114,54 +114,54 @@ _AS_RECORDED = ("sampling", "rate", "weighted", "scaling", "attributes")
 EVENTS = (
     _EVENT,
     _UNIT,
-    Column("sampling", "", "How it was sampled: period or frequency."),
-    Column("rate", "", "The number that goes with sampling: events per sample, or samples per second.", "Float64"),
-    Column("weighted", "", "False where no period was recorded and every sample weighs 1.", "boolean"),
+    Column("sampling", "", "Sampling mode: period or frequency."),
+    Column("rate", "", "The sampling period (events per sample) or frequency (samples per second).", "Float64"),
+    Column("weighted", "", "False if no period was recorded, so that every sample weighs 1.", "boolean"),
     Column("scaling", "", "The factor by which multiplexed counts were scaled up.", "Float64"),
-    Column("attributes", "", "With what terms of perf it was recorded beside its name, as in freq=997."),
+    Column("attributes", "", "Other terms of the event as recorded, such as freq=997."),
     _SAMPLES,
-    Column("value", "event", "What was counted in all, or else the weight of the selected samples.", "number"),
+    Column("value", "event", "Total count, or else the weight of the selected samples.", "number"),
     _NOTE,
     _RUNNING,
     Column(
         "deviation_percent",
         "%",
-        "For one count that perf stat repeated: the standard deviation of its mean, as a share of it.",
+        "For a count that perf stat repeated: standard deviation of the mean, in percent of the mean.",
         "Float64",
     ),
-    Column("runs", "", "In which executions of the command it was measured, as in 0-2,4."),
+    Column("runs", "", "The executions of the command that measured it, as in 0-2,4."),
 )
 COUNTS = (
     _EVENT,
     _UNIT,
-    Column("process", "", "The name of the process; missing for a count of all processes."),
-    Column("thread", "", "The name of the thread; missing for a count of all threads."),
+    Column("process", "", "Name of the process; missing for a count of all processes."),
+    Column("thread", "", "Name of the thread; missing for a count of all threads."),
     _RANK,
     Column(
         "value",
         "event",
-        "Weight of the selected samples, or what the counter counted; missing where it could not count.",
+        "Weight of the selected samples, or the count; missing if the event could not be counted.",
         "number",
     ),
     _HOST,
     _PID,
     _TID,
-    Column("cpu", "", "The CPU that was counted on; missing for all of them.", "Int64"),
+    Column("cpu", "", "CPU of the count; missing for all CPUs.", "Int64"),
     _RUN,
     Column("source", "", "sampled, or counted (perf stat)."),
-    Column("status", "", "For a count: ok, or why there is no value; for samples: why they tell no total."),
+    Column("status", "", "For a count: ok, or why the value is missing; for samples: why they give no total."),
     _RUNNING,
     Column(
         "deviation_percent",
         "%",
-        "For a count that perf stat repeated: the standard deviation of its mean, as a share of it.",
+        "For a count that perf stat repeated: standard deviation of the mean, in percent of the mean.",
         "Float64",
     ),
     Column(
         "missing",
         "",
-        "For a count: how many of its intervals or CPUs had no value (not counted, not supported); value is the sum of "
-        "the others.",
+        "For a count: number of its intervals or CPUs without a value (not counted, not supported); value is the "
+        "sum of the others.",
         "Int64",
     ),
 )
@@ -170,23 +170,27 @@ THREADS = (
     _RANK,
     _PID,
     _TID,
-    Column("process", "", "The name of the process."),
-    Column("name", "", "The thread's name, the last one it had; for counts: CPU n, or (all threads)."),
+    Column("process", "", "Name of the process."),
+    Column("name", "", "Last name of the thread; for counts: CPU n, or (all threads)."),
     Column("kind", "", "thread, gpu_stream or cpu."),
     _EVENT,
     _UNIT,
     _SAMPLES,
-    Column("value", "event", "Weight of the selected samples, or what was counted.", "number"),
+    Column("value", "event", "Weight of the selected samples, or the count.", "number"),
     _NOTE,
-    Column("percent", "%", "value as a share of all the selection holds of this event.", "Float64"),
-    Column("key", "", "The stable key rank/pid/tid, as the filter --thread takes it; missing for a count of all."),
+    Column("percent", "%", "value in percent of the whole selection of this event.", "Float64"),
+    Column(
+        "key",
+        "",
+        "The stable key rank/pid/tid, as accepted by the filter --thread; missing for a count of all threads.",
+    ),
     _RUN,
     _RUNNING,
 )
 LOSSES = (
-    Column("reason", "", "What could not be read, or why not."),
-    Column("count", "", "How often.", "int64"),
-    Column("example", "", "The first of them, with its place in the file."),
+    Column("reason", "", "What could not be read, and why."),
+    Column("count", "", "Number of occurrences.", "int64"),
+    Column("example", "", "The first occurrence, with its location in the file."),
 )
 
 

@@ -27,7 +27,7 @@ _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
 COLUMNS = (
     Column("name", "", "The function's name as shown: the symbol, or its module in brackets where it has none."),
     Column("module", "", "The program or library the function is in, as the recording names it."),
-    Column("event", "", "What was measured."),
+    Column("event", "", "The measured event."),
     Column("unit", "", "The unit of self and total: count, ns or bytes."),
     Column("self", "event", f"Weight of the samples taken in the function itself; {_UNKNOWN}.", "Int64"),
     Column(
