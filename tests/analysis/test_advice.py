@@ -41,7 +41,8 @@ def test_evidence_in_numbers() -> None:
     assert "24.0 % of the time of 4 steps (0.12 ms)" in data.finding.evidence
     uneven = found["uneven-steps"]
     assert (
-        uneven.finding.measured == 100 and "Step 2 took 0.2 ms, the median of 4 steps is 0.1 ms." in uneven.finding.evidence
+        uneven.finding.measured == 100
+        and "Step 2 took 0.2 ms, the median of 4 steps is 0.1 ms." in uneven.finding.evidence
     )
     # Each waits from 50 µs after its start until the kernel is done, 30 µs before the end.
     waits = found["synchronising"]

@@ -90,7 +90,7 @@ def test_counted_and_sampled_are_never_subtracted(swapped: bool) -> None:
     assert {row["base_source"], row["other_source"]} == {"counted", "sampled"}
     assert "sampled total is an estimate" in row["note"]
     for selection in (ALL, Selection(event="cycles")):
-        with pytest.raises(InvalidRequest, match="not compared"):
+        with pytest.raises(InvalidRequest, match="not comparable"):
             diff_functions(*(pair[::-1] if swapped else pair), selection, selection)
 
 

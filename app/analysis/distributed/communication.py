@@ -28,87 +28,93 @@ from ..ml.steps import Steps, clip_steps, nullable_column, rank_column, select_s
 from .collectives import Collectives, bus_factor, collectives_of
 from .skew import within_skew
 
-_RANK = Column("rank", "", "The rank; missing where there are none.", "Int64")
+_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
 _WAITING = Column(
     "waiting_us",
     "µs",
-    "In collectives: until the last rank arrived; missing where ranks cannot be compared.",
+    "Time in collectives until the last rank arrived; missing if ranks cannot be compared.",
     "Float64",
 )
 _UNCERTAIN = Column(
     "uncertain",
     "",
-    "Whether the waiting of waiting_us in a collective is on average shorter than the residual skew of the ranks' "
-    "clocks; missing where either is not known.",
+    "Whether the average of waiting_us per collective is shorter than the residual clock skew of the ranks; "
+    "missing if one of them is unknown.",
     "boolean",
 )
 _TRANSFERRING = Column(
-    "transferring_us", "µs", "In collectives: from then on; missing where ranks cannot be compared.", "Float64"
+    "transferring_us",
+    "µs",
+    "Time in collectives after the last rank arrived; missing if ranks cannot be compared.",
+    "Float64",
 )
 COMMUNICATION = (
     _RANK,
-    Column("step", "", "The name of the step."),
-    Column("computation_us", "µs", "Only computation, as torch-tb-profiler counts it.", "float64"),
-    Column("overlap_us", "µs", "Computation and communication, as torch-tb-profiler counts them.", "float64"),
-    Column("communication_us", "µs", "Only communication, as torch-tb-profiler counts it.", "float64"),
-    Column("other_us", "µs", "Neither, as torch-tb-profiler counts them.", "float64"),
-    Column(
-        "transfer_us", "µs", "Of its communication in the whole step, the part in which no rank was awaited.", "Float64"
-    ),
+    Column("step", "", "Name of the step."),
+    Column("computation_us", "µs", "Only computation, as in torch-tb-profiler.", "float64"),
+    Column("overlap_us", "µs", "Computation and communication, as in torch-tb-profiler.", "float64"),
+    Column("communication_us", "µs", "Only communication, as in torch-tb-profiler.", "float64"),
+    Column("other_us", "µs", "Neither, as in torch-tb-profiler.", "float64"),
+    Column("transfer_us", "µs", "The part of the step's communication without waiting for another rank.", "Float64"),
     Column(
         "wait_us",
         "µs",
-        "Of its communication in the whole step, the part in which another rank was awaited.",
+        "The part of the step's communication spent waiting for another rank.",
         "Float64",
     ),
     Column(
-        "total_us", "µs", "How long the step was: the sum of computation, overlap, communication, other.", "float64"
+        "total_us", "µs", "Duration of the step: the sum of computation, overlap, communication and other.", "float64"
     ),
-    Column("computing_us", "µs", "Only kernels that compute ran.", "float64"),
-    Column("both_us", "µs", "Kernels that compute ran, and kernels of communication libraries.", "float64"),
+    Column("computing_us", "µs", "Only computation kernels ran.", "float64"),
+    Column("both_us", "µs", "Kernels of computation and of communication libraries ran.", "float64"),
     Column("communicating_us", "µs", "Only kernels of communication libraries ran.", "float64"),
     Column("neither_us", "µs", "No kernel ran: the rest of total_us.", "float64"),
-    Column("overlap_percent", "%", "both_us as a share of all communication.", "Float64"),
+    Column("overlap_percent", "%", "both_us in percent of all communication.", "Float64"),
     _WAITING,
     _TRANSFERRING,
-    Column("matched", "", "How many of its collectives were found on other ranks.", "int64"),
+    Column("matched", "", "Number of its collectives that were also found on other ranks.", "int64"),
     _UNCERTAIN,
-    Column("wait_uncertain", "", "The same of wait_us, by its calls.", "boolean"),
+    Column("wait_uncertain", "", "As uncertain, for wait_us per call.", "boolean"),
 )
 COLLECTIVES = (
-    Column("name", "", "What it is, as all_reduce or all_gather."),
-    Column("group", "", "The process group, as the recording names it."),
-    Column("size", "", "Of how many ranks.", "Int64"),
-    Column("dtype", "", "The type of the elements."),
-    Column("bytes", "bytes", "How much one moves: the most that a rank gives or gets.", "Int64"),
-    Column("collectives", "", "How many there were, each counted once for all ranks.", "int64"),
-    Column("calls", "", "How often it was called, on all ranks together.", "int64"),
-    Column("ranks", "", "On how many ranks of this result.", "int64"),
+    Column("name", "", "Kind of collective, such as all_reduce or all_gather."),
+    Column("group", "", "Process group, as named in the recording."),
+    Column("size", "", "Number of ranks in the process group.", "Int64"),
+    Column("dtype", "", "Element type."),
+    Column("bytes", "bytes", "Size of one collective: the most that a rank sends or receives.", "Int64"),
+    Column("collectives", "", "Number of collectives, each counted once for all ranks.", "int64"),
+    Column("calls", "", "Number of calls on all ranks.", "int64"),
+    Column("ranks", "", "Number of ranks of this result with calls.", "int64"),
     Column("total_bytes", "bytes", "bytes × collectives.", "Int64"),
-    Column("total_us", "µs", "How long the calls took, on all ranks together.", "float64"),
-    Column("mean_us", "µs", "total_us ÷ calls: how long one took on a rank, on average.", "float64"),
+    Column("total_us", "µs", "Duration of the calls on all ranks.", "float64"),
+    Column("mean_us", "µs", "total_us ÷ calls: average duration of a call on one rank.", "float64"),
     Column("max_us", "µs", "The longest call.", "float64"),
     _WAITING,
     _TRANSFERRING,
-    Column("matched", "", "How many of the collectives were found on several ranks.", "int64"),
+    Column("matched", "", "Number of collectives that were found on several ranks.", "int64"),
     Column(
         "algorithm_gb_per_s",
         "GB/s",
-        "bytes by the time of the transfer, or by all of its time where ranks cannot be compared.",
+        "bytes ÷ time of the transfer, or ÷ the whole time if ranks cannot be compared.",
         "Float64",
     ),
-    Column("bus_gb_per_s", "GB/s", "The same times the factor of nccl-tests: what the links carried.", "Float64"),
+    Column(
+        "bus_gb_per_s",
+        "GB/s",
+        "algorithm_gb_per_s times the factor of nccl-tests: the bandwidth used on the links.",
+        "Float64",
+    ),
     _UNCERTAIN,
 )
 STRAGGLERS = (
     _RANK,
-    Column("collectives", "", "How many collectives it ran that were found on other ranks, too.", "int64"),
-    Column("last", "", "Of how many of them it was the last to arrive.", "int64"),
-    Column("held_up_us", "µs", "How long the other ranks waited for it in those.", "float64"),
-    Column("waiting_us", "µs", "How long it waited for others itself.", "float64"),
-    Column("transferring_us", "µs", "How long it took part in transfers.", "float64"),
+    Column("collectives", "", "Number of its collectives that were also found on other ranks.", "int64"),
+    Column("last", "", "Number of these in which it was the last to arrive.", "int64"),
+    Column("held_up_us", "µs", "Time that other ranks waited for it in these.", "float64"),
+    Column("waiting_us", "µs", "Time that it waited for other ranks.", "float64"),
+    Column("transferring_us", "µs", "Time that it spent in transfers.", "float64"),
     _UNCERTAIN,
-    Column("held_up_uncertain", "", "The same of held_up_us, by each wait of another rank for it.", "boolean"),
+    Column("held_up_uncertain", "", "As uncertain, for held_up_us per wait of another rank.", "boolean"),
 )
 
 

@@ -43,25 +43,25 @@ KINDS = (
 """What a part of the path is. launch: from the end of a launching call until the device began. device gap: between work
 and what waited for it on a device."""
 COLUMNS = (
-    Column("name", "", "The function of the host or the work of a device; with by=step the step."),
-    Column("kind", "", "What it is: " + ", ".join(KINDS) + "."),
-    Column("parts", "", "How often the path goes through it.", "int64"),
-    Column("total_us", "µs", "Time of the path in it.", "float64"),
-    Column("percent", "%", "total_us as a share of the path.", "Float64"),
+    Column("name", "", "The host function or the device work; with by=step, the step."),
+    Column("kind", "", "One of " + ", ".join(KINDS) + "."),
+    Column("parts", "", "Number of parts of the path with this name.", "int64"),
+    Column("total_us", "µs", "Their time on the path.", "float64"),
+    Column("percent", "%", "total_us in percent of the path.", "Float64"),
     Column("mean_us", "µs", "total_us ÷ parts.", "float64"),
     Column(
         "saves_us",
         "µs",
-        "How much sooner the recording would end if all of this name took no time in itself and nothing else changed; "
-        f"of the first {MAX_SAVINGS} on the path of a whole recording.",
+        "How much sooner the recording would end if these parts took no time and nothing else changed; computed for "
+        f"the first {MAX_SAVINGS} names on the path of a whole recording.",
         "Float64",
     ),
-    Column("rank", "", "The rank, where there are several and all parts are of one.", "Int64"),
+    Column("rank", "", "The rank, if there are several and all parts are on one.", "Int64"),
     Column(
         "uncertain",
         "",
-        "Whether the path comes from or goes to another rank there, and mean_us is shorter than the residual skew of "
-        "the ranks' clocks; missing where there are not several ranks, or the skew is not known.",
+        "Whether the path changes rank there, and mean_us is shorter than the residual clock skew of the ranks; "
+        "missing without several ranks, or if the skew is unknown.",
         "boolean",
     ),
 )

@@ -27,7 +27,7 @@ class ClockState(StrEnum):
     """What is known of the clock of a rank."""
 
     REFERENCE = "reference"
-    """Others are told relative to it."""
+    """Others are given relative to it."""
     SHIFTED = "shifted"
     """Its times were moved to fit the reference's."""
     AGREES = "agrees"
@@ -48,23 +48,29 @@ MATCHED_BY = {
 }
 CLOCKS = (
     Column("rank", "", "The rank.", "Int64"),
-    Column("host", "", "The host it ran on, where known."),
+    Column("host", "", "The host of the rank, if known."),
     Column("state", "", f"{', '.join(ClockState)}: see Clocks of ranks."),
-    Column("group", "", "Ranks of one number are joined by collectives; missing where there are none.", "Int64"),
-    Column("shift_us", "µs", "What was added to its times to fit the reference; missing where not aligned.", "Float64"),
-    Column("skew_us", "µs", "How far it is ahead of the reference now, by the median of collectives' ends.", "Float64"),
-    Column("residual_us", "µs", "Within so much three of four of its collectives end on all their ranks.", "Float64"),
-    Column("farthest_us", "µs", "Within so much all of them do.", "Float64"),
-    Column("collectives", "", "How many it shares with other ranks.", "int64"),
+    Column("group", "", "Ranks with the same number share collectives; missing without collectives.", "Int64"),
+    Column(
+        "shift_us",
+        "µs",
+        "What was added to its times to align them with the reference; missing if not aligned.",
+        "Float64",
+    ),
+    Column("skew_us", "µs", "Remaining offset from the reference: the median over the ends of collectives.", "Float64"),
+    Column("residual_us", "µs", "Three of four of its collectives end on all their ranks within this time.", "Float64"),
+    Column("farthest_us", "µs", "All of its collectives end on all their ranks within this time.", "Float64"),
+    Column("collectives", "", "Number of collectives shared with other ranks.", "int64"),
     Column(
         "matched_by",
         "",
-        f"By what they are known to be the same on other ranks, the least sure: {', '.join(MATCHED_BY.values())}.",
+        "How calls of one collective were matched between ranks; the least certain way used: "
+        f"{', '.join(MATCHED_BY.values())}.",
     ),
     Column(
         "drift_ppm",
         "ppm",
-        "By how much its clock runs faster than the median of the others; missing where no drift is evident.",
+        "How much faster its clock runs than the median of the others; missing if no drift is evident.",
         "Float64",
     ),
 )

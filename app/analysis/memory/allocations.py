@@ -68,87 +68,99 @@ KINETO_OUT_OF_MEMORY = "[OutOfMemory]"
 BY = ("operator", "source", "category")
 UNKNOWN = "(not known)"
 
-_DEVICE = Column("device", "", "GPU and its number, or CPU; memory where the file does not tell.")
-_RANK = Column("rank", "", "The rank; missing where there are none.", "Int64")
+_DEVICE = Column("device", "", "GPU and its number, or CPU; memory if the file does not name it.")
+_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
 MEMORY = (
     _DEVICE,
     Column(
         "peak_bytes",
         "bytes",
-        "The most that was allocated at any time; missing where no totals were recorded.",
+        "Maximum of allocated memory; missing if no totals were recorded.",
         "Int64",
     ),
-    Column("allocations", "", "How many blocks were allocated; missing where only sizes were recorded.", "Int64"),
-    Column("frees", "", "How many blocks were freed, those included that were there before.", "Int64"),
+    Column("allocations", "", "Number of allocated blocks; missing if only sizes were recorded.", "Int64"),
+    Column("frees", "", "Number of freed blocks, including those allocated before the recording.", "Int64"),
     Column(
         "unfreed",
         "",
-        "How many of the allocated blocks were not freed by the end; missing where the file has no addresses.",
+        "Number of allocated blocks not freed by the end; missing if the file has no addresses.",
         "Int64",
     ),
-    Column("unfreed_bytes", "bytes", "How large those are together.", "Int64"),
+    Column("unfreed_bytes", "bytes", "Total size of these.", "Int64"),
     _RANK,
-    Column("peak_us", "µs", "When most was allocated, the first time.", "Float64"),
-    Column("allocated_bytes", "bytes", "How large all allocated blocks are together.", "Int64"),
-    Column("peak_reserved_bytes", "bytes", "The most that was reserved at any time.", "Int64"),
-    Column("unused_bytes", "bytes", "The most that was reserved and not allocated at any time.", "Int64"),
-    Column("unused_at_peak_bytes", "bytes", "What was reserved and not allocated when most was allocated.", "Int64"),
-    Column("largest_free_bytes", "bytes", "At the end of a snapshot: the largest block that is free.", "Int64"),
+    Column("peak_us", "µs", "Time of the maximum of allocated memory, the first if there are several.", "Float64"),
+    Column("allocated_bytes", "bytes", "Total size of all allocated blocks.", "Int64"),
+    Column("peak_reserved_bytes", "bytes", "Maximum of reserved memory.", "Int64"),
+    Column("unused_bytes", "bytes", "Maximum of memory that was reserved and not allocated.", "Int64"),
+    Column(
+        "unused_at_peak_bytes",
+        "bytes",
+        "Memory that was reserved and not allocated at the maximum of allocated memory.",
+        "Int64",
+    ),
+    Column("largest_free_bytes", "bytes", "At the end of a snapshot: size of the largest free block.", "Int64"),
     Column(
         "inactive_split_bytes",
         "bytes",
-        "At the end of a snapshot: free blocks in segments of which a part is in use.",
+        "At the end of a snapshot: free blocks in partly used segments.",
         "Int64",
     ),
-    Column("inactive_split_blocks", "", "How many blocks those are.", "Int64"),
+    Column("inactive_split_blocks", "", "Number of these blocks.", "Int64"),
     Column(
         "rounding_bytes",
         "bytes",
-        "At the end of a snapshot: what the allocator gave more than it was asked for.",
+        "At the end of a snapshot: allocated minus requested bytes.",
         "Int64",
     ),
-    Column("retries", "", "How often the allocator had to give back what it had cached.", "int64"),
-    Column("out_of_memory", "", "How often an allocation failed.", "int64"),
-    Column("memory_bytes", "bytes", "How much memory the device has.", "Int64"),
-    Column("name", "", "The device's model."),
+    Column("retries", "", "How often the allocator had to free its cache.", "int64"),
+    Column("out_of_memory", "", "Number of failed allocations.", "int64"),
+    Column("memory_bytes", "bytes", "Memory of the device.", "Int64"),
+    Column("name", "", "Model of the device."),
 )
 OPERATORS = (
-    Column("name", "", "The operator's name, or the annotation's; all steps are one: ProfilerStep."),
+    Column("name", "", "Name of the operator or annotation; all steps together are ProfilerStep."),
     _DEVICE,
-    Column("calls", "", "How often it was called.", "int64"),
+    Column("calls", "", "Number of calls.", "int64"),
     Column(
         "self_growth_bytes",
         "bytes",
-        "Allocated less freed in it, and in no operator inside it: by how much memory was more after it.",
+        "Allocated minus freed bytes in it, without operators inside it.",
         "int64",
     ),
-    Column("growth_bytes", "bytes", "Allocated less freed while it ran, on its thread.", "int64"),
-    Column("self_allocations", "", "How many blocks it allocated itself.", "int64"),
-    Column("allocations", "", "How many blocks were allocated while it ran, on its thread.", "int64"),
-    Column("self_allocated_bytes", "bytes", "How large the blocks are that it allocated itself.", "int64"),
-    Column("allocated_bytes", "bytes", "How large all blocks are that were allocated while it ran.", "int64"),
+    Column("growth_bytes", "bytes", "Allocated minus freed bytes while it ran, on its thread.", "int64"),
+    Column("self_allocations", "", "Number of blocks allocated in it, without operators inside it.", "int64"),
+    Column("allocations", "", "Number of blocks allocated while it ran, on its thread.", "int64"),
+    Column(
+        "self_allocated_bytes",
+        "bytes",
+        "Total size of the blocks allocated in it, without operators inside it.",
+        "int64",
+    ),
+    Column("allocated_bytes", "bytes", "Total size of the blocks allocated while it ran.", "int64"),
     _RANK,
     Column("kind", "", "operator or annotation."),
 )
 LIVE = (
-    Column("name", "", "What made the blocks: the operator, the function of Python, or the category, as by says."),
+    Column(
+        "name", "", "What allocated the blocks: the operator, the Python function or the category, according to by."
+    ),
     _DEVICE,
     Column(
         "blocks",
         "",
-        "How many of them live at the peak of the device in the window; missing where only sizes were recorded.",
+        "Number of its blocks live at the peak of the device in the window; missing if only sizes were recorded.",
         "Int64",
     ),
-    Column("bytes", "bytes", "How large those are together.", "int64"),
-    Column("percent", "%", "bytes as a share of what is allocated at the peak.", "Float64"),
+    Column("bytes", "bytes", "Total size of these.", "int64"),
+    Column("percent", "%", "bytes in percent of the memory allocated at the peak.", "Float64"),
     _RANK,
 )
 EVENTS = (
-    Column("time_us", "µs", "When it was.", "float64"),
+    Column("time_us", "µs", "Time of the event.", "float64"),
     _DEVICE,
-    Column("event", "", "out of memory, or allocator retry."),
-    Column("bytes", "bytes", "How much was asked for.", "Int64"),
-    Column("device_free_bytes", "bytes", "How much the device had free.", "Int64"),
+    Column("event", "", "out of memory or allocator retry."),
+    Column("bytes", "bytes", "Requested size.", "Int64"),
+    Column("device_free_bytes", "bytes", "Free memory of the device.", "Int64"),
     _RANK,
 )
 

@@ -36,20 +36,20 @@ from .curves import (
 )
 
 ALLOCATIONS = (
-    Column("start_us", "µs", "When it was allocated; missing for what was there before the recording.", "Float64"),
-    Column("end_us", "µs", "When it was freed; missing for what never was.", "Float64"),
-    Column("bytes", "bytes", "How large it is, as the program asked for it.", "int64"),
-    Column("device", "", "GPU and its number, or CPU; memory where the file does not tell."),
+    Column("start_us", "µs", "Time of the allocation; missing if before the recording.", "Float64"),
+    Column("end_us", "µs", "Time when it was freed; missing if never.", "Float64"),
+    Column("bytes", "bytes", "Size, as requested by the program.", "int64"),
+    Column("device", "", "GPU and its number, or CPU; memory if the file does not name it."),
     Column(
-        "operator", "", "The innermost operator that made it; what aten::empty made is named with the operator around."
+        "operator", "", "The innermost operator that allocated it; for aten::empty, with the operator that called it."
     ),
-    Column("rank", "", "The rank; missing where there are none.", "Int64"),
-    Column("duration_us", "µs", "How long it lived, where both ends are known.", "Float64"),
-    Column("address", "", "Where it lies, in hexadecimal digits."),
+    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    Column("duration_us", "µs", "Lifetime, if both ends are known.", "Float64"),
+    Column("address", "", "Address, hexadecimal."),
     Column("thread", "", "The thread that allocated it."),
-    Column("category", "", "What the file says of it: PARAMETER, ACTIVATION …, or the program's own word."),
-    Column("source", "", "The innermost function of Python on its call stack, with file and line where recorded."),
-    Column("live_at_peak", "", "Whether it lived when most was allocated on its device.", "boolean"),
+    Column("category", "", "Category recorded in the file: PARAMETER, ACTIVATION …, or a name of the program."),
+    Column("source", "", "The innermost Python function on its call stack, with file and line if recorded."),
+    Column("live_at_peak", "", "Whether it was live at the peak of its device.", "boolean"),
 )
 EMPTY = "aten::empty"
 """The operator that others get their memory from."""

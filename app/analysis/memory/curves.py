@@ -22,11 +22,11 @@ from ..core.windows import MAX_TIME_NS, resolve_step, step_windows
 MIN_TIME_NS = -MAX_TIME_NS
 CURVE_NAMES = (ALLOCATED, RESERVED, ACTIVE)
 CURVES = (
-    Column("time_us", "µs", "When the value changed; in a window, first its start.", "float64"),
-    Column("rank", "", "The rank; missing where there are none.", "Int64"),
-    Column("device", "", "GPU and its number, or CPU; memory where the file does not tell."),
-    Column("series", "", "What it is: allocated, reserved, active, or a category of the file's (PARAMETER …)."),
-    Column("bytes", "bytes", "How much there was from then on.", "int64"),
+    Column("time_us", "µs", "Time of the change; in a window, the first row has its start.", "float64"),
+    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    Column("device", "", "GPU and its number, or CPU; memory if the file does not name it."),
+    Column("series", "", "What the value is: allocated, reserved, active, or a category of the file (PARAMETER …)."),
+    Column("bytes", "bytes", "Value from this time on.", "int64"),
 )
 
 
@@ -118,7 +118,7 @@ def select_device_memories(profile: Profile, selection: Selection) -> list[Devic
 
 
 def find_device_memory(profile: Profile, selection: Selection, key: str) -> DeviceMemory | None:
-    """The memory called that; for no word the first one of which most is known. Raises InvalidRequest."""
+    """The memory with this key; without a key, the first one with totals. Raises InvalidRequest."""
     found = select_device_memories(profile, selection)
     if not key:
         return next((one for one in found if series_of(profile, one, ALLOCATED)), found[0] if found else None)
@@ -126,7 +126,7 @@ def find_device_memory(profile: Profile, selection: Selection, key: str) -> Devi
         if one.key == key:
             return one
     raise InvalidRequest(
-        f"Nothing is known of the memory of {key[:40]!r} in what is selected; choose one of "
+        f"The selection has no data on the memory of {key[:40]!r}; choose one of "
         f"{', '.join(one.key for one in found[:20]) or 'none'}.",
         "device",
     )

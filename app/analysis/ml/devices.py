@@ -27,47 +27,47 @@ BUCKETS = 120
 """At most so many parts of time does the table of utilization have for a device."""
 
 _UTILIZATION = Column(
-    "utilization_percent", "%", "Share of the time of steps in which at least one kernel ran on it.", "Float64"
+    "utilization_percent", "%", "Share of the time of steps in which at least one kernel ran.", "Float64"
 )
 _SM_EFFICIENCY = Column(
     "sm_efficiency_percent",
     "%",
-    "Estimated: share of the time of steps in which a multiprocessor had a block of a kernel to run.",
+    "Estimated share of the time of steps in which a multiprocessor had a block of a kernel to run.",
     "Float64",
 )
-_RANK = Column("rank", "", "The rank; missing where there are none.", "Int64")
-_DEVICE = Column("device", "", "The number of the device in its process.", "Int64")
+_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
+_DEVICE = Column("device", "", "Number of the device in its process.", "Int64")
 DEVICES = (
     _RANK,
     _DEVICE,
-    Column("name", "", "Its model."),
-    Column("memory_bytes", "bytes", "How much memory it has.", "Int64"),
-    Column("sms", "", "How many multiprocessors (AMD: compute units) it has.", "Int64"),
+    Column("name", "", "Model."),
+    Column("memory_bytes", "bytes", "Memory of the device.", "Int64"),
+    Column("sms", "", "Number of multiprocessors (AMD: compute units).", "Int64"),
     _UTILIZATION,
     _SM_EFFICIENCY,
     Column(
         "occupancy_percent",
         "%",
-        "Estimated achieved occupancy of its kernels, weighted by how long each ran.",
+        "Estimated achieved occupancy of its kernels, weighted by their duration.",
         "Float64",
     ),
-    Column("compute", "", "The compute capability."),
+    Column("compute", "", "Compute capability."),
     Column(
         "tensor_core_time_percent",
         "%",
-        "Share of the time of its kernels that belongs to kernels which use tensor cores; missing where it has none.",
+        "Share of kernel time in kernels that use tensor cores; missing if the device has none.",
         "Float64",
     ),
-    Column("busy_us", "µs", "How long it did anything: kernels, copies or sets.", "float64"),
-    Column("kernel_us", "µs", "How long at least one kernel ran.", "float64"),
-    Column("observed_us", "µs", "How long it was looked at: from the first step to the last.", "float64"),
-    Column("work", "", "How many kernels, copies and sets ran.", "int64"),
+    Column("busy_us", "µs", "Time in which the device did any work: kernels, memcpy or memset.", "float64"),
+    Column("kernel_us", "µs", "Time in which at least one kernel ran.", "float64"),
+    Column("observed_us", "µs", "Observed time: from the first step to the last.", "float64"),
+    Column("work", "", "Number of kernels, memcpy and memset.", "int64"),
 )
 UTILIZATION = (
     _RANK,
     _DEVICE,
-    Column("start_ms", "ms", "When this part of time begins, from the profile's zero.", "float64"),
-    Column("end_ms", "ms", "When it ends.", "float64"),
+    Column("start_ms", "ms", "Start of this interval, from the start of the profile.", "float64"),
+    Column("end_ms", "ms", "End of this interval.", "float64"),
     _UTILIZATION,
     _SM_EFFICIENCY,
 )

@@ -41,14 +41,14 @@ class IdleCause(StrEnum):
 
 IDLE_CAUSES = tuple(IdleCause)
 IDLE = (
-    Column("rank", "", "The rank; missing where there are none.", "Int64"),
-    Column("device", "", "The number of the device in its process.", "Int64"),
-    Column("stream", "", "The stream; missing for the whole device, of which no stream did anything.", "Int64"),
+    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    Column("device", "", "Number of the device in its process.", "Int64"),
+    Column("stream", "", "The stream; missing for the whole device, when none of its streams worked.", "Int64"),
     Column("cause", "", "host wait, kernel wait, other or edge."),
-    Column("gaps", "", "How many gaps there were.", "int64"),
-    Column("idle_us", "µs", "How long they were together.", "float64"),
-    Column("percent", "%", "idle_us as a share of the time in which the device was looked at.", "Float64"),
-    Column("longest_us", "µs", "The longest of them.", "float64"),
+    Column("gaps", "", "Number of gaps.", "int64"),
+    Column("idle_us", "µs", "Total duration of the gaps.", "float64"),
+    Column("percent", "%", "idle_us in percent of the observed time of the device.", "Float64"),
+    Column("longest_us", "µs", "The longest gap.", "float64"),
 )
 
 

@@ -42,29 +42,29 @@ CONFIGURATION_COLUMNS = (
 
 _CONFIGURED = "only by=configuration."
 KERNELS = (
-    Column("name", "", "The kernel's name."),
-    Column("calls", "", "How often it ran.", "int64"),
-    Column("total_us", "µs", "Time it ran.", "float64"),
+    Column("name", "", "Name of the kernel."),
+    Column("calls", "", "Number of runs.", "int64"),
+    Column("total_us", "µs", "Total duration.", "float64"),
     Column("mean_us", "µs", "total_us ÷ calls.", "float64"),
     Column("min_us", "µs", "The shortest run.", "float64"),
     Column("max_us", "µs", "The longest run.", "float64"),
     Column(
         "blocks_per_sm",
         "",
-        "Blocks of the launch ÷ multiprocessors of the device, weighted by the time of each run; missing where it was "
+        "Blocks of the launch ÷ multiprocessors of the device, weighted by the duration of each run; missing if "
         "not recorded.",
         "Float64",
     ),
     Column(
         "occupancy_percent",
         "%",
-        "Achieved occupancy as the profiler estimated it for each launch, weighted the same.",
+        "Achieved occupancy as estimated by the profiler for each launch, with the same weights.",
         "Float64",
     ),
-    Column("tensor_core", "", "Whether its name says that it runs on tensor cores (AMD: matrix cores).", "bool"),
+    Column("tensor_core", "", "Whether its name shows that it runs on tensor cores (AMD: matrix cores).", "bool"),
     Column("kind", "", "computation, communication, memory or other."),
-    Column("percent", "%", "total_us as a share of the time of all kernels that are selected.", "float64"),
-    Column("rank", "", "The rank, where there are several.", "Int64"),
+    Column("percent", "%", "total_us in percent of the time of all selected kernels.", "float64"),
+    Column("rank", "", "The rank, if there are several.", "Int64"),
     Column("operator", "", f"The innermost operator that launched it; {_CONFIGURED}"),
     Column(
         "operator_tensor_core_eligible", "", f"Whether tensor cores could run that operator; {_CONFIGURED}", "boolean"
@@ -73,26 +73,36 @@ KERNELS = (
     Column("block", "", f"Threads of a block along x, y and z; {_CONFIGURED}"),
     Column("registers", "", f"Registers of a thread; {_CONFIGURED}", "Int64"),
     Column("shared_bytes", "bytes", f"Shared memory of a block; {_CONFIGURED}", "Int64"),
-    Column("warps_per_sm", "", "Warps of the launch ÷ multiprocessors of the device, weighted as above.", "Float64"),
-    Column("delay_mean_us", "µs", "From the start of the launching call until it began, on average.", "Float64"),
-    Column("delay_max_us", "µs", "The longest such delay.", "Float64"),
-    Column("queue_mean", "", "How much else of its stream had been launched and not begun, on average.", "Float64"),
+    Column(
+        "warps_per_sm", "", "Warps of the launch ÷ multiprocessors of the device, with the same weights.", "Float64"
+    ),
+    Column("delay_mean_us", "µs", "Average delay from the start of the launching call until it began.", "Float64"),
+    Column("delay_max_us", "µs", "The longest of these delays.", "Float64"),
+    Column(
+        "queue_mean",
+        "",
+        "Average number of other launches of its stream that were queued and had not begun.",
+        "Float64",
+    ),
 )
 COPIES = (
-    Column("name", "", "As the trace names it: direction and what sort of memory."),
+    Column("name", "", "Name in the trace: direction and kinds of memory."),
     Column("direction", "", "HtoD, DtoH, DtoD, PtoP, HtoH or set."),
-    Column("count", "", "How many there were.", "int64"),
-    Column("bytes", "bytes", "How much was moved or set, as far as it was recorded.", "Int64"),
-    Column("total_us", "µs", "Time the device took.", "float64"),
+    Column("count", "", "Number of operations.", "int64"),
+    Column("bytes", "bytes", "Number of bytes copied or set, if recorded.", "Int64"),
+    Column("total_us", "µs", "Total duration on the device.", "float64"),
     Column("mean_us", "µs", "total_us ÷ count.", "float64"),
-    Column("min_us", "µs", "The shortest.", "float64"),
-    Column("max_us", "µs", "The longest.", "float64"),
+    Column("min_us", "µs", "The shortest operation.", "float64"),
+    Column("max_us", "µs", "The longest operation.", "float64"),
     Column(
-        "bandwidth_gb_per_s", "GB/s", "Σ bytes ÷ Σ time of those with a recorded size; 1 GB is 10⁹ bytes.", "Float64"
+        "bandwidth_gb_per_s",
+        "GB/s",
+        "Σ bytes ÷ Σ time of the operations with a recorded size; 1 GB is 10⁹ bytes.",
+        "Float64",
     ),
-    Column("bandwidth_max_gb_per_s", "GB/s", "That of the fastest one.", "Float64"),
-    Column("percent", "%", "total_us as a share of the time of all device work that is selected.", "float64"),
-    Column("rank", "", "The rank, where there are several.", "Int64"),
+    Column("bandwidth_max_gb_per_s", "GB/s", "Bandwidth of the fastest operation.", "Float64"),
+    Column("percent", "%", "total_us in percent of the time of all selected device work.", "float64"),
+    Column("rank", "", "The rank, if there are several.", "Int64"),
 )
 DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
 

@@ -23,31 +23,39 @@ from .launch_groups import launch_groups_of
 from .operators import rank_column, to_us
 
 LAUNCHES = (
-    Column("name", "", "The runtime's function."),
-    Column("calls", "", "How often the host called it.", "int64"),
-    Column("total_us", "µs", "Time of the host in it.", "float64"),
+    Column("name", "", "The runtime function."),
+    Column("calls", "", "Number of calls from the host.", "int64"),
+    Column("total_us", "µs", "Time of the host in these calls.", "float64"),
     Column("mean_us", "µs", "total_us ÷ calls.", "float64"),
     Column("min_us", "µs", "The shortest call.", "float64"),
     Column("max_us", "µs", "The longest call.", "float64"),
-    Column("launches", "", "How many of these calls launched anything; one of a graph launches many kernels.", "int64"),
-    Column("launched", "", "How many kernels, copies and sets these calls launched.", "int64"),
+    Column(
+        "launches",
+        "",
+        "Number of these calls that launched device work; the launch of a graph starts many kernels.",
+        "int64",
+    ),
+    Column("launched", "", "Number of kernels, memcpy and memset that these calls launched.", "int64"),
     Column(
         "delay_mean_us",
         "µs",
-        "From the start of the call until the first of what it launched began, on average.",
+        "Average delay from the start of the call until its first device work began.",
         "Float64",
     ),
-    Column("delay_min_us", "µs", "The shortest such delay.", "Float64"),
-    Column("delay_median_us", "µs", "Half of the delays are no longer than this.", "Float64"),
-    Column("delay_p90_us", "µs", "Nine tenths of the delays are no longer than this.", "Float64"),
-    Column("delay_p99_us", "µs", "99 of 100 delays are no longer than this.", "Float64"),
-    Column("delay_max_us", "µs", "The longest such delay.", "Float64"),
+    Column("delay_min_us", "µs", "The shortest of these delays.", "Float64"),
+    Column("delay_median_us", "µs", "Median of these delays.", "Float64"),
+    Column("delay_p90_us", "µs", "90th percentile of these delays.", "Float64"),
+    Column("delay_p99_us", "µs", "99th percentile of these delays.", "Float64"),
+    Column("delay_max_us", "µs", "The longest of these delays.", "Float64"),
     Column(
-        "queue_mean", "", "How many other launches of the stream had been called and not begun, on average.", "Float64"
+        "queue_mean",
+        "",
+        "Average number of other launches of the stream that were queued and had not begun.",
+        "Float64",
     ),
-    Column("queue_max", "", "The most of them.", "Int64"),
-    Column("shorter", "", "How many of the launches took the device less time than the call took the host.", "int64"),
-    Column("rank", "", "The rank, where there are several.", "Int64"),
+    Column("queue_max", "", "Maximum of that number.", "Int64"),
+    Column("shorter", "", "Number of launches whose device work was shorter than the call on the host.", "int64"),
+    Column("rank", "", "The rank, if there are several.", "Int64"),
 )
 QUANTILES = (0.5, 0.9, 0.99)
 

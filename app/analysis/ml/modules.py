@@ -36,37 +36,38 @@ HIERARCHY_FIELD = '"Module Hierarchy"'
 _LEVEL = re.compile(r"(?P<name>[^.()]*)\((?P<type>[^()]*)\)::[^.]*\.|(?P<other>[^.]*)\.")
 
 COLUMNS = (
-    Column("module", "", "The module's name as the trace has it, with its number among those of its type."),
-    Column("type", "", "Its class."),
+    Column("module", "", "Name of the module in the trace, with its number among modules of its type."),
+    Column("type", "", "Class of the module."),
     Column(
         "calls",
         "",
-        "How often it was called; missing where only operators tell of modules, which tell no calls.",
+        "Number of calls; missing if only operators record their module, which gives no calls.",
         "Int64",
     ),
-    Column("host_total_us", "µs", "Time of the host in it.", "float64"),
-    Column("device_total_us", "µs", "Time of all that was launched while it ran; missing without a device.", "Float64"),
-    Column("parent", "", "The module it was called from; missing for the outermost ones."),
-    Column("path", "", "Its name behind those of all modules around it, separated by slashes."),
-    Column("depth", "", "How many modules are around it.", "int64"),
-    Column("host_self_us", "µs", "Time in it and in no module inside.", "float64"),
-    Column("device_self_us", "µs", "Time of what was launched in it and in no module inside.", "Float64"),
+    Column("host_total_us", "µs", "Time of the host in the module.", "float64"),
+    Column(
+        "device_total_us", "µs", "Time of all device work launched while it ran; missing without a device.", "Float64"
+    ),
+    Column("parent", "", "The module that called it; missing for the outermost modules."),
+    Column("path", "", "Names of all modules around it and its own, separated by slashes."),
+    Column("depth", "", "Number of modules around it.", "int64"),
+    Column("host_self_us", "µs", "Time of the host in the module, without modules inside it.", "float64"),
+    Column("device_self_us", "µs", "Time of the device work launched in it, without modules inside it.", "Float64"),
     Column("host_mean_us", "µs", "host_total_us ÷ calls.", "Float64"),
     Column("host_min_us", "µs", "The shortest call.", "Float64"),
     Column("host_max_us", "µs", "The longest call.", "Float64"),
-    Column("operators", "", "How many operators were called in it, those inside of operators included.", "int64"),
+    Column("operators", "", "Number of operators called in it, including operators inside operators.", "int64"),
     Column(
         "backward_host_us",
         "µs",
-        "Time of the host in the backward pass of its operators, as far as the trace joins them; missing where it "
-        "joins none.",
+        "Time of the host in the backward pass of its operators, if the trace links them; missing if it links none.",
         "Float64",
     ),
-    Column("backward_device_us", "µs", "Time of what that launched.", "Float64"),
-    Column("host_percent", "%", "host_total_us as a share of that of all outermost modules.", "float64"),
-    Column("device_percent", "%", "device_total_us as a share of the same.", "Float64"),
-    Column("rank", "", "The rank, where there are several.", "Int64"),
-    Column("modules", "", "How many modules the row stands for.", "int64"),
+    Column("backward_device_us", "µs", "Time of the device work launched by that backward pass.", "Float64"),
+    Column("host_percent", "%", "host_total_us in percent of the sum of all outermost modules.", "float64"),
+    Column("device_percent", "%", "device_total_us in percent of the sum of all outermost modules.", "Float64"),
+    Column("rank", "", "The rank, if there are several.", "Int64"),
+    Column("modules", "", "Number of modules in the row.", "int64"),
 )
 
 

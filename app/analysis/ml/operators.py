@@ -43,38 +43,38 @@ ANNOTATIONS = re.compile(
 """What PyTorch itself annotates; before 1.12 with the category of operators."""
 STEP_PATTERN = re.compile(r"(ProfilerStep)#\d+")
 
-_SHARE_HOST = "as a share of the host time of all operators and annotations that are selected, each moment once."
-_SHARE_DEVICE = "as a share of the device time of all that was launched from what is selected."
+_SHARE_HOST = "in percent of the host time of all selected operators and annotations, without counting overlaps twice."
+_SHARE_DEVICE = "in percent of the device time of all work launched from the selection."
 COLUMNS = (
     Column(
         "name",
         "",
-        "The operator's name, or the annotation's; all steps are one: ProfilerStep. By kind, tensor, layer or device: "
-        "which of them, (none) for operators that tell none.",
+        "Name of the operator or annotation; all steps together are ProfilerStep. By kind, tensor, layer or "
+        "device: its value, or (none) for operators without one.",
     ),
-    Column("calls", "", "How often it was called.", "int64"),
-    Column("host_self_us", "µs", "Time in it, and in no operator, annotation or runtime call inside.", "float64"),
+    Column("calls", "", "Number of calls.", "int64"),
+    Column("host_self_us", "µs", "Time in it, without operators, annotations and runtime calls inside it.", "float64"),
     Column("host_total_us", "µs", "Time in it.", "float64"),
     Column(
         "device_self_us",
         "µs",
-        "Time of the kernels, copies and sets that it launched itself, not an operator inside it; missing where no "
-        "device did anything.",
+        "Time of the kernels, memcpy and memset that it launched, without operators inside it; missing if no "
+        "device was used.",
         "Float64",
     ),
-    Column("device_total_us", "µs", "Time of all that was launched while it ran, on its thread.", "Float64"),
+    Column("device_total_us", "µs", "Time of all device work launched while it ran, on its thread.", "Float64"),
     Column(
         "tensor_core_eligible",
         "",
         "Whether tensor cores could run it or an operator inside it; missing for annotations.",
         "boolean",
     ),
-    Column("tensor_core_self_percent", "%", "Kernels on tensor cores as a share of device_self_us.", "Float64"),
-    Column("tensor_core_total_percent", "%", "Kernels on tensor cores as a share of device_total_us.", "Float64"),
+    Column("tensor_core_self_percent", "%", "Kernels on tensor cores in percent of device_self_us.", "Float64"),
+    Column("tensor_core_total_percent", "%", "Kernels on tensor cores in percent of device_total_us.", "Float64"),
     Column("kind", "", "operator or annotation."),
-    Column("rank", "", "The rank, where there are several.", "Int64"),
+    Column("rank", "", "The rank, if there are several.", "Int64"),
     Column("input_shapes", "", "The shapes of its inputs as recorded; only by=shapes."),
-    Column("call_stack", "", "What called it, from the outermost, separated by semicolons; only by=stack."),
+    Column("call_stack", "", "Its callers, from the outermost, separated by semicolons; only by=stack."),
     Column("host_self_percent", "%", f"host_self_us {_SHARE_HOST}", "float64"),
     Column("host_total_percent", "%", f"host_total_us {_SHARE_HOST}", "float64"),
     Column("device_self_percent", "%", f"device_self_us {_SHARE_DEVICE}", "Float64"),
@@ -83,7 +83,9 @@ COLUMNS = (
     Column("host_min_us", "µs", "The shortest call.", "float64"),
     Column("host_max_us", "µs", "The longest call.", "float64"),
     Column("device_mean_us", "µs", "device_total_us ÷ calls.", "Float64"),
-    Column("kernels", "", "How many kernels, copies and sets it launched, all inside it included.", "int64"),
+    Column(
+        "kernels", "", "Number of kernels, memcpy and memset that it launched, including operators inside it.", "int64"
+    ),
 )
 
 

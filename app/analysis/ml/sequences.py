@@ -22,12 +22,12 @@ MIN_LENGTH, MAX_LENGTH, DEFAULT_LENGTH = 2, 8, 3
 SEPARATOR = " | "
 
 SEQUENCES = (
-    Column("sequence", "", "The kernels, copies and sets in order of time, separated by “ | ”."),
-    Column("length", "", "How many there are in it.", "int64"),
-    Column("count", "", "How often it occurs; by=stream, occurrences may overlap.", "int64"),
-    Column("device_us", "µs", "Time of the kernels of all occurrences.", "float64"),
+    Column("sequence", "", "The kernels, memcpy and memset in order of time, separated by “ | ”."),
+    Column("length", "", "Number of kernels, memcpy and memset in the sequence.", "int64"),
+    Column("count", "", "Number of occurrences; by=stream, occurrences may overlap.", "int64"),
+    Column("device_us", "µs", "Time of the kernels in all occurrences.", "float64"),
     Column("mean_us", "µs", "device_us ÷ count.", "float64"),
-    Column("gap_us", "µs", "Time between the kernels of an occurrence in which its stream was idle, mean.", "float64"),
+    Column("gap_us", "µs", "Average time per occurrence between its kernels in which the stream was idle.", "float64"),
     Column("operator", "", "The operator whose call launched it; only by=operator."),
     Column("host_us", "µs", "Time of the host in these calls; only by=operator.", "Float64"),
 )
@@ -44,7 +44,9 @@ def compute_sequences(
     if by not in BY:
         raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
     if not MIN_LENGTH <= length <= MAX_LENGTH:
-        raise InvalidRequest(f"length is a whole number from {MIN_LENGTH} to {MAX_LENGTH}, not {length}.", "length")
+        raise InvalidRequest(
+            f"length must be a whole number from {MIN_LENGTH} to {MAX_LENGTH}, not {length}.", "length"
+        )
 
     mask = select_device_work(profile, selection)
     rows = np.arange(len(device_work_of(profile))) if mask is None else np.flatnonzero(mask)

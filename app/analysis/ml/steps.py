@@ -29,28 +29,28 @@ MIN_COMPLETE_SHARE = 0.8
 """A last step with less than this share of the device work of the one before is not complete."""
 
 STEPS = (
-    Column("step", "", "The name of the step: the number behind ProfilerStep#; (all) where there are no steps."),
+    Column("step", "", "Name of the step: the number after ProfilerStep#, or (all) without steps."),
     Column("kernel_us", "µs", "A kernel ran on a device.", "float64"),
     Column("memcpy_us", "µs", "No kernel ran, but something was copied from or to a device.", "float64"),
     Column("memset_us", "µs", "None of these, but memory of a device was set.", "float64"),
-    Column("communication_us", "µs", "None of these, but the host was in the call of a collective.", "float64"),
-    Column("runtime_us", "µs", "None of these, but the host was in a call of the device's runtime.", "float64"),
+    Column("communication_us", "µs", "None of these, but the host was in a collective call.", "float64"),
+    Column("runtime_us", "µs", "None of these, but the host was in a runtime call of the device.", "float64"),
     Column("dataloader_us", "µs", "None of these, but the host waited for a batch of a DataLoader.", "float64"),
     Column("cpu_exec_us", "µs", "None of these, but the host was in an operator or annotation.", "float64"),
     Column("other_us", "µs", "None of these.", "float64"),
-    Column("total_us", "µs", "From its start to its end on host and devices: the sum of all these.", "float64"),
-    Column("rank", "", "The rank; missing where there are none.", "Int64"),
-    Column("idle_us", "µs", "No device did anything; missing where none did in all the recording.", "Float64"),
+    Column("total_us", "µs", "Duration on host and devices: the sum of all these.", "float64"),
+    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    Column("idle_us", "µs", "No device worked; missing if none did in the whole recording.", "Float64"),
     Column(
         "communication_kernel_us",
         "µs",
-        "Of kernel_us: the only kernels that ran were those of a communication library (NCCL, RCCL).",
+        "Part of kernel_us in which only kernels of a communication library ran (NCCL, RCCL).",
         "float64",
     ),
-    Column("start_ms", "ms", "When it began, from the profile's zero.", "float64"),
-    Column("device_work", "", "How many kernels, copies and sets it launched.", "int64"),
-    Column("tokens", "", "Of a language model: how many tokens it evaluated, where that is known.", "Int64"),
-    Column("tokens_per_s", "", "tokens ÷ total_us: in a second.", "Float64"),
+    Column("start_ms", "ms", "Start, from the start of the profile.", "float64"),
+    Column("device_work", "", "Number of kernels, memcpy and memset that it launched.", "int64"),
+    Column("tokens", "", "For a language model: number of evaluated tokens, if known.", "Int64"),
+    Column("tokens_per_s", "", "tokens ÷ total_us, per second.", "Float64"),
 )
 
 

@@ -21,24 +21,26 @@ from .reports import compute_nsight, has_reports
 
 BY_LAUNCH, BY_NAME, BY_FUNCTION = "name, grid and block", "name", "function, grid and block"
 MATCH_COLUMNS = (
-    Column("name", "", "The kernel, as the trace has it; as the report has it where the trace has none of it."),
+    Column("name", "", "The kernel as named in the trace, or as in the report if the trace does not contain it."),
     Column("grid", "", "Blocks of the launch along x, y and z."),
     Column("block", "", "Threads of a block along x, y and z."),
-    Column("matched", "", f"By what: {BY_LAUNCH}; {BY_NAME}, of launches of another size; {BY_FUNCTION}."),
-    Column("calls", "", "How often the trace has it; missing where it has none.", "Int64"),
-    Column("total_us", "µs", "Its time in the trace.", "Float64"),
-    Column("mean_us", "µs", "The mean of these.", "Float64"),
-    Column("percent", "%", "total_us as a share of all kernels of the trace that are selected.", "Float64"),
-    Column("launches", "", "How many launches of it the report has.", "int64"),
-    Column("row", "", "The place of the first of these in the report, from 0.", "Int64"),
-    Column("duration_us", "µs", "Their mean duration in the report.", "Float64"),
+    Column("matched", "", f"What was matched: {BY_LAUNCH}; {BY_NAME}, for launches of another size; {BY_FUNCTION}."),
+    Column("calls", "", "Number of runs in the trace; missing if it has none.", "Int64"),
+    Column("total_us", "µs", "Total duration in the trace.", "Float64"),
+    Column("mean_us", "µs", "Mean duration in the trace.", "Float64"),
+    Column("percent", "%", "total_us in percent of all selected kernels of the trace.", "Float64"),
+    Column("launches", "", "Number of its launches in the report.", "int64"),
+    Column("row", "", "Position of the first of these in the report, from 0.", "Int64"),
+    Column("duration_us", "µs", "Mean duration in the report.", "Float64"),
     Column("sm_percent", "%", "Compute (SM) throughput, weighted by duration.", "Float64"),
     Column("memory_percent", "%", "Memory throughput, weighted by duration.", "Float64"),
     Column("occupancy_percent", "%", "Achieved occupancy, weighted by duration.", "Float64"),
-    Column("registers", "", "Registers of a thread in the first of them.", "Int64"),
-    Column("estimated_speedup_percent", "%", "The most that one rule estimates of any of them.", "Float64"),
-    Column("saving_us", "µs", "total_us × estimated_speedup_percent ÷ 100: at most so much.", "Float64"),
-    Column("report_name", "", "The kernel, as the report has it."),
+    Column("registers", "", "Registers per thread in the first of these launches.", "Int64"),
+    Column(
+        "estimated_speedup_percent", "%", "The highest estimate of a single rule for any of these launches.", "Float64"
+    ),
+    Column("saving_us", "µs", "total_us × estimated_speedup_percent ÷ 100, an upper bound.", "Float64"),
+    Column("report_name", "", "The kernel as named in the report."),
 )
 _WEIGHTED = ("sm_percent", "memory_percent", "occupancy_percent")
 

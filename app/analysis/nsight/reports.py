@@ -32,7 +32,7 @@ BOUND_PERCENT, BALANCED_PERCENT_POINTS = 60.0, 10.0
 """Below the first of its peak nothing bounds a kernel but latency; closer together than the second both do. The numbers
 are those of Nsight Compute's rule SOLBottleneck."""
 GLOBAL = "global"
-_ROW = Column("row", "", "Its place in the report, from 0: what the address of its page has.", "int64")
+_ROW = Column("row", "", "Position in the report, from 0, as in the address of its page.", "int64")
 _LAUNCH = Column("launch", "", "Its ID in the report.", "int64")
 _NAME = Column("name", "", "The kernel.")
 
@@ -45,52 +45,54 @@ LAUNCHES = (
     _ROW,
     _LAUNCH,
     _NAME,
-    Column("ranges", "", "The NVTX ranges that were open, the outermost first."),
+    Column("ranges", "", "The open NVTX ranges, the outermost first."),
     Column("grid", "", "Blocks along x, y and z, as in 128×1×1."),
     Column("block", "", "Threads of a block along x, y and z."),
-    Column("device", "", "The number of the device in its process.", "Int64"),
+    Column("device", "", "Number of the device in its process.", "Int64"),
     Column("stream", "", "The stream.", "Int64"),
-    Column("duration_us", "µs", "gpu__time_duration: how long it took, measured by itself.", "Float64"),
-    _percent("sm_percent", "Compute (SM) throughput as a share of the peak: the busiest part of the multiprocessors."),
-    _percent("memory_percent", "Memory throughput as a share of the peak: the busiest part of caches and memory."),
-    _percent("l1_percent", "Throughput of the L1/TEX cache as a share of its peak."),
-    _percent("l2_percent", "Throughput of the L2 cache as a share of its peak."),
-    _percent("dram_percent", "Throughput of the device's memory as a share of its peak."),
-    Column("bound", "", "compute, memory, both or latency: what bounds it, by its throughputs."),
-    _percent("occupancy_percent", "Achieved occupancy: warps that were active as a share of those that fit."),
-    _percent("theoretical_percent", "Occupancy that registers, shared memory and size of blocks allow."),
-    Column("limit", "", "What limits the theoretical occupancy where it is below 100 %."),
-    Column("registers", "", "Registers of a thread.", "Int64"),
-    Column("shared_bytes", "bytes", "Shared memory of a block, static and dynamic.", "Int64"),
-    Column("waves_per_sm", "", "How often all multiprocessors are filled with its blocks.", "Float64"),
+    Column("duration_us", "µs", "gpu__time_duration: duration of the kernel.", "Float64"),
+    _percent("sm_percent", "Compute (SM) throughput in percent of the peak: the busiest unit of the multiprocessors."),
+    _percent("memory_percent", "Memory throughput in percent of the peak: the busiest unit of caches and memory."),
+    _percent("l1_percent", "Throughput of the L1/TEX cache in percent of its peak."),
+    _percent("l2_percent", "Throughput of the L2 cache in percent of its peak."),
+    _percent("dram_percent", "Throughput of device memory in percent of its peak."),
+    Column("bound", "", "compute, memory, both or latency: what limits it, by its throughputs."),
+    _percent("occupancy_percent", "Achieved occupancy: active warps in percent of the maximum."),
+    _percent("theoretical_percent", "Occupancy that registers, shared memory and block size allow."),
+    Column("limit", "", "What limits the theoretical occupancy, if below 100 %."),
+    Column("registers", "", "Registers per thread.", "Int64"),
+    Column("shared_bytes", "bytes", "Shared memory per block, static and dynamic.", "Int64"),
+    Column("waves_per_sm", "", "Launched blocks ÷ blocks that fit on all multiprocessors at once.", "Float64"),
     _percent(
         "estimated_speedup_percent",
-        "The most that one rule estimates to be won of the launch's time.",
+        "The highest speedup that a single rule estimates for the launch.",
     ),
-    Column("hints", "", "How many hints its rules gave.", "int64"),
+    Column("hints", "", "Number of hints from its rules.", "int64"),
 )
 METRICS = (
     _ROW,
     _LAUNCH,
     _NAME,
-    Column("section", "", "The section of the report; where the file does not tell, what the metric's name says."),
-    Column("part", "", "The chart or table of that section."),
-    Column("label", "", "What the section calls it."),
-    Column("metric", "", "Its name."),
-    Column("unit", "", "As printed."),
-    Column("value", "unit", "In the unit of the row; missing where it is no number.", "Float64"),
-    Column("text", "", "What is printed where it is no number, or more than one."),
+    Column("section", "", "Section of the report; if the file has none, derived from the name of the metric."),
+    Column("part", "", "Chart or table in that section."),
+    Column("label", "", "Label of the metric in the section."),
+    Column("metric", "", "Name of the metric."),
+    Column("unit", "", "Unit, as printed."),
+    Column("value", "unit", "Value in the unit of the row; missing if it is not a number.", "Float64"),
+    Column("text", "", "The printed text, if it is not a single number."),
 )
 HINTS = (
     _ROW,
     _LAUNCH,
     _NAME,
-    Column("section", "", "The section that the rule is of."),
+    Column("section", "", "The section of the rule."),
     Column("rule", "", "The rule."),
-    Column("kind", "", "OPT: what to change, WRN: what is wrong, INF: what is worth to know."),
-    _percent("estimated_speedup_percent", "What the rule estimates to be won."),
-    Column("of", "", "Of what: global, the whole launch, or local, the part that the rule is about."),
-    Column("text", "", "What the rule says."),
+    Column("kind", "", "OPT: optimization, WRN: warning, INF: information."),
+    _percent("estimated_speedup_percent", "Speedup that the rule estimates."),
+    Column(
+        "of", "", "Scope of the estimate: global for the whole launch, or local for the part that the rule concerns."
+    ),
+    Column("text", "", "Message of the rule."),
 )
 _LIMITS = {
     "limit_registers": "registers",

@@ -19,24 +19,26 @@ def _counter(name: str, description: str) -> Column:
 
 
 SOURCE = (
-    Column("row", "", "The launch's place in the report, from 0.", "int64"),
+    Column("row", "", "Position of the launch in the report, from 0.", "int64"),
     Column("launch", "", "Its ID in the report.", "int64"),
     Column("name", "", "The kernel."),
-    Column("number", "", "Which line of the kernel it is, from 1, in the order of the report.", "int64"),
-    Column("file", "", "The file of the source."),
-    Column("line", "", "The line in it.", "Int64"),
-    Column("address", "", "Of the instruction."),
+    Column("number", "", "Line number in the kernel, from 1, in the order of the report.", "int64"),
+    Column("file", "", "Source file."),
+    Column("line", "", "Line in the source file.", "Int64"),
+    Column("address", "", "Address of the instruction."),
     Column("source", "", "The instruction or line."),
-    _counter("samples", "How often a warp was met at it."),
-    Column("percent", "%", "samples as a share of all samples of the launch.", "Float64"),
-    _counter("not_issued", "Of these, how often its scheduler issued nothing in that cycle."),
-    Column("stall", "", "The reason that most of the samples were waiting for, or that they were not (selected)."),
-    _counter("stall_samples", "How many were waiting for that."),
-    _counter("instructions", "How often a warp executed it."),
-    _counter("thread_instructions", "How often a thread did."),
-    _counter("divergent", "Branches at which the threads of a warp parted."),
-    _counter("excessive_global", "Sectors of the L2 cache for global memory beyond those that the best pattern needs."),
-    _counter("excessive_shared", "Wavefronts of shared memory beyond those that the best pattern needs."),
+    _counter("samples", "Number of warp samples at this line."),
+    Column("percent", "%", "samples in percent of all samples of the launch.", "Float64"),
+    _counter("not_issued", "Number of these samples in whose cycle the scheduler issued no instruction."),
+    Column("stall", "", "The most frequent stall reason of the samples, or selected if they did not stall."),
+    _counter("stall_samples", "Number of samples with that reason."),
+    _counter("instructions", "Number of executions by warps."),
+    _counter("thread_instructions", "Number of executions by threads."),
+    _counter("divergent", "Number of branches at which the threads of a warp diverged."),
+    _counter(
+        "excessive_global", "Sectors of the L2 cache for global memory above those that the best access pattern needs."
+    ),
+    _counter("excessive_shared", "Wavefronts of shared memory above those that the best access pattern needs."),
 )
 COUNTERS = {
     "samples": (

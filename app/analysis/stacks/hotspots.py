@@ -25,11 +25,11 @@ from .call_tree import CallTree, build_call_tree
 BY = ("function", "module", "thread")
 _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
 COLUMNS = (
-    Column("name", "", "The function's name as shown: the symbol, or its module in brackets where it has none."),
-    Column("module", "", "The program or library the function is in, as the recording names it."),
+    Column("name", "", "Name of the function as displayed: the symbol, or its module in brackets if it has none."),
+    Column("module", "", "Program or library of the function, as named in the recording."),
     Column("event", "", "The measured event."),
     Column("unit", "", "The unit of self and total: count, ns or bytes."),
-    Column("self", "event", f"Weight of the samples taken in the function itself; {_UNKNOWN}.", "Int64"),
+    Column("self", "event", f"Weight of the samples in the function itself; {_UNKNOWN}.", "Int64"),
     Column(
         "total",
         "event",
@@ -40,13 +40,13 @@ COLUMNS = (
     Column(
         "self_percent",
         "%",
-        "self as a share of all the selection holds of this event, samples without a stack included.",
+        "self in percent of the whole selection of this event, including samples without a stack.",
         "float64",
     ),
-    Column("total_percent", "%", "total as a share of the same.", "float64"),
-    Column("kind", "", "What sort of code: user, kernel, jit, inlined, python, operator, gpu_kernel or unknown."),
-    Column("file", "", "The source file the function is in, where the recording knows it."),
-    Column("line", "", "The line of the source file at which the function starts, where it is known.", "Int64"),
+    Column("total_percent", "%", "total in percent of the same.", "float64"),
+    Column("kind", "", "Kind of code: user, kernel, jit, inlined, python, operator, gpu_kernel or unknown."),
+    Column("file", "", "Source file of the function, if known."),
+    Column("line", "", "Line at which the function starts in the source file, if known.", "Int64"),
 )
 
 

@@ -30,7 +30,7 @@ from .model import Timeline
 
 MAX_TRACKS = 2_000
 """Tracks in one answer; of more the busiest."""
-GLOBAL_GROUP = "Of all"
+GLOBAL_GROUP = "Global"
 """The group of what is of no process."""
 
 
