@@ -193,7 +193,7 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
     """The bars as SVG, with a legend below. All text is escaped; nothing in it can run, load or be styled inline."""
     bars = len(data.labels)
     if not bars:
-        message = f"Nothing of {data.event} was measured here." if data.event else "Nothing was measured here."
+        message = f"The selection has no {data.event}." if data.event else "The selection has no measurements."
         if data.note:
             message = f"{data.event}: {data.note}."
         return _text_only(message, room)
@@ -213,7 +213,7 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
         },
     )
     title = element(svg, "title", {})
-    title.text = clean(f"{data.event} by {data.by}: {format_quantity(data.total, data.unit).text} in all")
+    title.text = clean(f"{data.event} by {data.by}: {format_quantity(data.total, data.unit).text} in total")
     longest = max(_sums(data))
     _guides(svg, data, area, room, longest)
     for number, label in enumerate(labels):

@@ -42,7 +42,7 @@ COLOR_MODES = ("kind", "module", "hot")
 THEMES = ("system", "light", "dark")
 OPTIONS = {
     "flames": "draw callees above their callers, with the root at the bottom",
-    "static": "leave the script out: nothing but a picture",
+    "static": "omit the script: only a static picture",
 }
 Link = Callable[[int], str]
 """The address for the frame with an id."""
@@ -86,7 +86,7 @@ class FlameSvgStyle:
 
 @dataclass(frozen=True)
 class _DrawnFrame:
-    """A frame to draw: place in pixels, and what is told of it."""
+    """A frame to draw: position in pixels, and its tooltip."""
 
     x: float
     y: int
@@ -140,13 +140,15 @@ def write_svg(
             )
         )
     height = HEADER_HEIGHT + max(1, depth) * ROW_HEIGHT + FOOTER_HEIGHT
-    told = _told(tree, whole, left_out)
+    summary = _summary(tree, whole, left_out)
     parts = [_opening(style, height, title, link is None), f"<style>{_style(fills, style, tree)}</style>"]
     parts.append('<rect class="ground" width="100%" height="100%"/>')
     parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, _room(style)))}</text>')
-    parts.append(f'<text class="told" x="{MARGIN}" y="38">{escape(told)}</text>')
+    parts.append(f'<text class="summary" x="{MARGIN}" y="38">{escape(summary)}</text>')
     if not whole:
-        parts.append(f'<text class="told" x="{MARGIN}" y="{HEADER_HEIGHT + 12}">No sample is in this selection.</text>')
+        parts.append(
+            f'<text class="summary" x="{MARGIN}" y="{HEADER_HEIGHT + 12}">The selection has no samples.</text>'
+        )
     parts.append(f'<g id="frames" data-up="{int(style.root_at_bottom)}" data-rows="{depth}">')
     parts += [_drawn(frame) for frame in frames]
     parts.append("</g>")
@@ -248,7 +250,7 @@ def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
             lines.append(f"self {_share(own, tree.total)} ({format_quantity(own, unit).text})")
     else:
         if tree.too_few_samples is not None and tree.too_few_samples[row]:
-            lines.append("too few samples in both to tell a difference")
+            lines.append("too few samples in both for a comparison")
         base = int(tree.base_weight or 0)
         for word, here, there in (("total", total, tree.base_total[row]), ("self", own, tree.base_self[row])):
             shares = [_share(float(there), base), _share(here, tree.total)]
@@ -262,12 +264,12 @@ def _share(part: float, whole: float) -> str:
     return format_percent(100 * part / whole if whole else None)
 
 
-def _told(tree: FlameTree, whole: int, left_out: int) -> str:
+def _summary(tree: FlameTree, whole: int, left_out: int) -> str:
     parts = [f"{tree.event}: {format_quantity(tree.total, tree.unit).text}"]
     if whole and whole != tree.total:
         parts.append(f"zoomed to {_share(whole, tree.total)}")
     if left_out:
-        parts.append(f"{left_out:,} narrower frame{'s' if left_out != 1 else ''} left out")
+        parts.append(f"{left_out:,} narrower frame{'s' if left_out != 1 else ''} omitted")
     return ", ".join(parts)
 
 
@@ -291,10 +293,10 @@ class _FillClasses:
         function = int(self._tree.function[row])
         if function >= 0 and function in self._matches:
             return "m"
-        colours, told = self._color_variants(row, function)
-        name = self.classes.setdefault(colours, f"c{len(self.classes)}")
-        if told:
-            self.legend.setdefault(told, name)
+        colors, label = self._color_variants(row, function)
+        name = self.classes.setdefault(colors, f"c{len(self.classes)}")
+        if label:
+            self.legend.setdefault(label, name)
         return name
 
     def _color_variants(self, row: int, function: int) -> tuple[tuple[str, str], str]:
@@ -406,10 +408,10 @@ def _px(value: float) -> str:
 def _legend(fills: _FillClasses, height: int) -> str:
     parts = ['<g class="legend">']
     x = float(MARGIN)
-    for told, name in fills.legend.items():
+    for label, name in fills.legend.items():
         parts.append(f'<rect class="{name}" x="{_px(x)}" y="{height - 19}" width="10" height="10"/>')
-        parts.append(f'<text x="{_px(x + 14)}" y="{height - 10}">{escape(told)}</text>')
-        x += 14 + count_columns(told) * CHARACTER_WIDTH + 16
+        parts.append(f'<text x="{_px(x + 14)}" y="{height - 10}">{escape(label)}</text>')
+        x += 14 + count_columns(label) * CHARACTER_WIDTH + 16
     return "".join(parts) + "</g>"
 
 
@@ -418,7 +420,7 @@ def _controls(look: FlameSvgStyle) -> str:
     right = look.width - MARGIN
     return (
         f'<text id="reset" class="button hidden" x="{MARGIN}" y="53" role="button" tabindex="0">Reset zoom</text>'
-        f'<text id="matched" class="told" x="{right}" y="53" text-anchor="end"></text>'
+        f'<text id="matched" class="summary" x="{right}" y="53" text-anchor="end"></text>'
         f'<foreignObject id="search" class="hidden" x="{right - SEARCH_WIDTH}" y="8" '
         f'width="{SEARCH_WIDTH}" height="26">'
         '<input xmlns="http://www.w3.org/1999/xhtml" type="search" placeholder="Search (regular expression)" '

@@ -89,16 +89,16 @@ def draw_rank_columns(event: str, unit: str, values: list[RankValue], note: Rank
     return ElementTree.tostring(svg, encoding="unicode")
 
 
-def _words(column: list[RankValue], unit: str, told: RankBalance) -> str:
+def _words(column: list[RankValue], unit: str, balance: RankBalance) -> str:
     first, last = column[0], column[-1]
     known = [one.value for one in column if one.value is not None]
     if first is last:
         where = f" on {first.host}" if first.host else ""
         if first.value is None:
-            return f"rank {first.rank}{where}: {first.note or 'nothing is known of it'}"
-        share = f", {first.value / told.mean:.2f} × the mean" if told.mean else ""
+            return f"rank {first.rank}{where}: {first.note or 'no data'}"
+        share = f", {first.value / balance.mean:.2f} × the mean" if balance.mean else ""
         return f"rank {first.rank}{where}: {format_quantity(first.value, unit).text}{share}"
     missing = len(column) - len(known)
     words = f"{format_quantity(min(known), unit).text} to {format_quantity(max(known), unit).text}" if known else ""
-    words += (", " if known and missing else "") + (f"nothing is known of {missing}" if missing else "")
+    words += (", " if known and missing else "") + (f"no data for {missing}" if missing else "")
     return f"ranks {first.rank} to {last.rank}: {words}"

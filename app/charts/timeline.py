@@ -82,11 +82,11 @@ def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> l
         band = found and _band(text, found, profile, timeline)
         if not band:
             raise InvalidRequest(
-                f"bands: {text[:40]!r} is no part of a track of this result; ask for its tracks.", "bands"
+                f"bands: {text[:40]!r} is not a part of a track of this result; request its tracks first.", "bands"
             )
         bands.append(band)
     if sum(len(band.rows) for band in bands) > MAX_ROWS:
-        raise InvalidRequest(f"bands are more than {MAX_ROWS} rows together; ask for fewer at a time.", "bands")
+        raise InvalidRequest(f"bands have more than {MAX_ROWS} rows in total; request fewer at a time.", "bands")
     return bands
 
 

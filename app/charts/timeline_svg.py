@@ -51,7 +51,7 @@ def draw_timeline(
     for track, text, rows in bands:
         band = data["bands"][text]
         hidden = format_clipped(track)
-        about = f"<title>Not drawn, since it overlaps: {escape(hidden)}</title>" if hidden else ""
+        about = f"<title>Not drawn because of overlap: {escape(hidden)}</title>" if hidden else ""
         words = fit_label(f"{track.name} *" if hidden else track.name, LABEL_WIDTH - 12)
         parts.append(f'<text class="name" x="4" y="{y + 12}">{about}{escape(words)}</text>')
         if track.kind == "counter":

@@ -22,7 +22,7 @@ from .validation import find_overflowing
 UNKNOWN_NAMES = frozenset({"[unknown]", "", "??"})
 _Process = tuple[int, str | None, int | None, int | None]
 """Run, host, rank and number of a process."""
-IMPOSSIBLE_WEIGHT = "sample whose weight cannot be right: with it the sum would pass 2^63"
+IMPOSSIBLE_WEIGHT = "sample with an invalid weight: the sum would exceed 2^63"
 IMPOSSIBLE_STACK_WEIGHT = "stack with a weight of 2^62 or more"
 IMPOSSIBLE_PERIOD = "sample with a period of 2^63 or more"
 IMPOSSIBLE_WEIGHT_REASONS = (IMPOSSIBLE_WEIGHT, IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_PERIOD)
@@ -277,7 +277,7 @@ class ProfileBuilder:
         if (
             heavy := sum(count for reason, (count, _) in self._losses.items() if reason in IMPOSSIBLE_WEIGHT_REASONS)
         ) > 0:
-            reason = f"The weights of {heavy:,} samples do not fit, so these are missing in all totals."
+            reason = f"The weights of {heavy:,} samples are too large; all totals lack them."
             meta = replace(meta, complete=False, reasons=(*meta.reasons, reason))
         if meta.duration_ns is None and len(columns[0]) and (last := int(columns[0].max())) != zero:
             meta = replace(meta, duration_ns=last - zero)

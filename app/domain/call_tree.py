@@ -42,7 +42,7 @@ def compute_depths(parent: Array) -> Int32Array:
             return depth
         depth += depth[jump]
         jump = jump[jump]
-    raise ValueError("parent does not describe one tree rooted at node 0")
+    raise ValueError("parent does not describe a single tree rooted at node 0")
 
 
 @dataclass(frozen=True)

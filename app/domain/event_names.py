@@ -237,8 +237,8 @@ def is_unobservable(event: str, about: str = "") -> bool:
 def explain_unobservable(event: str) -> str:
     """Why there is no value of such an event, and what to do."""
     return (
-        f"{event}: user space only was observed, and the event happens in the kernel. Set kernel.perf_event_paranoid "
-        "to 1 or less, or give perf CAP_PERFMON, and record it without :u."
+        f"{event}: only user space was measured, but the event occurs in the kernel. Set kernel.perf_event_paranoid "
+        "to 1 or less, or give perf CAP_PERFMON, and record the event without :u."
     )
 
 

@@ -49,8 +49,8 @@ class ProtectedServer:
 
 
 ISOLATION_ADVICE = (
-    "Start the worker with --run-as USER, or record on another machine (see Security in the documentation). Where "
-    "everybody with the token may read all that the server can, set PERFLOOM_TRUST_USERS=1."
+    "Start the worker with --run-as USER, or record on another machine (see Security in the documentation). If "
+    "everyone with the token may read everything that the server can read, set PERFLOOM_TRUST_USERS=1."
 )
 
 
@@ -59,7 +59,7 @@ def find_exposed_secret(server: ProcessNamespaces, jobs: ProcessNamespaces | Non
     the server that they can read."""
     if jobs is None:
         return (
-            "No worker has said as which user it starts programs here, and they must not run as "
+            "No worker has reported the user under which it runs programs here, and they must not run as "
             f"the server. {ISOLATION_ADVICE}"
         )
     if not _apart(server, jobs):

@@ -215,11 +215,11 @@ class JobSpec:
             kept["pytorch"] = PyTorch(**select_known_fields(PyTorch, kept.get("pytorch", {})))
             return cls(**kept)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise InvalidRequest(f"This job description cannot be used: {error}.") from None
+            raise InvalidRequest(f"Invalid job description: {error}.") from None
 
 
 TUPLE_FIELDS = ("command", "inputs", "events", "modules", "path", "library_path", "preload")
-"""The words of a JobSpec that are lists of texts."""
+"""The fields of a JobSpec that are lists of strings."""
 _CHOICES: dict[str, type[StrEnum]] = {
     "recorder": RecorderName,
     "scope": Scope,

@@ -21,14 +21,14 @@ MAX_TEXT_CHARS = 400
 MAX_NOTES = 10
 HOST_FOLDER_PREFIX = "on-"
 INCOMPLETE = "incomplete"
-"""The name of a comment ("# incomplete : …") in the text of a recording, that says why it does not hold all that was
+"""The name of a comment ("# incomplete : …") in the text of a recording, that says why it does not contain all that was
 recorded."""
-END_MISSING = "end of a recording"
-"""The loss that such a comment stands for."""
+END_MISSING = "missing end of a recording"
+"""The loss that such a comment means."""
 THROTTLED = "throttled"
 """The name of a comment that says how often the kernel stopped an event for a while."""
 THROTTLING = "sampling throttled by the kernel"
-"""The loss that such a comment stands for."""
+"""The loss that such a comment means."""
 _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
 TRACE_FILE_PATTERN = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"
@@ -128,11 +128,10 @@ def parse_plan(text: bytes) -> RecordingPlan:
         data = json.loads(text)
         runs = [_planned(one, number) for number, one in enumerate(data["runs"][:MAX_RUNS])]
         if len({run.run for run in runs}) < len(runs):
-            raise ValueError("two runs have one number")
+            raise ValueError("two runs have the same number")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UnreadableInput(
-            f"The plan of what was recorded (plan.json) cannot be understood ({str(error)[:100]}). Submit the job "
-            "again."
+            f"The plan of the recording (plan.json) is invalid ({str(error)[:100]}). Submit the job again."
         ) from None
     ranks, clock = data.get("ranks"), data.get("clock_ns")
     return RecordingPlan(

@@ -62,7 +62,7 @@ class Selection:
 
         start_ns, end_ns = _ns("start-ms", last("start-ms")), _ns("end-ms", last("end-ms"))
         if start_ns is not None and end_ns is not None and end_ns <= start_ns:
-            raise InvalidRequest("end-ms must be greater than start-ms; swap them or leave one out.", "end-ms")
+            raise InvalidRequest("end-ms must be greater than start-ms; swap them or omit one.", "end-ms")
         for word in ("focus", "ignore", "hide"):
             if len(last(word) or "") > MAX_PATTERN_CHARS:
                 raise InvalidRequest(f"{word} is longer than {MAX_PATTERN_CHARS} characters; shorten it.", word)
@@ -110,7 +110,7 @@ def parse_ranks(text: str) -> tuple[tuple[int, int], ...]:
     for part in (p.strip() for p in text.split(",") if p.strip()):
         low, dash, high = part.partition("-")
         if not (low.isdecimal() and (high.isdecimal() if dash else True)) or len(part) > 20:
-            raise InvalidRequest(f"rank {part!r} is no number or range; write for example 0-63,128.", "rank")
+            raise InvalidRequest(f"rank {part!r} is not a number or range; write for example 0-63,128.", "rank")
         first, final = int(low), int(high or low)
         if final < first:
             raise InvalidRequest(f"rank range {part!r} ends before it starts; write {final}-{first}.", "rank")
@@ -124,7 +124,7 @@ def format_thread_key(rank: int | None, pid: int | None, tid: int | None) -> str
 
 
 UNKNOWN_THREAD = format_thread_key(None, None, None)
-"""The key of what no thread is told of."""
+"""The key of data without a thread."""
 
 
 def format_ms(ns: int) -> str:
@@ -141,7 +141,7 @@ def _ns(word: str, text: str | None) -> int | None:
         if not value.is_finite() or abs(value) > 10**15:
             raise InvalidOperation
     except InvalidOperation:
-        raise InvalidRequest(f"{word} {text!r} is no number of milliseconds.", word) from None
+        raise InvalidRequest(f"{word} {text!r} is not a number of milliseconds.", word) from None
     return int(value * NS_PER_MS)
 
 
@@ -151,4 +151,4 @@ def parse_flag(word: str, text: str | None) -> bool:
         return False
     if text in ("1", "true", "yes", "on"):
         return True
-    raise InvalidRequest(f"{word} is either 1 or 0, not {text!r}.", word)
+    raise InvalidRequest(f"{word} must be 1 or 0, not {text!r}.", word)

@@ -101,7 +101,7 @@ class Target:
                 kept[name] = {str(key): str(value) for key, value in kept.get(name, {}).items()}
             return cls(**kept)
         except (TypeError, ValueError, AttributeError) as error:
-            raise InvalidRequest(f"This description of a target cannot be used: {error}.") from None
+            raise InvalidRequest(f"Invalid target description: {error}.") from None
 
 
 class BatchState(StrEnum):

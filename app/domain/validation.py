@@ -82,14 +82,14 @@ def find_error(profile: Profile) -> str | None:
     """What is wrong with a profile, as part of a sentence; None where every analysis can work on it."""
     for name, table in profile.tables().items():
         if table.schema != SCHEMAS[name]:
-            return f"the table {name} has other columns"
+            return f"the table {name} has unexpected columns"
         try:
             table.validate(full=True)
         except pa.ArrowException as error:
             return f"the table {name} is damaged ({str(error).splitlines()[0][:200]})"
         for required in REQUIRED[name]:
             if table.column(required).null_count:
-                return f"{name}.{required} has gaps"
+                return f"{name}.{required} has missing values"
     return (
         _wrong_reference(profile)
         or _wrong_tree(profile)
@@ -153,7 +153,7 @@ def _wrong_reference(profile: Profile) -> str | None:
             # A profile may have threads without having runs.
             high = max(1, tables[target].num_rows) if target == "runs" else tables[target].num_rows
             if len(ids) and (int(ids.min()) < low or int(ids.max()) >= high):
-                return f"{name}.{of} names rows that {target} does not have"
+                return f"{name}.{of} refers to rows that {target} does not have"
     return None
 
 
@@ -167,12 +167,12 @@ def _wrong_tree(profile: Profile) -> str | None:
             return f"the tree {name} has no root"
         parent, ids = get_column(table, "parent"), get_column(table, item)
         if parent[0] != NO_ID or ids[0] != NO_ID:
-            return f"the tree {name} does not begin with its root"
+            return f"the tree {name} does not start with its root"
         below = np.arange(1, table.num_rows)
         if len(below) and not (parent[1:].min() >= 0 and (parent[1:] < below).all()):
             return f"the tree {name} is not in order"
         if len(below) and not (ids[1:].min() >= 0 and ids[1:].max() < items):
-            return f"{name}.{item} names rows that do not exist"
+            return f"{name}.{item} refers to rows that do not exist"
         right = to_preorder(parent)
         if not (
             np.array_equal(right.position, np.arange(table.num_rows))
@@ -184,7 +184,7 @@ def _wrong_tree(profile: Profile) -> str | None:
     for name, table in (("frames", frames), ("calls", calls)):
         kind = get_column(table, "kind")
         if len(kind) and not (kind.min() >= 0 and kind.max() < kinds):
-            return f"{name}.kind is none that is known"
+            return f"{name}.kind has an unknown value"
     if not np.array_equal(get_column(calls, "depth")[call], get_column(stacks, "depth")):
         return "the trees stacks and calls differ"
     if stacks.num_rows > 1:
@@ -210,7 +210,7 @@ def _wrong_slices(profile: Profile) -> str | None:
             or int(get_column(slices, "self_ns").min()) < 0
             or int(get_column(slices, "depth").min()) < 0
         ):
-            return "a slice lasts less than no time"
+            return "a slice has a negative duration"
         if (np.abs(start.astype(np.float64)) + length).max() >= float(1 << 62):
             return "a slice is out of range"
         same = thread[1:] == thread[:-1]
@@ -236,9 +236,9 @@ def _wrong_slices(profile: Profile) -> str | None:
     ):
         values = get_column(profile.tables()[name], of)
         if len(values) and not (values.min() >= 0 and values.max() < known):
-            return f"{name}.{of} is none that is known"
+            return f"{name}.{of} has an unknown value"
     if not set(profile.categories.column("kind").to_pylist()) <= set(CATEGORY_KINDS):
-        return "categories.kind is none that is known"
+        return "categories.kind has an unknown value"
     return None
 
 
@@ -248,20 +248,20 @@ def _wrong_value(profile: Profile) -> str | None:
         return "the samples are not in order of time"
     cpu = get_column(profile.samples, "cpu")
     if len(cpu) and int(cpu.min()) < NO_ID:
-        return "samples.cpu is no number of a CPU"
+        return "samples.cpu is not a CPU number"
     kinds = set(profile.threads.column("kind").to_pylist())
     if not kinds <= set(THREAD_KINDS):
-        return "threads.kind is none that is known"
+        return "threads.kind has an unknown value"
     names = profile.events.column("name").to_pylist()
     if len(set(names)) != len(names):
-        return "two events have one name"
+        return "two events have the same name"
     for name, of in (
         *(("counts", "value"), ("metric_values", "value"), ("source_values", "value")),
         ("hints", "speedup_percent"),
     ):
         value = profile.tables()[name].column(of)
         if len(value) and not np.isfinite(value.drop_null().to_numpy()).all():
-            return f"{name}.{of} is no number"
+            return f"{name}.{of} is not a number"
     count = get_column(profile.losses, "count")
     if len(count) and int(count.min()) < 0:
         return "losses.count is negative"

@@ -67,7 +67,7 @@ EXPORTERS: dict[str, Exporter] = {
         Exporter(
             "collapsed",
             collapsed.TITLE.capitalize(),
-            "One line a call stack; for flamegraph.pl, inferno and many others.",
+            "One line per call stack; for flamegraph.pl, inferno and many other tools.",
             ".collapsed.txt",
             "text/plain; charset=utf-8",
             collapsed.write,
@@ -78,7 +78,7 @@ EXPORTERS: dict[str, Exporter] = {
         Exporter(
             "html",
             "HTML report",
-            "Flame graphs and tables in one file that opens from disk, without Perfloom.",
+            "Flame graphs and tables in one file that any browser opens, without Perfloom.",
             ".html",
             "text/html; charset=utf-8",
             html.write,
@@ -88,8 +88,8 @@ EXPORTERS: dict[str, Exporter] = {
         ),
         Exporter(
             "perfetto",
-            "Perfetto’s JSON",
-            "What happened when, with arrows and counters; for Perfetto and Chrome’s trace viewer.",
+            "Perfetto JSON",
+            "Slices, flows and counters over time; for Perfetto and Chrome’s trace viewer.",
             ".trace.json",
             "application/json",
             perfetto.write,
@@ -112,8 +112,8 @@ EXPORTERS: dict[str, Exporter] = {
         ),
         Exporter(
             "profile",
-            "Perfloom’s profile",
-            "All of it, to import into another Perfloom.",
+            "Perfloom profile",
+            "The complete result, to import into another Perfloom.",
             ".perfloom.tar",
             "application/x-tar",
             archive.write,
@@ -125,7 +125,7 @@ EXPORTERS: dict[str, Exporter] = {
         Exporter(
             "speedscope",
             speedscope.TITLE,
-            "A profile for each thread and event.",
+            "One profile for each thread and event.",
             ".speedscope.json",
             "application/json",
             speedscope.write,
@@ -136,7 +136,7 @@ EXPORTERS: dict[str, Exporter] = {
         Exporter(
             "svg",
             "SVG",
-            "The flame graph as a picture that zooms and searches by itself.",
+            "The flame graph as a picture with its own zoom and search.",
             ".svg",
             "image/svg+xml; charset=utf-8",
             flamegraph_svg.export_svg,
@@ -153,7 +153,7 @@ def get_exporter(name: str) -> Exporter:
         return EXPORTERS[name]
     except KeyError:
         known = ", ".join(EXPORTERS)
-        raise InvalidRequest(f"There is no export to {name[:40]!r}; choose one of {known}.", "to") from None
+        raise InvalidRequest(f"No export to {name[:40]!r}; choose one of {known}.", "to") from None
 
 
 def find_exporter_for_file(file: str) -> Exporter:
@@ -169,4 +169,6 @@ def find_exporter_for_file(file: str) -> Exporter:
     if fitting:
         return max(fitting, key=lambda found: found[0])[1]
     known = ", ".join(f"{one.suffix} ({one.name})" for one in EXPORTERS.values())
-    raise InvalidRequest(f"Nothing says what to convert to: give --to, or a file with -o that ends with {known}.", "to")
+    raise InvalidRequest(
+        f"The output format is unknown: use --to, or a file name with -o that ends with {known}.", "to"
+    )

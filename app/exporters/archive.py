@@ -61,6 +61,6 @@ def _narrowed(profile: Profile, selection: Selection) -> Profile:
     for word, given in (("hide", selection.hide), ("invert", selection.invert), ("recursion", selection.recursion)):
         if given:
             raise InvalidRequest(
-                f"The stored form keeps stacks as they were recorded; leave {word} out, and use it when looking.", word
+                f"The stored format keeps stacks as recorded; omit {word}, and apply it when viewing.", word
             )
     return filter_profile(profile, selection)

@@ -30,12 +30,12 @@ from .errors import no_samples_error
 TITLE = "collapsed stacks"
 PERF_FORMATS = frozenset({"perf-script", "perf-data"})
 OPTIONS: Mapping[str, str] = {
-    "pid": "Put the process id behind the command's name.",
-    "tid": "Put process and thread id behind the command's name.",
+    "pid": "Append the process id to the name of the command.",
+    "tid": "Append process and thread id to the name of the command.",
     "kernel": "Mark kernel functions with _[k].",
     "jit": "Mark functions compiled at run time with _[j].",
     "all": "Mark both.",
-    "addrs": "Show the address where a function is not known.",
+    "addrs": "Show the address if the function is unknown.",
 }
 BLOCK_LINES = 20_000
 

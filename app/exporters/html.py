@@ -81,17 +81,17 @@ def _format(profile: Profile) -> str:
 
 def _about(profile: Profile, selection: Selection) -> str:
     meta = profile.meta
-    told: list[tuple[str, str]] = [("Format", _format(profile))]
+    facts: list[tuple[str, str]] = [("Format", _format(profile))]
     if meta.start_epoch_ns is not None:
-        told.append(("Recorded", format_utc(meta.start_epoch_ns / NS_PER_S)))
+        facts.append(("Recorded", format_utc(meta.start_epoch_ns / NS_PER_S)))
     if meta.duration_ns is not None:
-        told.append(("Duration", format_quantity(meta.duration_ns, "ns").text))
+        facts.append(("Duration", format_quantity(meta.duration_ns, "ns").text))
     hosts = sorted({host for host in profile.threads.column("host").to_pylist() if host})
-    told += [("Hosts", ", ".join(hosts[:8]) + (" …" if len(hosts) > 8 else ""))] if hosts else []
-    told += [("Not complete", reason) for reason in meta.reasons]
-    told += [(f"Selected: {word}", value) for word, value in selection.to_query()]
-    told.append(("Written by", "Perfloom"))
-    return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in told) + "</dl>\n"
+    facts += [("Hosts", ", ".join(hosts[:8]) + (" …" if len(hosts) > 8 else ""))] if hosts else []
+    facts += [("Not complete", reason) for reason in meta.reasons]
+    facts += [(f"Selected: {word}", value) for word, value in selection.to_query()]
+    facts.append(("Written by", "Perfloom"))
+    return "<dl>" + "".join(f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in facts) + "</dl>\n"
 
 
 def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes]]:
@@ -121,7 +121,7 @@ def _table(table: Table, rows: list[dict[str, Any]]) -> Iterator[bytes]:
     yield f'<h2 id="{table.name}">{escape(table.title)}</h2>\n'.encode()
     if len(rows) > MAX_ROWS:
         all_of = f"perfloom report ID {table.name} --format csv"
-        yield f"<p>The first {MAX_ROWS} of {len(rows):,} rows; <code>{all_of}</code> has all.</p>\n".encode()
+        yield f"<p>The first {MAX_ROWS} of {len(rows):,} rows; <code>{all_of}</code> prints all.</p>\n".encode()
     yield b'<div class="scroll" tabindex="0"><table><thead><tr>'
     yield "".join(_heading(column) for column in columns).encode()
     yield b"</tr></thead><tbody>\n"
@@ -145,8 +145,8 @@ def _cell(column: Column, value: Any, row: dict[str, Any]) -> str:
         shown = (
             format_quantity(value, row["unit"]).text if column.unit == "event" and row.get("unit") else _plain(value)
         )
-        told = format_exact(value, row["unit"]) if column.unit == "event" and row.get("unit") else str(value)
-        return f'<td class="number" data-value="{value}" title="{escape(told)}">{escape(shown)}</td>'
+        exact = format_exact(value, row["unit"]) if column.unit == "event" and row.get("unit") else str(value)
+        return f'<td class="number" data-value="{value}" title="{escape(exact)}">{escape(shown)}</td>'
     text = str(value)
     return f'<td title="{escape(text)}">{escape(text)}</td>'
 

@@ -80,11 +80,11 @@ def _parts(profile: Profile, selection: Selection) -> Iterator[bytes]:
         yield encode_message(_PERIOD_TYPE, encode_number(1, type_number), encode_number(2, unit_number))
         yield encode_number(_PERIOD, _period(profile, event))
         yield encode_number(_DEFAULT, type_number)
-    told = [f"Exported by Perfloom from {meta.format}."] + ([f"Command: {meta.command}"] if meta.command else [])
-    told += [f"Not complete: {reason}" for reason in meta.reasons]
-    told += [f"{names[event]}: {SHARES_ONLY}" for event in found.events if event in find_share_only_events(profile)]
-    told += [f"Selected: {word}={value}" for word, value in selection.to_query()]
-    yield encode_packed(_COMMENT, [strings.of(text) for text in told])
+    comments = [f"Exported by Perfloom from {meta.format}."] + ([f"Command: {meta.command}"] if meta.command else [])
+    comments += [f"Not complete: {reason}" for reason in meta.reasons]
+    comments += [f"{names[event]}: {SHARES_ONLY}" for event in found.events if event in find_share_only_events(profile)]
+    comments += [f"Selected: {word}={value}" for word, value in selection.to_query()]
+    yield encode_packed(_COMMENT, [strings.of(text) for text in comments])
     yield from strings.written()
 
 

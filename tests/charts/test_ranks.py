@@ -46,7 +46,7 @@ def test_neighbours_share_a_column_where_there_are_many() -> None:
     assert len(drawn) == MAX_COLUMNS
     assert heights(drawn[1]) == {"ranks-most": HEIGHT, "ranks-least": pytest.approx(HEIGHT * 10 / 12, abs=0.01)}
     assert "ranks-missing" in heights(drawn[0])
-    assert drawn[0].findtext(f"{SVG}title") == "ranks 0 to 2: 10 to 12, nothing is known of 1"
+    assert drawn[0].findtext(f"{SVG}title") == "ranks 0 to 2: 10 to 12, no data for 1"
     told = measure_balance(values)
     assert told is not None
     many = [RankValue(n, n) for n in range(100_000)]

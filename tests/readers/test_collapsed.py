@@ -148,4 +148,4 @@ def test_a_weight_that_does_not_fit_makes_the_result_incomplete() -> None:
     assert stacks(profile) == [("main", 5)]
     assert losses_of(profile) == {collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 1: main;a 99999999999999999999999999")}
     assert not profile.meta.complete
-    assert profile.meta.reasons == ("The weights of 1 samples do not fit, so these are missing in all totals.",)
+    assert profile.meta.reasons == ("The weights of 1 samples are too large; all totals lack them.",)

@@ -272,23 +272,23 @@ def manifest_of(size: int) -> bytes:
 
 
 WRONG: dict[str, dict[str, Any]] = {
-    "samples.thread names rows": {"samples": {"thread": [0, 2, 0]}},
-    "samples.event names rows": {"samples": {"event": [0, -1, 0]}},
-    "samples.stack names rows": {"samples": {"stack": [0, 3, 0]}},
-    "samples.weight has gaps": {"samples": {"weight": [1, None, 1]}},
+    "samples.thread refers to rows": {"samples": {"thread": [0, 2, 0]}},
+    "samples.event refers to rows": {"samples": {"event": [0, -1, 0]}},
+    "samples.stack refers to rows": {"samples": {"stack": [0, 3, 0]}},
+    "samples.weight has missing values": {"samples": {"weight": [1, None, 1]}},
     "samples are not in order of time": {"samples": {"time_ns": [0, 9, 5]}},
-    "samples.cpu is no number": {"samples": {"cpu": [0, -2, 0]}},
-    "frames.function names rows": {"frames": {"function": [0, 2]}},
-    "frames.kind is none": {"frames": {"kind": [0, 99]}},
-    "stacks.call names rows": {"stacks": {"call": [0, 1, 9]}},
-    "tree stacks does not begin": {"stacks": {"parent": [0, 0, 1]}},
+    "samples.cpu is not a CPU number": {"samples": {"cpu": [0, -2, 0]}},
+    "frames.function refers to rows": {"frames": {"function": [0, 2]}},
+    "frames.kind has an unknown value": {"frames": {"kind": [0, 99]}},
+    "stacks.call refers to rows": {"stacks": {"call": [0, 1, 9]}},
+    "tree stacks does not start": {"stacks": {"parent": [0, 0, 1]}},
     "tree stacks is not in order": {"stacks": {"parent": [-1, 2, 1]}},
     "tree calls is not in order": {"calls": {"end": [3, 3, 2]}},
-    "stacks.frame names rows": {"stacks": {"frame": [-1, 0, 2]}},
+    "stacks.frame refers to rows": {"stacks": {"frame": [-1, 0, 2]}},
     "trees stacks and calls differ": {"calls": {"function": [-1, 1, 0]}},
-    "two events have one name": {"events": {"name": ["a", "a"]}},
-    "threads.kind is none": {"threads": {"kind": ["thread", "demon"]}},
-    "losses.count has gaps": {"losses": {"reason": ["x"], "count": [None], "example": ["y"]}},
+    "two events have the same name": {"events": {"name": ["a", "a"]}},
+    "threads.kind has an unknown value": {"threads": {"kind": ["thread", "demon"]}},
+    "losses.count has missing values": {"losses": {"reason": ["x"], "count": [None], "example": ["y"]}},
 }
 
 

@@ -54,7 +54,7 @@ def asked(client: FlaskClient, target: str = "local", **more: object) -> tuple[i
 
 def test_jobs_as_the_same_user_are_refused_and_as_another_one_taken(shared: Flask, store: Store) -> None:
     client = shared.test_client()
-    assert asked(client)[0] == 422 and "No worker has said" in asked(client)[1]
+    assert asked(client)[0] == 422 and "No worker has reported" in asked(client)[1]
     store.hosts.publish(OWN)
     status, error = asked(client)
     assert status == 422 and "PERFLOOM_TRUST_USERS" in error and "--run-as" in error

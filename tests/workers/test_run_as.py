@@ -200,7 +200,7 @@ def test_what_is_a_boundary(changed: dict[str, object], readable: tuple[str, ...
 
 
 def test_without_a_worker_that_said_who_it_is_there_is_no_boundary() -> None:
-    assert "No worker has said" in find_exposed_secret(WEB, HostFacts("h").jobs)
+    assert "No worker has reported" in find_exposed_secret(WEB, HostFacts("h").jobs)
 
 
 def test_another_mount_namespace_is_told_apart_and_is_no_boundary() -> None:

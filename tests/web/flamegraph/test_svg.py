@@ -89,11 +89,11 @@ def test_narrow_frames_are_left_out_and_counted() -> None:
     document = drawn(profile, look=flamegraph_svg.FlameSvgStyle(min_px=2))
     shown = len(frames(document))
     assert shown < whole / 10
-    assert f"{whole - shown:,} narrower frames left out" in document
+    assert f"{whole - shown:,} narrower frames omitted" in document
     assert all(number(f.find(f"{SVG}rect"), "width") >= 1.5 for f in frames(document))
     # The same, cut off where the tree was made.
     tree = flame_tree(profile, Selection(), group=FlameGroup.NONE, min_share=2 / 1180)
-    assert f"{whole - shown:,} narrower frames left out" in flamegraph_svg.write_svg(
+    assert f"{whole - shown:,} narrower frames omitted" in flamegraph_svg.write_svg(
         tree, profile, title="", style=flamegraph_svg.FlameSvgStyle(min_px=2)
     )
 
@@ -135,7 +135,7 @@ def test_every_colouring_order_and_part_can_be_drawn() -> None:
 
 def test_nothing_measured_is_said() -> None:
     document = drawn(making.empty())
-    assert "No sample is in this selection." in document and frames(document) == []
+    assert "The selection has no samples." in document and frames(document) == []
 
 
 def test_what_was_searched_for_is_marked_and_links_lead_to_every_frame() -> None:
