@@ -210,7 +210,7 @@ def test_nothing_measured() -> None:
         data = build_bars(profile, Selection())
         assert (data.labels, data.total) == ((), 0)
         root = parsed(draw_bars(data))
-        assert "Nothing" in "".join(root.itertext())
+        assert "has no" in "".join(root.itertext())
 
 
 def test_an_unknown_grouping_is_refused() -> None:

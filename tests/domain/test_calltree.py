@@ -84,5 +84,5 @@ def test_a_stack_of_many_thousand_frames_has_its_depth() -> None:
 
 
 def test_a_circle_is_refused() -> None:
-    with pytest.raises(ValueError, match="one tree"):
+    with pytest.raises(ValueError, match="a single tree"):
         compute_depths(np.array([-1, 2, 1]))
