@@ -61,7 +61,9 @@ def iterate_members(stream: BinaryIO, source: str) -> Iterator[Member]:
         try:
             member = _parsed(block)
         except ValueError as error:
-            raise UnreadableInput(f"{source} is no archive of a stored profile: {error}. Export it again.") from None
+            raise UnreadableInput(
+                f"{source} is not an archive of a stored profile: {error}. Export it again."
+            ) from None
         if member is None:
             return
         yield member
@@ -74,7 +76,7 @@ def read_exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
     while len(data) < size:
         piece = stream.read(min(size - len(data), 1 << 20))
         if not piece:
-            raise UnreadableInput(f"{source} ends too early: it was cut off. Export or copy it again.")
+            raise UnreadableInput(f"{source} is truncated. Export or copy it again.")
         data += piece
     return data
 
@@ -89,7 +91,7 @@ def _parsed(block: bytes | bytearray) -> Member | None:
     if sum(block[:148]) + 8 * 32 + sum(block[156:]) != checksum:
         raise ValueError("a checksum differs")
     if block[257:262] != b"ustar" or bytes(block[156:157]) not in _PLAIN:
-        raise ValueError("it holds something else than plain files")
+        raise ValueError("it contains entries other than plain files")
     name = bytes(block[:100]).split(b"\0", 1)[0]
     return Member(name.decode("ascii", "replace"), _number(bytes(block[124:136])))
 
@@ -100,5 +102,5 @@ def _number(field: bytes) -> int:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     if not digits or not all(0x30 <= digit <= 0x37 for digit in digits):
-        raise ValueError("a number is damaged")
+        raise ValueError("a number is invalid")
     return int(digits, 8)

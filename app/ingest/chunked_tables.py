@@ -48,7 +48,7 @@ class SpillFile:
         while at < size:
             part: bytes = self._file.read(min(size - at, 1 << 24))
             if not part:
-                raise OSError("what was put aside is gone")
+                raise OSError("temporary data of the import is missing")
             view[at : at + len(part)] = part
             at += len(part)
         return data

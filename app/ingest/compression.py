@@ -34,7 +34,7 @@ GZIP, ZSTD, XZ = "gzip", "Zstandard", "xz"
 _MAGIC = {GZIP: b"\x1f\x8b\x08", ZSTD: b"\x28\xb5\x2f\xfd", XZ: b"\xfd7zXZ\x00"}
 _LONGEST_MAGIC = 6
 _DAMAGED = (zlib.error, lzma.LZMAError, zstandard.ZstdError, *([igzip.IsalError] if igzip else []))
-EMPTY_SPARSE_FILE = "holds nothing but zero bytes; its content was never written. Copy or record it again."
+EMPTY_SPARSE_FILE = "contains only zero bytes; its content was never written. Copy or record it again."
 
 
 def detect_compression(head: bytes) -> str | None:
@@ -150,19 +150,19 @@ class DecompressedStream(io.RawIOBase):
         super().close()
 
     def _piece(self) -> bytes:
-        with self._told():
+        with self._report_errors():
             data: bytes | None = self._raw.read(CHUNK_BYTES)
         self.read_bytes += len(data or b"")
         return data or b""
 
     def _raw_into(self, target: memoryview) -> int:
-        with self._told():
+        with self._report_errors():
             count: int | None = self._raw.readinto(target)
         self.read_bytes += count or 0
         return count or 0
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         """Make what the system says of the file an error for the user."""
         try:
             yield
@@ -174,7 +174,7 @@ class DecompressedStream(io.RawIOBase):
         self.unpacked_bytes += unpacked
         if self.unpacked_bytes > self._limit:
             raise TooLarge(
-                f"{self._name} is larger than {self._limit:,} bytes when unpacked, which is the limit. Record a "
+                f"{self._name} exceeds the limit of {self._limit:,} bytes when unpacked. Record a "
                 "shorter time or at a lower frequency, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
             )
 
@@ -199,10 +199,10 @@ class DecompressedStream(io.RawIOBase):
             piece = self._packed_piece() if unpack.hungry else b""
             data = unpack.step(piece)
         except _DAMAGED as error:
-            return self._stop(f"The {self.packed} data is damaged ({error}); what follows is missing.")
+            return self._stop(f"The {self.packed} data is damaged ({error}); the rest is missing.")
         if not piece and not data and unpack.hungry:
             return self._stop(
-                None if unpack.ended else f"The {self.packed} data ends too early; the end of the file is missing."
+                None if unpack.ended else f"The {self.packed} data is truncated; the end of the file is missing."
             )
         return data
 

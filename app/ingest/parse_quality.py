@@ -69,10 +69,10 @@ def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str
     first = f"The first is {min((row['example'] for row in lost), key=_line_number)}"
     if count > MAX_SHARE_READABLE * lines:
         raise UnreadableInput(
-            f"{how_many}, so that what is left says little. {first}. Look at these lines; was the file written by "
+            f"{how_many}, too many to use the rest. {first}. Check these lines: was the file written by "
             "another tool, or with other fields?"
         )
-    reason = f"{how_many}; what they say is missing. {first}."
+    reason = f"{how_many}; their data is missing. {first}."
     meta = replace(profile.meta, complete=False, reasons=(*profile.meta.reasons, reason))
     return replace(profile, meta=meta)
 

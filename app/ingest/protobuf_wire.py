@@ -20,7 +20,7 @@ class MalformedMessage(ValueError):
     """Bytes that are no message. at: where in them."""
 
     def __init__(self, at: int) -> None:
-        super().__init__(f"no protobuf at byte {at}")
+        super().__init__(f"invalid protobuf at byte {at}")
         self.at = at
 
 

@@ -20,12 +20,14 @@ ALL = "all"
 MAX_HOSTS = 4
 MAX_RANGES = 8
 MAX_REASONS = 40
-NO_SAMPLES = "no sample was taken: too little time was used on the CPU, or what was asked for never happened"
-MISSING = "nothing came back: never started, or the host was lost"
-NOT_WRITTEN = "no sample was written: perf still held them in its buffer when it was ended"
-NO_END = "no end was noted: killed, or the host was lost"
-NO_RECORDING = "no recording came back"
-CLOCKS_DIFFER = "they differ by more than a run took, so all hosts are shown as if they had begun together"
+NO_SAMPLES = "no samples: the program used too little CPU time, or the events did not occur"
+MISSING = "no data returned: never started, or the host was lost"
+NOT_WRITTEN = "no samples: perf had them in its buffer when it was killed"
+NO_END = "no end recorded: killed, or the host was lost"
+NO_RECORDING = "no recording returned"
+CLOCKS_DIFFER = (
+    "their clocks differ by more than the duration of a run, so all hosts are shown as if they had started together"
+)
 
 
 class RankMerger:
@@ -95,7 +97,7 @@ class RankMerger:
         if state.size and self.plan.ranks and state.size != self.plan.ranks and rank.number is not None:
             self._say(
                 rank,
-                f"one of {state.size} and not of {self.plan.ranks}: is the program built with the MPI that starts it?",
+                f"one of {state.size}, not of {self.plan.ranks}: was the program built with the MPI that starts it?",
             )
         if not state.recorded:
             return
@@ -115,7 +117,7 @@ class RankMerger:
         """Why the result is not complete, after all were seen; empty where it is."""
         found = list(self._reasons[:MAX_REASONS])
         if len(self._reasons) > MAX_REASONS:
-            found.append(f"{len(self._reasons) - MAX_REASONS} more recordings could not be read whole.")
+            found.append(f"{len(self._reasons) - MAX_REASONS} more recordings could not be read completely.")
         for run in self._runs:
             missing = self._missing(run)
             if not self._seen[run]:
@@ -252,7 +254,8 @@ def _how_it_ended(state: RankState) -> str:
     """In words that say it of one or several; empty for a good end."""
     if state.perf_signal is not None:
         return (
-            f"its perf was ended by {_signal(state.perf_signal)}; it ran on unrecorded, and how it ended is not known"
+            f"its perf was ended by {_signal(state.perf_signal)}; the program continued without recording, and its "
+            "exit status is unknown"
         )
     if state.signal is not None:
         return f"ended by {_signal(state.signal)}"
@@ -327,7 +330,7 @@ def _taken(ranks: Sequence[Rank]) -> int | None:
 def _some_reasons(reasons: Sequence[str]) -> Iterable[str]:
     yield from reasons[:MAX_REASONS]
     if len(reasons) > MAX_REASONS:
-        yield f"{len(reasons) - MAX_REASONS} more recordings are not whole."
+        yield f"{len(reasons) - MAX_REASONS} more recordings are incomplete."
 
 
 def _capital(text: str) -> str:

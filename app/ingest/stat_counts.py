@@ -12,7 +12,7 @@ from ..domain.tables import SCHEMAS
 
 COUNTS_FORMAT = "perf-stat"
 """What is read of the output of perf stat."""
-UNREADABLE_COUNTS = "counts of perf stat that cannot be read"
+UNREADABLE_COUNTS = "unreadable counts of perf stat"
 
 
 def add_counts(profile: Profile, counts: Profile) -> Profile:

@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 FOLDER = "perfloom-profile/"
 """In an archive, every name begins with it."""
 MANIFEST_LIMIT_BYTES = 16 * 1024**2
-REREAD_ADVICE = "Read it again from the original file."
+REREAD_ADVICE = "Import the original file again."
 GAP_BYTES = 1 << 16
 """A table with fewer rows is small enough to be written as it is; all that is not a column is much shorter."""
 
@@ -119,7 +119,7 @@ def write_chunked_table(pieces: ChunkedTable, file: BinaryIO) -> None:
     else:
         done = _written_apart(pieces, schema, file)
     if done != pieces.rows:
-        raise ValueError(f"{pieces.name} has {done} rows in pieces, and not {pieces.rows}")
+        raise ValueError(f"{pieces.name} has {done} rows in chunks, not {pieces.rows}")
 
 
 def _written(writer: Any, batch: pa.RecordBatch) -> int:
@@ -196,7 +196,7 @@ def fit_schema(table: pa.Table, name: str, old: bool) -> pa.Table:
                     values = values.cast(field.type)
                 except pa.ArrowException:
                     raise UnreadableInput(
-                        f"The column {name}.{field.name} of this result is of another type. {REREAD_ADVICE}"
+                        f"The column {name}.{field.name} of this result has an unexpected type. {REREAD_ADVICE}"
                     ) from None
             columns.append(values)
         elif old and (field.name not in REQUIRED[name] or not table.num_rows):
@@ -215,8 +215,8 @@ def parse_manifest(text: bytes) -> Manifest:
         version = int(data["schema_version"])
         if version > SCHEMA_VERSION:
             raise UnreadableInput(
-                f"This result was stored by a newer version of Perfloom (schema {version}, this one reads up to "
-                f"{SCHEMA_VERSION}). Upgrade Perfloom, or read the original file again."
+                f"This result was stored by a newer version of Perfloom (schema {version}; this version reads up to "
+                f"{SCHEMA_VERSION}). Upgrade Perfloom, or import the original file again."
             )
         tables = {
             str(name): TableFile(rows=int(of["rows"]), bytes=int(of["bytes"]), sha256=str(of["sha256"]))
@@ -246,7 +246,7 @@ def _checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"meta.{name} is {type(value).__name__}")
     texts = [*meta.get("reasons", ()), *meta.get("capabilities", ()), *meta.get("facts", {}).values()]
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("meta holds something else than text")
+        raise ValueError("meta contains values other than text")
     return meta
 
 

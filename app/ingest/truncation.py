@@ -14,9 +14,9 @@ import pyarrow as pa
 from ..domain.profile import Profile
 from ..domain.tables import SCHEMAS
 
-TRUNCATED_LINE = "last line without its end"
-TRUNCATED_TEXT = "The last line of the file has no end: the file may be cut off there."
-TRUNCATED_JSON = "The file ends in the middle of its JSON: what followed there is missing."
+TRUNCATED_LINE = "last line without a line end"
+TRUNCATED_TEXT = "The last line of the file has no line end: the file may be truncated there."
+TRUNCATED_JSON = "The file ends in the middle of its JSON: the rest is missing."
 _Read = Callable[..., Profile]
 
 

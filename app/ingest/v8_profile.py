@@ -62,9 +62,7 @@ def find_problems(profiles: Sequence[V8Profile]) -> tuple[str, ...]:
     no reason: its time counts already."""
     lost = [each for sampled in profiles for each in sampled.lost if each[0] != OVERLAPPING_PROFILE]
     counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
-    return tuple(
-        f"{reason.capitalize()}: {count:,}, the first of which is {first[reason]}." for reason, count in counts.items()
-    )
+    return tuple(f"{reason.capitalize()}: {count:,}, the first is {first[reason]}." for reason, count in counts.items())
 
 
 def add_profiles(profiles: Sequence[V8Profile], builder: ProfileBuilder, zero: int) -> None:
@@ -155,7 +153,7 @@ class V8ProfileParser:
         # A node that names itself, or one that comes later, would close a cycle.
         above = self._place.get(parent, NO_ID) if isinstance(parent, int) else NO_ID
         if above == NO_ID and parent is not None:
-            self._found.lost.append((BAD_NODE, f"node {id} names node {parent}, which does not stand before it"[:100]))
+            self._found.lost.append((BAD_NODE, f"node {id} refers to node {parent}, which is not before it"[:100]))
         place = self._place[id] = len(self._found.frames)
         line, name = _whole(frame.get("lineNumber")), frame.get("functionName")
         # Lines count from 0 here.
@@ -165,7 +163,7 @@ class V8ProfileParser:
         for child in _list(node.get("children")):
             # In a file a node names those below it, which come later.
             if isinstance(child, int) and self._children.setdefault(child, place) != place:
-                self._found.lost.append((BAD_NODE, f"node {child} is below two others, of which {id} is the second"))
+                self._found.lost.append((BAD_NODE, f"node {child} has two parents, {id} is the second"))
 
     def finish(self) -> V8Profile:
         """The samples in order of time, each until the next."""
@@ -173,7 +171,7 @@ class V8ProfileParser:
         for id, place in self._place.items():
             above = self._children.get(id, NO_ID)
             if above >= place:
-                found.lost.append((BAD_NODE, f"node {id} stands before what called it"))
+                found.lost.append((BAD_NODE, f"node {id} is before its caller"))
             elif found.parent[place] == NO_ID and above < place:
                 found.parent[place] = above
         # The root stands for the thread.
@@ -191,7 +189,7 @@ class V8ProfileParser:
                 continue
             node = self._place.get(known)
             if node is None:
-                found.lost.append((BAD_SAMPLE, f"node {known} is not there"))
+                found.lost.append((BAD_SAMPLE, f"node {known} does not exist"))
                 continue
             idle = node >= 0 and found.frames[node][0] == "(idle)"
             found.time_ns.append(self._times[at])

@@ -76,7 +76,7 @@ def test_cut_at_every_kilobyte(name: str) -> None:
     for end in range(10, len(data), 1024):
         stream = open_decompressed(io.BytesIO(data[:end]), LIMIT)
         assert TEXT.startswith(stream.read())
-        assert stream.defect == f"The {name} data ends too early; the end of the file is missing."
+        assert stream.defect == f"The {name} data is truncated; the end of the file is missing."
 
 
 @packed

@@ -217,10 +217,10 @@ def test_one_recording_for_each_host() -> None:
         (state(signal=11, exit_status=None), [text(2)], "Rank 2: ended by signal 11 (SIGSEGV)."),
         (state(exit_status=7), [text(2)], "Rank 2: ended with exit status 7."),
         (state(exit_status=None, stop_reason="signal TERM"), [text(2)], "Rank 2: stopped early."),
-        (state(None, None, exit_status=None), [text(2)], "Rank 2: no end was noted: killed, or the host was lost."),
-        (None, [text(2)], "Rank 2: no end was noted: killed, or the host was lost."),
-        (state(), [], "Rank 2: no recording came back."),
-        (state(text_status="failed perf ran out of it."), [], "Rank 2: no recording came back: perf ran out of it."),
+        (state(None, None, exit_status=None), [text(2)], "Rank 2: no end recorded: killed, or the host was lost."),
+        (None, [text(2)], "Rank 2: no end recorded: killed, or the host was lost."),
+        (state(), [], "Rank 2: no recording returned."),
+        (state(text_status="failed perf ran out of it."), [], "Rank 2: no recording returned: perf ran out of it."),
         (
             state(size=1),
             [text(2)],
@@ -242,7 +242,7 @@ def test_a_rank_that_wrote_no_samples_is_no_fault() -> None:
     assert profile.meta.complete
     assert [row["note"] for row in profile.ranks.to_pylist()] == [
         None,
-        "No sample was taken: too little time was used on the CPU, or what was asked for never happened.",
+        "No samples: the program used too little CPU time, or the events did not occur.",
     ]
 
 
@@ -258,7 +258,7 @@ def test_many_that_are_missing_are_told_in_one_line() -> None:
     found = [(Rank(0, str(n), state()), [text(n, 1)]) for n in range(0, 1000, 100)]
     profile = brought(plan(1024), *found)
     assert profile.meta.reasons == (
-        "Ranks 1–99, 101–199, 201–299, 301–399, 401–499, 501–599, 601–699, 701–799 and 222 more: nothing came back: "
+        "Ranks 1–99, 101–199, 201–299, 301–399, 401–499, 501–599, 601–699, 701–799 and 222 more: no data returned: "
         "never started, or the host was lost.",
     )
     assert profile.ranks.num_rows == 1024
@@ -266,7 +266,7 @@ def test_many_that_are_missing_are_told_in_one_line() -> None:
 
 def test_a_run_of_which_nothing_came() -> None:
     profile = brought(plan(2, runs=2), *[(Rank(1, str(n), state()), [text(n)]) for n in range(2)])
-    assert profile.meta.reasons == ("Run 0: nothing came back: never started, or the host was lost.",)
+    assert profile.meta.reasons == ("Run 0: no data returned: never started, or the host was lost.",)
     assert profile.runs.num_rows == 2
 
 

@@ -95,11 +95,11 @@ def test_a_file_cut_short_is_noticed_at_once(tmp_path: Path, name: str) -> None:
     for cut in {0, 1, size // 2, size - 1}:
         whole = file.read_bytes()
         file.write_bytes(whole[:cut])
-        with pytest.raises(UnreadableInput, match=f"table {name} .*Read it again from the original"):
+        with pytest.raises(UnreadableInput, match=f"table {name} .*Import the original"):
             columns.read(tmp_path)
         file.write_bytes(whole)
     file.unlink()
-    with pytest.raises(UnreadableInput, match="Read it again from the original"):
+    with pytest.raises(UnreadableInput, match="Import the original"):
         columns.read(tmp_path)
 
 
@@ -142,7 +142,7 @@ def test_rows_are_counted(tmp_path: Path) -> None:
 def test_a_damaged_manifest_is_said_to_be_damaged(tmp_path: Path, text: bytes) -> None:
     columns.write(small_profile(), tmp_path)
     (tmp_path / storage_format.MANIFEST).write_bytes(text)
-    with pytest.raises(UnreadableInput, match="Read it again from the original"):
+    with pytest.raises(UnreadableInput, match="Import the original"):
         columns.read(tmp_path)
 
 
@@ -181,7 +181,7 @@ def test_an_older_schema_is_filled_where_null_may_stand(tmp_path: Path, monkeypa
     assert columns.read(tmp_path).threads.column("rank").to_pylist() == [None, None]
 
     rewritten(tmp_path, "samples", profile.samples.drop_columns(["cpu"]))
-    with pytest.raises(UnreadableInput, match=r"no column samples\.cpu.*Read it again"):
+    with pytest.raises(UnreadableInput, match=r"no column samples\.cpu.*Import the original"):
         columns.read(tmp_path)
 
 

@@ -175,12 +175,12 @@ def test_what_is_wrong_with_one_costs_that_one(settings: Settings, tmp_path: Pat
     assert {rank: n for rank, n in found.items() if rank not in (0, 1, 5, 7)} == {}
     assert (found[0], found[5], found[7]) == (60, 60, 60) and 0 < found[1] < 900
     reasons = " ".join(profile.meta.reasons)
-    assert "The Zstandard data ends too early" in reasons
+    assert "The Zstandard data is truncated" in reasons
     assert "There is no sample in perf.script.zst of rank 6" in reasons
-    assert "Rank 3: no recording came back" in reasons
-    assert "Rank 4: nothing came back" in reasons
+    assert "Rank 3: no recording returned" in reasons
+    assert "Rank 4: no data returned" in reasons
     # What their states do not tell.
-    assert "Ranks 5, 7: no end was noted" in reasons
+    assert "Ranks 5, 7: no end recorded" in reasons
     assert not any("x y" in str(row) or "\x1b" in str(row) for row in profile.ranks.to_pylist())
 
 
@@ -242,7 +242,7 @@ def test_archives_that_are_cut(settings: Settings, tmp_path: Path) -> None:
     rank_archive.pack(root, tmp_path / "whole.tar")
     raw = (tmp_path / "whole.tar").read_bytes()
     (tmp_path / "cut.tar").write_bytes(raw[: len(raw) // 2])
-    with pytest.raises(UnreadableInput, match="ends too early"):
+    with pytest.raises(UnreadableInput, match="is truncated"):
         reading.read_profile(settings, [tmp_path / "cut.tar"])
 
 

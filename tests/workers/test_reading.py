@@ -168,7 +168,7 @@ def test_several_files_are_ranks(settings: Settings) -> None:
         (bytes(100_000), "nothing but zero bytes"),
         (b"\x7fELF" + bytes(range(256)) * 40, "is a program or library"),
         (gzip.compress(bytes(1000), mtime=0), "nothing but zero bytes"),
-        (gzip.compress(SPIN.read_bytes(), mtime=0)[:12], "The gzip data ends too early"),
+        (gzip.compress(SPIN.read_bytes(), mtime=0)[:12], "The gzip data is truncated"),
         (b"PERFILE2" + bytes(100), "perf cannot read this recording"),
         (b"PERFILE2" + b"\xff" * 5000, "perf cannot read this recording"),
     ],

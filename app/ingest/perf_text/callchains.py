@@ -24,7 +24,7 @@ def parse_loss(name: str, value: str) -> tuple[str, str, int] | None:
     if name == INCOMPLETE and value:
         return END_MISSING, value, 1
     if name == THROTTLED and _NUMBER.fullmatch(value):
-        return THROTTLING, "no samples were taken for the rest of a tick of the clock", max(1, int(value))
+        return THROTTLING, "kernel clock tick without samples for its remaining time", max(1, int(value))
     return None
 
 

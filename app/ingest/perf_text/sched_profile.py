@@ -38,9 +38,9 @@ from .sched_format import FORMAT, LINE, TIMEHIST
 MAX_EXAMPLE_CHARS = 160
 EVENT = "events"
 ONLY_SWITCH_OUT = (
-    "Only the threads of one program were recorded, and sched_switch alone tells of these when they left a CPU, not "
-    "when they came back: how long they ran and waited is not known. Record sched_stat_runtime too (perf record -e "
-    "sched:sched_switch,sched:sched_stat_runtime -c 1 -- PROGRAM), or all CPUs (-a, or perf sched record)."
+    "Only the threads of one program were recorded, and sched_switch alone shows when they left a CPU, but not "
+    "when they resumed: their running and waiting times are unknown. Also record sched_stat_runtime (perf record "
+    "-e sched:sched_switch,sched:sched_stat_runtime -c 1 -- PROGRAM), or all CPUs (-a, or perf sched record)."
 )
 """Why there is nothing to see of a program's scheduling, and what to record."""
 RECORD_ALL_ADVICE = "record with -c 1"
@@ -249,8 +249,8 @@ def build_profile(found: SchedTextParser, source: str, defect: str | None) -> Pr
     found.finish()
     if not found.scheduling:
         raise UnreadableInput(
-            f"In {source} nothing ran: there is no switch that can be read. Record with perf sched record -- PROGRAM, "
-            "and import what perf script or perf sched timehist prints."
+            f"{source} has no readable scheduler switch. Record with perf sched record -- PROGRAM, "
+            "and import the output of perf script or perf sched timehist."
         )
     samples = found.scheduling.add_slices(found.events, found.last_ns, found.add_loss, found.get_frames)
     command, host = found.remarks.facts.get("cmdline"), found.remarks.facts.get("hostname")

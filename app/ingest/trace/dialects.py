@@ -18,5 +18,5 @@ _PLAIN = SliceType("other", FrameKind.USER)
 CHROME = Dialect(
     "chrome-trace",
     SliceClassifier(lambda category, name: _PLAIN),
-    "its list traceEvents is empty. Trace again, for longer.",
+    "traceEvents is empty. Record again, for longer.",
 )

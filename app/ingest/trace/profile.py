@@ -100,11 +100,9 @@ def build_profile(events: TraceEvents, source: str, defect: str | None, dialect:
         said = "; ".join(
             f"{reason} ({count:,} times, the first at {first})" for reason, count, first in events.lost[:3]
         )
-        raise UnreadableInput(
-            f"There is no event in {source} that can be read: {said}. Export it again, or record again."
-        )
+        raise UnreadableInput(f"{source} has no readable event: {said}. Export it again, or record again.")
     if not len(events) and dialect.span is None:
-        raise UnreadableInput(f"There is no event in {source}: {dialect.empty_advice}")
+        raise UnreadableInput(f"{source} has no event: {dialect.empty_advice}")
     builder = TraceProfileBuilder(dialect.format)
     for reason, count, example in events.lost:
         builder.add_loss(reason, example, count)
