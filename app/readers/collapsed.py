@@ -114,8 +114,8 @@ class _Reading:
         """The profile of all that was taken in."""
         if not self._samples:
             raise UnreadableInput(
-                f"There is no stack in {source}. Each line should be names with semicolons between, a blank, and a "
-                "whole number; look at its first lines."
+                f"{source} has no stacks. Each line should have names separated by semicolons, a space, and a whole "
+                "number. Check its first lines."
             )
         self._builder.add_run()
         return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

@@ -32,11 +32,13 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a .cpuprofile. `source` names it in messages. Raises UnreadableInput."""
     text = stream.read(MAX_BYTES)
     if stream.read(1):
-        raise UnreadableInput(f"{source} is larger than 2 GB, which no tool that writes such files opens either.")
+        raise UnreadableInput(
+            f"{source} is larger than the limit of 2 GB, which tools that write such files have, too."
+        )
     try:
         found: Any = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
-        raise UnreadableInput(f"{source} is no whole JSON: {error}. Record it again.") from None
+        raise UnreadableInput(f"{source} is not complete JSON: {error}. Record again.") from None
     parts = V8ProfileParser()
     if isinstance(found, dict):
         parts.feed({"startTime": found.get("startTime")})
@@ -44,9 +46,9 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     sampled = parts.finish()
     reasons = find_problems([sampled])
     if not sampled.time_ns and reasons:
-        raise UnreadableInput(f"No sample in {source} can be read. {reasons[0]} Record it again.")
+        raise UnreadableInput(f"{source} has no readable samples. {reasons[0]} Record again.")
     if not sampled.time_ns:
-        raise UnreadableInput(f"There is no sample in {source}. Record for longer, with a program that does something.")
+        raise UnreadableInput(f"{source} has no samples. Record for longer, while the program is busy.")
     builder = ProfileBuilder(FORMAT)
     builder.add_run()
     zero, end = sampled.span()

@@ -36,7 +36,7 @@ from . import (
 from .unsupported import get_advice
 
 HEAD_BYTES = 256 << 10
-"""How much of a file, unpacked, is looked at to tell its format."""
+"""How much of a file, unpacked, is checked to detect its format."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ READERS: dict[str, Reader] = {
         ),
         Reader(
             nsight_compute.CSV_FORMAT,
-            "CSV of Nsight Compute",
+            "Nsight Compute CSV",
             nsight_compute.sniff,
             nsight_compute.read,
             nsight_compute.CSV_LOSSES,
@@ -142,7 +142,7 @@ READERS: dict[str, Reader] = {
 def describe_formats() -> str:
     """The formats that can be read, as part of a sentence."""
     labels = [reader.label for reader in READERS.values()]
-    return f"{', '.join(labels[:-1])} or {labels[-1]}; each also packed as .gz, .zst or .xz"
+    return f"{', '.join(labels[:-1])} or {labels[-1]}; each also compressed as .gz, .zst or .xz"
 
 
 def detect_format(head: bytes, source: str = "this file") -> Reader:
@@ -151,12 +151,12 @@ def detect_format(head: bytes, source: str = "this file") -> Reader:
     Raises UnreadableInput, saying what is known.
     """
     if not head:
-        raise UnreadableInput(f"{source} is empty. Give {describe_formats()}.")
+        raise UnreadableInput(f"{source} is empty. Use {describe_formats()}.")
     if not head.strip(b"\0"):
-        raise UnreadableInput(f"{source} begins with nothing but zero bytes. Copy or record it again.")
+        raise UnreadableInput(f"{source} begins with only zero bytes. Copy or record it again.")
     for reader in READERS.values():
         if reader.sniff(head):
             return reader
     if said := get_advice(head):
         raise UnreadableInput(f"{source} {said}")
-    raise UnreadableInput(f"The format of {source} is not known. Give {describe_formats()}.")
+    raise UnreadableInput(f"The format of {source} is unknown. Use {describe_formats()}.")

@@ -64,7 +64,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
                 builder.add_sample(0, thread, event, stack, value)
         count += 1
     if not count:
-        raise UnreadableInput(f"There is no allocation in {source}. Record again, or ask memray for --leaks.")
+        raise UnreadableInput(f"{source} has no allocations. Record again, or use memray with --leaks.")
     builder.add_run()
     defect = getattr(stream, "defect", None)
     return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

@@ -35,8 +35,8 @@ _COMPRESSED, _ZSTD = 27, (1, 1, 1, 1)
 comes the room that the largest record takes unpacked, with the beginning of a record that the one before left."""
 _BESIDE, _PAGE, _MOST_ROOM = (1 << 16) + (1 << 17), 1 << 12, 1 << 30
 INCOMPLETE_RECORDING = (
-    "perf was ended before it finished this recording: it has the records that perf had written by then, and neither "
-    "those that it still held nor what it notes at the end."
+    "perf was ended before it finished this recording: records still in its buffer and the data at the end of the "
+    "file are missing."
 )
 
 
@@ -78,7 +78,7 @@ def plan_repair(data: Data) -> Repair | None:
         words[_FEATURES_AT // 8] = 1 << _COMPRESSED
         content = struct.pack(f"{order}5I", *_ZSTD, -(-(room + _BESIDE) // _PAGE) * _PAGE)
         features = struct.pack(f"{order}2Q", end + 16, len(content)) + content
-    cut = f"The recording was cut short: at least {missing:,} bytes at its end are missing."
+    cut = f"The recording is truncated: at least {missing:,} bytes at its end are missing."
     # The magic is text, and no number in the order of the machine.
     header = bytes(data[:8]) + struct.pack(f"{order}{HEADER_BYTES // 8}Q", *words)[8:]
     return Repair(header, end, features, cut if finished else INCOMPLETE_RECORDING)

@@ -64,7 +64,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
 def _manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest:
     if member.name != FOLDER + MANIFEST:
-        raise UnreadableInput(f"{source} does not begin with the manifest of a stored profile. {EXPORT_ADVICE}")
+        raise UnreadableInput(f"{source} does not start with the manifest of a stored profile. {EXPORT_ADVICE}")
     if member.size > MANIFEST_LIMIT_BYTES:
         raise UnreadableInput(f"{source} has a manifest that is too long. {EXPORT_ADVICE}")
     return parse_manifest(bytes(archive.read_exactly(stream, member.size, source)))
@@ -77,4 +77,4 @@ def _table(member: archive.Member, manifest: Manifest, met: dict[str, pa.Buffer]
             if member.size != manifest.tables[name].bytes:
                 raise UnreadableInput(f"{source} is damaged: the length of {name} differs. {EXPORT_ADVICE}")
             return name
-    raise UnreadableInput(f"{source} holds a file {member.name[:60]!r} that has no place there. {EXPORT_ADVICE}")
+    raise UnreadableInput(f"{source} contains an unexpected file {member.name[:60]!r}. {EXPORT_ADVICE}")

@@ -82,7 +82,7 @@ def test_a_large_file_is_kept_compressed_and_left_where_it_is(run: Run, tmp_path
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"hello\nworld\n", "is not known"),
+        (b"hello\nworld\n", "is unknown"),
         (bytes(5000), "nothing but zero bytes"),
         (None, "does not exist"),
     ],

@@ -203,7 +203,7 @@ def test_counts_that_perf_stat_did_not_write_are_a_loss(run: Run) -> None:
     status, out, err = run("record", *arguments)
     assert status == 0, err
     (loss,) = json.loads(run("report", out.strip(), "losses", "--format", "json")[1])
-    assert loss["reason"] == UNREADABLE_COUNTS and "no count of perf stat" in loss["example"]
+    assert loss["reason"] == UNREADABLE_COUNTS and "no counts of perf stat" in loss["example"]
 
 
 def test_a_failing_command_with_samples_has_a_result(run: Run) -> None:

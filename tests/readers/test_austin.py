@@ -191,7 +191,7 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("data", [b"", HEAD, b"MOJ", b"MOJ\x03\x01mode\0wall\0", b"MOJ\x03\x02\x01"])
 def test_nothing_to_read(data: bytes) -> None:
-    with pytest.raises(UnreadableInput, match="There is no sample in that"):
+    with pytest.raises(UnreadableInput, match="that has no samples"):
         austin.read(io.BytesIO(data), "that")
 
 

@@ -111,7 +111,7 @@ def test_functions_have_files_lines_and_objects(calls: Profile) -> None:
     assert functions["0x000000000001ab70"]["file"] is None
     assert (calls.meta.command, calls.meta.facts["creator"]) == ("./calls", "callgrind-3.19.0")
     (note,) = list_stack_notes(calls)
-    assert note.startswith("Call stacks were not recorded. They are made of who called whom")
+    assert note.startswith("Call stacks were not recorded. They are estimated from callers")
 
 
 def test_how_often_functions_were_called(calls: Profile) -> None:
@@ -278,7 +278,7 @@ def test_pieces_do_not_show(monkeypatch: pytest.MonkeyPatch, calls: Profile) -> 
 
 @pytest.mark.parametrize("text", ["", "events: Ir\n", "# callgrind format\nfn=f\n1 2\n", "events: a a\nfn=f\n1 2\n"])
 def test_nothing_to_read(text: str) -> None:
-    with pytest.raises(UnreadableInput, match="There is no cost in that"):
+    with pytest.raises(UnreadableInput, match="that has no costs"):
         callgrind.read(io.BytesIO(text.encode()), "that")
 
 

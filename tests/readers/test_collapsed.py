@@ -64,7 +64,7 @@ def test_fractions_are_rounded_and_said() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "nothing\nof that\n"])
 def test_nothing_to_read(text: str) -> None:
-    with pytest.raises(UnreadableInput, match="There is no stack in that"):
+    with pytest.raises(UnreadableInput, match="that has no stacks"):
         collapsed.read(io.BytesIO(text.encode()), "that")
 
 

@@ -54,16 +54,16 @@ def test_perf_data() -> None:
     [
         (b"", "x is empty"),
         (bytes(1000), "nothing but zero bytes"),
-        (bytes(9) + b"\x7fELF\x02\x01\x01" + bytes(99), "The format of x is not known. Give "),
-        (random.Random(5).randbytes(100_000), "The format of x is not known"),
-        (b"hello world\n" * 50, "The format of x is not known"),
-        (b'{"a": 1}', "The format of x is not known"),
+        (bytes(9) + b"\x7fELF\x02\x01\x01" + bytes(99), "The format of x is unknown. Use "),
+        (random.Random(5).randbytes(100_000), "The format of x is unknown"),
+        (b"hello world\n" * 50, "The format of x is unknown"),
+        (b'{"a": 1}', "The format of x is unknown"),
     ],
 )
 def test_refused_with_what_is_known(head: bytes, message: str) -> None:
     with pytest.raises(UnreadableInput, match=message) as caught:
         detect_format(head, "x")
-    if "not known" in message:
+    if "is unknown" in message:
         assert all(reader.label in caught.value.message for reader in READERS.values())
 
 
@@ -131,15 +131,15 @@ GPERFTOOLS = b"".join(number.to_bytes(8, "little") for number in (0, 3, 0, 10_00
         (GPERFTOOLS, "gperftools", "go tool pprof -proto"),
         (b"goroutine profile: total 5\n1 @ 0x1 0x2\n", "debug=1", "protobuf"),
         (b"heap profile: 1: 2 [3: 4] @ heap/1048576\n", "gperftools", "go tool pprof -proto"),
-        (b"go 1.22 trace\0\0\0", "execution trace of Go", "go tool trace -pprof"),
+        (b"go 1.22 trace\0\0\0", "Go execution trace", "go tool trace -pprof"),
         (b'<?xml version="1.0"?>\n<trace-query-result>\n<node xpath="x">', "Instruments", "inferno-collapse-xctrace"),
         (b"Weight\tSelf Weight\t\tSymbol Name\n1 s  100%\t0 s\t \tmain\n", "Instruments", "speedscope"),
         (b'{"meta":{"interval":1,"startTime":1.5,"processType":0},"libs":[]', "Firefox", "speedscope"),
         (b'{"meta":{"product":"Firefox"},"threads":[]}', "Firefox", "speedscope"),
         (b'{"libs":[],"threads":[{"name":"GeckoMain"}],"meta":{"version":29}}', "Firefox", "speedscope"),
         (b"Nettrace\x14\0\0\0!FastSerialization.1" + bytes(60), ".NET", "dotnet-trace convert"),
-        (b'{"head":{"callFrame":{"functionName":"(root)"}}', "heap profile of V8", "speedscope"),
-        (b"v8-version,10,2,154,26,1\nshared-library,x,1,2\n", "log of V8", "--cpu-prof"),
+        (b'{"head":{"callFrame":{"functionName":"(root)"}}', "V8 sampled heap profile", "speedscope"),
+        (b"v8-version,10,2,154,26,1\nshared-library,x,1,2\n", "V8 log", "--cpu-prof"),
         (b"v 10500 3\nX ./program\nI 1000 5\n", "heaptrack", "heaptrack_print"),
         (b"desc: --massif-out-file=x\ncmd: ./a\ntime_unit: i\n#---\nsnapshot=0\n", "massif", "callgrind"),
         (marshal.dumps({("a.py", 1, "f"): (1, 1, 0.5, 0.5, {})}), "cProfile", "py-spy"),
@@ -150,9 +150,9 @@ GPERFTOOLS = b"".join(number.to_bytes(8, "little") for number in (0, 3, 0, 10_00
         (elf(3), "program or library", "perfloom record"),
         (packed(zipped), "archive", "Unpack"),
         (packed(tarred), "archive", "Unpack"),
-        (bz2.compress(b"main;f 3\n"), "packed", "Unpack"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(60), "picture", "made of"),
-        (b"%PDF-1.7\n" + bytes(60), "document", "made of"),
+        (bz2.compress(b"main;f 3\n"), "compressed", "Unpack"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(60), "picture", "made from"),
+        (b"%PDF-1.7\n" + bytes(60), "document", "made from"),
         (b"<!DOCTYPE html>\n<html><title>403 Forbidden</title>", "web page", "Download it again"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 12345\n", "Git LFS", "git lfs pull"),
     ],

@@ -218,7 +218,7 @@ def test_a_snapshot_that_is_cut_off_gives_what_is_left(training: Any) -> None:
             assert "snapshot.pickle" in error.message
             continue
         kept += 1
-        assert not profile.meta.complete and "cut off" in profile.meta.reasons[0]
+        assert not profile.meta.complete and "truncated" in profile.meta.reasons[0]
     assert kept > 50
 
 

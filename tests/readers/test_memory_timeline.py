@@ -87,7 +87,7 @@ def test_one_that_is_cut_off_gives_what_is_left(text: bytes) -> None:
             assert "memory.json" in error.message
             continue
         kept += 1
-        assert not profile.meta.complete and "cut off" in profile.meta.reasons[0]
+        assert not profile.meta.complete and "truncated" in profile.meta.reasons[0]
     assert kept > 10
 
 
@@ -110,7 +110,7 @@ def test_a_picture_is_refused_and_the_other_forms_named() -> None:
         (b"[[1, 2], [[0, 1, 2, 3, 4, 5, 6, 7, 8]]]", "9 sizes"),
         (b"[[5, 1, 8, 0], [5, 1, 8]]", "four numbers"),
         (b"[[5, 1, 8, 0], [5, 1, --8, 0]]", "four numbers"),
-        (b'[[5, 1, 8, 0], ["x", 1, 8, 0]]', "more in it than lists of numbers"),
+        (b'[[5, 1, 8, 0], ["x", 1, 8, 0]]', "more than lists of numbers"),
     ],
 )
 def test_what_makes_no_sense_is_refused(text: bytes, told: str) -> None:

@@ -75,7 +75,10 @@ def test_a_file() -> None:
     assert curve == [(0, 0), (20, 8192), (80, 0)]
     by_name = {row["name"]: (row["calls"], row["host_total_us"]) for row in table(found, "operators")}
     assert by_name == {"attention": (1, 50.0), "linear": (2, 60.0), "softmax": (1, 15.0)}
-    assert found.meta.facts["clock"] == "microseconds, as init_time tells: since the epoch" and found.meta.complete
+    assert (
+        found.meta.facts["clock"] == "microseconds, from init_time, which is relative to the Unix epoch"
+        and found.meta.complete
+    )
     assert found.meta.start_epoch_ns == (INIT + 10) * 1000 and found.meta.duration_ns == 90_000
     assert not found.losses.num_rows
 
@@ -98,7 +101,7 @@ def test_the_unit_is_told_by_the_year(scale: float, unit: str) -> None:
     start = int(INIT * scale)
     blob = {"device_type": "CPU", "start_time": start + 1, "end_time": start + 3, "memory_usage": 1, "uuid": 0}
     found = read({"init_time": start, "memory_blobs": [blob]})
-    assert found.meta.facts["clock"] == f"{unit}, as init_time tells: since the epoch"
+    assert found.meta.facts["clock"] == f"{unit}, from init_time, which is relative to the Unix epoch"
     assert (
         found.meta.duration_ns
         == {"nanoseconds": 2, "microseconds": 2_000, "milliseconds": 2_000_000, "seconds": 2 * 10**9}[unit]
@@ -110,7 +113,7 @@ def test_a_clock_that_is_asked_for() -> None:
     for clock, factor in (("ns", 1), ("us", 10**3), ("ms", 10**6), ("s", 10**9)):
         found = mllm.read(io.BytesIO(FILE.read_bytes()), "perf.json", clock)
         assert find_error(found) is None and found.meta.duration_ns == 90 * factor and not found.losses.num_rows
-        assert found.meta.facts["clock"].endswith("seconds, as was asked for")
+        assert found.meta.facts["clock"].endswith("seconds, as requested")
         assert (found.meta.start_epoch_ns is not None) == (clock == "us"), "the others are no time that can be"
         assert {row["device"]: row["peak_bytes"] for row in table(found, "memory")} == {"CPU": 7168, "OpenCL": 8192}
 

@@ -195,10 +195,10 @@ def test_what_is_bent_is_told_and_the_rest_is_read() -> None:
 
 def test_a_report_without_launches_says_what_to_do() -> None:
     for data, said in (
-        (made.result(), "no launch of a kernel is in this report. Open it"),
+        (made.result(), "no kernel launch. Open it"),
         (made.result(made.block(ranges=[b"\x08\x01"])), "--replay-mode kernel"),
-        (made.MAGIC, "cut off"),
-        (made.MAGIC + HUGE, "cut off"),
+        (made.MAGIC, "truncated"),
+        (made.MAGIC + HUGE, "truncated"),
         (made.MAGIC + bytes(5000), "damaged"),
     ):
         with pytest.raises(UnreadableInput, match=said):

@@ -85,7 +85,7 @@ def test_what_is_missing_is_counted() -> None:
     plan = plan_repair(made(record(16) + record(16)[:9], 64))
     assert plan is not None and (plan.end, plan.defect) == (
         120,
-        "The recording was cut short: at least 39 bytes at its end are missing.",
+        "The recording is truncated: at least 39 bytes at its end are missing.",
     )
 
 

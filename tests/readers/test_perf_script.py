@@ -434,7 +434,7 @@ def test_no_samples_at_all() -> None:
     profile = read("# ========\n# captured on    : Sat Nov 21 10:41:02 2026\n# hostname : vm\n# ========\n#\n")
     assert profile.samples.num_rows == 0
     assert profile.meta.facts["hostname"] == "vm"
-    with pytest.raises(UnreadableInput, match="There is no sample in x"):
+    with pytest.raises(UnreadableInput, match="x has no samples"):
         perf_script.read(io.BytesIO(b"nothing of the kind\n"), "x")
 
 

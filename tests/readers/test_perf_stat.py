@@ -342,7 +342,7 @@ def test_other_output_among_the_lines_is_lost_and_told() -> None:
 )
 def test_what_is_something_else_is_not_taken(text: bytes) -> None:
     assert not perf_stat.sniff(text)
-    with pytest.raises(UnreadableInput, match="no count of perf stat"):
+    with pytest.raises(UnreadableInput, match="no counts of perf stat"):
         perf_stat.read(io.BytesIO(text), "x.txt")
 
 

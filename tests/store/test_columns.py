@@ -73,7 +73,7 @@ def test_a_table_in_pieces_is_stored_as_if_it_were_whole(tmp_path: Path, name: s
     if name == "samples" and rows:
         # To the last byte, so that it is mapped as one array.
         assert len({(tmp_path / way / "samples.arrow").read_bytes() for way in ("pieces", "whole")}) == 1
-    with pytest.raises(ValueError, match="rows in pieces"):
+    with pytest.raises(ValueError, match="rows in chunks"):
         columns.write(
             Profile(Meta("x")), tmp_path / "wrong", {name: replace(pieces, rows=rows + storage_format.GAP_BYTES)}
         )

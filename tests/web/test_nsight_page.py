@@ -140,7 +140,7 @@ def test_hints_metrics_and_instructions_of_all(browser_client: Browser, id: str)
 
 def test_overview_and_kernels(browser_client: Browser, id: str) -> None:
     text = browser_client.page(f"/results/{id}")
-    assert "device time" in text and "GPU utilization" not in text and "CSV of Nsight Compute" in text
+    assert "device time" in text and "GPU utilization" not in text and "Nsight Compute CSV" in text
     assert "2 rows" in browser_client.page(f"/results/{id}/kernels")
     assert "16×8×1" in browser_client.page(f"/results/{id}/kernels?by=configuration")
 

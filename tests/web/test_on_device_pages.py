@@ -113,7 +113,10 @@ def test_a_clock_that_was_assumed_can_be_changed(
     path = DATA / "mllm" / "perf.json"
     id = stored(of_mllm(), originals=[path])
     page = browser_client.page(f"/results/{id}")
-    assert "Clock microseconds, as init_time tells: since the epoch" in told(page) and f"/results/{id}/again" in page
+    assert (
+        "Clock microseconds, from init_time, which is relative to the Unix epoch" in told(page)
+        and f"/results/{id}/again" in page
+    )
     answer = browser_client.post(f"/results/{id}/again", clock="ns")
     job = store.jobs.get(answer.headers["Location"].rpartition("/")[2])
     assert answer.status_code == 303 and job.spec == {"files": ["perf.json"], "clock": "ns"}

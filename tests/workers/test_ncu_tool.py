@@ -85,5 +85,5 @@ def test_without_ncu_that_can_read_it_the_report_itself_is_read(
     assert (profile.meta.format, profile.meta.complete) == (nsight_compute.FORMAT, True)
     assert profile.profiled_kernels.num_rows == 2
     report.write_bytes(nsight_made.MAGIC)
-    with pytest.raises(UnreadableInput, match=r"no launch of a kernel is in this report\. The report is cut off"):
+    with pytest.raises(UnreadableInput, match=r"no kernel launch\. The report is truncated"):
         reading.read_profile(settings, [report])

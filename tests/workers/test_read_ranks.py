@@ -176,7 +176,7 @@ def test_what_is_wrong_with_one_costs_that_one(settings: Settings, tmp_path: Pat
     assert (found[0], found[5], found[7]) == (60, 60, 60) and 0 < found[1] < 900
     reasons = " ".join(profile.meta.reasons)
     assert "The Zstandard data is truncated" in reasons
-    assert "There is no sample in perf.script.zst of rank 6" in reasons
+    assert "perf.script.zst of rank 6 has no samples" in reasons
     assert "Rank 3: no recording returned" in reasons
     assert "Rank 4: no data returned" in reasons
     # What their states do not tell.

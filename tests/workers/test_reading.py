@@ -187,7 +187,7 @@ def test_what_cannot_be_read(settings: Settings, tmp_path: Path, content: bytes,
 def test_too_large_when_unpacked(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"a;b;c 1\n" * 4_000_000))
-    with pytest.raises(TooLarge, match="larger than 1,000,000 bytes when unpacked"):
+    with pytest.raises(TooLarge, match="limit of 1,000,000 bytes when unpacked"):
         reading.read_profile(limited(settings, upload_limit_bytes=1_000_000), [path])
 
 

@@ -61,8 +61,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         samples = _Text(stream, data).samples
     if not samples:
         raise UnreadableInput(
-            f"There is no sample in {source}: austin saw no thread of Python run. Record it again, for longer, and "
-            "look at what austin prints."
+            f"{source} has no samples: austin saw no running Python thread. Record again, for longer, and check the "
+            "output of austin."
         )
     profile = samples.finish(FORMAT, getattr(stream, "defect", None))
     return profile if ending is None else mark_truncation(profile, ending)

@@ -19,7 +19,7 @@ MAX_TIME_US = 1 << 52
 MAX_BYTES = 1 << 60
 NO_METRIC = "sample with an invalid number"
 NO_VALUE = "sample without a number"
-CUT_OFF = "The file ends without its duration: it is cut off, or austin was killed."
+CUT_OFF = "The file ends without its duration: it is truncated, or austin was killed."
 
 
 @dataclass(frozen=True)

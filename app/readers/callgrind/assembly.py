@@ -18,8 +18,8 @@ from .tree import Graph, tree_of
 CALLS = "calls"
 UNKNOWN = "???"
 STACKS = (
-    "made of who called whom at what cost, as if all calls of a function were alike; what a function spent itself is "
-    "exact"
+    "estimated from callers, callees and costs, as if all calls of a function were alike; the self cost of "
+    "functions is exact"
 )
 CUT_OFF = "The file ends without its totals: it is cut off, or the program was killed while it was written."
 UNITS = {
@@ -45,7 +45,7 @@ def assembled(reading: Reading, source: str, defect: str | None) -> Profile:
     samples = sum(_part(builder, reading, pid, thread, part) for (pid, thread, _), part in reading.parts.items())
     if not samples:
         raise UnreadableInput(
-            f"There is no cost in {source}: nothing was counted, or its line events: is missing. Record it again."
+            f"{source} has no costs: nothing was counted, or its line events: is missing. Record again."
         )
     for part in reading.parts.values():
         for name, terms in reading.formulas.items():

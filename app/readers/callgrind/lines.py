@@ -208,7 +208,7 @@ class Reading:
             key = (self._pid, self._thread, self._events)
             heavy = self.parts.setdefault(key, Part(self._events)).absorb(rows, costs)
             if heavy.any():
-                self._lost(NO_LINE, "costs beyond 2^62 in all", int(heavy.sum()))
+                self._lost(NO_LINE, "total costs above 2^62", int(heavy.sum()))
         self._state[kernel.ROWS] = 0
         self._state[kernel.SELF_ROW] = -1
 

@@ -26,7 +26,7 @@ def _what(category: str, name: str) -> SliceType:
     return SliceType("other", kind, file=category or None)
 
 
-PY_SPY = Dialect(FORMAT, SliceClassifier(_what), "py-spy saw nothing run. Record it again, for longer.")
+PY_SPY = Dialect(FORMAT, SliceClassifier(_what), "py-spy saw no running thread. Record again, for longer.")
 
 
 def is_py_spy_trace(events: TraceEvents) -> bool:

@@ -173,7 +173,7 @@ def build_profile(found: FtraceParser, source: str, defect: str | None) -> Profi
     more = found.scheduling.add_slices(found.events, found.last_ns, found.add_loss) if found.scheduling else None
     if not found.events.has_timed_events():
         raise UnreadableInput(
-            f"Nothing was traced in {source}. Enable events, as sched_switch in /sys/kernel/tracing/events/sched, and "
+            f"{source} has no events. Enable events, such as sched_switch in /sys/kernel/tracing/events/sched, and "
             "trace again; or record with trace-cmd record -e sched_switch."
         )
     classify = SliceClassifier(lambda category, name: of_scheduling(category, name) or _WHAT.get(category, _PLAIN))

@@ -133,7 +133,7 @@ def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
     events, edges = _events(lines), lines.edges
     if not len(events):
         raise UnreadableInput(
-            f"Nothing was traced in {source}. Call begin_trace and end_trace between start_tracing_session and "
+            f"{source} has no events. Call begin_trace and end_trace between start_tracing_session and "
             "stop_tracing_session, and run the program again."
         )
     cut = None if "end_time" in edges else CUT_OFF

@@ -61,8 +61,8 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
     snapshot = extracted(tape, segments, traces)
     if not snapshot.events and not snapshot.held:
         raise UnreadableInput(
-            f"{source} is a memory snapshot in which nothing was recorded: no device has events or segments. Call "
-            "torch.cuda.memory._record_memory_history() before what is to be recorded, and _dump_snapshot() after it."
+            f"{source} is a memory snapshot without data: no device has events or segments. Call "
+            "torch.cuda.memory._record_memory_history() before the part to record, and _dump_snapshot() after it."
         )
     builder = ProfileBuilder(FORMAT)
     builder.add_run()
@@ -101,7 +101,7 @@ def _parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
         if len(first) and tape.dicts(first, ("blocks",))["blocks"][0] >= 0:
             return root, -1, -1, -1
     raise UnreadableInput(
-        f"{source} is a pickle, but no memory snapshot: it has no segments and no device_traces. Write it with "
+        f"{source} is a pickle, but not a memory snapshot: it has no segments and no device_traces. Write it with "
         "torch.cuda.memory._dump_snapshot."
     )
 

@@ -21,9 +21,9 @@ FEW_BYTES = 64 << 10
 """Below that it is faster not to wait for the compiler, or for what it has kept."""
 LONGEST_BYTES = 64 << 20
 NOT_PLAIN = (
-    "{source} cannot be read: its pickle has {what} at byte {at:,}. Only what makes lists, dicts, texts and numbers is "
-    "read, as a memory snapshot has nothing else and the rest can run a program. Write the snapshot with "
-    "torch.cuda.memory._dump_snapshot, and change nothing in it."
+    "{source} cannot be read: its pickle has {what} at byte {at:,}. Perfloom reads only lists, dicts, strings and "
+    "numbers, since a memory snapshot has nothing else and other opcodes can run a program. Write the snapshot "
+    "with torch.cuda.memory._dump_snapshot, and do not change it."
 )
 
 
@@ -145,8 +145,8 @@ def read(stream: BinaryIO, source: str) -> Tape:
         rest, wanted = data[used:], detail
         if wanted > LONGEST_BYTES:
             raise UnreadableInput(
-                f"{source} cannot be read: its pickle announces a value of {wanted:,} bytes at byte "
-                f"{running.before:,}, where none is as long in a memory snapshot. Write the snapshot again."
+                f"{source} cannot be read: its pickle has a value of {wanted:,} bytes at byte "
+                f"{running.before:,}, too long for a memory snapshot. Write the snapshot again."
             )
         if not block:
             running.close()
@@ -224,18 +224,18 @@ class _Running:
         where = self.before
         if status == machine.REFUSED:
             known = next((op.name for op in pickletools.opcodes if op.code == chr(data[at])), "")
-            what = f"the opcode {known}" if known else f"an opcode that no pickle has (0x{data[at]:02x})"
+            what = f"the opcode {known}" if known else f"the unknown opcode 0x{data[at]:02x}"
             return NOT_PLAIN.format(source=self.source, what=what, at=where)
         reasons = {
-            machine.UNDERFLOW: "it takes a value that nothing has put there",
-            machine.UNKNOWN: f"it asks for value {detail:,} of those remembered, which there is not",
-            machine.TOO_FAR: f"it remembers a value under the number {detail:,}, which is not the next",
-            machine.MISPLACED: "it puts members into what cannot hold them",
-            machine.TOO_NEW: f"it is of protocol {detail}, where 5 is the newest that is known",
-            machine.TOO_MANY: "it has more than two thousand million values",
+            machine.UNDERFLOW: "it uses a value that does not exist",
+            machine.UNKNOWN: f"it reads the memo entry {detail:,}, which does not exist",
+            machine.TOO_FAR: f"it writes the memo entry {detail:,}, which is not the next",
+            machine.MISPLACED: "it adds items to a value that is not a container",
+            machine.TOO_NEW: f"it has protocol {detail}, and 5 is the newest known one",
+            machine.TOO_MANY: "it has more than two billion values",
         }
         return (
-            f"{self.source} cannot be read: its pickle makes no sense at byte {where:,}: {reasons[status]}. Copy or "
+            f"{self.source} cannot be read: its pickle is invalid at byte {where:,}: {reasons[status]}. Copy or "
             "write the snapshot again."
         )
 

@@ -39,18 +39,18 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     text = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
     if _PICTURE.search(text[:4096]):
         raise UnreadableInput(
-            f"{source} is a picture of a memory timeline: an HTML page with an image and no numbers. Export it as "
+            f"{source} is an image of a memory timeline: an HTML page without numbers. Export it as "
             "memory.json.gz, or as memory.raw.json.gz for single events: "
             'prof.export_memory_timeline("memory.raw.json.gz").'
         )
     if _VIEWER in text[:4096]:
         raise UnreadableInput(
-            f"{source} is a page that shows a memory snapshot in PyTorch's viewer. Give the snapshot itself, the "
+            f"{source} is a page that shows a memory snapshot in PyTorch's viewer. Import the snapshot itself, the "
             ".pickle that torch.cuda.memory._dump_snapshot wrote."
         )
     if text.translate(None, _PLAIN):
         raise UnreadableInput(
-            f"{source} is no memory timeline: it has more in it than lists of numbers. Export it again."
+            f"{source} is not a memory timeline: it contains more than lists of numbers. Export it again."
         )
     # Only here: what it needs is not for every process that knows of formats.
     from . import tables

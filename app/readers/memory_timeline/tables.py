@@ -122,8 +122,8 @@ def build_from_curves(text: bytes, source: str, defect: str | None) -> Profile:
 
 def _nothing(source: str) -> UnreadableInput:
     return UnreadableInput(
-        f"{source} is a memory timeline in which nothing was recorded. Profile with profile_memory=True, "
-        'record_shapes=True and with_stack=True, and export it for the device that is used: device="cuda:0".'
+        f"{source} is a memory timeline without data. Profile with profile_memory=True, "
+        'record_shapes=True and with_stack=True, and export it for the device in use: device="cuda:0".'
     )
 
 

@@ -35,5 +35,5 @@ def read(stream: BinaryIO, source: str = FORMAT, clock: str = "") -> Profile:
 
     text = stream.read(MAX_BYTES)
     if stream.read(1):
-        raise UnreadableInput(f"{source} is larger than any perf.json of mllm: record a shorter run.")
+        raise UnreadableInput(f"{source} is too large for a perf.json of mllm. Record a shorter run.")
     return build_profile(text, source, getattr(stream, "defect", None), clock)

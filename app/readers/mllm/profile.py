@@ -49,15 +49,15 @@ class _Found:
 
 
 def build_profile(text: bytes, source: str, defect: str | None, clock: str) -> Profile:
-    """The profile in a text. clock: the unit of its times, where somebody knows it."""
+    """The profile in a text. clock: the unit of its times, if known."""
     found = _understood(text)
     blocks, operators = (found.lists.get(name, []) for name in ("memory_blobs", "op_blobs"))
     if not blocks and not operators:
         raise UnreadableInput(
-            f"There is neither a block of memory nor an operator in {source}: memory_blobs and op_blobs are empty. Run "
-            "mllm with PerfGuard around the work that is to be seen."
+            f"{source} has no memory blocks and no operators: memory_blobs and op_blobs are empty. Run "
+            "mllm with PerfGuard around the work to record."
         )
-    unit, told = (clock, "as was asked for") if clock else _unit(found, [*blocks, *operators])
+    unit, origin = (clock, "as requested") if clock else _unit(found, [*blocks, *operators])
     made = _EventCollector(TIME_UNITS[unit][1], [*blocks, *operators])
     for row in operators:
         made.operator(row)
@@ -70,8 +70,8 @@ def build_profile(text: bytes, source: str, defect: str | None, clock: str) -> P
     dialect = Dialect(
         FORMAT,
         SliceClassifier(lambda category, name: _WHAT.get(category, _WHAT["memory"])),
-        "nothing in it has times that can be. Look at its first lines.",
-        {"clock": f"{UNITS[unit]}, {told}"},
+        "none of its entries has a valid time. Check its first lines.",
+        {"clock": f"{UNITS[unit]}, {origin}"},
     )
     lost = [(reason, count, first) for reason, (count, first) in made.lost.items()]
     properties = [{"id": number, "name": name, "label": name} for name, number in made.devices.items() if name != HOST]
@@ -113,8 +113,8 @@ def _unit(found: _Found, rows: list[Any]) -> tuple[str, str]:
     for time in times:
         for unit, (_, factor) in TIME_UNITS.items():
             if time is not None and EPOCHS_NS[0] <= time * factor < EPOCHS_NS[1]:
-                return unit, "as init_time tells: since the epoch"
-    return "us", "which is assumed: init_time tells no unit"
+                return unit, "from init_time, which is relative to the Unix epoch"
+    return "us", "assumed, since init_time does not determine the unit"
 
 
 class _EventCollector:

@@ -16,8 +16,8 @@ MAX_LINE_BYTES = 1 << 22
 MAX_RECORD_LINES = 200
 """A row of more lines than this has a quotation mark too few."""
 SNIFFED_LINES = 400
-UNTERMINATED_QUOTE = "row whose quotation marks do not end"
-OTHER_COLUMNS = "row that has other columns than its heading"
+UNTERMINATED_QUOTE = "row with an unterminated quotation mark"
+OTHER_COLUMNS = "row with other columns than its header"
 TOO_LONG = "line of more than 4 MiB"
 CSV_LOSSES = (UNTERMINATED_QUOTE, OTHER_COLUMNS, TOO_LONG)
 IDENTITY_COLUMNS = (

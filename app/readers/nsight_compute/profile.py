@@ -28,9 +28,9 @@ from .numbers import to_bytes, to_nanoseconds
 
 NO_DURATION_FACT = "launches without a duration"
 TIMES_TEXT = (
-    "Nsight Compute tells how long each kernel took, not when it began: they are laid one after the other, and what "
-    "was between them is not known. Kernels are measured one at a time, by default with the caches emptied and the "
-    "clocks held, so they take longer or shorter than in a run of their own."
+    "Nsight Compute records how long each kernel took, not when it began: kernels are placed one after another, "
+    "and the time between them is unknown. Kernels are measured one at a time, by default with flushed caches and "
+    "fixed clocks, so their durations differ from those of a normal run."
 )
 MAX_DURATION_NS = 1 << 53
 _SAID = re.compile(r"^==(?:ERROR|WARNING)== (.*)$", re.MULTILINE)
@@ -55,20 +55,22 @@ def build_profile_from_csv(text: str, source: str, defect: str | None, format: s
 def build_profile(
     reading: MeasurementCollector, format: str, defect: str | None, facts: dict[str, str] | None = None
 ) -> Profile:
-    """The profile of what was measured. facts: what else is to be told of it."""
+    """The profile of what was measured. facts: further facts of the profile."""
     return _Tables(reading).profile(format, defect, facts or {})
 
 
 def _nothing(text: str, source: str) -> str:
     said = _SAID.findall(text)
-    told = f" ncu says: {' '.join(said[-1].split())[:300].rstrip('.')}." if said else ""
+    message = f" ncu reported: {' '.join(said[-1].split())[:300].rstrip('.')}." if said else ""
     summary = ""
     for row in text.splitlines()[:1000]:
         if '"Minimum"' in row and '"Metric Name"' in row:
-            summary = " It was printed with --print-summary, which has no single launches; print it without."
+            summary = (
+                " It was printed with --print-summary, which has no individual launches; print it without that option."
+            )
     return (
-        f"{source}: no launch of a kernel is in it.{told}{summary} Print a report with "
-        "ncu --import REPORT.ncu-rep --csv --page raw, and look whether it has launches."
+        f"{source} has no kernel launch.{message}{summary} Print a report with "
+        "ncu --import REPORT.ncu-rep --csv --page raw, and check whether it has launches."
     )
 
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS_FACT = "instructions"
 INSTRUCTIONS_TEXT = (
-    "A report holds machine code, not its text: instructions are told by their place in the function. Where ncu is on "
-    "the machine that reads, it prints the text."
+    "A report contains machine code, not its text: instructions are identified by their offset in the function. If "
+    "ncu is installed where Perfloom reads the report, it prints the text."
 )
 _TYPES = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
 _VERSIONS = {
@@ -60,7 +60,7 @@ _CODE_BYTES = 1 << 24
 """No function of a GPU is longer."""
 _LONGEST_LIST = 1 << 25
 _MOST_TOLD = 100
-"""Of values with names (opcodes, ports) so many are told."""
+"""The number of values with names (opcodes, ports) that are listed."""
 _ADDRESSES = 1 << 63
 _PAIR = (0x1A, None, 0x0A, None, None, None, 0x12, None, None, None)
 """A value of a list as numbers: the list's tag and size, the key's and its own, the key, and the same of the value."""
@@ -77,13 +77,13 @@ def read_report(data: bytes, source: str, format: str, defect: str | None) -> "P
     defect = " ".join(part for part in (defect, report.defect) if part) or None
     if not report.launches:
         ranges = (
-            " It has results of ranges alone: measure with --replay-mode kernel."
+            " It has only results of ranges: measure with --replay-mode kernel."
             if RANGE_RESULT in report.losses
             else ""
         )
         raise UnreadableInput(
-            f"{source}: no launch of a kernel is in this report.{f' {defect}' if defect else ''}{ranges} Open it in "
-            "Nsight Compute, and measure again if there is none: ncu --set full -o report PROGRAM."
+            f"{source} has no kernel launch.{f' {defect}' if defect else ''}{ranges} Open it in "
+            "Nsight Compute, and measure again if it shows none: ncu --set full -o report PROGRAM."
         )
     return build_profile(report, format, defect, report.facts)
 

@@ -15,8 +15,8 @@ from ...ingest.protobuf_wire import BYTES, FIXED32, FIXED64, VARINT, MalformedMe
 from .format import MAGIC
 
 SIZE_BYTES = 4
-TRUNCATED = "The report is cut off in the middle; copy it again."
-DAMAGED = "The report is damaged: what follows the damage is missing; copy it again."
+TRUNCATED = "The report is truncated; copy it again."
+DAMAGED = "The report is damaged: the rest after the damage is missing; copy it again."
 CODE, RESULT, RANGE = 1, 2, 7
 """What a block holds, by the field of its header that counts them, in the order in which they stand."""
 _STRINGS, _PAYLOAD = 4, 5

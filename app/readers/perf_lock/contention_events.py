@@ -106,7 +106,7 @@ class LockWaitParser:
             number, lock = next(iter(self._open))
             builder.add_loss(NO_END, f"lock 0x{decode_name(lock)} of thread {number}", len(self._open))
         if not self._rows:
-            raise UnreadableInput(f"No lock was waited for in {source}. Record with perf lock record -- PROGRAM.")
+            raise UnreadableInput(f"{source} has no lock waits. Record with perf lock record -- PROGRAM.")
         time_ns, thread, cpu, stack, length = np.array(self._rows, np.int64).T
         zero = int(time_ns.min())
         for name, unit, weight in ((WAIT, "ns", length), (CONTENDED, "count", np.ones(len(length), np.int64))):

@@ -125,13 +125,13 @@ class LockTableParser:
             parts += [""] * (len(self._columns) - 1 == len(parts))
         if len(parts) < len(self._columns) or line.startswith("#"):
             return None
-        told = dict(zip(self._columns, parts, strict=True))
-        numbers = {name: part for name, part in told.items() if name in (*_COUNTS, *_TIMES)}
+        row = dict(zip(self._columns, parts, strict=True))
+        numbers = {name: part for name, part in row.items() if name in (*_COUNTS, *_TIMES)}
         if not all(re.fullmatch("[0-9]{1,18}", part) for part in numbers.values()) or not numbers:
             return None
-        self._traced = told.get(STACK, "")
+        self._traced = row.get(STACK, "")
         return {name: int(part) for name, part in numbers.items()}, [
-            part for name, part in told.items() if name not in numbers
+            part for name, part in row.items() if name not in numbers
         ]
 
     def _close(self, number: int) -> None:
@@ -156,24 +156,24 @@ class LockTableParser:
         """The thread and the stack of a line: a caller and a type of lock, a thread, or a lock."""
         builder = self._builder
         names = [name for name in self._columns if name not in (*_COUNTS, *_TIMES)]
-        told = dict(zip(names, words, strict=False))
+        row = dict(zip(names, words, strict=False))
         thread = builder.intern_thread()
-        # With owners it is those who are waited for.
-        if "owner" not in told and re.fullmatch("[0-9]{1,10}", told.get("pid", "")):
-            thread = builder.intern_thread(tid=int(told["pid"]))
-            if told.get("comm"):
-                builder.set_thread_name(thread, 0, told["comm"])
+        # With owners, pid and comm are those of the owner, not of the waiting thread.
+        if "owner" not in row and re.fullmatch("[0-9]{1,10}", row.get("pid", "")):
+            thread = builder.intern_thread(tid=int(row["pid"]))
+            if row.get("comm"):
+                builder.set_thread_name(thread, 0, row["comm"])
         stack = [self._frame(symbol, address) for address, symbol in reversed(frames)]
-        place = told.get("caller") or told.get("Name") or told.get("cgroup")
-        kind = told.get("type") or ""
-        if "address" in told:
+        place = row.get("caller") or row.get("Name") or row.get("cgroup")
+        kind = row.get("type") or ""
+        if "address" in row:
             # Behind the lock's name, which many have not, its type may stand in brackets.
-            name = told.get("symbol", "")
+            name = row.get("symbol", "")
             if not kind and name.endswith(")"):
                 name, _, kind = (part.rstrip(" )") for part in name.rpartition("("))
-            place = name or f"lock at 0x{told['address'].removeprefix('0x').lstrip('0') or '0'}"
-        elif "owner" in told:
-            place = f"held by {told['owner'] or 'nobody known'}"
+            place = name or f"lock at 0x{row['address'].removeprefix('0x').lstrip('0') or '0'}"
+        elif "owner" in row:
+            place = f"held by {row['owner'] or 'an unknown thread'}"
         if not stack and place:
             stack = [self._frame(place, None)]
         if kind or not stack:
@@ -192,8 +192,8 @@ class LockTableParser:
         self._close(0)
         if not self._taken:
             raise UnreadableInput(
-                f"No lock was waited for in {source}. Record with perf lock record -- PROGRAM, and import what "
-                "perf lock contention -v prints."
+                f"{source} has no lock waits. Record with perf lock record -- PROGRAM, and import the output of "
+                "perf lock contention -v."
             )
         self._builder.add_run()
         return self._builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

@@ -106,8 +106,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     profile = assembly.finish(None if beside is None else beside.add_samples)
     if not profile.samples.num_rows and not headed:
         raise UnreadableInput(
-            f"There is no sample in {source}. It should be what perf script prints; record again, and look at it with "
-            "perf script before importing it."
+            f"{source} has no samples. It should be the output of perf script. Record again, and check this output "
+            "before importing it."
         )
     return profile
 

@@ -166,7 +166,7 @@ class ScriptProfileBuilder:
         """Take note of a last line without an end: where nothing can be made of it, the text was cut short."""
         header = parse_header(line)
         if self._about(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
-            self.reasons.append(f"The text ends in the middle of line {number}; what followed is missing.")
+            self.reasons.append(f"The text ends in the middle of line {number}; the rest is missing.")
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
         """Note something that could not be read."""

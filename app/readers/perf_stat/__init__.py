@@ -73,8 +73,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         _take(line, number, text, builder)
     if not (text.counted or text.metrics):
         raise UnreadableInput(
-            f"{source}: there is no count of perf stat in it. Was the command started, and did perf print its "
-            f"counts (-o FILE) here?"
+            f"{source} has no counts of perf stat. Check that the command was started, and that perf wrote its counts "
+            "to this file (-o FILE)."
         )
     tables = add_counts(builder, text.counted, text.metrics, builder.add_run(command=text.command))
     ends = [one.end_ns for one in (*text.counted, *text.metrics) if one.end_ns is not None]

@@ -165,7 +165,7 @@ def build_profile(found: PerfTraceParser, source: str, defect: str | None) -> Pr
         return of_events(found.events.finish(found.get_losses()), source, defect, dialect)
     if not found.rows:
         raise UnreadableInput(
-            f"There is no system call in {source}. Record with perf trace -o trace.txt -- PROGRAM, and import it."
+            f"{source} has no system calls. Record with perf trace -o trace.txt -- PROGRAM, and import it."
         )
     return _summed(found, defect)
 

@@ -71,5 +71,5 @@ def _whole(stream: BinaryIO, source: str) -> bytes:
 
     data = stream.read(MAX_BYTES)
     if stream.read(1):
-        raise UnreadableInput(f"{source} is larger than 4 GiB: record for a shorter time, or fewer sorts of data.")
+        raise UnreadableInput(f"{source} is larger than 4 GiB. Record for a shorter time, or fewer data sources.")
     return b"".join((data, bytes(PAD)))

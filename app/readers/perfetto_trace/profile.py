@@ -26,7 +26,7 @@ from .packets import CUT_OFF, Packets, read_packets
 from .samples import CpuSamples
 from .tracks import TrackNames, read_names
 
-EMPTY_ADVICE = "Record again with data sources that tell of time: track_event, or linux.ftrace with sched/sched_switch."
+EMPTY_ADVICE = "Record again with data sources that have times: track_event, or linux.ftrace with sched/sched_switch."
 _PLAIN = SliceType("other", FrameKind.USER)
 UNSUPPORTED_PACKETS = {
     4: "inode_file_map",
@@ -101,7 +101,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     if not made.has_timed_events() and len(samples):
         return _sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
     if not made.has_timed_events():
-        raise UnreadableInput(f"There is nothing in {source} that could be shown. {EMPTY_ADVICE}")
+        raise UnreadableInput(f"{source} has no data that Perfloom shows. {EMPTY_ADVICE}")
 
     more_samples = samples.add if len(samples) else None
     # They are many, and not needed any more.

@@ -63,7 +63,7 @@ class _Reading:
         if file.malformed[0]:
             at = f"byte {int(file.malformed[0]) - 1:,} of {len(data):,}"
             self._builder.add_loss(CUT_OFF, at)
-            self._reasons.append(f"The file is cut off or damaged at {at}; what follows is missing.")
+            self._reasons.append(f"The file is truncated or damaged at {at}; the rest is missing.")
         self._texts = PprofStrings(self._data, self._parts[_STRINGS].select_contents().spans)
         self._taken = 0
 
@@ -71,9 +71,7 @@ class _Reading:
         """The profile of all that is there."""
         events = self._events()
         if not events:
-            raise UnreadableInput(
-                f"{source} is a file of pprof that says nothing of what was measured. Record it again."
-            )
+            raise UnreadableInput(f"{source} is a pprof file without sample types. Record again.")
         code = CodeTables(
             self._builder,
             self._texts,
@@ -83,7 +81,7 @@ class _Reading:
         )
         self._samples(events, code)
         if not self._taken:
-            raise UnreadableInput(f"There is no sample in {source}: nothing was measured. Record it again, for longer.")
+            raise UnreadableInput(f"{source} has no samples. Record again, for longer.")
         self._builder.set_code_tables(code.functions, code.frames)
         self._builder.add_run()
         duration, start = self._number(_DURATION), self._number(_TIME)

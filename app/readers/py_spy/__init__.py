@@ -121,7 +121,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         builder.add_sample(0, row, event, builder.intern_stack(places), int(found[2]))
         count += 1
     if not count:
-        raise UnreadableInput(f"There is no sample in {source}: py-spy saw nothing run. Record it again, for longer.")
+        raise UnreadableInput(f"{source} has no samples: py-spy saw no running thread. Record again, for longer.")
     for row, name in names.items():
         builder.set_thread_name(row, 0, name)
     builder.add_run()

@@ -28,9 +28,9 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
     text = stream.read(MAX_BYTES)
     if stream.read(1):
-        raise UnreadableInput(f"{source} is larger than what speedscope itself can open. Export a part of it.")
+        raise UnreadableInput(f"{source} is larger than the limit of speedscope itself. Export a part of it.")
     try:
         found: Any = orjson.loads(text.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
-        raise UnreadableInput(f"{source} is no whole JSON: {error}. Export it again.") from None
+        raise UnreadableInput(f"{source} is not complete JSON: {error}. Export it again.") from None
     return build_profile(found, source, getattr(stream, "defect", None))

@@ -89,7 +89,7 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
         builder = ProfileBuilder(FORMAT)
         taken = _counted(builder, counts, frames, lost, exporter.startswith("memray"))
         if not taken:
-            raise UnreadableInput(f"There is no sample in {source}: its profiles are empty. Record it again.")
+            raise UnreadableInput(f"{source} has no samples: its profiles are empty. Record again.")
         lost.tell(builder)
         builder.add_run()
         return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else (), facts=about))
@@ -105,7 +105,7 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
         _counted(builder, counts, frames, also, exporter.startswith("memray"))
         also.tell(builder)
 
-    nothing = "its profiles are empty. Record it again."
+    nothing = "its profiles are empty. Record again."
     dialect = Dialect(FORMAT, SliceClassifier(what), nothing, about, more)
     made = events.finish([(reason, count, first) for reason, (count, first) in lost.found.items()])
     return of_events(made, source, defect, dialect)
