@@ -78,7 +78,7 @@ _ADVICE: tuple[tuple[re.Pattern[bytes], str], ...] = (
         re.compile(
             rb"(?:Weight|Running Time|Bytes Used)\t+(?:Self Weight|Self|Count)[\t ].{0,80}?Symbol Name", re.DOTALL
         ),
-        "was copied from Instruments. Open it in speedscope (www.speedscope.app), and import the file that it exports.",
+        "is a copy from Instruments. Open it in speedscope (www.speedscope.app), and import the file that it exports.",
     ),
     (
         re.compile(

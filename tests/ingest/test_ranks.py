@@ -224,7 +224,7 @@ def test_one_recording_for_each_host() -> None:
         (
             state(size=1),
             [text(2)],
-            "Rank 2: one of 1 and not of 4: is the program built with the MPI that starts it?",
+            "Rank 2: one of 1, not of 4: was the program built with the MPI that starts it?",
         ),
     ],
 )
@@ -251,7 +251,7 @@ def test_a_rank_whose_perf_was_killed_before_it_wrote_samples() -> None:
     killed = state(perf_signal=9, exit_status=None)
     profile = brought(plan(2), (Rank(0, "0", state()), [text(0)]), (Rank(0, "1", killed), [nothing]))
     note = profile.ranks.to_pylist()[1]["note"]
-    assert "ended by signal 9" in note and "perf still held them in its buffer" in note and "too little" not in note
+    assert "ended by signal 9" in note and "perf had them in its buffer" in note and "too little CPU" not in note
 
 
 def test_many_that_are_missing_are_told_in_one_line() -> None:

@@ -150,7 +150,7 @@ def test_what_is_damaged_is_counted() -> None:
         ([node(2, "main", parent=2)], "node 2 refers to node 2"),
         ([node(2, "main", 2)], "node 2 is before its caller"),
         ([node(2, "main", 3), node(3, "f", 2)], "node 2 is before its caller"),
-        ([node(2, "main", parent=3), node(3, "f", parent=2)], "node 2 names node 3"),
+        ([node(2, "main", parent=3), node(3, "f", parent=2)], "node 2 refers to node 3"),
         ([node(2, "main", 4), node(3, "f", 4), node(4, "g")], "node 4 has two parents"),
         ([node(2, "main"), node(2, "f")], "'functionName': 'f'"),
     ],

@@ -53,7 +53,7 @@ def test_perf_data() -> None:
     ("head", "message"),
     [
         (b"", "x is empty"),
-        (bytes(1000), "nothing but zero bytes"),
+        (bytes(1000), "only zero bytes"),
         (bytes(9) + b"\x7fELF\x02\x01\x01" + bytes(99), "The format of x is unknown. Use "),
         (random.Random(5).randbytes(100_000), "The format of x is unknown"),
         (b"hello world\n" * 50, "The format of x is unknown"),

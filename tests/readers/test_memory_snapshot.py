@@ -225,9 +225,9 @@ def test_a_snapshot_that_is_cut_off_gives_what_is_left(training: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ({"epoch": 3, "weights": [1, 2]}, "no memory snapshot"),
-        ([1, 2, 3], "no memory snapshot"),
-        (None, "no memory snapshot"),
+        ({"epoch": 3, "weights": [1, 2]}, "not a memory snapshot"),
+        ([1, 2, 3], "not a memory snapshot"),
+        (None, "not a memory snapshot"),
         ({"segments": [], "device_traces": [[], []]}, "_record_memory_history"),
         ({"segments": 5, "device_traces": "x"}, "_record_memory_history"),
     ],

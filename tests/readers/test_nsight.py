@@ -49,7 +49,7 @@ def test_the_pages_of_a_report_are_of_the_same_launches() -> None:
     assert get_column(profile.slices, "duration_ns").tolist() == [72_928, 53_664, 22_336]
     # One after the other, on whatever stream; how long all of it took is not known.
     assert get_column(profile.slices, "start_ns").tolist() == [0, 72_928, 126_592]
-    assert profile.meta.duration_ns is None and "one after the other" in profile.meta.facts["times"]
+    assert profile.meta.duration_ns is None and "one after another" in profile.meta.facts["times"]
     assert get_strings(profile.events, "name") == [DEVICE_TIME]
     assert get_column(profile.samples, "weight").sum() == 148_928
     assert [get_strings(profile.threads, "name"), get_strings(profile.threads, "host")] == [
@@ -187,7 +187,7 @@ def test_one_that_is_cut_off_gives_what_was_before() -> None:
     ("text", "told"),
     [
         (HEAD, "no kernel launch"),
-        (HEAD + "==ERROR== No kernels were profiled.\n", "ncu says: No kernels were profiled"),
+        (HEAD + "==ERROR== No kernels were profiled.\n", "ncu reported: No kernels were profiled"),
         (
             '"Process ID","Kernel Name","Invocations","Section Name","Metric Name","Metric Unit","Minimum","Maximum"\n',
             "without",

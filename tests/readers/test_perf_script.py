@@ -457,7 +457,7 @@ def test_cut_anywhere(name: str) -> None:
 def test_a_text_cut_in_a_line_is_incomplete() -> None:
     meta = read("a 1 1.000000: 5 cycles:" + STACK + "a 1 2.000000: 5 cycles:\n\t10 ma").meta
     assert not meta.complete
-    assert meta.reasons == ("The text ends in the middle of line 5; what followed is missing.",)
+    assert meta.reasons == ("The text ends in the middle of line 5; the rest is missing.",)
 
 
 def test_what_the_shell_noted_is_a_reason() -> None:

@@ -162,7 +162,7 @@ def test_nothing_to_read() -> None:
         (memray_csv, MEMRAY_HEAD),
         (memray_csv, MEMRAY_HEAD + b"a\n"),
     ):
-        with pytest.raises(UnreadableInput, match=r"There is no (sample|allocation) in that"):
+        with pytest.raises(UnreadableInput, match=r"that has no (samples|allocations)"):
             reader.read(io.BytesIO(data), "that")
 
 

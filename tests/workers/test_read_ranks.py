@@ -190,7 +190,7 @@ def test_too_large_a_rank_is_left_out(settings: Settings, tmp_path: Path) -> Non
     small = Settings.load(settings.data, environ={}, runtime=settings.runtime, upload_limit_bytes=400_000)
     profile = reading.read_profile(small, [root])
     assert by_rank(profile) == {0: 60, 1: 120}
-    assert "is larger than 400,000 bytes" in " ".join(profile.meta.reasons)
+    assert "exceeds the limit of 400,000 bytes" in " ".join(profile.meta.reasons)
 
 
 @pytest.mark.parametrize(
