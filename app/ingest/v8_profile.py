@@ -27,10 +27,10 @@ EVENT = "sampled JavaScript"
 IDLE = "idle"
 """The event of samples in which nothing ran: it would else be most of what a server does."""
 MAX_TIME_NS = 1 << 60
-BAD_NODE = "node of a profile of V8 that is none"
-BAD_SAMPLE = "sample of a profile whose stack or time is not known"
-NO_PROFILE = "part of a profile of V8 that cannot be read"
-OVERLAPPING_PROFILE = "second profile of a thread over the same time"
+BAD_NODE = "invalid node of a V8 profile"
+BAD_SAMPLE = "sample of a profile with an unknown stack or time"
+NO_PROFILE = "unreadable part of a V8 profile"
+OVERLAPPING_PROFILE = "second profile of a thread for the same time"
 V8_LOSSES = (BAD_NODE, BAD_SAMPLE, NO_PROFILE, OVERLAPPING_PROFILE)
 _CATEGORY = "cpu_profiler"
 

@@ -45,7 +45,7 @@ class Reader:
 
     name: as in `Meta.format`. label: for people. sniff: whether a file with such a beginning is of this format.
     read: the profile in a stream of unpacked bytes; it raises UnreadableInput, and what else it could not read
-    stands in the profile's losses. losses: the reasons of these, or how a reason begins that ends with an example;
+    is in the profile's losses. losses: the reasons of these, or how a reason begins that ends with an example;
     those of cut-off files (truncation.py) come in addition. needs_perf: it reads what `perf script` prints of the file.
     accepts_ncu_output: it reads what `ncu` prints of the file, too, and that holds more. read_with_time_unit: `read`
     for who knows the unit of its times, one of TIME_UNITS, which the file does not say.
@@ -94,15 +94,15 @@ READERS: dict[str, Reader] = {
         else None,
     )
     for reader in (
-        Reader(*_fields_of(stored_profile, "a profile that Perfloom exported")),
+        Reader(*_fields_of(stored_profile, "a Perfloom profile")),
         Reader(
             *(perf_data.FORMAT, "perf.data", perf_data.sniff, perf_data.read),
             tuple(dict.fromkeys((*perf_script.LOSSES, *perf_sched.LOSSES, *perf_lock.LOSSES))),
             needs_perf=True,
         ),
-        Reader(*_fields_of(ftrace, "text of ftrace"), uses_jit=True, line_based=True),
-        Reader(*_fields_of(perf_sched, "text of perf sched"), uses_jit=True, line_based=True),
-        Reader(*_fields_of(perf_lock, "waits of perf lock"), line_based=True),
+        Reader(*_fields_of(ftrace, "ftrace text"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(perf_sched, "perf sched text"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(perf_lock, "perf lock contentions"), line_based=True),
         Reader(*_fields_of(perf_script, "perf script text"), line_based=True),
         Reader(
             *(nsight_compute.FORMAT, "a report of Nsight Compute", nsight_compute.sniff_report),
@@ -118,22 +118,22 @@ READERS: dict[str, Reader] = {
             nsight_compute.CSV_LOSSES,
             line_based=True,
         ),
-        Reader(*_fields_of(perf_trace, "output of perf trace"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(perf_trace, "perf trace output"), uses_jit=True, line_based=True),
         Reader(*_fields_of(perf_stat, "perf stat output"), line_based=True),
-        Reader(*_fields_of(pytorch, "a trace of PyTorch's profiler"), uses_jit=True),
-        Reader(*_fields_of(memory_snapshot, "a memory snapshot of PyTorch"), uses_jit=True),
-        Reader(*_fields_of(memory_timeline, "a memory timeline of PyTorch")),
-        Reader(*_fields_of(speedscope, "a file of speedscope"), uses_jit=True),
+        Reader(*_fields_of(pytorch, "a PyTorch profiler trace"), uses_jit=True),
+        Reader(*_fields_of(memory_snapshot, "a PyTorch memory snapshot"), uses_jit=True),
+        Reader(*_fields_of(memory_timeline, "a PyTorch memory timeline")),
+        Reader(*_fields_of(speedscope, "a speedscope file"), uses_jit=True),
         Reader(*_fields_of(mllm, "perf.json of mllm"), uses_jit=True, read_with_time_unit=mllm.read),
-        Reader(*_fields_of(chrome, "a trace in Chrome's JSON"), uses_jit=True),
-        Reader(*_fields_of(llama_trace, "a text trace of llama.cpp"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(chrome, "a Chrome JSON trace"), uses_jit=True),
+        Reader(*_fields_of(llama_trace, "a llama.cpp text trace"), uses_jit=True, line_based=True),
         Reader(*_fields_of(cpuprofile, "a .cpuprofile of Node or Chrome")),
-        Reader(*_fields_of(perfetto_trace, "a trace of Perfetto"), uses_jit=True),
-        Reader(*_fields_of(pprof, "a profile of pprof"), uses_jit=True),
-        Reader(*_fields_of(callgrind, "a file of callgrind"), uses_jit=True, line_based=True),
-        Reader(*_fields_of(austin, "samples of austin")),
-        Reader(*_fields_of(py_spy, "stacks of py-spy"), line_based=True),
-        Reader(*_fields_of(memray_csv, "a table of memray"), line_based=True),
+        Reader(*_fields_of(perfetto_trace, "a Perfetto trace"), uses_jit=True),
+        Reader(*_fields_of(pprof, "a pprof profile"), uses_jit=True),
+        Reader(*_fields_of(callgrind, "a callgrind file"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(austin, "austin samples")),
+        Reader(*_fields_of(py_spy, "py-spy stacks"), line_based=True),
+        Reader(*_fields_of(memray_csv, "a memray table"), line_based=True),
         Reader(*_fields_of(collapsed, "collapsed stacks"), line_based=True),
     )
 }

@@ -7,7 +7,7 @@ from ..trace.losses import SCHEDULER_LOSSES, UNKNOWN_RUNTIME
 LOST_IN_KERNEL = "samples lost while recording"
 NO_LINE = "unrecognized line"
 NOT_UNDERSTOOD = "scheduler event with unrecognized text"
-SAMPLED_SWITCHES = "switches that perf did not record, as only some were asked for: times are wrong"
+SAMPLED_SWITCHES = "switches that perf did not record because events were sampled: times are wrong"
 
 COMMENT_LOSSES = (LOST_IN_KERNEL, THROTTLING, END_MISSING)
 """What `callchains.TextComments` reports."""

@@ -11,7 +11,7 @@ TRACKS = frozenset({"-1", "Spans", "Traces", ""})
 PYTORCH = Dialect(
     "pytorch",
     SliceClassifier(classify, TRACKS),
-    "its list traceEvents is empty. Record again, with at least one step while the profiler is active.",
+    "traceEvents is empty. Record again, with at least one step while the profiler is active.",
     capabilities=(KERNEL_TRACE, PYTORCH_PROFILE),
 )
 _PLAIN = SliceType("other", FrameKind.USER)

@@ -3,18 +3,18 @@
 from ...domain.losses import NO_UNICODE
 from .grammar import MAX_ARGUMENT_DEPTH
 
-CUT_OFF = "end of the file, which is missing"
-DAMAGED = "text that is no JSON, or nested deeper than 1,000 levels"
-NO_EVENT = "element of traceEvents that is no event"
-NO_DOCUMENT = "text that is no document with traceEvents"
-NO_EVENTS = "traceEvents that is no list"
+CUT_OFF = "missing end of the file"
+DAMAGED = "text that is not JSON, or nested deeper than 1,000 levels"
+NO_EVENT = "element of traceEvents that is not an event"
+NO_DOCUMENT = "text that is not a document with traceEvents"
+NO_EVENTS = "traceEvents that are not a list"
 OTHER_VALUE = "value of a second document that differs from the first one's"
-NO_VALUE = "value that is no JSON, such as NaN"
-NO_PHASE = "ph that is no letter"
-NO_TEXT = "name, category, process, thread or id that is neither text nor number"
-NO_TIME = "time that is no number"
+NO_VALUE = "value that is not JSON, such as NaN"
+NO_PHASE = "ph that is not a letter"
+NO_TEXT = "name, category, process, thread or id that is neither text nor a number"
+NO_TIME = "time that is not a number"
 TOO_LARGE_TIME = "time that is too large"
-NO_ARGUMENTS = "args that is no object"
+NO_ARGUMENTS = "args that are not an object"
 TOO_DEEP_ARGUMENT = f"argument nested deeper than {MAX_ARGUMENT_DEPTH} levels"
 
 TRACE_JSON_LOSSES = (

@@ -49,7 +49,7 @@ def _is_sample(line: bytes) -> bool:
     return found is not None and all(_parts(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:])
 
 
-@check_parse_quality("samples of austin", NO_LINE)
+@check_parse_quality("austin samples", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
     ending: LastByteStream | None = None

@@ -21,7 +21,7 @@ STACKS = (
     "estimated from callers, callees and costs, as if all calls of a function were alike; the self cost of "
     "functions is exact"
 )
-CUT_OFF = "The file ends without its totals: it is cut off, or the program was killed while it was written."
+CUT_OFF = "The file ends without its totals: it is truncated, or the program was killed while writing it."
 UNITS = {
     "ns": ("ns", 1),
     "us": ("ns", NS_PER_US),

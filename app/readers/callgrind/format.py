@@ -5,8 +5,8 @@ from ...domain.builder import IMPOSSIBLE_WEIGHT
 FORMAT = "callgrind"
 NO_LINE = "unrecognized line"
 NOT_NAMED = "reference to an undefined name"
-BELOW_ZERO = "cost below zero, left out"
-OTHER_SUM = "part whose totals are not the sum of its lines"
-NO_FORMULA = "event whose formula is not understood"
-TOO_MANY_NAMES = "name beyond the two millionth"
+BELOW_ZERO = "negative cost, ignored"
+OTHER_SUM = "part whose totals differ from the sum of its lines"
+NO_FORMULA = "event with an invalid formula"
+TOO_MANY_NAMES = "name above the limit of two million"
 LOSSES = (NO_LINE, NOT_NAMED, BELOW_ZERO, OTHER_SUM, NO_FORMULA, TOO_MANY_NAMES, IMPOSSIBLE_WEIGHT)

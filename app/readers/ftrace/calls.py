@@ -16,7 +16,7 @@ from .format import UNMATCHED_RETURN
 MAX_NAME_BYTES = 200
 """Bytes of a line that tells of a switch."""
 CALL = "calls in the kernel"
-NO_TIMES = "not in the trace: calls follow one another without gaps; trace with the option funcgraph-abstime"
+NO_TIMES = "not in the trace: calls are shown one after another without gaps; trace with the option funcgraph-abstime"
 _TOLD = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
 _SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")
 

@@ -17,9 +17,9 @@ GRAPH = re.compile(
 """Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
 NO_LINE = "unrecognized line"
 NOT_UNDERSTOOD = "scheduler event with unrecognized text"
-LOST = "events that were lost while the kernel traced"
-OVERWRITTEN = "events that the kernel overwrote before they were read"
-UNMATCHED_RETURN = "end of a call whose begin is not in the trace"
+LOST = "events lost while the kernel traced"
+OVERWRITTEN = "events overwritten by the kernel before they were read"
+UNMATCHED_RETURN = "end of a call without a begin in the trace"
 LOSSES = (
     *(NO_LINE, NOT_UNDERSTOOD, LOST, OVERWRITTEN, UNMATCHED_RETURN),
     *SCHEDULER_LOSSES,

@@ -20,7 +20,7 @@ from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Lines
 from .names import told_by
 from .steps import MARK, steps_of
 
-CUT_OFF = "The file ends without end_time: the program was killed, or the file is cut off."
+CUT_OFF = "The file ends without end_time: the program was killed, or the file is truncated."
 PREFIX = "end_"
 OPERATOR = "operator"
 PROGRAM = "program"

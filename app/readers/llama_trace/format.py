@@ -7,5 +7,5 @@ NO_LINE = "unrecognized line"
 NO_TIME = "line with an invalid time"
 NO_BEGIN = "end without a begin"
 NO_VALUE = "counter with a value that is not a number"
-DROPPED = "event that the tracer had no room for"
+DROPPED = "event dropped because the tracer had no space"
 LOSSES = (NO_LINE, NO_TIME, NO_BEGIN, NO_VALUE, DROPPED, *TRACE_LOSSES)

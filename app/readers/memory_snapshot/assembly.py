@@ -49,7 +49,7 @@ from .pickle_tape import Tape
 from .rows import Events, Held, extracted
 from .stacks import Stacks
 
-CUT_OFF = "The file ends too soon: the snapshot was cut off."
+CUT_OFF = "The file is truncated: the snapshot is incomplete."
 CATEGORY = "allocator"
 MOST_FACT = 1000
 KEYS = ("segments", "device_traces", "allocator_settings", "external_annotations")

@@ -35,7 +35,7 @@ CATEGORIES = (
 PREEXISTING, CREATE, INCREMENT_VERSION, DESTROY = range(1, 5)
 MAX_TIME_US = 1 << 52
 MAX_BYTES = 1 << 46
-CUT_OFF = "The file ends too soon: the timeline was cut off."
+CUT_OFF = "The file is truncated: the timeline is incomplete."
 
 
 def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:

@@ -27,7 +27,7 @@ EPOCHS_NS = (978_307_200 * NS_PER_S, 4_102_444_800 * NS_PER_S)
 """From 2001 to 2100: in no two of the units is one number a moment in between."""
 MAX_TIME_NS = 1 << 61
 MAX_SIZE = 1 << 60
-CUT_OFF = "The file ends too soon, or is damaged: what could be understood of it was read."
+CUT_OFF = "The file is truncated or damaged; the readable parts were imported."
 NEVER_FREED = ", never freed"
 """What the name of such a block ends in, on the timeline."""
 

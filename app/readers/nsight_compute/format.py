@@ -1,10 +1,10 @@
 """What the format is called, how it is recognized, and what may be lost of it."""
 
 MAGIC = b"NVR\0"
-DAMAGED = "part of a report that is damaged"
+DAMAGED = "damaged part of a report"
 UNNAMED_METRIC = "metric whose name is not in the report"
-UNKNOWN_LAUNCH = "launch without the name of a kernel"
-COUNTS_OUTSIDE = "counts outside of the functions of a launch"
+UNKNOWN_LAUNCH = "launch without a kernel name"
+COUNTS_OUTSIDE = "counts outside the functions of a launch"
 TOO_LONG = "list of values of more than 32 MiB"
-RANGE_RESULT = "result of a range, which has no single launches"
+RANGE_RESULT = "result of a range, which has no individual launches"
 REPORT_LOSSES = (DAMAGED, UNNAMED_METRIC, UNKNOWN_LAUNCH, COUNTS_OUTSIDE, TOO_LONG, RANGE_RESULT)

@@ -31,7 +31,7 @@ stacks, paths, mappings; values of arguments."""
 MAX_BYTES = 8 << 30
 PAD = 128
 """So many bytes stand behind those of a trace, so that texts may be compared without looking where it ends."""
-CUT_OFF = "The file ends too soon, or is damaged: what comes before that place was read."
+CUT_OFF = "The file is truncated or damaged; the part before was imported."
 
 LossCallback = Callable[[str, str, int], None]
 

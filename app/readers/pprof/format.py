@@ -4,11 +4,11 @@ from ...domain.builder import IMPOSSIBLE_WEIGHT
 from ...domain.losses import SAMPLE_LABELS
 
 FORMAT = "pprof"
-CUT_OFF = "bytes that are no pprof: the file is cut off or damaged there, and what follows is lost"
-NO_VALUES = "sample whose values are not one for each type"
-NO_LOCATION = "sample whose stack names a location that is not in the file"
-NO_FUNCTION = "location whose function is not in the file"
-NEGATIVE = "sample with a value below zero"
+CUT_OFF = "bytes that are not pprof: the file is truncated or damaged there, and the rest is lost"
+NO_VALUES = "sample without exactly one value for each type"
+NO_LOCATION = "sample with a location that is not in the file"
+NO_FUNCTION = "location with a function that is not in the file"
+NEGATIVE = "sample with a negative value"
 BAD_TYPE = "type of value that is no message"
 BAD_SAMPLE = "sample that is no message"
 BAD_MAPPING = "mapping that is no message"

@@ -20,7 +20,7 @@ from ...ingest.perf_text.grammar import decode_text, format_example
 from ...ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
 
 FORMAT = "py-spy"
-NO_FRAMES = "stack without a frame: it counts in totals, and is in no flame graph"
+NO_FRAMES = "stack without a frame: counted in totals, but not in flame graphs"
 LOSSES = (NO_STACK, IMPOSSIBLE_STACK_WEIGHT, NO_FRAMES, IMPOSSIBLE_WEIGHT)
 MAX_COMMAND_BYTES = 1 << 16
 MAX_FRAME_BYTES = 1 << 12
@@ -85,7 +85,7 @@ def _after_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
     return (rest, found) if found else (line, None)
 
 
-@check_parse_quality("stacks of py-spy", NO_STACK)
+@check_parse_quality("py-spy stacks", NO_STACK)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
     builder = ProfileBuilder(FORMAT)

@@ -3,13 +3,13 @@
 from ...ingest.trace.losses import TRACE_LOSSES
 
 FORMAT = "speedscope"
-NO_PROFILE = "profile of a sort that is not known"
-NO_FRAME = "frame without a name, or with a number that no frame has"
-NO_WEIGHT = "sample without a weight that can be"
-NO_TIME = "event without a time that can be"
+NO_PROFILE = "profile of an unknown type"
+NO_FRAME = "frame without a name, or index of a missing frame"
+NO_WEIGHT = "sample without a valid weight"
+NO_TIME = "event without a valid time"
 UNMATCHED_END = "end of a frame that is not open"
-NEVER_ENDED = "frame that was never closed: it ends with its profile"
-BACKWARDS = "event with a value below the one before it"
+NEVER_ENDED = "frame that was never closed: assumed to end with its profile"
+BACKWARDS = "event with a value below that of the previous event"
 LOSSES = (
     *(NO_PROFILE, NO_FRAME, NO_WEIGHT, NO_TIME, UNMATCHED_END, NEVER_ENDED, BACKWARDS),
     *TRACE_LOSSES,
