@@ -138,7 +138,7 @@ def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
         )
     cut = None if "end_time" in edges else CUT_OFF
     if dropped := edges.get("lost", 0):
-        events.lost.append((DROPPED, dropped, "as the file says"))
+        events.lost.append((DROPPED, dropped, "as recorded in the file"))
     dialect = Dialect(FORMAT, SliceClassifier(_what), "")
     profile = of_events(events, source, defect or cut, dialect)
     return replace(profile, steps=steps_of(profile))
