@@ -25,7 +25,7 @@ TABLES: dict[str, Table] = {
         Table("runs", "Runs", ranks.RUNS, ranks.compute_runs),
         Table("operators", "Operators", operators.COLUMNS, operators.compute_operators, by=operators.BY),
         Table("kernels", "Kernels", kernels.KERNELS, kernels.compute_kernels, by=kernels.BY),
-        Table("copies", "Copies and sets of memory", kernels.COPIES, kernels.compute_copies),
+        Table("copies", "Memcpy and memset", kernels.COPIES, kernels.compute_copies),
         Table("launches", "Launches", launches.LAUNCHES, launches.compute_launches),
         Table("graphs", "CUDA graphs", graphs.GRAPHS, graphs.compute_graphs),
         Table("sequences", "Sequences of kernels", sequences.SEQUENCES, sequences.compute_sequences, by=sequences.BY),
