@@ -234,9 +234,7 @@ class ProfileMerger:
         least = self._heaviness.find_overflow_threshold()
         if least is not None:
             self.builder.add_loss(
-                IMPOSSIBLE_WEIGHT,
-                f"a sample with a weight of at least {least:.0f}",
-                self._heaviness.count_excluded(least),
+                IMPOSSIBLE_WEIGHT, f"a weight of at least {least:.0f}", self._heaviness.count_excluded(least)
             )
         for event in {*self._scaled, *self._turns}:
             self.builder.set_event_scaling(event, self._scaling(event))
