@@ -163,7 +163,7 @@ def test_a_form_that_fails_keeps_everything(browser_client: Browser, store: Stor
 def test_errors_stop_and_warnings_ask_once_more(browser_client: Browser, store: Store, host: None) -> None:
     wrong = browser_client.post("/jobs/new", command="true", call_graph="lbr")
     assert wrong.status_code == 422
-    assert "does not record call stacks by itself" in wrong.text
+    assert "does not record call stacks in hardware" in wrong.text
     assert "Start anyway" not in wrong.text
 
     warned = browser_client.post("/jobs/new", command="true", frequency="99")

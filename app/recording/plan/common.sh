@@ -37,7 +37,7 @@ pl_say_now() {
     pl_say "$1" "$pl_time"
 }
 
-# pl_note TEXT: something a person should know, on one line. It may hold what a program printed.
+# pl_note TEXT: something the user should know, on one line. It may contain output of a program.
 pl_note() {
     pl_say_here note "$(pl_one_line "$1")"
 }
@@ -52,12 +52,12 @@ pl_find_scratch() {
     pl_notes='' pl_out=''
     # It may name variables of this host, and ends its shell where one of them is not there.
     if ! pl_scratch=$(pl_scratch_path 2>&1) || [ "${pl_scratch#/}" = "$pl_scratch" ]; then
-        pl_notes="The scratch directory is none on $(uname -n) ($pl_scratch): recorded without it."
+        pl_notes="The scratch directory does not exist on $(uname -n) ($pl_scratch). It was not used."
         return 1
     fi
     pl_out=$pl_scratch/perfloom-$pl_id-$1-$2
     if ! pl_said=$( (mkdir -p "$pl_scratch" && pl_own "$pl_out") 2>&1); then
-        pl_notes="The scratch directory cannot be used on $(uname -n): $pl_said. Recorded without it."
+        pl_notes="The scratch directory cannot be used on $(uname -n): $pl_said. It was not used."
         pl_out=''
         return 1
     fi
@@ -97,7 +97,7 @@ pl_bring() {
         fi
     done
     if [ -n "$pl_kept" ]; then
-        pl_note "These files could not be copied from $1 on $(uname -n) and lie there:$pl_kept. $pl_said"
+        pl_note "These files could not be copied from $1 on $(uname -n) and are still there:$pl_kept. $pl_said"
     else
         rm -rf "$1"
     fi
@@ -130,7 +130,7 @@ pl_read_rest() {
         # Not with a colon, for which a shell ends where the file cannot be made.
         if [ -e "$pl_place/.once" ]; then true >"$pl_place/.twice"; else true >"$pl_place/.once"; fi
         [ -n "$pl_there" ] ||
-            pl_note "The recording was read on $pl_host and not where it was made: names of functions may be missing."
+            pl_note "The recording was read on $pl_host, not where it was made. Names of functions may be missing."
         if pl_read "$pl_place"; then
             printf '%s ok\n' "$pl_place"
             [ -n "$pl_keep" ] || rm -f "$pl_place/perf.data"
@@ -321,7 +321,7 @@ pl_prefix() {
 pl_module() {
     pl_find_modules || {
         echo "perfloom: The module $1 cannot be loaded: $(uname -n) has no module command. Remove the module from" \
-            "the job, or ask how modules are set up there." >&2
+            "the job, or ask how to enable modules there." >&2
         exit 125
     }
     # Old versions end with 0 whatever happened, and say so on standard error alone.
@@ -331,7 +331,7 @@ pl_module() {
     cat "$pl_said" >&2
     if [ "$pl_status" -ne 0 ] || grep -q -e ERROR -e 'error:' "$pl_said"; then
         [ "$pl_said" = /dev/null ] || rm -f "$pl_said"
-        echo "perfloom: The module $1 could not be loaded on $(uname -n). Look at what module said above." >&2
+        echo "perfloom: The module $1 could not be loaded on $(uname -n). See the output of module above." >&2
         exit 125
     fi
     [ "$pl_said" = /dev/null ] || rm -f "$pl_said"
@@ -416,7 +416,7 @@ pl_script() (
 
 # A line of comment that readers of the text understand.
 pl_defect() {
-    printf '\n# %s : The recording is not whole: %s.\n' "$pl_incomplete" "$(pl_one_line "$1")"
+    printf '\n# %s : The recording is incomplete: %s.\n' "$pl_incomplete" "$(pl_one_line "$1")"
 }
 
 # pl_mend FILE: of a recording whose perf was killed the header says that there is nothing in it, and perf script reads

@@ -9,7 +9,7 @@ if ! pl_said=$(mkdir "$pl_directory" 2>&1); then
         exit 1
     fi
     if [ ! -O "$pl_directory" ] || [ ! -f "$pl_directory/.perfloom" ]; then
-        printf '%s is there already and is not of this job. Choose another directory for jobs.\n' "$pl_directory" >&2
+        printf '%s already exists and belongs to another job. Choose another directory for jobs.\n' "$pl_directory" >&2
         exit 1
     fi
 fi

@@ -16,7 +16,7 @@ pl_beat_s=5
 
 # A batch system may start a job again, after a node failed say. A user's program is started once.
 mkdir "$pl_directory/sub$pl_number.ran" 2>/dev/null || {
-    echo "perfloom: This part of the job was started before, and is not started again." >&2
+    echo "perfloom: This part of the job was already started, and is not started again." >&2
     exit 125
 }
 pl_find_host
@@ -86,8 +86,8 @@ pl_launch() {
     pl_starter=''
     pl_starters pl_find_starter
     [ -n "$pl_starter" ] || {
-        echo "perfloom: No program that starts ranks of $pl_starter_title is on PATH on $pl_host. Name the program, or" \
-            "load the module that has it." >&2
+        echo "perfloom: No launcher of $pl_starter_title was found on PATH on $pl_host. Set the launcher, or" \
+            "load the module that provides it." >&2
         exit 125
     }
     pl_find_situation
@@ -108,7 +108,7 @@ pl_find_starter() {
             return 0
         fi
     done
-    [ -z "$pl_first" ] || pl_note "$pl_first does not say that it is of $pl_starter_title, and was taken all the same."
+    [ -z "$pl_first" ] || pl_note "$pl_first does not report that it belongs to $pl_starter_title, but was used."
     pl_starter=$pl_first
 }
 
@@ -130,7 +130,7 @@ pl_find_situation() {
         pl_find_room 1 || pl_crowded=1
     fi
     case $pl_unbound$pl_flavour in 1openmpi)
-        pl_note "$pl_there ranks share the $pl_cores cores that they may use on $pl_host, so Open MPI does not bind them to cores. For a core a rank ask for more CPUs or nodes."
+        pl_note "$pl_there ranks share the $pl_cores cores that they may use on $pl_host, so Open MPI does not bind them to cores. For one core per rank, request more CPUs or nodes."
         ;;
     esac
 }
@@ -155,7 +155,7 @@ pl_find_own_name() {
     if [ "${SLURM_JOB_NUM_NODES-}" = 1 ]; then
         pl_nameless=1
     else
-        pl_note "The name of this host, $pl_name, cannot be resolved here: ranks on other hosts may not reach $pl_starter_title. Add it to /etc/hosts or to the name service."
+        pl_note "This host's name, $pl_name, cannot be resolved here. Ranks on other hosts may not reach $pl_starter_title. Add it to /etc/hosts or to DNS."
     fi
 }
 
@@ -179,7 +179,7 @@ pl_check_program() {
     */ | srun/* | openmpi/openmpi | spectrum/spectrum | platform/platform | mpich/mpich | intel/mpich) ;;
     *)
         case $pl_linked in mpich) pl_whose="MPICH or Intel MPI" ;; openmpi) pl_whose="Open MPI" ;; *) pl_whose=$pl_linked ;; esac
-        pl_note "The program is built with $pl_whose and started by $pl_starter_title: each rank may take itself for the only one. Choose the flavour it is built with."
+        pl_note "The program was built with $pl_whose, but started by $pl_starter_title. Each rank may run as if it were the only one. Choose the MPI implementation that it was built with."
         ;;
     esac
 }

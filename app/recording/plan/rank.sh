@@ -103,7 +103,7 @@ pl_find_rank() {
     pl_try "${PMI_RANK-}" "${PMI_SIZE-}" && return
     pl_try "${MPI_RANKID-}" "${MPI_NRANKS-}" && return
     pl_try "${PMIX_RANK-}" "${PMI_SIZE-}" && return
-    pl_notes="The starter of ranks on $pl_host set no variable that tells the rank. Was the right flavour of MPI chosen?"
+    pl_notes="The MPI launcher on $pl_host set no variable with the rank. Check that the right MPI implementation is chosen."
 }
 
 # Whether this rank is among those that are to be recorded.
@@ -123,11 +123,11 @@ pl_take_place() {
     pl_place=${pl_rank:-all}
     [ -z "$pl_flavour" ] || [ -n "$pl_rank" ] || pl_place=on-$pl_host-$$
     if ! mkdir "$pl_directory/run$pl_run/$pl_place" 2>/dev/null; then
-        pl_notes="$pl_notes Another process of this run was rank ${pl_rank:-all} too."
+        pl_notes="$pl_notes Another process of this run also was rank ${pl_rank:-all}."
         pl_place=on-$pl_host-$$
         mkdir "$pl_directory/run$pl_run/$pl_place" || {
-            echo "perfloom: The directory $pl_directory/run$pl_run/$pl_place cannot be made on $pl_host. Can that host" \
-                "write there, and has its disk room?" >&2
+            echo "perfloom: The directory $pl_directory/run$pl_run/$pl_place cannot be created on $pl_host. Check that" \
+                "the host may write there, and that its disk is not full." >&2
             exit 125
         }
     fi
@@ -207,8 +207,8 @@ pl_recording() {
         pl_command "$pl_run" pl_plain
     fi
     command -v "$pl_perf" >/dev/null 2>&1 || {
-        echo "perfloom: There is no perf on $pl_host under the name $pl_perf. Install it there, load the module that" \
-            "has it, or name its path in the target." >&2
+        echo "perfloom: perf was not found on $pl_host under the name $pl_perf. Install it there, load the module that" \
+            "provides it, or set its path in the target." >&2
         exit 127
     }
     pl_record "$pl_run" pl_with_command
@@ -403,7 +403,7 @@ if [ "$pl_recorded" -eq 1 ] && [ -z "$pl_stopped" ] && [ "$pl_ended" -ne 0 ] && 
     # perf ends its program where it cannot write any more.
     pl_stopped=disk
     pl_say stopped disk
-    pl_note "The disk of $pl_out on $pl_host is full. The recording ends there."
+    pl_note "The disk of $pl_out on $pl_host is full. The recording ended early."
 fi
 if [ -n "$pl_stopped" ]; then
     :
@@ -420,7 +420,7 @@ pl_end_counting
 
 # Nobody is left behind.
 if pl_leave_nobody "$pl_part" 2; then
-    pl_note "Processes were still running when the program had ended, and were ended too."
+    pl_note "Processes that still ran when the program ended were also ended."
 fi
 
 # Where a rank came to a bad end, its starter is to know at once, or the others wait for it.

@@ -41,7 +41,7 @@ _BREAKPOINT = re.compile(
     re.ASCII,
 )
 _GROUP = re.compile(r"[\w.-]*\{(?P<events>.*)\}(?::(?P<modifiers>.*))?", re.S)
-_BEHIND = "Write it as in cpu-clock/period=9/u: modifiers such as u stand behind the terms."
+_BEHIND = "Write it as in cpu-clock/period=9/u: modifiers such as u follow the terms."
 
 
 class EventProblem(NamedTuple):
@@ -57,7 +57,7 @@ def find_group_problem(item: str) -> EventProblem | None:
     if found is None:
         return None
     if not found["events"].strip():
-        return EventProblem(f"{item} is a group without events.", "Put events in, as in {cycles,instructions}.")
+        return EventProblem(f"{item} is a group without events.", "Add events, as in {cycles,instructions}.")
     return _fault_of_modifiers(found["modifiers"] or "", "a group")
 
 
@@ -72,7 +72,7 @@ def find_event_problem(event: str, counting: bool) -> EventProblem | None:
     name, tail = found["head"].strip(), found["tail"]
     bare = split_modifiers(name)[0] if ":" in split_modifiers(name)[0] else name.partition(":")[0]
     if bare != name and (_is_symbol(bare) or _is_tracepoint(bare)):
-        return EventProblem(f"{name[len(bare) :]} stands before the terms of {bare}.", _BEHIND)
+        return EventProblem(f"{name[len(bare) :]} precedes the terms of {bare}.", _BEHIND)
     # Behind these perf's grammar takes a colon.
     if tail.startswith(":") and (_is_tracepoint(name) or _NUMERIC.fullmatch(name) or CACHE_EVENT.fullmatch(name)):
         tail = tail[1:]
@@ -92,27 +92,25 @@ def _fault_of_modifiers(modifiers: str, name: str) -> EventProblem | None:
         return None
     if not MODIFIERS.fullmatch(modifiers):
         return EventProblem(
-            f"{modifiers} is no modifier of {name}.", "Give u for user space, k for the kernel, or nothing."
+            f"{modifiers} is not a modifier of {name}.", "Use u for user space, k for the kernel, or nothing."
         )
     twice = next((each for each in modifiers if modifiers.count(each) > (3 if each == "p" else 1)), None)
     if twice is not None:
-        return EventProblem(
-            f"{modifiers} has the modifier {twice} too often.", "Give each once, p at most three times."
-        )
+        return EventProblem(f"{modifiers} repeats the modifier {twice}.", "Use each once, p at most three times.")
     return None
 
 
 def _fault_of_breakpoint(event: str) -> EventProblem | None:
     found = _BREAKPOINT.fullmatch(event)
     if found is None:
-        advice = "Give an address, and what is to be seen there: mem:0x4005d0/4:rw"
-        return EventProblem(f"{event} is no breakpoint to perf.", advice)
+        advice = "Write an address and the kind of access, as in mem:0x4005d0/4:rw"
+        return EventProblem(f"{event} is not a breakpoint for perf.", advice)
     access = found["access"] or ""
     if len({*access}) < len(access) or ("x" in access and access != "x"):
         text = f"No breakpoint can be set for {access}."
-        return EventProblem(text, "Give r, w or rw for data, x alone for code.")
+        return EventProblem(text, "Use r, w or rw for data, only x for code.")
     if found["length"] and int(found["length"]) not in (1, 2, 4, 8):
-        return EventProblem(f"A breakpoint cannot watch {found['length']} bytes.", "Give 1, 2, 4 or 8.")
+        return EventProblem(f"A breakpoint cannot watch {found['length']} bytes.", "Use 1, 2, 4 or 8.")
     return _fault_of_modifiers(found["modifiers"], "a breakpoint")
 
 
@@ -131,28 +129,28 @@ def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Itera
         if key in _NUMBERS and sign:
             yield from _number_problems(event, key, value)
         elif key in _TEXTS and not _TEXT.fullmatch(value):
-            yield EventProblem(f"{key} of {event} is no word to perf.", f"Write {key}=WORD, of letters and digits.")
+            yield EventProblem(
+                f"perf does not accept the value of {key} in {event}.", f"Write {key}=WORD, with letters and digits."
+            )
         if counting and key in TERMS and (tracepoint or key not in _COUNTED):
-            yield EventProblem(f"perf stat takes no term {key}.", "Leave it out: it is for samples.")
+            yield EventProblem(f"perf stat does not accept the term {key}.", "Remove it: it is only for samples.")
     if given.get("call-graph") == "dwarf" and parse_number(given.get("stack-size", "")) > STACK_LIMIT:
         text = f"perf cannot copy stacks of {given['stack-size']} bytes."
-        yield EventProblem(text, f"Give at most {STACK_LIMIT}; 8192 is usual.")
+        yield EventProblem(text, f"Use at most {STACK_LIMIT}; 8192 is typical.")
     if tracepoint or name in SOFTWARE_EVENTS:
         needed = ["call-graph=lbr"] if given.get("call-graph") == "lbr" else []
         needed += ["branch_type"] if "branch_type" in given else []
         needed += ["aux-output"] if "aux-output" in given and given["aux-output"] != "0" else []
         for term in needed:
-            yield EventProblem(
-                f"{term} comes with hardware events only, not with {name}.", "Leave it out, or take cycles."
-            )
+            yield EventProblem(f"{term} works only with hardware events, not with {name}.", "Remove it, or use cycles.")
 
 
 def _number_problems(event: str, key: str, value: str) -> Iterator[EventProblem]:
     if not _NUMBER.fullmatch(value):
-        advice = "Write it in whole digits, without an exponent or a sign."
-        yield EventProblem(f"{key}={value} of {event} is no number to perf.", advice)
+        advice = "Write only digits, without an exponent or a sign."
+        yield EventProblem(f"{key}={value} of {event} is not a number for perf.", advice)
     elif parse_number(value) >= (1 << 63 if key in ("period", "freq") else 1 << 64):
-        yield EventProblem(f"{key}={value} of {event} is too large.", "Give a smaller number.")
+        yield EventProblem(f"{key}={value} of {event} is too large.", "Use a smaller number.")
     elif key in _FLAGS and parse_number(value) > 1:
         yield EventProblem(f"{key}={value} of {event} is neither 0 nor 1.", f"Write {key}=0 or {key}=1.")
 

@@ -115,22 +115,26 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
 def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
     """What is wrong on any host."""
     if spec.scope is Scope.COMMAND and not (spec.command and spec.command[0]):
-        yield _error("command", "There is no command to record.", "Type the program to start, with its arguments.")
+        yield _error("command", "No command to record.", "Enter the program to start, with its arguments.")
     if any("\0" in word for word in spec.command):
-        yield _error("command", "The command holds a zero byte.", "No program can be given one: remove it.")
+        yield _error(
+            "command", "The command contains a zero byte.", "A zero byte cannot be passed to a program. Remove it."
+        )
     yield from _script(spec)
     for name in spec.environment:
         if not name or "=" in name or "\0" in name + spec.environment[name]:
-            yield _error("environment", f"{name!r} cannot be the name of a variable.", "Write one NAME=value a line.")
+            yield _error("environment", f"{name!r} is not a valid variable name.", "Write one NAME=value per line.")
     if spec.scope is Scope.PROCESS and (spec.pid is None or spec.pid <= 0):
-        yield _error("pid", "There is no process to attach to.", "Give the number of a process that runs.")
+        yield _error("pid", "No process to attach to.", "Enter the PID of a running process.")
     if spec.scope is not Scope.COMMAND and not spec.duration_s and not (spec.scope is Scope.SYSTEM and spec.command):
         until = "the process ends or " if spec.scope is Scope.PROCESS else ""
-        yield _hint("duration_s", f"This records until {until}someone presses Cancel.", "Set a duration to end it.")
+        yield _hint(
+            "duration_s", f"The recording has no end until {until}you press Cancel.", "Set a duration to end it."
+        )
     if spec.scope is Scope.PROCESS and spec.command:
-        yield _warning("command", "The command is not started: a process is observed.", "Leave the command empty.")
+        yield _warning("command", "The command is ignored, as a running process is recorded.", "Remove the command.")
     if spec.duration_s is not None and not 0 < spec.duration_s < float("inf"):
-        yield _error("duration_s", "The duration must be longer than nothing.", "Give seconds, or leave it empty.")
+        yield _error("duration_s", "The duration must be above 0.", "Enter seconds, or leave it empty.")
     if spec.recorder is not RecorderName.PYTORCH:
         yield from _attributes(spec)
     if spec.recorder is RecorderName.PERF_RECORD:
@@ -148,33 +152,33 @@ def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
     program, script = PurePath(spec.command[0]).name, PurePath(spec.command[1])
     bare = bool(script.suffix) and not script.is_absolute() and not spec.command[1].startswith("-")
     if bare and program.startswith(INTERPRETERS) and str(script) not in {PurePath(path).name for path in spec.inputs}:
-        text = f"{script} is looked for in a directory of the job’s own, where it is not."
-        yield _warning("command", text, "Give its whole path or the working directory, or copy it as an input file.")
+        text = f"{script} is searched in the job’s directory, which does not contain it."
+        yield _warning("command", text, "Enter its full path or the working directory, or add it as an input file.")
 
 
 def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.frequency is not None and spec.period is not None:
-        yield _error("frequency", "Frequency and period exclude each other.", "Leave one of them empty.")
+        yield _error("frequency", "Frequency and period are mutually exclusive.", "Leave one of them empty.")
     for field, value in (("frequency", spec.frequency), ("period", spec.period)):
         if value is not None and value <= 0:
-            yield _error(field, f"A {field} of {value} records nothing.", "Give a number above 0, or leave it empty.")
+            yield _error(field, f"A {field} of {value} records nothing.", "Use a number above 0, or leave it empty.")
     names = {event.partition("/")[0] for event in selected_events(spec)}
     if spec.scope is not Scope.SYSTEM and "sched:sched_switch" in names and not names & _RUNTIME:
-        text = "For one program, sched_switch tells when a thread left a CPU, not when it came back."
+        text = "For one program, sched_switch shows when a thread left a CPU, not when it returned."
         yield _hint("events", text, "Add sched:sched_stat_runtime, or record the whole system.")
     if spec.call_graph is CallGraph.DWARF:
         size = spec.stack_bytes
         if size <= 0 or size > STACK_LIMIT:
-            advice = f"Give at most {STACK_LIMIT}; 8192 is usual."
+            advice = f"Use at most {STACK_LIMIT}; 8192 is typical."
             yield _error("stack_bytes", f"perf cannot copy stacks of {size} bytes.", advice)
         rate = spec.frequency or 0
         if rate * size > 16 * 1024 * 1024:
-            text = f"{rate} stacks of {size} bytes a second are up to {rate * size / 1e6:.0f} MB/s for each busy CPU."
-            yield _hint("frequency", text, "Record less often, or copy less stack.")
+            text = f"{rate} stacks of {size} bytes per second are up to {rate * size / 1e6:.0f} MB/s per busy CPU."
+            yield _hint("frequency", text, "Lower the frequency or the stack size.")
     if spec.call_graph is CallGraph.FP:
         text = (
-            "Frame pointers give broken stacks in programs built without them, as the Python, C library and most "
-            "programs of the distributions are."
+            "Frame pointers give broken stacks in programs that are built without them, such as Python, the C library "
+            "and most programs of distributions."
         )
         yield _hint("call_graph", text, "Build with -fno-omit-frame-pointer, or choose dwarf.")
 
@@ -191,47 +195,47 @@ def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
         if is_unobservable(event):
             # Of a tracepoint perf stat does not print that it was counted in user space: its 0 would pass for a count.
             level = Severity.WARNING if strip_modifiers(event) in SOFTWARE_EVENTS else Severity.ERROR
-            text = f"{event} is never seen: it happens in the kernel, and u asks for user space only."
-            yield PreflightFinding(level, "events", text, "Leave out the u.")
+            text = f"{event} is never recorded: it occurs in the kernel, but u selects user space only."
+            yield PreflightFinding(level, "events", text, "Remove the u.")
         if parse_number(get_term(event, "max-stack") or "") > DEFAULT_MAX_STACK:
-            text = f"{event} is refused unless kernel.perf_event_max_stack was raised from {DEFAULT_MAX_STACK}."
-            yield _warning("events", text, f"Give at most {DEFAULT_MAX_STACK}.")
+            text = f"{event} is rejected unless kernel.perf_event_max_stack was raised from {DEFAULT_MAX_STACK}."
+            yield _warning("events", text, f"Use at most {DEFAULT_MAX_STACK}.")
 
 
 def _counting(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.interval_ms is not None and spec.interval_ms < 1:
-        yield _error("interval_ms", "perf cannot print that often.", "Give 1 ms or more, or leave it empty.")
+        yield _error("interval_ms", "perf cannot print that often.", "Use 1 ms or more, or leave it empty.")
     elif spec.interval_ms is not None and spec.interval_ms < 100:
-        text = "An interval under 100 ms costs the recorded program noticeable time."
-        yield _hint("interval_ms", text, "Take 100 ms or more where that is enough.")
+        text = "An interval below 100 ms slows the recorded program noticeably."
+        yield _hint("interval_ms", text, "Use 100 ms or more if that is enough.")
     if spec.repeat is not None and not 1 <= spec.repeat <= REPEAT_LIMIT:
-        yield _error("repeat", f"perf repeats 1 to {REPEAT_LIMIT} times.", f"Give at most {REPEAT_LIMIT}.")
+        yield _error("repeat", f"perf repeats 1 to {REPEAT_LIMIT} times.", f"Use at most {REPEAT_LIMIT}.")
     if spec.repeat is not None and spec.repeat > 1 and not spec.command:
-        yield _error("repeat", "There is no command to repeat.", "Give a command, or leave the repeats empty.")
+        yield _error("repeat", "No command to repeat.", "Enter a command, or leave the repeats empty.")
     if spec.per_cpu and spec.scope is not Scope.SYSTEM:
-        text = "Counts can be told apart by CPU only for the whole system."
-        yield _warning("per_cpu", text, "Choose the whole system, or leave it off.")
+        text = "Counts per CPU are only available for the whole system."
+        yield _warning("per_cpu", text, "Choose the whole system, or turn it off.")
 
 
 def _profiled(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.scope is not Scope.COMMAND:
-        yield _error("scope", "PyTorch is recorded in a command that is started.", "Choose a command.")
+        yield _error("scope", "The PyTorch profiler only records a command.", "Choose a command.")
     steps = parse_steps(spec.pytorch.steps)
     if steps is not None and steps[2] > MANY_STEPS:
-        text = f"{steps[2]:,} steps in one recording lie in the program's memory until they are written."
-        yield _hint("pytorch.steps", text, "A few steps show what all do: 1,1,3,1 is usual.")
+        text = f"{steps[2]:,} steps in one recording stay in the program's memory until they are written."
+        yield _hint("pytorch.steps", text, "A few steps are usually enough, as in 1,1,3,1.")
     elif steps is not None and steps[1] == 0:
-        text = "Without a step to warm up the first one recorded pays for the profiler's own beginning."
-        yield _hint("pytorch.steps", text, "Let at least one step warm it up, as in 1,1,3,1.")
+        text = "Without a warm-up step, the first recorded step includes the startup of the profiler."
+        yield _hint("pytorch.steps", text, "Use at least one warm-up step, as in 1,1,3,1.")
     if spec.pytorch.modules and not spec.pytorch.stacks:
-        text = "Modules alone are those of models in TorchScript."
-        yield _hint("pytorch.modules", text, "Record stacks too: the modules of other models come with them.")
+        text = "Without stacks, only modules of TorchScript models are recorded."
+        yield _hint("pytorch.modules", text, "To get the modules of other models, also record stacks.")
 
 
 def _perf(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if facts.perf is None:
         advice = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora)."
-        yield _error("recorder", facts.perf_problem or f"There is no perf on {facts.host}.", advice)
+        yield _error("recorder", facts.perf_problem or f"perf was not found on {facts.host}.", advice)
 
 
 def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -239,35 +243,37 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if level is None or is_privileged(facts):
         return
     setcap = f"setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
-    grant = "As root: sysctl kernel.perf_event_paranoid={} — or give the right to perf alone: " + setcap
+    grant = "As root: sysctl kernel.perf_event_paranoid={} — or only for perf: " + setcap
     now = f"perf_event_paranoid is {level} on {facts.host}"
     if level >= 3:
         yield _error("recorder", f"{now}: only root may use perf.", grant.format(2))
         return
     if spec.scope is Scope.SYSTEM and level > 0:
-        yield _error("scope", f"{now}: the whole system cannot be observed.", grant.format(0))
+        yield _error("scope", f"{now}: the whole system cannot be recorded.", grant.format(0))
     if spec.per_cpu and spec.scope is not Scope.SYSTEM and spec.recorder is RecorderName.PERF_STAT and level > 0:
-        yield _error("per_cpu", f"{now}: CPUs cannot be told apart.", grant.format(0))
+        yield _error("per_cpu", f"{now}: counts per CPU are not available.", grant.format(0))
     events = selected_events(spec)
     kernel = [event for event in events if set(split_modifiers(event)[1]) & {"k", "h"}]
     if kernel and level >= 2:
-        yield _error("events", f"{now}: {kernel[0]} asks for the kernel, which is hidden.", grant.format(1))
+        yield _error("events", f"{now}: {kernel[0]} selects the kernel, which cannot be recorded.", grant.format(1))
     traced = [event for event in events if event_type(event, facts) == "tracepoint"]
     if traced and level > -1:
-        yield _error("events", f"{now}: tracepoints such as {traced[0]} are for root.", grant.format(-1))
+        yield _error("events", f"{now}: tracepoints such as {traced[0]} need root.", grant.format(-1))
     if spec.scope is Scope.PROCESS:
-        text = f"Only processes of {facts.user or 'the same user'} can be observed."
+        text = f"Only processes of {facts.user or 'the same user'} can be recorded."
         yield _hint(
-            "pid", text, "Give one of them, or give perf the right: " + grant.format(level).split(" alone: ")[-1]
+            "pid",
+            text,
+            "Choose one of them, or grant perf the permission: " + grant.format(level).split(" only for perf: ")[-1],
         )
     hidden = [
         event for event in events if is_kernel_event(event) and not is_unobservable(event) and event not in traced
     ]
     if hidden and level >= 2 and not kernel:
-        text = f"{now}: {hidden[0]} is not seen, since it happens in the kernel."
+        text = f"{now}: {hidden[0]} is not recorded, as it occurs in the kernel."
         yield _warning("events", text, grant.format(1))
     elif level == 2 and not kernel:
-        text = f"{now}: what the program does inside the kernel is not seen."
+        text = f"{now}: what the program does in the kernel is not recorded."
         yield _hint("events", text, grant.format(1))
 
 
@@ -283,11 +289,11 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
             # Another unit than the CPU, with counters of its own.
             if listed and name.partition("/")[0] not in units:
                 text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
-                yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
+                yield _warning("events", text, "Check the spelling. perf rejects unknown events.")
         elif group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in listed:
             if spec.recorder is RecorderName.PERF_RECORD and name in CYCLE_EVENTS:
-                text = f"{facts.host} has no hardware counters: perf records cpu-clock in place of {event}."
-                yield _warning("events", text, "Choose cpu-clock, so that the result says what it is.")
+                text = f"{facts.host} has no hardware counters: perf records cpu-clock instead of {event}."
+                yield _warning("events", text, "Choose cpu-clock, so that the result names the event correctly.")
             else:
                 where = "as in most virtual machines"
                 text = f"{event} cannot be measured: {facts.host} has no hardware counters, {where}."
@@ -295,10 +301,10 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
                 yield PreflightFinding(level, "events", text, "Choose software events (cpu-clock, page-faults …).")
         elif group == "hardware" and listed and name not in listed:
             text = f"perf list on {facts.host} does not offer {event}."
-            yield _error("events", text, "This CPU does not support it: choose another from the list.")
+            yield _error("events", text, "This CPU does not support it. Choose another event from the list.")
         elif group in ("cache", "tracepoint", None) and listed and not {name, event} & listed and not _pattern(name):
             text = f"perf list on {facts.host} does not offer {event}."
-            yield _warning("events", text, "Check the spelling; perf will refuse an event that it does not know.")
+            yield _warning("events", text, "Check the spelling. perf rejects unknown events.")
 
 
 def selected_events(spec: JobSpec) -> list[str]:
@@ -324,31 +330,31 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         if strip_modifiers(event) in BURSTY_EVENTS and samples_by_frequency(event, spec)
     ]
     if rare:
-        text = f"By frequency, samples of what is as uneven as {rare[0]} tell no total: only what is counted is shown."
-        yield _hint("frequency", text, "Give a period, for example 100; or count it with perf stat.")
+        text = f"With a frequency, samples of an event as uneven as {rare[0]} give no total. Only counts are shown."
+        yield _hint("frequency", text, "Use a period, for example 100, or count it with perf stat.")
     if facts.max_frequency is None:
         return
-    most = f"{facts.host} samples at most {facts.max_frequency} times a second"
-    advice = f"Ask for {facts.max_frequency} or less, or as root raise kernel.perf_event_max_sample_rate."
+    most = f"{facts.host} samples at most {facts.max_frequency} times per second"
+    advice = f"Use {facts.max_frequency} or less, or raise kernel.perf_event_max_sample_rate as root."
     for event in selected_events(spec):
         if parse_number(get_term(event, "freq") or "") > facts.max_frequency:
             # The kernel refuses what the option -F lowers.
-            yield _error("events", f"{most}: {event} is refused.", advice)
+            yield _error("events", f"{most}: {event} is rejected.", advice)
     if (spec.frequency or 0) > facts.max_frequency:
-        yield _warning("frequency", f"{most}; perf lowers {spec.frequency}.", advice)
+        yield _warning("frequency", f"{most}; perf lowers the frequency of {spec.frequency}.", advice)
 
 
 def _uncounted(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     """Events that are counted beside their samples, elsewhere."""
     events = countable_events(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
     if events and spec.sudo:
-        text = f"With sudo nothing is counted beside the samples: {events[0]} has no total."
+        text = f"With sudo, events are not also counted: {events[0]} has no total."
         yield _hint("sudo", text, "Count it in a job with perf stat.")
         return
     rare = [event for event in events if event_type(event, facts) != "tracepoint"]
     if rare and needs_event_fields(spec.events, spec.call_graph is not CallGraph.NONE):
-        text = f"Beside tracepoints that show the scheduler or locks nothing is counted: {rare[0]} has no total."
-        yield _hint("events", text, "Count it in a job of its own.")
+        text = f"With tracepoints of the scheduler or locks, events are not also counted: {rare[0]} has no total."
+        yield _hint("events", text, "Count it in a separate job.")
 
 
 def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -356,22 +362,22 @@ def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         return
     own = [event for event in selected_events(spec) if get_term(event, "call-graph") == "lbr"]
     if own and (facts.lbr is False or facts.hardware_counters is False):
-        text = f"The CPU of {facts.host} does not record call stacks by itself, as {own[0]} asks for (LBR)."
+        text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR), as {own[0]} requires."
         yield _error("events", text, "Write call-graph=dwarf, which works everywhere.")
     if spec.call_graph is CallGraph.LBR:
         hardware = [e for event in events_to_sample(spec, facts) for e in single_events(event)]
         if facts.lbr is False or facts.hardware_counters is False:
-            text = f"The CPU of {facts.host} does not record call stacks by itself (LBR)."
+            text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR)."
             yield _error("call_graph", text, "Choose dwarf, which works everywhere.")
         elif not all(event_type(event, facts) in ("hardware", "cache", "raw") for event in hardware):
-            text = "LBR comes with hardware events only."
+            text = "LBR works only with hardware events."
             yield _error("call_graph", text, "Choose hardware events such as cycles, or dwarf.")
     if spec.call_graph is CallGraph.DWARF and facts.options and "--call-graph dwarf" not in facts.options:
-        text = f"perf on {facts.host} is built without what unwinds dwarf stacks."
-        yield _error("call_graph", text, "Choose fp, or install a perf built with libdw or libunwind.")
+        text = f"perf on {facts.host} is built without an unwinder for dwarf."
+        yield _error("call_graph", text, "Choose fp, or install a perf with libdw or libunwind.")
     if spec.call_graph is CallGraph.DWARF and facts.options and "-z" not in facts.options:
-        text = f"perf on {facts.host} cannot compress: every sample takes {spec.stack_bytes} bytes on disk."
-        yield _hint("call_graph", text, "Keep the recording short, or the frequency low.")
+        text = f"perf on {facts.host} cannot compress: each sample takes {spec.stack_bytes} bytes on disk."
+        yield _hint("call_graph", text, "Record briefly, or lower the frequency.")
 
 
 def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -380,7 +386,7 @@ def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if not hidden or is_user_space_only(facts) or "cap_syslog" in facts.perf_capabilities:
         return
     if spec.recorder is RecorderName.PERF_RECORD and facts.perf is not None:
-        text = f"kptr_restrict is {facts.kptr_restrict} on {facts.host}: functions of the kernel have no names."
+        text = f"kptr_restrict is {facts.kptr_restrict} on {facts.host}: kernel functions have no names."
         yield _hint("events", text, "As root: sysctl kernel.kptr_restrict=0")
 
 

@@ -75,7 +75,7 @@ class TorchRecorder:
         try:
             self.steps = parse_steps(os.environ.get(PREFIX + "STEPS") or STEPS)
         except ValueError:
-            self.report(f"{PREFIX}STEPS is not understood, and {STEPS} is taken.")
+            self.report(f"{PREFIX}STEPS is not valid. Using {STEPS}.")
         process: Any = sys.modules.get("multiprocessing.process")
         self.child = process is not None and process.current_process().name != "MainProcess"
         optimizers = torch.optim.Optimizer
@@ -135,7 +135,7 @@ class TorchRecorder:
             do(*arguments)
         except Exception as error:
             self.off = True
-            self.report(f"PyTorch is not recorded any more: {type(error).__name__}: {error}")
+            self.report(f"The PyTorch recording stopped: {type(error).__name__}: {error}")
             try:
                 self.finish(drop=True)
             except Exception:
@@ -165,10 +165,10 @@ class TorchRecorder:
     def on_other_profiler(self, *_: Any) -> None:
         """The program records itself, which only one can at a time."""
         if not self.busy:
-            self.reason = "From there on the program recorded itself."
+            self.reason = "From then on, the program used its own profiler."
             self.finish()
             self.off = True
-            self.report("The program uses a profiler of PyTorch itself: from there on nothing is recorded besides it.")
+            self.report("The program uses its own PyTorch profiler. From then on, Perfloom does not record.")
 
     def before_step(self, optimizer: Any) -> None:
         """An optimizer is about to make a step."""
@@ -259,7 +259,7 @@ class TorchRecorder:
     def at_limit(self, _: Any) -> int:
         """The whole run was recorded for so long."""
         if self.whole:
-            self.reason = f"It was ended after {self.seconds:g} seconds, the limit without steps."
+            self.reason = f"The recording ended after {self.seconds:g} seconds, the limit without steps."
             self.run_safely(self.finish)
         return 0
 
@@ -327,7 +327,7 @@ class TorchRecorder:
 
     def save_rest(self) -> None:
         """Save what there is when the process ends, or say why there is nothing."""
-        self.reason = self.reason or ("The program ended before the schedule did." if self.unit else "")
+        self.reason = self.reason or ("The program ended before the schedule." if self.unit else "")
         self.finish()
         if in_group(self.torch):
             self.on_group_end()
@@ -335,11 +335,11 @@ class TorchRecorder:
             return
         if self.unit and self.steps:
             self.report(
-                f"Nothing was recorded: the program ended after {self.done} steps ({self.unit}), and the schedule "
-                f"records from step {sum(self.steps[:2]) + 1} on. Choose a shorter one, such as 1,0,1, or “whole”."
+                f"Nothing was recorded: the program ended after {self.done} steps ({self.unit}), but the schedule "
+                f"records from step {sum(self.steps[:2]) + 1} on. Choose a shorter schedule, such as 1,0,1, or “whole”."
             )
         elif not self.child:
-            self.report("Nothing was recorded: no operator of PyTorch ran in this process.")
+            self.report("Nothing was recorded: no PyTorch operator ran in this process.")
 
     def at_sigterm(self, number: int, *_: Any) -> None:
         """The process is told to end, which it would on the spot. What was recorded is saved first."""
@@ -348,7 +348,7 @@ class TorchRecorder:
         if self.busy and os.getpid() == self.pid:
             self.signal = number
             return
-        self.reason = "The program was told to end."
+        self.reason = "The program received a request to end."
         self.at_end()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

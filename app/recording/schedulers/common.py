@@ -65,12 +65,12 @@ class AnswerParser:
         """Raises Unavailable where the program is not there, Unreachable where what should answer it does not."""
         if status == NOT_FOUND and (MISSING.search(stderr) or not stderr.strip()):
             raise Unavailable(
-                f"{self.title} cannot be asked: {program} was not found there. Load the module that provides it in the "
+                f"{self.title} is not available: {program} was not found there. Add the module that provides it to the "
                 "target's settings, or choose a target with another batch system."
             )
         if self.no_answer.search(stderr):
             raise Unreachable(
-                f"{self.title} does not answer at present: {stderr.strip().splitlines()[-1][:MAX_MESSAGE]}"
+                f"{self.title} does not respond at the moment: {stderr.strip().splitlines()[-1][:MAX_MESSAGE]}"
             )
 
     def check_complete(self, program: str, stderr: str, status: int) -> None:
@@ -78,12 +78,12 @@ class AnswerParser:
         self.check_answered(program, stderr, status)
         if status:
             words = self.clean_text(stderr) or f"{program} ended {status}"
-            raise Unreachable(f"{self.title} does not answer as expected: {words}.")
+            raise Unreachable(f"{self.title} does not respond as expected: {words}.")
 
     def raise_refused(self, text: str) -> NoReturn:
         """Raises InvalidRequest for a job that it does not take: why in its own words, and what to do about it."""
         words = self.clean_text(USAGE.sub("", text)) or self.clean_text(text)
-        message = f"{self.title} refused the job: {words or 'it did not say why'}."
+        message = f"{self.title} rejected the job: {words or 'no reason was given'}."
         if OPTION.search(text):
             raise InvalidRequest(f"{message} Correct or remove that option in the further arguments.", ARGUMENTS)
         for pattern, field, advice in self.refusals:
@@ -99,9 +99,9 @@ def reject_options(title: str, program: str, options: Iterable[tuple[str, str]],
     """
     for option, word in options:
         if option in kept:
-            short = f", or write in full the option that {word!r} is short for" if _cut_short(word, option) else ""
+            short = f", or write the option that {word!r} abbreviates in full" if _cut_short(word, option) else ""
             raise InvalidRequest(
-                f"{title} is given {option} by Perfloom itself, or cannot run a recording with it. Remove {word!r} "
+                f"Perfloom sets {option} of {title}, or cannot record with it. Remove {word!r} "
                 f"from the further arguments of {program}{short}.",
                 ARGUMENTS,
             )

@@ -24,12 +24,12 @@ ANSWERS = AnswerParser(
         re.I,
     ),
     refusals=(
-        (r"RUNLIMIT|run ?limit|(?<!\S)-W\b", "wall_time", "Ask for a time that the queue allows."),
-        ("queue", "queue", "Choose one of the queues that the target's check lists."),
+        (r"RUNLIMIT|run ?limit|(?<!\S)-W\b", "wall_time", "Request a time that the queue allows."),
+        ("queue", "queue", "Choose a queue that the target's check lists."),
         ("project", "project", "Choose a project that you may use there."),
-        (r"resource requirement|(?<!\S)-R\b|syntax", "resources", "See to the resource string."),
-        (r"processor|slot|(?<!\S)-n\b", "ranks", "Ask for as many ranks and CPUs as the queue allows."),
-        ("option|usage", "batch_arguments", "See to the further arguments."),
+        (r"resource requirement|(?<!\S)-R\b|syntax", "resources", "Correct the resource string."),
+        (r"processor|slot|(?<!\S)-n\b", "ranks", "Request as many ranks and CPUs as the queue allows."),
+        ("option|usage", "batch_arguments", "Correct the further arguments."),
     ),
 )
 SUBMITTED = re.compile(r"Job <(\d+)> is submitted to")
@@ -140,7 +140,7 @@ class Lsf:
         if not found and not lost:
             ANSWERS.check_complete("bjobs", stderr, status or 1)
         found = {id: BatchStatus(id, BatchState.GONE) for id in lost} | found
-        silent = "LSF said nothing of this job."
+        silent = "LSF reported nothing about this job."
         return {id: found.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
 
     def history_command(self, id: str) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class Lsf:
         if not state:
             if "No matching job found" not in stderr:
                 ANSWERS.check_answered("bhist", stderr, status)
-            return BatchStatus(id, BatchState.UNKNOWN, reason="LSF knows nothing of this job any more.")
+            return BatchStatus(id, BatchState.UNKNOWN, reason="LSF no longer knows this job.")
         code = str(128 + int(signal)) if signal else code
         return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
 
@@ -211,8 +211,8 @@ def _refuse_commands(arguments: Sequence[str]) -> None:
         option = len(word) > 1 and word.startswith("-") and word != "--"
         if not option and not may_be_value:
             raise InvalidRequest(
-                f"LSF would take {word[:80]!r} for the command itself, as it belongs to no option. Remove it from the "
-                "further arguments of bsub, or put the option before it that it is the value of.",
+                f"LSF would take {word[:80]!r} for the command, as it belongs to no option. Remove it from the "
+                "further arguments of bsub, or add the option that it belongs to.",
                 "batch_arguments",
             )
         lacking = word if word in OPTIONS_WITH_VALUE else ""
@@ -224,8 +224,8 @@ def _refuse_commands(arguments: Sequence[str]) -> None:
 
 def _lacks_value(option: str) -> InvalidRequest:
     return InvalidRequest(
-        f"{option!r} in the further arguments of bsub needs a value: LSF would take the word that follows for it. "
-        "Write its value behind it, or remove it.",
+        f"{option!r} in the further arguments of bsub needs a value. LSF would use the next argument. "
+        "Add the value, or remove the option.",
         "batch_arguments",
     )
 
@@ -245,7 +245,7 @@ def _records(stdout: str) -> list[dict[str, Any]]:
             data, _ = json.JSONDecoder(strict=False).raw_decode(stdout[start:])
             return [record for record in data["RECORDS"] if isinstance(record, dict)]
         except (ValueError, KeyError, TypeError):
-            raise Unreachable("LSF does not answer as expected: what bjobs prints cannot be read.") from None
+            raise Unreachable("LSF does not respond as expected: the output of bjobs cannot be parsed.") from None
     names = ("JOBID", "STAT", "EXIT_CODE", "EXEC_HOST")
     rows = [line.split("^") for line in stdout.splitlines() if re.match(r"\d+\^", line)]
     return [

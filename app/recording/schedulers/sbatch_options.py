@@ -62,7 +62,7 @@ def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
                     break
         if needs_value and next(words, None) is None:
             raise InvalidRequest(
-                f"{word[:80]!r} in the further arguments of sbatch needs a value. Write it behind it.",
+                f"{word[:80]!r} in the further arguments of sbatch needs a value. Add it.",
                 "batch_arguments",
             )
 
@@ -83,4 +83,4 @@ def _positional(word: str, before: str) -> str:
     advice = "Remove it from the further arguments of sbatch"
     if before.startswith("--") and "=" not in before and word != "--":
         advice += f", or write {before[:60]}={word[:60]} if it is the value of that option"
-    return f"Slurm would run {word[:80]!r} in place of the job, as it belongs to no option. {advice}."
+    return f"Slurm would run {word[:80]!r} instead of the job, as it belongs to no option. {advice}."

@@ -28,11 +28,11 @@ ANSWERS = AnswerParser(
         r"Could not establish a configuration source|Insufficient|Slurm temporarily unable|try again later"
     ),
     refusals=(
-        ("partition", "queue", "Choose one of the partitions that the target's check lists."),
+        ("partition", "queue", "Choose a partition that the target's check lists."),
         ("account", "project", "Choose an account that you may use there."),
-        ("time", "wall_time", "Ask for a time that the partition allows."),
-        ("node count|node configuration", "nodes", "Ask for no more nodes, ranks and CPUs than the partition has."),
-        ("option|qos|constraint|memory", "batch_arguments", "See to the further arguments."),
+        ("time", "wall_time", "Request a time that the partition allows."),
+        ("node count|node configuration", "nodes", "Request no more nodes, ranks and CPUs than the partition has."),
+        ("option|qos|constraint|memory", "batch_arguments", "Correct the further arguments."),
     ),
 )
 ID = re.compile(r"^(\d+)(?:;[\w.-]+)?$", re.M)
@@ -150,7 +150,7 @@ class Slurm:
             return _status(
                 id, words.get("JobState", ""), words.get("Reason", ""), nodes=nodes, code=words.get("ExitCode", "")
             )
-        return BatchStatus(id, BatchState.UNKNOWN, reason="Slurm knows nothing of this job any more.")
+        return BatchStatus(id, BatchState.UNKNOWN, reason="Slurm no longer knows this job.")
 
     def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
         # The other way: CONT and TERM for every process of the job, and KILL after KillWait.
@@ -219,14 +219,14 @@ def _status(
         state = BatchState.HELD
     text = explain_reason(reason) if waits or state in (BatchState.HELD, BatchState.FAILED) else ""
     if native == "PENDING" and not text:
-        text = "Slurm has not looked at it yet."
+        text = "Slurm has not scheduled it yet."
     if waits and re.match(r"\d{4}-", start):
         text = f"{text} Slurm expects to start it at {start.replace('T', ' ')}.".strip()
     exit_status = signal = None
     if re.fullmatch(r"\d+:\d+", code) and state in (BatchState.DONE, BatchState.FAILED):
         ended, by = (int(part) for part in code.split(":"))
         if by == NO_OUTPUT:
-            text = "Its output could not be opened on its node: its directory must be one that all nodes see."
+            text = "Its output could not be opened on its node. Its directory must be shared by all nodes."
         exit_status = ended if by == 0 else None
         signal = by if 0 < by < NO_OUTPUT else None
     return BatchStatus(
@@ -245,7 +245,7 @@ def _whole(stdout: str, stderr: str, status: int) -> None:
     """Raises Unreachable where squeue failed, or its answer has not the end that our own scripts give it."""
     ANSWERS.check_complete("squeue", stderr, status)
     if not stdout.endswith("end\n"):
-        raise Unreachable("Slurm does not answer as expected: the end of what squeue says is missing.")
+        raise Unreachable("Slurm does not respond as expected: the end of squeue's output is missing.")
 
 
 def _nodes_text(counts: str) -> str:

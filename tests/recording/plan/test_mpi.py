@@ -144,14 +144,14 @@ def test_the_wrong_starter_is_noticed(make_job: MakeJob, mpi_program: MpiProgram
     other = next(one for one in FLAVOURS if one is not flavour)
     job = make_job(str(mpi_program(other)), "20", mpi=Mpi(flavour, ranks=2)).start()
     sight = job.until_ended()
-    assert any("take itself for the only one" in note for note in sight.notes), (sight.notes, job.log())
+    assert any("run as if it were the only one" in note for note in sight.notes), (sight.notes, job.log())
 
 
 def test_a_starter_that_is_not_there_is_named(make_job: MakeJob, mpi_program: MpiProgram) -> None:
     job = job_of(make_job, mpi_program, MpiFlavor.MPICH, program="no-such-mpirun").start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status == 125
-    assert "No program that starts ranks of MPICH (Hydra) is on PATH" in job.output.decode()
+    assert "No launcher of MPICH (Hydra) was found on PATH" in job.output.decode()
 
 
 def test_one_recording_of_each_host(make_job: MakeJob, mpi_program: MpiProgram) -> None:

@@ -137,7 +137,7 @@ def test_what_a_command_leaves_running_is_ended(make_job: MakeJob) -> None:
     job = make_job("sh", "-c", f"sleep 1000 & setsid sleep 1000 & {BUSY}").start()
     sight = job.until_ended()
     assert sight.ranks[0].exit_status == 0
-    assert "were still running when the program had ended" in sight.ranks[0].note
+    assert "that still ran when the program ended" in sight.ranks[0].note
     job.until_gone()
 
 
@@ -185,7 +185,7 @@ def test_a_program_that_is_not_there_is_said(make_job: MakeJob) -> None:
 def test_a_perf_that_is_not_there_is_said(make_job: MakeJob) -> None:
     job = make_job("true", target=replace(HERE, perf="/no/such/perf")).start()
     assert job.until_ended().ranks[0].exit_status == 127
-    assert b"perfloom: There is no perf on" in job.output and b"/no/such/perf" in job.output
+    assert b"perfloom: perf was not found on" in job.output and b"/no/such/perf" in job.output
 
 
 def test_the_program_finds_its_environment(make_job: MakeJob, tmp_path: Path, shell: Path) -> None:
@@ -354,10 +354,10 @@ def test_what_was_recorded_until_the_disk_was_full_is_kept(
     job.natives.append(job.begin())
     sight = job.until_ended()
     assert (sight.ranks[0].stopped, sight.ranks[0].state) == ("disk", "done"), job.log()
-    assert "is full. The recording ends there." in sight.ranks[0].note
+    assert "is full. The recording ended early." in sight.ranks[0].note
     packed = job.well(f"cat {directory}/run0/all/perf.script.zst")
     text = subprocess.run(["zstd", "-dc"], input=packed, capture_output=True, check=True).stdout.decode()
     assert text.count(" cpu-clock") > 50
-    assert "# incomplete : The recording is not whole" in text
+    assert "# incomplete : The recording is incomplete" in text
     assert job.listed()["run0/all/perf.data"] > 2_000_000
     job.prefix = ()

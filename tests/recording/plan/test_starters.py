@@ -134,7 +134,7 @@ def test_the_starter_that_says_its_flavour_is_taken(tmp_path: Path) -> None:
     done = sh(script, PATH=f"{tools}:/usr/bin")
     assert done.stdout == "mpirun\n"
     assert (tmp_path / "noted").read_text() == (
-        "note mpirun does not say that it is of Intel MPI, and was taken all the same.\n"
+        "note mpirun does not report that it belongs to Intel MPI, but was used.\n"
     )
 
 
@@ -159,7 +159,7 @@ def test_whose_library_a_program_has(
     )
     done = sh(script)
     assert done.stdout == f"{linked}\n"
-    assert ((tmp_path / "noted").exists() and "for the only one" in (tmp_path / "noted").read_text()) is noted
+    assert ((tmp_path / "noted").exists() and "the only one" in (tmp_path / "noted").read_text()) is noted
 
 
 def test_a_program_without_ldd_is_looked_into(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_program_without_ldd_is_looked_into(tmp_path: Path) -> None:
     program.chmod(0o755)
     script = functions(tmp_path, Mpi(MpiFlavor.OPENMPI)) + f"ldd() {{ return 1; }}\npl_check_program {program}"
     sh(script)
-    assert "built with MPICH or Intel MPI and started by Open MPI" in (tmp_path / "noted").read_text()
+    assert "built with MPICH or Intel MPI, but started by Open MPI" in (tmp_path / "noted").read_text()
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_ranks_that_share_cores_in_a_batch_job_are_not_bound(
     batch = {name: value.format(hosts=hosts) for name, value in variables.items()}
     done = sh(f'{script}pl_find_situation; echo "$pl_unbound"', **batch, PATH=f"{tmp_path}/tools:{os.environ['PATH']}")
     assert done.stdout == ("1\n" if unbound else "\n")
-    assert ("ask for more CPUs or nodes" in done.stderr) is unbound
+    assert ("request more CPUs or nodes" in done.stderr) is unbound
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_text() -> None:
         "mem:<addr>[/len][:access]": "breakpoint",
         "sched:sched_switch": "tracepoint",
     }
-    assert found["cycles"].description == "the same as cpu-cycles"
+    assert found["cycles"].description == "alias of cpu-cycles"
     assert found["l1d.replacement"].description == "L1D data line replacements. Unit: cpu_core"
     assert found["longest_lat_cache.miss"].description.endswith("requests missed L3")
 

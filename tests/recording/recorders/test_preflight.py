@@ -264,11 +264,11 @@ def test_terms_say_how_often() -> None:
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        ("cpu-clock/freq=1e9/", "freq=1e9 of cpu-clock/freq=1e9/ is no number to perf."),
-        ("cpu-clock/period=-3/", "period=-3 of cpu-clock/period=-3/ is no number to perf."),
+        ("cpu-clock/freq=1e9/", "freq=1e9 of cpu-clock/freq=1e9/ is not a number for perf."),
+        ("cpu-clock/period=-3/", "period=-3 of cpu-clock/period=-3/ is not a number for perf."),
         ("page-faults,cpu-clock/bogus=1/", "cpu-clock has no term bogus."),
-        ("{page-faults,cpu-clock:zz}", "zz is no modifier of cpu-clock."),
-        ("page-faults/period=1/:u", ":u is no modifier of page-faults."),
+        ("{page-faults,cpu-clock:zz}", "zz is not a modifier of cpu-clock."),
+        ("page-faults/period=1/:u", ":u is not a modifier of page-faults."),
     ],
 )
 def test_what_perf_does_not_understand(recorder: RecorderName, event: str, said: str) -> None:

@@ -165,8 +165,8 @@ def test_a_word_that_lsf_would_take_for_the_command(before: tuple[str, ...]) -> 
     ids=" ".join,
 )
 def test_a_word_that_sbatch_would_take_for_the_script(words: tuple[str, ...]) -> None:
-    """sbatch runs it in place of the job, and gives it what stands behind as arguments."""
-    with pytest.raises(InvalidRequest, match="in place of the job") as refused:
+    """sbatch runs it instead of the job, and gives it what stands behind as arguments."""
+    with pytest.raises(InvalidRequest, match="instead of the job") as refused:
         SLURM.submit_command(JobSpec(batch=Batch(arguments=words)), "n", SCRIPT, "/o")
     assert refused.value.field == "batch_arguments"
 
@@ -230,5 +230,5 @@ def test_values_of_options_of_bsub_are_taken(words: tuple[str, ...]) -> None:
 
 
 def test_two_dashes_are_no_option_of_bsub() -> None:
-    with pytest.raises(InvalidRequest, match="for the command itself"):
+    with pytest.raises(InvalidRequest, match="for the command"):
         LSF.submit_command(JobSpec(batch=Batch(arguments=("--", "x"))), "n", SCRIPT, "/o")

@@ -197,7 +197,7 @@ def test_a_state_of_any_kind(lsf_jobs: Jobs, lsf: LsfDouble, shown: str) -> None
 def test_why_it_ended_and_why_it_waits(lsf_jobs: Jobs, lsf: LsfDouble) -> None:
     lsf.control(exit_reason={"*": "TERM_MEMLIMIT"}, pend_reason="Job slot limit reached: 1 host;")
     ended = lsf_jobs.wait(lsf_jobs.submit("false"))
-    assert ended.reason.startswith("It was ended because it used more memory")
+    assert ended.reason.startswith("It exceeded its memory limit")
     lsf.control(delay=3600)
     id = lsf_jobs.submit("true")
     assert lsf_jobs.look(id)[0].reason == "It waits for CPUs that are in use. (Job slot limit reached: 1 host)"

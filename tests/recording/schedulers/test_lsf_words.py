@@ -80,13 +80,13 @@ def test_many_jobs_as_json() -> None:
     assert seen["1"] == BatchStatus("1", BatchState.RUNNING, "RUN", hosts=("hostA", "hostB"))
     assert seen["2"].state is BatchState.PENDING
     assert seen["2"].reason == (
-        "No host has at present what it asks for (-R, CPUs on one host). (Job's resource requirements not satisfied: "
+        "No host currently has the requested resources (-R, CPUs on one host). (Job's resource requirements not satisfied: "
         "2 hosts; Load information unavailable: 1 host)"
     )
     assert (seen["3"].state, seen["3"].signal) == (BatchState.CANCELLED, 2)
     assert (seen["4"].state, seen["4"].exit_status, seen["4"].reason) == (BatchState.FAILED, 3, "")
     assert (seen["5"].state, seen["5"].signal) == (BatchState.TIME_LIMIT, 12)
-    assert seen["5"].reason.startswith("It was ended at its time limit. Ask for a longer wall time")
+    assert seen["5"].reason.startswith("It reached its time limit. Request a longer wall time")
     assert seen["99"].state is BatchState.GONE
 
 
@@ -128,7 +128,7 @@ def test_a_job_it_says_nothing_of_is_not_gone() -> None:
 )
 def test_half_an_answer_is_none(stdout: str, stderr: str, status: int) -> None:
     """Jobs that are not in it must not be taken for gone."""
-    with pytest.raises(Unreachable, match="LSF does not answer"):
+    with pytest.raises(Unreachable, match="LSF does not respond"):
         LSF.parse_status_output(["1"], stdout, stderr, status)
 
 
@@ -150,26 +150,26 @@ def test_what_bsub_answers() -> None:
 @pytest.mark.parametrize(
     ("words", "field", "advice"),
     [
-        ("x: No such queue. Job not submitted.", "queue", "Choose one of the queues that the target's check lists."),
-        ("User cannot use the queue. Job not submitted.", "queue", "Choose one of"),
-        ("RUNLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.", "wall_time", "Ask for a time"),
-        ("Bad resource requirement syntax. Job not submitted.", "resources", "See to the resource string."),
-        ("Too many processors requested. Job not submitted.", "ranks", "Ask for as many ranks"),
+        ("x: No such queue. Job not submitted.", "queue", "Choose a queue that the target's check lists."),
+        ("User cannot use the queue. Job not submitted.", "queue", "Choose a queue"),
+        ("RUNLIMIT: Cannot exceed queue's hard limit(s). Job not submitted.", "wall_time", "Request a time"),
+        ("Bad resource requirement syntax. Job not submitted.", "resources", "Correct the resource string."),
+        ("Too many processors requested. Job not submitted.", "ranks", "Request as many ranks"),
         (
             "bsub: illegal option -- z\nUsage: bsub [-h] [-q queue_name] [-P project_name] [-n min_proc] [-R res_req]",
             "batch_arguments",
             "illegal option -- z. Correct or remove that option in the further arguments.",
         ),
         ("bsub: option requires an argument -- q\nUsage: bsub [options]", "batch_arguments", "Correct or remove"),
-        ("Unknown-nation: No such queue. Job not submitted.", "queue", "Choose one of the queues"),
+        ("Unknown-nation: No such queue. Job not submitted.", "queue", "Choose a queue"),
         ("Request aborted by esub. Job not submitted.", None, ""),
-        ("", None, "it did not say why."),
+        ("", None, "no reason was given."),
     ],
 )
 def test_what_bsub_refuses(words: str, field: str | None, advice: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         LSF.parse_submit_output("", f"{words}\n", 255)
-    assert refused.value.message.startswith("LSF refused the job: ")
+    assert refused.value.message.startswith("LSF rejected the job: ")
     assert advice in refused.value.message
     assert refused.value.field == field
 
@@ -254,16 +254,16 @@ def test_every_keyword_of_an_end_has_a_meaning(keyword: str) -> None:
 @pytest.mark.parametrize(
     ("words", "begins"),
     [
-        ("New job is waiting for scheduling;", "LSF has not looked at it yet."),
-        ("There are no suitable hosts for the job;", "It cannot start as it is"),
-        ("Not enough hosts to meet the job's spanning requirement;", "It cannot start as it is"),
-        ("The job has a specified start time;", "It waits for the time"),
+        ("New job is waiting for scheduling;", "LSF has not scheduled it yet."),
+        ("There are no suitable hosts for the job;", "It cannot start like this"),
+        ("Not enough hosts to meet the job's spanning requirement;", "It cannot start like this"),
+        ("The job has a specified start time;", "It waits for its start time"),
         ("Job dependency condition not satisfied;", "It waits for other jobs that it depends on."),
-        ("Dependency condition invalid or never satisfied;", "It cannot start as it is"),
-        ("The job was suspended by the user while pending;", "It was suspended before it began"),
-        ("The queue is inactivated by its time windows;", "Its queue is not open now."),
+        ("Dependency condition invalid or never satisfied;", "It cannot start like this"),
+        ("The job was suspended by the user while pending;", "It was suspended before it started"),
+        ("The queue is inactivated by its time windows;", "Its queue is closed now."),
         ("The queue has reached its job slot limit;", "Its queue is full"),
-        ("The user has reached his/her job slot limit;", "It waits for other jobs of yours"),
+        ("The user has reached his/her job slot limit;", "It waits for your other jobs"),
         ("Not enough job slot(s): 3 hosts;", "It waits for CPUs that are in use."),
         ("Job slot limit reached: 1 host;", "It waits for CPUs that are in use."),
         ("Job's requirement for exclusive execution not satisfied: 2 hosts;", "It waits for a host"),

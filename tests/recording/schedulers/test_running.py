@@ -55,7 +55,7 @@ def test_nothing_in_a_field_is_executed(jobs: Jobs, word: str, monkeypatch: pyte
         try:
             id = jobs.submit("true", batch=batch)
         except InvalidRequest as error:
-            assert error.message.startswith(f"{jobs.system.scheduler.title} refused the job: ")
+            assert error.message.startswith(f"{jobs.system.scheduler.title} rejected the job: ")
         else:
             jobs.cancel(id, gently=False)
     assert jobs.named(word) is None
@@ -63,13 +63,13 @@ def test_nothing_in_a_field_is_executed(jobs: Jobs, word: str, monkeypatch: pyte
 
 
 def test_an_unknown_queue_is_refused_with_what_to_do(jobs: Jobs) -> None:
-    with pytest.raises(InvalidRequest, match=r"refused the job: .*nosuch.* Choose one of the") as refused:
+    with pytest.raises(InvalidRequest, match=r"rejected the job: .*nosuch.* Choose a") as refused:
         jobs.submit("true", batch=Batch(queue="nosuch"))
     assert refused.value.field == "queue"
 
 
 def test_an_unknown_option_is_refused(jobs: Jobs) -> None:
-    with pytest.raises(InvalidRequest, match=r"refused the job: .*frobnicate") as refused:
+    with pytest.raises(InvalidRequest, match=r"rejected the job: .*frobnicate") as refused:
         jobs.submit("true", batch=Batch(arguments=("--frobnicate",)))
     assert refused.value.field == "batch_arguments"
 
@@ -153,18 +153,18 @@ def test_a_batch_system_that_is_not_there(jobs: Jobs) -> None:
         (scheduler.queues_command(), scheduler.parse_queues_output),
         (scheduler.find_command("x"), scheduler.parse_find_output),
     ):
-        with pytest.raises(Unavailable, match=r"was not found there. Load the module"):
+        with pytest.raises(Unavailable, match=r"was not found there. Add the module"):
             read(*jobs.system.run(["/bin/sh", "-c", f"PATH=/nosuch; {shlex.join(argv)}"], SLURM_CONF="/nosuch"))
     nobody = {"LSF_DOUBLE_DIR": "/nosuch", "LSB_NTRIES": "1"}
     if jobs.system.name is SchedulerName.SLURM:
         conf = (jobs.system.folder / "slurm.conf").read_text()
         (jobs.folder / "slurm.conf").write_text(conf.replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1#"))
         nobody = {"PATH": "/usr/bin:/bin", "SLURM_CONF": str(jobs.folder / "slurm.conf")}
-    with pytest.raises(Unreachable, match="does not answer"):
+    with pytest.raises(Unreachable, match="does not respond"):
         scheduler.parse_status_output(["1"], *jobs.system.run(scheduler.status_command(["1"]), **nobody))
-    with pytest.raises(Unreachable, match="does not answer"):
+    with pytest.raises(Unreachable, match="does not respond"):
         scheduler.parse_submit_output(
             *jobs.system.run(["bsub", "x"] if "bsub" in scheduler.programs else ["sbatch", "--wrap=true"], **nobody)
         )
-    with pytest.raises(Unreachable, match="does not answer"):
+    with pytest.raises(Unreachable, match="does not respond"):
         scheduler.parse_cancel_output(*jobs.system.run(scheduler.cancel_command(["1"], gently=False), **nobody))

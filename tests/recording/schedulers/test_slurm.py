@@ -27,8 +27,8 @@ def test_what_can_never_start_says_so(slurm_jobs: Jobs) -> None:
         waiting.append(slurm_jobs.submit("true", mpi=Mpi(MpiFlavor.SRUN, ranks=99)))
     except InvalidRequest as refusal:
         assert refusal.field == "nodes"
-        assert "Ask for no more nodes, ranks and CPUs than the partition has." in str(refusal)
-    never = "It will never start as it is: cancel the job and ask for "
+        assert "Request no more nodes, ranks and CPUs than the partition has." in str(refusal)
+    never = "It will never start like this. Cancel the job and request "
     for seen in until(
         lambda: slurm_jobs.look(*waiting), lambda seen: all(one.reason.startswith(never) for one in seen)
     ):
@@ -169,7 +169,7 @@ def test_a_script_in_further_arguments_never_runs(slurm_jobs: Jobs, words: list[
     script = slurm_jobs.folder / "mine.sh"
     script.write_text(f"#!/bin/sh\ntouch {slurm_jobs.folder}/ran\n")
     arguments = tuple(word.format(script=script) for word in words)
-    with pytest.raises(InvalidRequest, match="in place of the job"):
+    with pytest.raises(InvalidRequest, match="instead of the job"):
         slurm_jobs.submit("true", batch=Batch(arguments=arguments))
     argv = slurm_jobs.system.scheduler.submit_command(JobSpec(), "n", ("true",), str(slurm_jobs.folder / "o"))
     stdout, stderr, status = slurm_jobs.system.run([*argv, *arguments])

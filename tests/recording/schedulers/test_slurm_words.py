@@ -52,7 +52,7 @@ def test_one_call_tells_state_reason_and_place_in_the_queue(shell: str, tmp_path
     places = {id: status.position for id, status in seen.items()}
     assert places == {**dict.fromkeys(ids), "101": 0, "104": 2, "109": 0}
     assert seen["104"].reason == (
-        "Others are before it in the queue. (Priority) Slurm expects to start it at 2026-11-22 03:00:00."
+        "Other jobs have higher priority. (Priority) Slurm expects to start it at 2026-11-22 03:00:00."
     )
     assert seen["105"].state is BatchState.HELD
     assert seen["106"].reason.endswith("name no nodes. (ReqNodeNotAvail, UnavailableNodes:node[07|08])")
@@ -66,7 +66,7 @@ def test_one_call_tells_state_reason_and_place_in_the_queue(shell: str, tmp_path
 
 def test_an_answer_that_was_cut_off_is_none() -> None:
     for read in (SLURM.parse_find_output, lambda *said: SLURM.parse_status_output(["1"], *said)):
-        with pytest.raises(Unreachable, match="the end of what squeue says is missing"):
+        with pytest.raises(Unreachable, match="the end of squeue's output is missing"):
             read("100||RUNNING|debug|n1|N/A|None\n", "", 0)
 
 
@@ -86,7 +86,7 @@ def test_half_an_answer_is_none(stderr: str, status: int) -> None:
         SLURM.parse_queues_output,
         lambda *said: SLURM.parse_status_output(["1"], *said),
     ):
-        with pytest.raises(Unreachable, match="Slurm does not answer"):
+        with pytest.raises(Unreachable, match="Slurm does not respond"):
             read("100||RUNNING|debug|n1|N/A|None\n", stderr, status)
     with pytest.raises(Unreachable):
         SLURM.parse_history_output("1", "", stderr, status)
@@ -108,32 +108,32 @@ def test_what_sbatch_answers() -> None:
             "sbatch: error: invalid partition specified: x\n"
             "sbatch: error: Batch job submission failed: Invalid partition name specified\n",
             "queue",
-            "Slurm refused the job: invalid partition specified: x. Batch job submission failed: Invalid partition "
-            "name specified. Choose one of the partitions that the target's check lists.",
+            "Slurm rejected the job: invalid partition specified: x. Batch job submission failed: Invalid partition "
+            "name specified. Choose a partition that the target's check lists.",
         ),
         (
             "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n",
             "queue",
-            "Slurm refused the job: Batch job submission failed: Invalid account or account/partition combination "
-            "specified. Choose one of the partitions that the target's check lists.",
+            "Slurm rejected the job: Batch job submission failed: Invalid account or account/partition combination "
+            "specified. Choose a partition that the target's check lists.",
         ),
         (
             "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some "
             "limit)\n",
             "wall_time",
-            "Slurm refused the job: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
-            "some limit). Ask for a time that the partition allows.",
+            "Slurm rejected the job: Batch job submission failed: Requested time limit is invalid (missing or exceeds "
+            "some limit). Request a time that the partition allows.",
         ),
         ("sbatch: error: Invalid qos specification\n", "batch_arguments", None),
         ("sbatch: error: Batch job submission failed: Requested node configuration is not available\n", "nodes", None),
         (
             "sbatch: unrecognized option '--partitions=x'\nTry \"sbatch --help\" for more information\n",
             "batch_arguments",
-            "Slurm refused the job: sbatch: unrecognized option '--partitions=x'. Correct or remove that option in the "
+            "Slurm rejected the job: sbatch: unrecognized option '--partitions=x'. Correct or remove that option in the "
             "further arguments.",
         ),
         ("sbatch: option '--mem' requires an argument\n", "batch_arguments", None),
-        ("", None, "Slurm refused the job: it did not say why."),
+        ("", None, "Slurm rejected the job: no reason was given."),
     ],
 )
 def test_what_sbatch_refuses(words: str, field: str | None, sentence: str | None) -> None:
@@ -193,12 +193,12 @@ def test_a_state_of_a_later_version_is_unknown() -> None:
     ("word", "begins"),
     [
         ("None", ""),
-        ("Priority", "Others are before it"),
+        ("Priority", "Other jobs have higher priority"),
         ("Resources", "It is next"),
         ("Dependency", "It waits for other jobs to end"),
         ("DependencyNeverSatisfied", "It will never start"),
-        ("BeginTime", "It waits for the time"),
-        ("JobHeldAdmin", "It is held by those"),
+        ("BeginTime", "It waits for its start time"),
+        ("JobHeldAdmin", "It is held by an administrator"),
         ("PartitionConfig", "It will never start"),
         ("PartitionNodeLimit", "It will never start"),
         ("PartitionTimeLimit", "It will never start"),
@@ -209,21 +209,21 @@ def test_a_state_of_a_later_version_is_unknown() -> None:
         ("AssocMaxCPUMinutesPerJobLimit", "It will never start"),
         ("QOSMaxWallDurationPerJobLimit", "It will never start"),
         ("QOSMinCpuNotSatisfied", "It will never start"),
-        ("QOSMaxCpuPerUserLimit", "It waits for other jobs to end: your own"),
-        ("QOSMaxCpuMinutesPerUserLimit", "It waits for other jobs to end: your own"),
-        ("QOSMaxJobsPerUserLimit", "It waits for other jobs to end: your own"),
-        ("AssocMaxJobsLimit", "It waits for other jobs to end: your own"),
-        ("AssocGrpCpuLimit", "It waits for other jobs to end: those of its account"),
-        ("QOSGrpNodeLimit", "It waits for other jobs to end: those of its account"),
-        ("AssocGrpCPUMinutesLimit", "The time granted"),
-        ("AssocGrpCPURunMinutesLimit", "The time granted"),
-        ("QOSGrpBillingRunMinutes", "The time granted"),
-        ("AssocGrpWallLimit", "The time granted"),
+        ("QOSMaxCpuPerUserLimit", "It waits for other jobs to end: your other jobs"),
+        ("QOSMaxCpuMinutesPerUserLimit", "It waits for other jobs to end: your other jobs"),
+        ("QOSMaxJobsPerUserLimit", "It waits for other jobs to end: your other jobs"),
+        ("AssocMaxJobsLimit", "It waits for other jobs to end: your other jobs"),
+        ("AssocGrpCpuLimit", "It waits for other jobs to end: jobs of its account"),
+        ("QOSGrpNodeLimit", "It waits for other jobs to end: jobs of its account"),
+        ("AssocGrpCPUMinutesLimit", "The time of this account"),
+        ("AssocGrpCPURunMinutesLimit", "The time of this account"),
+        ("QOSGrpBillingRunMinutes", "The time of this account"),
+        ("AssocGrpWallLimit", "The time of this account"),
         ("PartitionDown", "Its partition is closed"),
-        ("ReqNodeNotAvail, May be reserved for other job", "The nodes it asks for"),
+        ("ReqNodeNotAvail, May be reserved for other job", "The requested nodes"),
         (
             "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
-            "Nodes that it",
+            "Required nodes",
         ),
         ("launch_failed_requeued_held", "It could not be started"),
         ("Licenses", "It waits for licenses"),

@@ -21,7 +21,7 @@ def test_slurm(slurm_jobs: Jobs) -> None:
     slurm_jobs.system.reach_time_limit(id)
     ended = slurm_jobs.wait(id)
     assert ended.state is BatchState.TIME_LIMIT
-    assert ended.reason.startswith("It was ended at its time limit. Ask for a longer wall time")
+    assert ended.reason.startswith("It reached its time limit. Request a longer wall time")
     assert "told\ncompleted\n" in slurm_jobs.output.read_text()
     assert slurm_jobs.back(id).state is BatchState.TIME_LIMIT
 

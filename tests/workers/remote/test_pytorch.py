@@ -98,7 +98,7 @@ def test_who_is_told_to_end_saves_what_was_recorded(context: JobContext, here: T
     assert ended.state is (JobState.CANCELLED if how == "cancel" else JobState.STORED), ended
     assert stored(context, ended).steps.num_rows > 2
     result = context.store.results.get(ended.id)
-    assert not result.complete and any("told to end" in reason for reason in result.reasons), result.reasons
+    assert not result.complete and any("request to end" in reason for reason in result.reasons), result.reasons
 
 
 def test_who_is_left_alone_is_ended_and_saves_what_was_recorded(

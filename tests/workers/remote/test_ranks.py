@@ -49,7 +49,7 @@ def test_cancelled_ranks_keep_what_they_recorded(
 def test_the_starter_is_not_there(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
     mpi = Mpi(MpiFlavor.OPENMPI, 2, program="/no/mpirun")
     job = run(context, at(here, str(mpi_program(MpiFlavor.OPENMPI)), mpi=mpi))
-    assert job.state is JobState.FAILED and "No program that starts ranks" in (job.reason or ""), job.reason
+    assert job.state is JobState.FAILED and "No launcher of" in (job.reason or ""), job.reason
     assert nothing_left(job)
 
 
