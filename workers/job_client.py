@@ -316,7 +316,7 @@ def _copy(settings: Settings, source: BinaryIO, shown: str, target: Path) -> Non
             room -= len(data)
             if room < 0:
                 raise TooLarge(
-                    f"{shown} is too large: there is no room for it in {settings.data}, or it is past the limit of "
+                    f"{shown} is too large: {settings.data} has no space for it, or it exceeds the limit of "
                     f"{settings.upload_limit_bytes:,} bytes. Delete results, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
                 )
             copy.write(data)
@@ -376,9 +376,9 @@ def _unanswered(
 ) -> str | None:
     """Why a job is given up that a secret is asked for; None where it is not."""
     if cancel_requests.count > bool(job.details.get("begun")) and (typed.asking or prompter.asking):
-        return "It was cancelled while a secret was asked for."
+        return "It was cancelled while it waited for a secret."
     if not job.details.get("begun") and job.needed_secrets and (typed.declined or prompter.declined):
-        return f"{job.progress_text} Nobody did. Record from a terminal, or use a key that an agent holds."
+        return f"{job.progress_text} No secret was entered. Record from a terminal, or use a key of an SSH agent."
     return None
 
 

@@ -28,7 +28,7 @@ def postprocess_result(store: Store, id: str) -> None:
         store.results.prepare_tables(id)
         store.timelines.prepare_large(id, store.results.open(id))
     except (PerfloomError, OSError) as error:
-        log.warning("result %s: it is stored, but not settled yet: %s", id, error)
+        log.warning("result %s is stored, but not postprocessed yet: %s", id, error)
 
 
 def postprocess_in_background(settings: Settings, store: Store, id: str) -> None:

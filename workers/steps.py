@@ -141,8 +141,8 @@ def _step(context: JobContext, job: Job, files: JobFiles) -> None:
     except Exception as error:
         log.exception("job %s: %s failed", job.id, job.state)
         text = (
-            f"Perfloom itself failed while {job.state}: {type(error).__name__}. Submit the job again; should it fail "
-            "again, report it with what the worker's log says."
+            f"Perfloom failed while {job.state}: {type(error).__name__}. Submit the job again. If it fails "
+            "again, report it with the messages in the worker's log."
         )
         retry(context, _noted(context, job), text)
 
@@ -163,7 +163,7 @@ def _stopped(context: JobContext, job: Job, files: JobFiles) -> None:
 def _queued(context: JobContext, job: Job, files: JobFiles) -> None:
     if job.cancel_requested:
         program_outcome = Outcome(cancelled=True, reasons=("It was cancelled.",))
-        finish(context, job, files, JobState.CANCELLED, "It was cancelled before it began.", outcome=program_outcome)
+        finish(context, job, files, JobState.CANCELLED, "It was cancelled before it started.", outcome=program_outcome)
     elif job.kind == "import":
         now = time.time()
         context.store.jobs.transition(
@@ -216,14 +216,14 @@ def _running(context: JobContext, job: Job, files: JobFiles) -> None:
         job.id,
         expected=JobState.RUNNING,
         progress=min(1.0, elapsed / limit) if limit else None,
-        progress_text="Is being ended" if job.cancel_requested else _recorded_so_far(files),
+        progress_text="Ending" if job.cancel_requested else _recorded_so_far(files),
         due_at=now + (0.2 if job.cancel_requested else min(2.0, max(0.2, elapsed / 10))),
     )
 
 
 def _recorded_so_far(files: JobFiles) -> str:
     size = sum(path.stat().st_size for path in files.recorded_files())
-    return f"Records; {size / 1e6:.1f} MB so far" if size else "Records"
+    return f"Recording: {size / 1e6:.1f} MB so far" if size else "Recording"
 
 
 def _collecting(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -241,7 +241,7 @@ def _collecting(context: JobContext, job: Job, files: JobFiles) -> None:
     from .read import reading  # Brings the readers, which a step of another sort does not need.
 
     report = make_reporter(context, job)
-    report(None, "Looks up names of functions")
+    report(None, "Resolving symbols")
     text = there[expected[0].name]
     try:
         if not expected[0].text:
@@ -275,7 +275,7 @@ def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> 
     if program_outcome.cancelled:
         finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
     elif job.details.get("vanished"):
-        reason = f"{outcome.SUPERVISOR_LOST} Nothing was recorded until then. Submit the job again."
+        reason = f"{outcome.SUPERVISOR_LOST} Nothing was recorded before that. Submit the job again."
         finish(context, job, files, JobState.LOST, reason)
     else:
         killed = bool(job.details.get("perf_killed"))
@@ -292,9 +292,9 @@ def _reading(context: JobContext, job: Job, files: JobFiles) -> None:
     tries = int(job.details.get("readings", 0)) + 1
     if tries > MAX_READING_TRIES:
         raise UnreadableInput(
-            f"Reading was begun {MAX_READING_TRIES} times, and each time its worker was killed. The "
-            "machine may have too "
-            "little memory for it: look at the worker's log, then submit it again."
+            f"Reading was started {MAX_READING_TRIES} times, and its worker was killed each time. The "
+            "machine may not have "
+            "enough memory. Check the worker's log, then submit it again."
         )
     details = job.details | {"readings": tries}
     context.store.jobs.update(job.id, expected=JobState.READING, details=details, claimed_by=context.worker)
@@ -315,13 +315,13 @@ class _NoLongSlot(Exception):
 
 def _put_back(context: JobContext, job: Job) -> None:
     """Read it from its beginning once another one that takes long has ended. That it was begun does not count."""
-    log.info("job %s takes long to read, and waits for a place", job.id)
+    log.info("job %s takes long to read, and waits for a slot", job.id)
     context.store.jobs.update(
         job.id,
         expected=JobState.READING,
         details=job.details | {"long": True},
         progress=None,
-        progress_text="Takes long to read, and waits until another one that does has ended",
+        progress_text="Waiting until another long reading ends",
         due_at=time.time() + RETRY_S,
     )
 
@@ -380,7 +380,7 @@ def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
         return (files.artifacts,) if job.planned else files.recorded_files()
     names = [str(name) for name in job.spec.get("files", ())]
     if not names or any(name != Path(name).name for name in names):
-        raise InvalidRequest("This import names no files. Import them again.")
+        raise InvalidRequest("This import has no files. Import them again.")
     return tuple(files.artifacts / name for name in names)
 
 
@@ -389,7 +389,7 @@ def _tidy_up(context: JobContext, job: Job, files: JobFiles) -> None:
     try:
         remove_tree(files.artifacts)
     except (PerfloomError, OSError) as error:
-        log.warning("job %s: it is stored, but not tidied up yet: %s", job.id, error)
+        log.warning("job %s is stored, but not cleaned up yet: %s", job.id, error)
     if context.ends_with_job:
         postprocess.postprocess_in_background(context.settings, context.store, job.id)
     else:

@@ -82,11 +82,11 @@ class Sweeper:
                 except PerfloomError as error:
                     # Once in a while, not four times a second.
                     if error.message != self._trouble:
-                        log.warning("the sweep goes on in a moment: %s", error.message)
+                        log.warning("the sweep continues in a moment: %s", error.message)
                     self._trouble = error.message
                     pause = 1.0
                 except Exception:
-                    log.exception("the sweep goes on in a moment")
+                    log.exception("the sweep continues in a moment")
                     pause = 5.0
                 self._stop.wait(pause)
             if self._mine:

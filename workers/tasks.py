@@ -83,4 +83,4 @@ def register(app: Celery, settings: Settings) -> None:
         try:
             recover(context())
         except PerfloomError as error:
-            log.warning("tidying up will be tried again: %s", error)
+            log.warning("the recovery will be retried: %s", error)

@@ -26,7 +26,7 @@ HOST_TIMEOUT_S = 180.0
 """A host whose worker was not heard of for so long is taken to be gone, with what ran on it."""
 LINE_BYTES = 1 << 20
 """So much of a line is held: what is packed small may be endless."""
-NO_SAMPLE = "No sample was taken: the command used too little time on the CPU, or what was asked for never happened."
+NO_SAMPLE = "No sample was recorded: the command used too little CPU time, or the selected event did not occur."
 log = logging.getLogger(__name__)
 StepFunction = Callable[[JobContext, Job, JobFiles], None]
 
@@ -40,7 +40,7 @@ def retry(context: JobContext, job: Job, reason: str) -> None:
     due = time.time() + RETRY_PAUSE_S * failures
     details = job.details | {"failures": failures}
     context.store.jobs.update(
-        job.id, expected=job.state, details=details, due_at=due, progress_text=f"Tries again. {reason}"
+        job.id, expected=job.state, details=details, due_at=due, progress_text=f"Retrying. {reason}"
     )
 
 

@@ -54,7 +54,7 @@ def test_import_by_another_clock(run: Run) -> None:
     id = run("import", "--clock", "ms", path)[1].strip()
     assert json.loads(run("report", id, "summary", "--format", "json")[1])["duration_ms"] == 90
     status, _, err = run("import", "--clock", "ms", SPIN)
-    assert status == 3 and "tells the unit of its times. Leave the clock out." in err
+    assert status == 3 and "has a time unit. Do not set the clock." in err
 
 
 def test_import_of_several_files_is_one_result(run: Run, tmp_path: Path) -> None:

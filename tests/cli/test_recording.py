@@ -91,7 +91,7 @@ def test_the_command_runs_here_with_this_environment(settings: Settings, tmp_pat
         (("--per-cpu", "-e", "nosuch/", "--", "true"), 2, "--event: “nosuch/” has one / too few"),
         (("--", "/bin/sh", "-c", "exit 9"), 4, "exit status 9"),
         (("-e", "nonsense-event", "--", "true"), 4, "nonsense-event"),
-        (("--pid", "4194304"), 2, "--pid: There is no process 4194304"),
+        (("--pid", "4194304"), 2, "--pid: Process 4194304 does not exist"),
         ((), 2, "nothing to record"),
         (("--frequency", "0", "--", "true"), 2, "frequency"),
         (("--frequency", "9", "--period", "9", "--", "true"), 2, "exclude"),

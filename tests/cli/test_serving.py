@@ -139,7 +139,7 @@ def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
     # What was being recorded is kept, at the next start.
     server.begin()
     job = ended(store, job.id)
-    assert job.state is JobState.STORED and job.reason == "Perfloom was stopped while it recorded."
+    assert job.state is JobState.STORED and job.reason == "Perfloom stopped during the recording."
     assert not store.results.get(job.id).complete
 
 
@@ -179,7 +179,7 @@ def test_serve_ends_when_another_server_took_its_database(
         other = stack.enter_context(psycopg.connect(where, autocommit=True))
         ours = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         other.execute(f"SELECT pg_terminate_backend(pid, 5000) {ours}")
-        until(lambda: "the lock is taken again" in one.said(), "it has the lock again")
+        until(lambda: "locking it again" in one.said(), "it has the lock again")
         job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
         stack.callback(lambda: processes.terminate_by_variable("PERFLOOM_JOB", job.id, grace_s=0))
         reached(store, job.id, JobState.RUNNING)

@@ -24,5 +24,5 @@ def test_a_program_is_also_found_where_the_job_has_its_path(tmp_path: Path) -> N
         assert isinstance(findings, list)
         return [one["message"] for one in findings if one["field"] == "command"]
 
-    assert said(JobSpec(command=("own-solver",))) == ["own-solver is not found in PATH on here."]
+    assert said(JobSpec(command=("own-solver",))) == ["own-solver was not found in PATH on here."]
     assert said(JobSpec(command=("own-solver",), path=("/nowhere", str(program.parent)))) == []

@@ -45,12 +45,12 @@ def test_cancelled_by_a_person_or_with_the_server() -> None:
     person = end(cancel=True, stopped="cancelled", signal=2)
     assert person.outcome.cancelled and person.outcome.signal is None and person.incomplete_reasons
     server = end(stopped="cancelled", signal=2)
-    assert not server.outcome.cancelled and "Perfloom was stopped" in server.incomplete_reasons[0]
+    assert not server.outcome.cancelled and "Perfloom stopped" in server.incomplete_reasons[0]
 
 
 def test_who_was_left_over() -> None:
     found = end(exit_status=0, ended_processes=1)
-    assert found.incomplete_reasons == () and "1 process was still running" in found.outcome.reasons[0]
+    assert found.incomplete_reasons == () and "1 process still ran" in found.outcome.reasons[0]
     assert "2 processes were" in end(exit_status=0, ended_processes=2).outcome.reasons[0]
     assert "could not be ended: 7, 8" in end(exit_status=0, survivors=[7, 8]).outcome.reasons[0]
 
@@ -87,7 +87,9 @@ def test_why_there_is_nothing() -> None:
     failed = explain_no_recording(
         end(exit_status=1), "no such option\n[ perf record: Woken up 1 times ]\n", "perf", wrote=True
     )
-    assert failed == ("The command ended with exit status 1. No sample was taken until then. It said: no such option")
+    assert failed == (
+        "The command ended with exit status 1. No sample was recorded before that. Its message: no such option"
+    )
     assert "limit of 5 s" in explain_no_recording(end(stopped="time_limit"), "", "perf")
 
 
@@ -96,8 +98,8 @@ def test_a_killed_perf_that_has_written_no_sample() -> None:
     killed = end(exit_status=0, recorder_signal=9)
     assert killed.perf_killed and "ended by signal 9 (SIGKILL)" in killed.incomplete_reasons[0]
     text = explain_no_recording(killed, "printed by the command\n", "perf", wrote=True)
-    assert "perf still held them in its buffer" in text and "memory" in text and text.endswith("submit it again.")
-    assert not any(words in text for words in ("is kept", "No sample was taken", "Look at the output", "printed by"))
+    assert "perf still had them in its buffer" in text and "memory" in text and text.endswith("record a shorter time.")
+    assert not any(words in text for words in ("is kept", "No sample was recorded", "See the output", "printed by"))
 
 
 @pytest.mark.parametrize("scope", [Scope.COMMAND, Scope.SYSTEM])

@@ -95,7 +95,7 @@ def test_two_of_them_leave_a_place_to_others(queue: TaskQueue, store: Store, tmp
         bombs = [given(queue, store, large) for _ in range(2)]
 
         def waits() -> bool:
-            return sum("waits until another" in store.jobs.get(job.id).progress_text for job in bombs) == 1
+            return sum("Waiting until another" in store.jobs.get(job.id).progress_text for job in bombs) == 1
 
         until(waits, "one of the two was put back", 60)
         other = given(queue, store, small)

@@ -83,7 +83,7 @@ def test_what_is_kept_can_be_imported_again(settings: Settings, store: Store, tm
     for name, table in before.tables().items():
         assert table.equals(again.tables()[name]), name
     assert again.meta == before.meta
-    with pytest.raises(UnreadableInput, match="read it alone"):
+    with pytest.raises(UnreadableInput, match="Read it separately"):
         reading.read_profile(settings, [copy, DATA / "spin.script.txt"])
 
 
@@ -148,7 +148,7 @@ def test_a_recording_without_its_text_is_read_here(settings: Settings, tmp_path:
             zstandard.ZstdDecompressor().copy_stream(source, target)
     profile = reading.read_profile(settings, [root])
     assert len(by_rank(profile)) == 2
-    assert all("looked up here" in row["note"] for row in profile.ranks.to_pylist())
+    assert all("resolved on this machine" in row["note"] for row in profile.ranks.to_pylist())
 
 
 def test_what_is_wrong_with_one_costs_that_one(settings: Settings, tmp_path: Path) -> None:

@@ -49,9 +49,7 @@ def test_every_format_is_read_or_refused(settings: Settings, tmp_path: Path, nam
         try:
             assert reading.read_profile(limited, [path]).meta.format
         except UnreadableInput as error:
-            wanted = (
-                f"more than {megabytes / 1e3:.3g} GB of memory, which is the limit. Set PERFLOOM_READ_MEMORY_BYTES="
-            )
+            wanted = f"limit of {megabytes / 1e3:.3g} GB. Set PERFLOOM_READ_MEMORY_BYTES="
             assert wanted in error.message, megabytes
             # A smaller recording would need as much.
             assert error.message.split("BYTES=")[1] in ("1GB.", "2GB.")

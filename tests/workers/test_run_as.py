@@ -104,11 +104,11 @@ def test_a_job_of_another_user(place: Path, ordinary_user: OrdinaryUser, by: str
 
 
 def test_a_user_who_does_not_exist_or_is_no_other_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidRequest, match="There is no user 'nosuch'"):
+    with pytest.raises(InvalidRequest, match="No such user here: 'nosuch'"):
         require_usable("nosuch")
-    with pytest.raises(InvalidRequest, match="from whom nothing is kept"):
+    with pytest.raises(InvalidRequest, match="who can access everything"):
         require_usable("root")
-    with pytest.raises(InvalidRequest, match="from whom nothing is kept"):
+    with pytest.raises(InvalidRequest, match="who can access everything"):
         require_usable(os.environ.get("LOGNAME", "root"))
 
 

@@ -78,7 +78,10 @@ def test_a_command_that_fails_keeps_its_samples(context: JobContext) -> None:
 def test_a_command_that_fails_at_once_has_no_result(context: JobContext) -> None:
     job = run(context, spec_of("/bin/sh", "-c", "echo no such option; exit 2"))
     assert (job.state, job.result_id) == (JobState.FAILED, None)
-    assert job.reason == "The command ended with exit status 2. No sample was taken until then. It said: no such option"
+    assert (
+        job.reason
+        == "The command ended with exit status 2. No sample was recorded before that. Its message: no such option"
+    )
 
 
 def test_a_command_that_crashes_says_its_signal(context: JobContext) -> None:
@@ -125,9 +128,9 @@ def test_a_command_that_cannot_be_executed(context: JobContext, tmp_path: Path, 
     ("changes", "words"),
     [
         ({"events": ("nonsense-event",)}, "nonsense-event"),
-        ({"cwd": "/does/not/exist"}, "/does/not/exist is not there on"),
-        ({"cwd": "relative"}, "no full path"),
-        ({"inputs": ("/does/not/exist",)}, "/does/not/exist is not there on"),
+        ({"cwd": "/does/not/exist"}, "/does/not/exist does not exist on"),
+        ({"cwd": "relative"}, "not an absolute path"),
+        ({"inputs": ("/does/not/exist",)}, "/does/not/exist does not exist on"),
         ({"command": ()}, "no command"),
         ({"environment": {"A=": "x"}}, "cannot be the name"),
         ({"scope": Scope.PROCESS, "pid": 4194304, "command": ()}, "no process 4194304"),
@@ -189,7 +192,7 @@ def test_a_command_that_forks_and_exits(context: JobContext, tmp_path: Path) -> 
     job = run(context, spec_of("/bin/sh", "-c", f"{leave}; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"))
     assert job.state is JobState.STORED and nobody_left(job)
     assert all((found := processes.read_stat(pid)) is None or found.state == "Z" for pid in pids_in(pids, 2))
-    assert job.outcome is not None and "2 processes were still running" in job.outcome.reasons[0]
+    assert job.outcome is not None and "2 processes still ran" in job.outcome.reasons[0]
     assert context.store.results.get(job.id).complete
 
 
@@ -265,7 +268,7 @@ def test_input_files_replace_nothing_that_was_there(context: JobContext, tmp_pat
     cwd.mkdir()
     (cwd / "data.txt").write_text("precious")
     job = run(context, spec_of("cat", "data.txt", inputs=(str(source),), cwd=str(cwd)))
-    assert job.state is JobState.FAILED and "is there already" in (job.reason or "")
+    assert job.state is JobState.FAILED and "already exists" in (job.reason or "")
     assert (cwd / "data.txt").read_text() == "precious"
     same = run(context, spec_of("cat", "data.txt", inputs=(str(cwd / "data.txt"),), cwd=str(cwd)))
     assert same.state is JobState.STORED
@@ -355,7 +358,7 @@ def test_recordings_wait_for_each_other_in_order(context: JobContext) -> None:
     until_state(context, first.id, JobState.RUNNING)
     for waiting in (second, third):
         steps.advance(context, waiting.id)
-    assert "Waits for job 1" in context.store.jobs.get(second.id).progress_text
+    assert "Waiting for job 1" in context.store.jobs.get(second.id).progress_text
     assert "1 before it" in context.store.jobs.get(third.id).progress_text
     steps.cancel(context, first.id)
     steps.run_to_end(context, first.id)

@@ -118,7 +118,7 @@ def test_of_two_supervisors_one_starts_the_program(supervised: Any, tmp_path: Pa
     [
         (lambda f: [str(f / "nothing")], "does not exist"),
         (lambda f: [_file(f / "plain", "echo", 0o644)], "may not be executed"),
-        (lambda f: [_file(f / "binary", "\x01\x02garbage", 0o755)], "no program that this machine can run"),
+        (lambda f: [_file(f / "binary", "\x01\x02garbage", 0o755)], "not a program that this machine can run"),
         (lambda f: ["/bin/echo", "x" * (1 << 18)], "too long"),
     ],
 )

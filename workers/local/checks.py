@@ -99,7 +99,7 @@ def _by_user(spec: JobSpec, host: str, user: str) -> list[PreflightFinding]:
         text = error.message if isinstance(error, PerfloomError) else str(error)
         return [
             PreflightFinding(
-                Severity.WARNING, "", f"Paths are not checked: {text}", "They are looked at when the job starts."
+                Severity.WARNING, "", f"Paths are not checked: {text}", "Perfloom checks them when the job starts."
             )
         ]
     return [*_directory(spec, host, access), *_inputs(spec, host, access)]
@@ -111,31 +111,31 @@ def _directory(spec: JobSpec, host: str, access: FileAccess) -> Iterator[Preflig
     path = Path(spec.cwd)
     why = None
     if not path.is_absolute():
-        why = f"The working directory {spec.cwd} is no full path."
+        why = f"The working directory {spec.cwd} is not an absolute path."
     elif not access.allows(path, "e"):
-        why = f"The directory {path} is not there on {host}, or {access.user} may not see it."
+        why = f"The directory {path} does not exist on {host}, or {access.user} cannot access it."
     elif not access.allows(path, "d"):
-        why = f"{path} on {host} is no directory."
+        why = f"{path} on {host} is not a directory."
     elif not (access.allows(path, "r") and access.allows(path, "x")):
-        why = f"The directory {path} may not be entered by {access.user} on {host}."
+        why = f"{access.user} may not enter the directory {path} on {host}."
     if why:
-        advice = "Give a directory that is there, or leave it empty for one of the job's own."
+        advice = "Use an existing directory, or leave it empty to use the job's directory."
         yield PreflightFinding(Severity.ERROR, "cwd", why, advice)
 
 
 def _inputs(spec: JobSpec, host: str, access: FileAccess) -> Iterator[PreflightFinding]:
     for given in spec.inputs:
         path = Path(given)
-        advice = "Check its spelling and its permissions, or leave it out."
+        advice = "Check its spelling and its permissions, or remove it."
         if not path.is_absolute():
             yield PreflightFinding(
-                Severity.ERROR, "inputs", f"The input file {given} is no full path.", "Begin it with /."
+                Severity.ERROR, "inputs", f"The input file {given} is not an absolute path.", "Start it with /."
             )
         elif not access.allows(path, "e"):
             yield PreflightFinding(
                 Severity.ERROR,
                 "inputs",
-                f"The input file {given} is not there on {host}, or {access.user} may not see it.",
+                f"The input file {given} does not exist on {host}, or {access.user} cannot access it.",
                 advice,
             )
         elif not access.allows(path, "r"):
@@ -154,16 +154,16 @@ def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: Jo
     if "/" in name and Path(name).name in {Path(given).name for given in spec.inputs}:
         return
     if "/" in name and not Path(name).is_absolute() and not spec.cwd:
-        text = f"{name} is meant from the working directory, which is empty for this job."
+        text = f"{name} is relative to the working directory, which is empty for this job."
         yield PreflightFinding(
-            Severity.ERROR, "command", text, "Give its full path, a working directory, or it as input file."
+            Severity.ERROR, "command", text, "Use its full path or a working directory, or add it as an input file."
         )
     elif "/" in name and _exists(cwd / name):
         advice = f"Make it executable: chmod +x {cwd / name}"
-        yield PreflightFinding(Severity.ERROR, "command", f"{name} may not be executed by {_user()} on {host}.", advice)
+        yield PreflightFinding(Severity.ERROR, "command", f"{_user()} may not execute {name} on {host}.", advice)
     else:
-        where = "does not exist" if "/" in name else "is not found in PATH"
-        advice = "Check the spelling, or give the full path."
+        where = "does not exist" if "/" in name else "was not found in PATH"
+        advice = "Check the spelling, or use the full path."
         yield PreflightFinding(Severity.ERROR, "command", f"{name} {where} on {host}.", advice)
 
 
@@ -186,7 +186,7 @@ def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobF
     if done.returncode == 9:
         text = f"{spec.command[0]} on {host} has no PyTorch."
         yield PreflightFinding(
-            Severity.WARNING, "command", text, "Name the Python of the environment that has it, by its path."
+            Severity.WARNING, "command", text, "Use the path of Python in the environment that has it."
         )
 
 
@@ -194,15 +194,15 @@ def _process(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if spec.scope is not Scope.PROCESS or spec.pid is None or spec.pid <= 0:
         return
     if processes.read_stat(spec.pid) is None:
-        text = f"There is no process {spec.pid} on {facts.host}."
-        yield PreflightFinding(Severity.ERROR, "pid", text, "It has ended, or runs on another machine: look with ps.")
+        text = f"Process {spec.pid} does not exist on {facts.host}."
+        yield PreflightFinding(Severity.ERROR, "pid", text, "It ended, or runs on another machine. Check with ps.")
         return
     try:
         owner = os.stat(f"/proc/{spec.pid}").st_uid
     except OSError:
         return
     if owner != os.geteuid() and not is_privileged(facts) and "cap_sys_ptrace" not in facts.perf_capabilities:
-        text = f"Process {spec.pid} belongs to {_user(owner)}; {facts.user} may not observe it."
+        text = f"Process {spec.pid} belongs to {_user(owner)}; {facts.user} may not record it."
         advice = f"As root: setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
         yield PreflightFinding(Severity.ERROR, "pid", text, advice)
 

@@ -157,7 +157,7 @@ def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
     """The names that input files have where they are copied to. Raises InvalidRequest for what cannot be copied."""
     for given in inputs:
         if not Path(given).is_absolute():
-            raise InvalidRequest(f"The input file {given} is no full path. Begin it with /.", "inputs")
+            raise InvalidRequest(f"The input file {given} is not an absolute path. Start it with /.", "inputs")
     names = tuple(Path(given).name for given in inputs)
     if "" in names or ".." in names or len(set(names)) < len(names):
         raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
@@ -182,7 +182,7 @@ def copy_inputs(spec: JobSpec, files: JobFiles, progress: Callable[[float, str],
             continue
         if os.path.lexists(target) and str(target) not in ours:
             raise InvalidRequest(
-                f"{target} is there already and is not replaced. Remove it, leave the input file out, or leave the "
+                f"{target} already exists and is not replaced. Remove it, remove the input file, or leave the "
                 "working directory empty.",
                 "inputs",
             )
@@ -192,7 +192,7 @@ def copy_inputs(spec: JobSpec, files: JobFiles, progress: Callable[[float, str],
 
 
 def _part(progress: Callable[[float, str], None], number: int, count: int, name: str, done: float) -> None:
-    progress((number + done) / count, f"Copies {name}")
+    progress((number + done) / count, f"Copying {name}")
 
 
 def _copy(source: Path, target: Path, progress: Callable[[float], None]) -> None:
@@ -204,7 +204,7 @@ def _copy(source: Path, target: Path, progress: Callable[[float], None]) -> None
             _remove(target)
             _copy_file(str(source), str(target), progress)
         else:
-            raise InvalidRequest(f"The input file {source} does not exist or is no plain file.", "inputs")
+            raise InvalidRequest(f"The input file {source} does not exist or is not a regular file.", "inputs")
     except (shutil.Error, OSError) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
             with disk_errors(target):

@@ -62,8 +62,8 @@ def claim(context: JobContext, job: Job) -> None:
             context.store.jobs.claim(job.id, context.worker, context.host, RETRY_S, details=details)
             return
     names = ", ".join(one.name or one.id for one in running[:3])
-    text = f"Waits for {names}" if running else "Waits for its turn"
-    text += f"; {earlier} before it" if earlier else ""
+    text = f"Waiting for {names}" if running else "Waiting in the queue"
+    text += f"; {earlier} ahead of it" if earlier else ""
     # Who is far back asks less often; who ends calls the next ones.
     due = time.time() + min(MAX_WAIT_S, MIN_WAIT_S * (1 + earlier))
     context.store.jobs.update(job.id, expected=JobState.QUEUED, due_at=due, progress_text=text)

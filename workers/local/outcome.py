@@ -30,18 +30,18 @@ def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -
     # Without a command of its own a recording has no other end than its limit.
     has_command = spec.scope is Scope.COMMAND or bool(spec.command)
     if stopped == supervisor.TIME_LIMIT and has_command:
-        short.append(f"The command was ended at the limit of {spec.duration_s:g} s.")
+        short.append(f"The command reached the limit of {spec.duration_s:g} s.")
     elif stopped == supervisor.CANCELLED and cancel_requested:
         short.append("It was cancelled.")
     elif stopped == supervisor.CANCELLED:
-        short.append("Perfloom was stopped while it recorded.")
+        short.append("Perfloom stopped during the recording.")
     elif stopped == supervisor.DISK:
-        short.append("The recording was ended because the disk was nearly full.")
+        short.append("The recording ended early because the disk was nearly full.")
     killed = exit.get("recorder_signal")
     if killed is not None:
         short.append(
-            f"perf was ended by {signal_name(int(killed))} before the command had ended, as the kernel does when "
-            "memory is short; the command ran on, unrecorded."
+            f"{signal_name(int(killed))} ended perf before the command ended. The kernel does this when "
+            "memory is low. The rest of the command was not recorded."
         )
     if not stopped and number is not None:
         short.append(f"{'The command' if has_command else 'perf'} was ended by {signal_name(int(number))}.")
@@ -50,7 +50,7 @@ def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -
     if left := int(exit.get("ended_processes") or 0):
         who, was = ("process", "was") if left == 1 else ("processes", "were")
         if not stopped:
-            notes.append(f"{left} {who} {was} still running when the command had ended, and {was} ended too.")
+            notes.append(f"{left} {who} still ran when the command ended, and {was} also ended.")
     if survivors := exit.get("survivors"):
         listed = ", ".join(str(pid) for pid in survivors[:10])
         notes.append(f"These processes could not be ended: {listed}. They may belong to another user.")
@@ -67,12 +67,12 @@ def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -
     return RecordingOutcome(outcome, tuple(short), str(error) if error else None, perf_killed)
 
 
-SAMPLES_LOST = "No sample was written until then: perf still held them in its buffer."
+SAMPLES_LOST = "No sample was written before that, as perf still had them in its buffer."
 KILLED_ADVICE = (
-    "Look in the kernel's log (dmesg) whether memory was short, or ask who ended it. With more memory, or as a shorter "
-    "recording, submit it again."
+    "Check the kernel log (dmesg) for lack of memory, or find out who ended it. Submit it again with more memory, or "
+    "record a shorter time."
 )
-SUPERVISOR_LOST = "What watched over the recording was killed, or the machine restarted."
+SUPERVISOR_LOST = "The supervisor of the recording was killed, or the machine restarted."
 
 
 def supervisor_lost() -> RecordingOutcome:
@@ -112,7 +112,7 @@ def explain_no_recording(ending: RecordingOutcome, output: str, recorder: str, *
         return f"{missing[1]} cannot be executed: {missing[2]}. Check its name and its permissions."
     status, killed = ending.outcome.exit_status, ending.perf_killed or ending.outcome.signal == signal.SIGKILL
     if wrote:
-        nothing = SAMPLES_LOST if ending.perf_killed else "No sample was taken until then."
+        nothing = SAMPLES_LOST if ending.perf_killed else "No sample was recorded before that."
         how = " ".join((*ending.incomplete_reasons, nothing))
     elif status:
         how = f"{recorder} ended with exit status {status} and recorded nothing."
@@ -121,4 +121,4 @@ def explain_no_recording(ending: RecordingOutcome, output: str, recorder: str, *
     if killed:
         # What was printed last does not explain it.
         return f"{how} {KILLED_ADVICE}"
-    return f"{how} It said: {said}" if said else f"{how} Look at the output, correct the job and submit it again."
+    return f"{how} Its message: {said}" if said else f"{how} See the output, correct the job, and submit it again."

@@ -429,13 +429,13 @@ def _cannot_execute(failure: Exception, task: dict[str, Any]) -> str:
     if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and not os.access(cwd, os.X_OK, effective_ids=True):
         return f"The working directory {cwd} does not exist or may not be entered. Choose another."
     if number == errno.ENOENT:
-        return f"{program} does not exist. Check its name, or give its full path."
+        return f"{program} does not exist. Check its name, or use its full path."
     if number == errno.EACCES:
         return f"{program} may not be executed by this user. Check its permissions."
     if number == errno.ENOEXEC:
-        return f"{program} is no program that this machine can run. A script needs a first line such as #!/bin/sh."
+        return f"{program} is not a program that this machine can run. A script needs a first line such as #!/bin/sh."
     if number == errno.E2BIG:
-        return "The command with its environment is too long for this system. Shorten it."
+        return "The command and its environment are too long for this system. Shorten them."
     return f"{program} cannot be executed: {failure}."
 
 

@@ -143,7 +143,7 @@ def memory_error_message(limits: Limits) -> str:
     # What the smallest file cannot be read with is no matter of how much was recorded.
     smaller = "" if limits.memory_bytes < MIN_MEMORY_BYTES else ", or record a shorter time or at a lower frequency"
     return (
-        f"Reading it needs more than {limits.memory_bytes / 1e9:.3g} GB of memory, which is the limit. Set "
+        f"Reading needs more than the memory limit of {limits.memory_bytes / 1e9:.3g} GB. Set "
         f"PERFLOOM_READ_MEMORY_BYTES={-(-more // 10**9)}GB{smaller}."
     )
 

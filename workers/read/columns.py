@@ -33,7 +33,7 @@ def read_columns(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
             written, merged = read_planned(request, answers, spill)
         else:
             written, merged = _read_files(request, answers, spill)
-        answers.progress(None, "Stores", now=True)
+        answers.progress(None, "Storing", now=True)
         profile = replace(merged.profile, meta=update_meta(merged.profile.meta, request.meta or {}))
         columns.write(profile, Path(request.out), merged.chunked_tables)
     return tuple(written)
@@ -53,12 +53,12 @@ def _read_files(request: Request, answers: AnswerWriter, spill: SpillFile) -> tu
         if found.unpacked is not None and count == 1:
             return read_planned(replace(request, planned=str(found.unpacked)), answers, spill)
         if found.profile is None:
-            raise UnreadableInput(f"{request.inputs[number].name} holds all ranks of a job; read it alone.")
+            raise UnreadableInput(f"{request.inputs[number].name} contains all ranks of a job. Read it separately.")
         _check_weights(found.profile)
         if count == 1:
             return written, MergedProfile(found.profile, {})
         merging.add(found.profile, Origin(f"rank {merging.process_count}", merging.process_count))
-    answers.progress(None, "Brings the ranks together", now=True)
+    answers.progress(None, "Merging the ranks", now=True)
     return written, merging.finish()
 
 
@@ -83,7 +83,7 @@ def _read_both(request: Request, answers: AnswerWriter) -> tuple[list[Path], Mer
     if counts.profile is not None:
         profile = add_counts(recording.profile, counts.profile)
     else:
-        profile = add_counts_loss(recording.profile, counts.error.message if counts.error else "It is no text.")
+        profile = add_counts_loss(recording.profile, counts.error.message if counts.error else "It is not text.")
     return list(recording.written), MergedProfile(profile, {})
 
 
@@ -91,7 +91,7 @@ def _check_weights(profile: Profile) -> None:
     """Refuse a profile whose weights no sum can hold. Those that are read here never are so."""
     if sum_overflows(get_column(profile.samples, "weight")):
         raise UnreadableInput(
-            "The weights of the samples add up to more than 2^63, which cannot be right: the file is damaged. "
+            "The weights of the samples add up to more than 2^63, which is impossible: the file is damaged. "
             "Export it again."
         )
 

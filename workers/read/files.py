@@ -116,7 +116,7 @@ class FileReading:
         ) as stream:
             head = stream.peek(HEAD_BYTES)
             if not head and stream.defect:
-                raise UnreadableInput(f"{self.wanted.name} cannot be unpacked. {stream.defect} Copy it again.")
+                raise UnreadableInput(f"{self.wanted.name} cannot be decompressed. {stream.defect} Copy it again.")
             if rank_archive.sniff(head):
                 self.unpacked = Path(self.request.scratch, "ranks")
                 rank_archive.unpack(stream, self.unpacked, self._room(), self.wanted.name)
@@ -138,9 +138,7 @@ class FileReading:
             return reader.read
         by_clock = reader.read_with_time_unit
         if by_clock is None:
-            raise UnreadableInput(
-                f"{self.wanted.name} is {reader.label}, which tells the unit of its times. Leave the clock out."
-            )
+            raise UnreadableInput(f"{self.wanted.name} is {reader.label}, which has a time unit. Do not set the clock.")
         return lambda stream, name: by_clock(stream, name, clock)
 
     def _prepare(self, compiled: bool) -> None:
@@ -151,7 +149,9 @@ class FileReading:
         from perfloom.ingest.jit.decorators import IS_CACHED
         from perfloom.readers.warmup import compile_all
 
-        self.answers.progress(None, "Compiles the reader, once" if IS_CACHED else "Compiles the reader", now=True)
+        self.answers.progress(
+            None, "Compiling the reader, only once" if IS_CACHED else "Compiling the reader", now=True
+        )
         if IS_CACHED:
             compile_all()
 
@@ -161,7 +161,7 @@ class FileReading:
         def tell(taken: int) -> None:
             part = min(1.0, stream.read_bytes / size) if size else None if self.count == 1 else 0.0
             whole = None if part is None else (self.number + part) / self.count
-            self.answers.progress(whole, f"Reads{self.of}; {taken / 1e6:,.0f} MB so far")
+            self.answers.progress(whole, f"Reading{self.of}: {taken / 1e6:,.0f} MB so far")
 
         return read(cast(BinaryIO, ProgressStream(stream, tell)), self.wanted.name)
 
@@ -177,11 +177,11 @@ class FileReading:
                 while data := stream.read(8 << 20):
                     if stream.unpacked_bytes > room:
                         raise TooLarge(
-                            f"There is not enough disk space to unpack {self.wanted.name}: more than "
+                            f"Not enough disk space to decompress {self.wanted.name}: more than "
                             f"{max(0, room):,} bytes are needed. Delete results or other files, then try again."
                         )
                     file.write(data)
-                    self.answers.progress(None, f"Unpacks{self.of}; {stream.unpacked_bytes / 1e6:,.0f} MB so far")
+                    self.answers.progress(None, f"Decompressing{self.of}: {stream.unpacked_bytes / 1e6:,.0f} MB so far")
                 file.flush()
             yield Path(file.name)
 
@@ -218,7 +218,7 @@ class FileReading:
         """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
 
         def tell(taken: int) -> None:
-            self.answers.progress(None, f"Has ncu print the report{self.of}; {taken / 1e6:,.0f} MB so far")
+            self.answers.progress(None, f"Converting the report with ncu{self.of}: {taken / 1e6:,.0f} MB so far")
 
         tell(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
@@ -230,7 +230,7 @@ class FileReading:
                     return self._profile(read, stream)
 
     def _looks_up(self, taken: int) -> None:
-        self.answers.progress(None, f"Looks up names of functions{self.of}; {taken / 1e6:,.0f} MB of text so far")
+        self.answers.progress(None, f"Resolving symbols{self.of}: {taken / 1e6:,.0f} MB of text so far")
 
 
 def _size(path: str) -> int:

@@ -108,7 +108,7 @@ def _read_ahead(request: Request, answers: AnswerWriter, inputs: Sequence[Input]
             found = helpers[number % count].answer()
             if found is None:
                 return
-            answers.progress((number + 1) / len(inputs), f"Reads; {number + 1:,} of {len(inputs):,} files so far")
+            answers.progress((number + 1) / len(inputs), f"Reading: {number + 1:,} of {len(inputs):,} files so far")
             yield found
     finally:
         for helper in helpers:

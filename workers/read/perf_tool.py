@@ -105,7 +105,7 @@ class ScriptStream:
         status = self._process.wait()
         if status and self._defect is None:
             said = error_message(self._errors, status)
-            self._defect = f"perf script did not come to the end of the recording: {said}"
+            self._defect = f"perf script did not reach the end of the recording: {said}"
         remarks = {THROTTLED: self._throttled, INCOMPLETE: self._defect}
         return "".join(f"\n# {name} : {value}\n" for name, value in remarks.items() if value).encode()
 
@@ -120,7 +120,7 @@ def find_perf(perf: str | None = None) -> str:
     """The perf to use. Raises Unavailable where there is none."""
     found = shutil.which(perf or "perf")
     if found is None:
-        raise Unavailable(f"perf is needed to read a perf.data file and is not on this machine. {INSTALL}")
+        raise Unavailable(f"Reading a perf.data file needs perf, which was not found. {INSTALL}")
     return found
 
 
@@ -236,7 +236,7 @@ def error_message(errors: IO[bytes], status: int) -> str:
     errors.seek(max(0, errors.seek(0, os.SEEK_END) - STDERR_BYTES))
     lines = [line.strip() for line in errors.read().decode(errors="replace").splitlines()]
     said = "; ".join(line for line in lines if line and not line.startswith("Usage:"))[:300].rstrip(".")
-    how = f"it was ended by signal {-status}" if status < 0 else f"it ended with status {status}"
+    how = f"it was ended by signal {-status}" if status < 0 else f"it ended with exit status {status}"
     if status == -signal.SIGXCPU:
         how = "it took more CPU time than PERFLOOM_READ_CPU_SECONDS allows for files of this size"
     return f"{said} ({how})." if said else f"{how}."

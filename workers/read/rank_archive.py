@@ -52,12 +52,10 @@ def unpack(stream: DecompressedStream, root: Path, room: int, source: str) -> No
         for count, member in enumerate(archive.iterate_members(cast(BinaryIO, stream), source)):
             path = member.name.removeprefix(FOLDER)
             if not (path == PLAN or _PATH.fullmatch(path)) or ".." in path.split("/") or count > MAX_FILES:
-                raise UnreadableInput(
-                    f"{source} holds a file {member.name[:60]!r} that has no place there. Copy it again."
-                )
+                raise UnreadableInput(f"{source} contains an unexpected file {member.name[:60]!r}. Copy it again.")
             room -= member.size + archive.BLOCK_BYTES
             if room < 0:
-                raise TooLarge(f"There is not enough disk space to unpack {source}. Delete results or other files.")
+                raise TooLarge(f"Not enough disk space to unpack {source}. Delete results or other files.")
             (root / path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(root / path, "xb") as file:
                 left = member.size
@@ -78,7 +76,7 @@ def _add(target: IO[bytes], name: str, file: IO[bytes]) -> None:
     while left:
         data = file.read(min(left, PIECE_BYTES))
         if not data:
-            raise OSError(f"{name} became shorter while it was read")
+            raise OSError(f"{name} was truncated while it was read")
         target.write(data)
         left -= len(data)
     target.write(archive.make_padding(size))

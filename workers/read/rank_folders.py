@@ -78,7 +78,7 @@ def read_small_file(path: Path, most: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError("it is no plain file")
+                raise OSError("it is not a regular file")
             return file.read(most)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)

@@ -58,8 +58,8 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
         ranks.add_state(folder.rank)
     reasons = ranks.get_reasons()
     if ranks.empty and (reasons or not found):
-        raise UnreadableInput(" ".join(("Nothing was recorded.", *reasons[:5], "Look at the job's output.")))
-    answers.progress(None, "Brings the ranks together", now=True)
+        raise UnreadableInput(" ".join(("Nothing was recorded.", *reasons[:5], "See the job's output.")))
+    answers.progress(None, "Merging the ranks", now=True)
     return written, ranks.finish()
 
 
@@ -91,7 +91,7 @@ def _take(found: FileResult, folder: RankFolder, ranks: RankMerger, counts: File
         if counts.profile is not None:
             profile = add_counts(profile, counts.profile)
         else:
-            profile = add_counts_loss(profile, counts.error.message if counts.error else "It is no text.")
+            profile = add_counts_loss(profile, counts.error.message if counts.error else "It is not text.")
     if profile is not None:
         ranks.add(folder.rank, profile)
     return True
@@ -123,6 +123,6 @@ def _read_here(
             _take(counts, folder, ranks)
         return ()
     ranks.add_note(
-        folder.rank, "The names of its functions were looked up here, not where it ran: some may be missing or wrong."
+        folder.rank, "Its symbols were resolved on this machine, not where it ran. Some may be missing or wrong."
     )
     return found.written

@@ -89,7 +89,7 @@ def symbolize(settings: Settings, perf: str | None, perf_data: Path, directory: 
         with tempfile.TemporaryDirectory(dir=directory, prefix=".perf-") as scratch:
             _read(settings, [perf_data], Path(scratch), None, perf, {}, progress, text_folder=directory)
     if not text.exists():
-        raise UnreadableInput(f"{perf_data.name} is no recording of perf. Record it again.")
+        raise UnreadableInput(f"{perf_data.name} is not a recording of perf. Record it again.")
     return text
 
 
@@ -165,9 +165,9 @@ def _planned(files: Sequence[Path | str]) -> Path | None:
     if folder is None:
         return None
     if not (folder / PLAN).is_file():
-        raise UnreadableInput(f"{folder} is a directory, and has no {PLAN} of a job. Give the files that are in it.")
+        raise UnreadableInput(f"{folder} is a directory without the {PLAN} of a job. Import the files in it.")
     if len(files) > 1:
-        raise UnreadableInput(f"{folder} holds all ranks of a job; read it alone.")
+        raise UnreadableInput(f"{folder} contains all ranks of a job. Read it separately.")
     return folder
 
 
@@ -204,7 +204,7 @@ class _Child:
         self.asked = asked
         self.said = said
         self.progress = progress
-        self.last: tuple[float | None, str] = (None, "Reads")
+        self.last: tuple[float | None, str] = (None, "Reading")
         self.final: dict[str, Any] | None = None
 
     def answer(self) -> list[Path]:
@@ -278,7 +278,7 @@ class _Child:
             raise UnreadableInput(_too_much_cpu(self.request.limits))
         if status == -signal.SIGKILL:
             raise Unavailable(
-                "Reading was killed, most likely because the machine ran out of memory. Free some, or record a shorter "
+                "Reading was killed, most likely as the machine ran out of memory. Free memory, or record a shorter "
                 "time or at a lower frequency, then read it again."
             )
         trace = self._printed()
@@ -287,7 +287,7 @@ class _Child:
         if status < 0:
             name = signal.Signals(-status).name
             raise UnreadableInput(
-                f"Reading this recording crashed ({name}); it is damaged, or made to do harm. Record it again."
+                f"Reading this recording crashed ({name}). It is damaged or malicious. Record it again."
             )
         log.error("reading failed with status %d:\n%s", status, trace)
         raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
@@ -302,13 +302,13 @@ def _too_much_cpu(limits: Limits) -> str:
     if limits.cpu_seconds is None:
         return _too_long(limits.seconds)
     return (
-        f"Reading took more than {limits.cpu_seconds} seconds of CPU time, which is the limit for files of this size: "
-        "they unpack to far more than most. Import a part of them, or raise PERFLOOM_READ_CPU_SECONDS."
+        f"Reading took more than {limits.cpu_seconds} seconds of CPU time, the limit for files of this size, "
+        "as their content is unusually large. Import a part of them, or raise PERFLOOM_READ_CPU_SECONDS."
     )
 
 
 def _too_long(seconds: int) -> str:
     return (
-        f"Reading took more than {seconds} seconds, which is the limit. Record a shorter time or at a lower frequency, "
+        f"Reading took more than {seconds} seconds, the limit. Record a shorter time or at a lower frequency, "
         "or raise PERFLOOM_READ_SECONDS."
     )

@@ -29,8 +29,8 @@ def query_states(transport: Transport, target: Target, ids: Sequence[str]) -> Ma
     try:
         return scheduler.parse_status_output(ids, *done.output)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        log.warning("%s of %s is not understood: %r", scheduler.title, target.name, error)
-        raise Unreachable(f"{scheduler.title} at {target.name} does not answer as expected.") from None
+        log.warning("cannot parse the output of %s at %s: %r", scheduler.title, target.name, error)
+        raise Unreachable(f"{scheduler.title} at {target.name} does not respond as expected.") from None
 
 
 def query_history(transport: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
@@ -43,7 +43,7 @@ def query_history(transport: Transport, target: Target, ids: Sequence[str]) -> M
         try:
             status = scheduler.parse_history_output(id, *done.output)
         except PerfloomError as error:
-            log.info("the history of %s says nothing: %s", target.name, error)
+            log.info("the history of %s is not available: %s", target.name, error)
             continue
         if status.state not in (BatchState.UNKNOWN, BatchState.GONE):
             found[id] = status

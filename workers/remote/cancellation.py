@@ -20,7 +20,7 @@ KILL_AFTER_INJECTED_S = 60.0
 """The same where the program itself writes what was recorded of it."""
 DISCARD_TIMEOUT_S = 30.0
 """How long a job that is dropped is watched for its end."""
-PROGRESS_TEXT = "Is being ended"
+PROGRESS_TEXT = "Ending"
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def answer_check(store: Store, check_id: str) -> None:
     except Exception:
         # Somebody waits for an answer, whatever went wrong here.
         log.exception("the check of the target %r failed", question.target)
-        found = CheckResult("The check failed by a fault in Perfloom itself. The worker's log tells more.")
+        found = CheckResult("The check failed because of a bug in Perfloom. See the worker's log.")
     store.checks.answer(check_id, found.to_json())
     if found.done and not found.prompts:
         # What was typed was for this check alone.
@@ -154,7 +154,7 @@ def _note(store: Store, target: Target, facts: TargetFacts) -> None:
 def _adapter(target: Target) -> Scheduler:
     found = scheduler_of(target.scheduler)
     if found is None:
-        raise InvalidRequest(f"The target {target.name} has no batch system (any more). Check it again.")
+        raise InvalidRequest(f"The target {target.name} has no batch system, or no longer. Check it again.")
     return found
 
 
@@ -163,7 +163,7 @@ def _begin(store: Store, transport: Transport, target: Target, facts: TargetFact
     adapter = _adapter(target)
     try:
         if not facts.directory or "directory" in facts.problems:
-            raise Unavailable("A probe job needs the directory of jobs, which cannot be used.")
+            raise Unavailable("A probe job needs the job directory, which cannot be used.")
         id = new_id()
         directory = f"{facts.directory}/{PREFIX}{id}"
         _run(transport, _create_script(facts.directory, directory), probe_script(target, compute=True).encode())
@@ -204,7 +204,7 @@ mkdir {quote(directory)} && cat >{quote(directory)}/probe.sh"""
 def _run(transport: Transport, script: str, input: bytes = b"") -> str:
     done = transport.run(script, input=input)
     if done.status != 0:
-        raise Unavailable(f"It failed at {transport.title}: {' '.join(done.errors.split())[:400] or 'without a word'}")
+        raise Unavailable(f"It failed at {transport.title}: {' '.join(done.errors.split())[:400] or 'no message'}")
     return done.text
 
 
@@ -231,7 +231,7 @@ def _poll_probe(store: Store, transport: Transport, target: Target, job: ProbeJo
         return CheckResult(job=job)
     why = status.reason or status.native or str(status.state)
     code = f" with exit status {status.exit_status}" if status.exit_status else ""
-    text = f"The probe job {job.id} ended{code} and left no answer: {why}."
+    text = f"The probe job {job.id} ended{code} without a result: {why}."
     _give_up(store, transport, target, job, text)
     return CheckResult(text)
 
@@ -266,7 +266,11 @@ def _seen_by_another(store: Store, target: Target, job: ProbeJob) -> CheckResult
     """Its directory is not there (any more): who else looks at the same page has had the answer."""
     facts = store.targets.get(target.name).facts
     answered = facts is not None and (facts.shared is False or facts.compute is not None or "compute" in facts.problems)
-    return CheckResult() if answered else CheckResult(f"The directory of the probe job {job.id} is gone. Check again.")
+    return (
+        CheckResult()
+        if answered
+        else CheckResult(f"The directory of the probe job {job.id} no longer exists. Check again.")
+    )
 
 
 def _give_up(store: Store, transport: Transport, target: Target, job: ProbeJob, text: str) -> None:
@@ -286,7 +290,7 @@ def _own(job: ProbeJob) -> str:
     """The directory of a probe job. Raises InvalidRequest for one that we did not make."""
     name = job.directory.rpartition("/")[2]
     if not (job.directory.startswith("/") and name.startswith(PREFIX) and name[len(PREFIX) :].isalnum()):
-        raise InvalidRequest("That is no directory of a probe job. Check the target again.")
+        raise InvalidRequest("This is not the directory of a probe job. Check the target again.")
     return job.directory
 
 
@@ -294,4 +298,4 @@ def _remove(transport: Transport, directory: str) -> None:
     try:
         transport.run(f"rm -rf -- {quote(directory)}")
     except PerfloomError as error:
-        log.warning("a probe left %s at %s: %s", directory, transport.title, error.message)
+        log.warning("a probe could not remove %s at %s: %s", directory, transport.title, error.message)

@@ -68,7 +68,7 @@ def clean_up_target(context: JobContext, target: Target) -> None:
                 if _clear(transport, target, left):
                     path.unlink(missing_ok=True)
         except (PerfloomError, OSError) as error:
-            log.info("%s is still at %s: %s", left.get("directory"), target.name, error)
+            log.info("%s could not be removed at %s: %s", left.get("directory"), target.name, error)
             return
 
 

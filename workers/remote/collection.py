@@ -50,7 +50,7 @@ RECORDERS = {
 }
 MAX_NOTES = 5
 NO_TORCH = (
-    "The command has ended well, and no operator of PyTorch was seen. Does it use PyTorch, in a Python that heeds "
+    "The command succeeded, but no PyTorch operator was recorded. Check that it uses PyTorch, in a Python that reads "
     "PYTHONPATH (not one started with -I, -E or -S)?"
 )
 MESSAGE_PREFIX = "perfloom: "
@@ -78,22 +78,22 @@ def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport,
     directory = job.details["directory"]
     _fetch_output(files, job, transport)
     while True:
-        report(None, f"Looks up names of functions on {transport.title}")
+        report(None, f"Resolving symbols on {transport.title}")
         done = transport.run(symbolize_script(directory), timeout_s=SYMBOLIZE_TIMEOUT_S)
         if done.text.split()[-1:] != ["more"]:
             break
     done = transport.run(list_script(directory), timeout_s=LIST_S)
     if done.status != 0:
         # What is not listed is not brought, and goes with the directory.
-        said = " ".join(done.errors.split())[-300:] or "it was not said why"
-        raise Unavailable(f"What was recorded on {transport.title} cannot be listed: {said}")
+        said = " ".join(done.errors.split())[-300:] or "no reason was given"
+        raise Unavailable(f"The recorded files on {transport.title} cannot be listed: {said}")
     found = parse_list_output(done.stdout)
     copies = [
         FileCopy(f"{directory}/{path}", files.artifacts / path, size)
         for path, size in files_to_fetch(found, job.job_spec)
     ]
     _check_room(context, files, copies)
-    report(0.0, f"Brings {len(copies)} files from {transport.title}")
+    report(0.0, f"Fetching {len(copies)} files from {transport.title}")
     try:
         transport.get(copies, report)
     except NotFound as error:
@@ -134,7 +134,7 @@ def _check_room(context: JobContext, files: JobFiles, copies: Sequence[FileCopy]
     room = disk.f_bavail * disk.f_frsize - context.settings.reserve_bytes
     if missing > max(0, room):
         raise Unavailable(
-            f"There is no room here for what was recorded: {missing / 1e6:,.1f} MB are to come, and the disk of "
+            f"Not enough disk space here for the recording: it has {missing / 1e6:,.1f} MB more, but the disk of "
             f"{context.settings.data} has {max(0, room) / 1e6:,.1f} MB left. Delete results or other files."
         )
 
@@ -198,7 +198,7 @@ def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> 
     if outcome.cancelled:
         transitions.finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
     elif job.details.get("vanished"):
-        reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded until then. Submit the job again."))
+        reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded before that. Submit the job again."))
         transitions.finish(context, job, files, JobState.LOST, reason)
     else:
         reason = _why(job, files)
@@ -216,12 +216,12 @@ def _looked_for(spec: JobSpec) -> str:
     if name.startswith("/"):
         return ""
     if "/" not in name:
-        return f"It was looked for on PATH at {spec.target}."
+        return f"It was searched on PATH at {spec.target}."
     if spec.cwd:
-        return f"It was looked for in {spec.cwd} at {spec.target}."
+        return f"It was searched in {spec.cwd} at {spec.target}."
     return (
-        f"It was looked for in the job's own directory at {spec.target}: give its full path or a working directory, or "
-        "have it copied there as an input file."
+        f"It was searched in the job's directory at {spec.target}. Use its full path or a working directory, or "
+        "add it as an input file."
     )
 
 
@@ -233,7 +233,7 @@ def _why(job: Job, files: JobFiles) -> str:
         return " ".join(dict.fromkeys(own))
     if spec.recorder is RecorderName.PYTORCH and outcome.exit_status == 0:
         return NO_TORCH
-    starter = f"The starter of the ranks ({spec.mpi.flavour})" if spec.mpi else RECORDERS[spec.recorder]
+    starter = f"The MPI launcher ({spec.mpi.flavour})" if spec.mpi else RECORDERS[spec.recorder]
     wrote = any(path.name != STATE for path in files.collected_files())
     ending = RecordingOutcome(outcome, outcome.reasons, perf_killed=_perf_killed(files))
     return explain_no_recording(ending, said, starter, wrote=wrote)

@@ -104,7 +104,7 @@ def _load(input_set: InputFiles, source: Path, to: str) -> None:
         elif source.is_file():
             input_set.files.append(FileCopy(to, source, source.stat().st_size))
         else:
-            text = f"The input file {source} does not exist or is no plain file on the worker's machine."
+            text = f"The input file {source} does not exist or is not a regular file on the worker's machine."
             raise InvalidRequest(text, "inputs")
     except OSError as error:
         raise InvalidRequest(f"The input file {source} cannot be read: {error.strerror}.", "inputs") from None
@@ -128,7 +128,7 @@ def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str,
     names a file here."""
     done = reader.run(f"LC_ALL=C exec find -H {quote(source)} -printf {quote(ENTRY)}")
     if done.status != 0:
-        said = " ".join(done.errors.split())[:300] or "find does not say why"
+        said = " ".join(done.errors.split())[:300] or "find gives no reason"
         raise InvalidRequest(f"The input file {source} cannot be read by {reader.user}: {said}.", "inputs")
     words = os.fsdecode(done.stdout).split("\0")[:-1]
     for kind, mode, size, below, says in zip(*[iter(words)] * 5, strict=True):
@@ -142,7 +142,7 @@ def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str,
             input_set.files.append(FileCopy(name, folder / str(number), int(size)))
             input_set.read.append((f"{source}/{below}" if below else source, int(mode, 8) & 0o111 != 0))
         elif not below:
-            raise InvalidRequest(f"The input file {source} is no plain file on the worker's machine.", "inputs")
+            raise InvalidRequest(f"The input file {source} is not a regular file on the worker's machine.", "inputs")
 
 
 def _read_as(reader: UserTransport, input_set: InputFiles, progress: Progress) -> None:
@@ -167,7 +167,7 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
         listing = f"set -- {join(part)}\n{worker_script('remote/existing_files.sh')}"
         if found := transport.run(listing).text.strip():
             raise InvalidRequest(
-                f"{found.splitlines()[0]} is there already and is not replaced. Remove it, leave the input file out, "
+                f"{found.splitlines()[0]} already exists and is not replaced. Remove it, remove the input file, "
                 "or leave the working directory empty.",
                 "inputs",
             )
@@ -177,8 +177,8 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
 def _make(transport: Transport, script: str) -> None:
     done = transport.run(script)
     if done.status != 0:
-        said = done.errors.strip().splitlines() or ["it was not said why"]
-        raise InvalidRequest(f"Input files cannot be put on {transport.title}: {said[-1][:300]}.", "inputs")
+        said = done.errors.strip().splitlines() or ["no reason was given"]
+        raise InvalidRequest(f"Input files cannot be copied to {transport.title}: {said[-1][:300]}.", "inputs")
 
 
 def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:

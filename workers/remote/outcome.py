@@ -22,8 +22,8 @@ HEARTBEAT_WAIT_S = 15.0
 """How long the files of what has ended may take to be seen, on a filesystem that several machines share."""
 GONE_S = 45.0
 """For how long a batch system must know nothing of a job before that is believed: right after submitting it may not."""
-JOB_LOST = "What ran it there was killed, or the machine restarted."
-UNKNOWN_TO_BATCH_SYSTEM = "The batch system knows nothing of it any more, and it has written no end."
+JOB_LOST = "Its supervisor there was killed, or the machine restarted."
+UNKNOWN_TO_BATCH_SYSTEM = "The batch system no longer knows it, and it wrote no exit status."
 
 
 class Phase(Enum):
@@ -98,28 +98,28 @@ def _waiting(job_status: JobStatus) -> str:
         one.batch for one in job_status.submissions if one.batch is not None and one.batch.state in WAITING_STATES
     ]
     held = any(batch.state is BatchState.HELD for batch in waiting)
-    text = "Is held in the queue until somebody lets it go" if held else "Waits in the queue"
+    text = "Held in the queue until it is released" if held else "Waiting in the queue"
     if reason := next((batch.reason for batch in waiting if batch.reason), ""):
         text += f": {reason.rstrip('.')}"
     if (position := next((batch.position for batch in waiting if batch.position is not None), None)) is not None:
-        text += f"; {position} before it"
+        text += f"; {position} ahead of it"
     return text
 
 
 def _running(spec: JobSpec, job_status: JobStatus) -> str:
     parts = []
     if any(one.batch and one.batch.state is BatchState.SUSPENDED for one in job_status.submissions):
-        parts.append("Is suspended by the batch system")
+        parts.append("Suspended by the batch system")
     else:
         hosts = list(dict.fromkeys(rank.host for rank in job_status.ranks if rank.host))
-        parts.append(f"Runs on {abbreviate_names(hosts, 3)}" if hosts else "Runs")
+        parts.append(f"Running on {abbreviate_names(hosts, 3)}" if hosts else "Running")
     parts += _doubts(job_status)
     if len(job_status.runs) > 1:
         parts.append(f"{sum(run.state == 'ended' for run in job_status.runs)} of {len(job_status.runs)} runs are done")
     if spec.mpi is not None and not spec.mpi.per_host and job_status.ranks:
         latest = max(rank.run for rank in job_status.ranks)
         begun = [rank for rank in job_status.ranks if rank.run == latest]
-        parts.append(f"{len(begun)} of {spec.mpi.ranks} ranks have begun")
+        parts.append(f"{len(begun)} of {spec.mpi.ranks} ranks have started")
     return "; ".join(parts)
 
 
@@ -133,7 +133,7 @@ def _doubts(job_status: JobStatus) -> Iterator[str]:
     for one in job_status.submissions:
         if phase(one) is Phase.RUNS and is_doubtful(one):
             assert one.batch is not None
-            yield f"it shows signs of life, though the batch system says: {_word(one.batch)}"
+            yield f"it shows signs of life, although the batch system reports: {_word(one.batch)}"
             break
     unheard = [at for one in job_status.submissions if (at := silent_since(one, job_status.seen_at)) is not None]
     if unheard:
@@ -197,22 +197,22 @@ def _cut_short(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
     """Why the recording is not whole, but for how the command itself ended."""
     # Without a command of its own a recording has no other end than its limit.
     if _at_own_limit(job_status) and (spec.scope is Scope.COMMAND or spec.command):
-        yield f"The command was ended at the limit of {spec.duration_s or 0:g} s."
+        yield f"The command reached the limit of {spec.duration_s or 0:g} s."
     for one in job_status.submissions:
         if _ended_by_itself(one):
             continue
         state = one.batch.state if one.batch is not None else None
         reason = f": {one.batch.reason.rstrip('.')}" if one.batch is not None and one.batch.reason else ""
         if state is BatchState.TIME_LIMIT:
-            yield "The batch system ended it at its limit on time; ask for a longer one."
+            yield "The batch system ended it at its time limit. Request a longer one."
         elif state is BatchState.CANCELLED:
             yield f"It was cancelled in the batch system, not by Perfloom{reason}."
         elif one.exit_status is None and state in (BatchState.FAILED, BatchState.DONE):
-            yield f"The batch system ended it{reason or ' and does not say why'}."
+            yield f"The batch system ended it{reason or ' and gave no reason'}."
         elif one.exit_status is None:
             yield UNKNOWN_TO_BATCH_SYSTEM if state is BatchState.GONE else JOB_LOST
         elif one.stopped:
-            yield "It was told to end by somebody else there."
+            yield "Another process there requested its end."
 
 
 def _bad_run(spec: JobSpec, job_status: JobStatus, run: RunStatus) -> str:

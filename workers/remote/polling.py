@@ -224,7 +224,7 @@ def _forgotten(job_status: JobStatus) -> Iterator[SubmissionStatus]:
 
 def directory_gone(job: Job) -> str:
     """What is said of a job whose directory was removed at its target."""
-    return f"Its directory {job.details['directory']} is not there any more, and what it held is lost."
+    return f"Its directory {job.details['directory']} no longer exists, and its content is lost."
 
 
 def read_last_status(files: JobFiles) -> JobStatus | None:
@@ -275,11 +275,11 @@ def _end(
         batch.cancel_jobs(transport, target, ids, [job.details["directory"] for job in jobs], gently=gently)
     except InvalidRequest as error:
         # Some are not ours to end, say. The others are looked at all the same.
-        log.warning("%s does not end jobs: %s", target.name, error.message)
+        log.warning("%s cannot end jobs: %s", target.name, error.message)
     except (Unreachable, Unavailable) as error:
         if len(denied) < len(jobs):
             raise
-        log.warning("%s does not end jobs at present: %s", target.name, error.message)
+        log.warning("%s cannot end jobs at the moment: %s", target.name, error.message)
 
 
 def _without_unseen(
@@ -291,12 +291,12 @@ def _without_unseen(
     for job in jobs:
         job_status = seen[job.id].status if job.id in seen else JobStatus()
         if job.id not in seen:
-            why = f"What {target.name} says of it cannot be understood."
+            why = f"The report of {target.name} about it cannot be parsed."
         elif seen[job.id].directory_exists and {outcome.phase(one) for one in job_status.submissions} == {
             outcome.Phase.UNKNOWN
         }:
             said = [one.batch.reason for one in job_status.submissions if one.batch is not None and one.batch.reason]
-            why = next(iter((*job_status.notes, *said)), f"Nobody at {target.name} can say at present whether it runs.")
+            why = next(iter((*job_status.notes, *said)), f"Whether it runs at {target.name} is unknown at the moment.")
             _write_status(JobFiles(context.store.jobs.directory(job.id)), job_status)
         else:
             continue
@@ -349,7 +349,7 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observati
     if quiet:
         details["quiet"] = since
     if ending.is_discarded and (verdict.has_ended or now - ending.last > cancellation.DISCARD_TIMEOUT_S):
-        reason = "It was cancelled, and what was recorded was dropped."
+        reason = "It was cancelled, and the recording was discarded."
         reason += "" if verdict.has_ended else f" {retries.NOT_ENDED_NOTE}"
         program_outcome = Outcome(cancelled=True, reasons=(reason,))
         transitions.finish(context, job, files, JobState.CANCELLED, reason, outcome=program_outcome)
@@ -388,4 +388,4 @@ def _write_status(files: JobFiles, job_status: JobStatus) -> None:
         temporary.write_text(json.dumps(job_status.to_json()), encoding="utf-8")
         os.replace(temporary, path)
     except OSError as error:
-        log.warning("%s is not written: %s", path, error)
+        log.warning("cannot write %s: %s", path, error)

@@ -28,8 +28,8 @@ MAX_WAIT_S = 60.0
 SECRET_WAIT_S = 30.0
 """A job that waits for a secret is tried again so often; the form that sends the secret notifies the worker."""
 BUSY_S = 2.0
-UNREACHABLE_NOTE = "It may still run there: nobody could be reached to end it."
-NOT_ENDED_NOTE = "It may still run there: it was told to end, and has not yet."
+UNREACHABLE_NOTE = "It may still run there, as it could not be reached to end it."
+NOT_ENDED_NOTE = "It may still run there, as it has not responded to the request to end."
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def _try_again(context: JobContext, job: Job, files: JobFiles, error: PerfloomEr
         reason = error.message
         if isinstance(error, HostKeyUnknown):
             checks.save_unknown_key(context.store, job.target, error)
-            reason += f" On its page under Targets, or by: perfloom target accept {shlex.quote(job.target)}"
+            reason += f" Accept it on the target's page, or with: perfloom target accept {shlex.quote(job.target)}"
         transitions.finish(context, job, files, JobState.FAILED, reason, details=details)
     else:
         transitions.retry(context, job, error.message)
@@ -106,15 +106,15 @@ def note_unreachable(context: JobContext, jobs: Sequence[Job], error: PerfloomEr
                 job,
                 files,
                 JobState.LOST,
-                f"{error.message} So it was since {_clock(since)}. {UNREACHABLE_NOTE}",
+                f"{error.message} Unreachable since {_clock(since)}. {UNREACHABLE_NOTE}",
             )
         else:
             needs = [asdict(prompt) for prompt in error.prompts] if isinstance(error, SecretNeeded) else []
             # When it was asked for last tells who gave something before that it was wrong.
             details = job.details | {"unreached": since, "needs": needs} | ({"needed": now} if needs else {})
-            text = error.message if needs else f"{error.message} Tried again; without an answer since {_clock(since)}."
+            text = error.message if needs else f"{error.message} Perfloom retries. No response since {_clock(since)}."
             if cancellation.get_cancellation(job).times:
-                text = f"Is to be ended. {text}"
+                text = f"To be ended. {text}"
             if (text, details) != (job.progress_text, job.details):
                 changes[job.id] = {"details": details, "progress_text": text}
     context.store.jobs.update_all(changes, {job.state for job in jobs})

@@ -71,11 +71,11 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
     given = inputs.input_files(spec.inputs, len(plan.groups))
     if given and (why := job_user.refusal(context.settings, job.details.get("server"))):
         raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")
-    report(None, f"Prepares a directory on {transport.title}")
+    report(None, f"Creating a directory on {transport.title}")
     # Before anything is made there, so that it is found again.
     job = replace(job, details=retries.reachable_details(job.details))
     job = _commit(context, job, directory=directory, runs=[list(part) for part in plan.submissions])
-    _run(transport, plans.create_directory_script(directory), "The job's directory cannot be made")
+    _run(transport, plans.create_directory_script(directory), "The job's directory cannot be created")
     to = spec.cwd or f"{directory}/work"
     if spec.cwd:
         _check_cwd(transport, spec.cwd)
@@ -92,24 +92,24 @@ def _place(transport: Transport, target: Target, job_id: str) -> str:
     done = transport.run(resolve_directory_script(target, job_id))
     place = done.text.strip()
     if done.status != 0 or not place.startswith("/"):
-        said = (done.errors.strip().splitlines() or ["it was not said why"])[-1]
+        said = (done.errors.strip().splitlines() or ["no reason was given"])[-1]
         raise InvalidRequest(
             f"Jobs on {transport.title} cannot have their directories in "
             f"{target.directory or DEFAULT_DIRECTORY}: {said[:300]}. "
-            "Give the target another directory."
+            "Choose another directory for the target."
         )
     return place
 
 
 def _check_cwd(transport: Transport, cwd: str) -> None:
     if not PurePosixPath(cwd).is_absolute():
-        raise InvalidRequest(f"The working directory {cwd} is no full path. Begin it with /.", "cwd")
+        raise InvalidRequest(f"The working directory {cwd} is not an absolute path. Start it with /.", "cwd")
     done = transport.run(f"cd -- {quote(cwd)} && exec test -r . -a -x .")
     if done.status != 0:
         raise InvalidRequest(
-            f"The directory {cwd} does not exist on {transport.title}, or may not be entered. Give "
-            "one that is there, or "
-            "leave it empty for one of the job's own.",
+            f"The directory {cwd} does not exist on {transport.title}, or may not be entered. Use "
+            "an existing directory, or "
+            "leave it empty to use the job's directory.",
             "cwd",
         )
 
@@ -117,7 +117,7 @@ def _check_cwd(transport: Transport, cwd: str) -> None:
 def _run(transport: Transport, script: str, what: str) -> None:
     done = transport.run(script)
     if done.status != 0:
-        said = " ".join(done.errors.split())[:400] or "it was not said why"
+        said = " ".join(done.errors.split())[:400] or "no reason was given"
         raise InvalidRequest(f"{what} on {transport.title}: {said}")
 
 
@@ -205,7 +205,7 @@ def _start(context: JobContext, job: Job, files: JobFiles, target: Target, trans
     except Unreachable as error:
         id, why = "", error.message
     else:
-        why = f"{transport.title} began to start it and does not say what came of it."
+        why = f"{transport.title} began to start it, but did not report a result."
     if id:
         return id
     # Its answer was lost. It goes by its name, too; and whatever is started twice runs once.
@@ -216,8 +216,8 @@ def _start(context: JobContext, job: Job, files: JobFiles, target: Target, trans
     if time.time() - since >= UNANSWERED_TIMEOUT_S:
         if scheduler_of(target.scheduler) is None:
             raise InvalidRequest(
-                f"It was begun on {transport.title} and ended before it could say so. Is the disk of {directory} full "
-                "there? Make room, then submit the job again."
+                f"It was started on {transport.title}, but ended without a report. If the disk of {directory} is full "
+                "there, delete files. Then submit the job again."
             )
         transport.run(plans.reset_submission_script(directory, number))
         _commit(context, job, half=None)

@@ -86,7 +86,7 @@ class SealedSecrets:
                 try:
                     return self._pair.open(box.sealed, subject, time.time()), box.expires
                 except SealedBoxError as error:
-                    log.warning("secrets for %s are not used: %s", subject, error)
+                    log.warning("secrets for %s were ignored: %s", subject, error)
         return {}, 0.0
 
 

@@ -140,10 +140,10 @@ def work(settings: Settings, queues: Sequence[str], said: Callable[[str], None])
     if not queue.is_reachable():
         if settings.uses_private_broker:
             raise Unavailable(
-                "The message broker does not answer. Start “perfloom serve”, which brings its own, or set "
+                "The message broker does not respond. Start “perfloom serve”, which has its own, or set "
                 "PERFLOOM_BROKER_URL to a Redis server."
             )
-        said("The message broker does not answer yet; the worker waits for it.")
+        said("The message broker does not respond yet. The worker waits for it.")
     queue.close()
     process_manager = ProcessManager()
     process_manager.handle_signals()
@@ -173,7 +173,7 @@ def require_token(settings: Settings) -> None:
     if _loopback(settings.host) or settings.configured_token:
         return
     raise InvalidRequest(
-        f"{settings.host} can be reached from other machines. Choose a token first, at least 32 letters and digits: "
+        f"{settings.host} can be reached from other machines. Set a token first, with at least 32 letters and digits: "
         "export PERFLOOM_TOKEN=$(openssl rand -hex 24) — or listen on 127.0.0.1 and use an SSH tunnel.",
         "host",
     )
@@ -210,7 +210,7 @@ def _wait_for_pages(process_manager: ProcessManager, settings: Settings) -> None
         finally:
             connection.close()
         if time.monotonic() > end:
-            raise Unavailable("The web server does not answer. Its messages above may say why.")
+            raise Unavailable("The web server does not respond. Its messages above may show why.")
         process_manager.restart_ended()
         time.sleep(0.05)
 
@@ -229,7 +229,7 @@ def end_recordings(store: Store) -> None:
     try:
         jobs = store.jobs.list(states=(JobState.STAGING, JobState.RUNNING), kind="record")
     except PerfloomError as error:
-        log.warning("recordings may go on: %s", error)
+        log.warning("recordings may continue: %s", error)
         return
     here = [job for job in jobs if job.host == host_name()]
     end_planned(store, [job for job in here if job.planned])

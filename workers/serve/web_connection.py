@@ -132,9 +132,9 @@ class Connection(socket.socket):
 
     def _await_client(self) -> None:
         if self._answered or self._half_closed:
-            raise TimeoutError("the rest of this request is not waited for")
+            raise TimeoutError("stopped waiting for the rest of this request")
         if not self.has_slot and not self._receiving.take():
-            raise RequestTimeout("Too many slow uploads at once. Send it again in a while.")
+            raise RequestTimeout("Too many slow uploads at once. Send it again later.")
         self.has_slot = True
         limit = self._patience.left_s
         begin = time.monotonic()
@@ -142,7 +142,7 @@ class Connection(socket.socket):
         self._patience.spend(time.monotonic() - begin, 0)
         if not ready or self._patience.left_s <= 0:
             raise RequestTimeout(
-                f"The upload came more slowly than {MIN_BYTES_PER_S // 1000} kB/s, and was given up. Send it again."
+                f"The upload was slower than {MIN_BYTES_PER_S // 1000} kB/s, and was stopped. Send it again."
             )
 
     def send(self, data: Any, flags: int = 0) -> int:
@@ -160,13 +160,13 @@ class Connection(socket.socket):
                     return sent
                 if patience is None:
                     if not self._sending.take(SEND_SLOT_TIMEOUT_S):
-                        raise _gone("too many clients are slow to take their responses")
+                        raise _gone("too many clients receive their responses slowly")
                     patience = self._patience
                 begin = time.monotonic()
                 ready = _ready(self, select.POLLOUT, max(0.0, patience.left_s))
                 patience.spend(time.monotonic() - begin, 0)
                 if not ready:
-                    raise _gone("the client does not take its response")
+                    raise _gone("the client does not receive its response")
         finally:
             if patience is not None:
                 self._sending.release()

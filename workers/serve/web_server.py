@@ -93,15 +93,15 @@ def listen(settings: Settings) -> socket.socket:
         )[0]
         listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise Unavailable(f"{settings.host} is no address to listen on: {error.strerror}. Try 127.0.0.1.") from None
+        raise Unavailable(f"{settings.host} is not an address to listen on: {error.strerror}. Try 127.0.0.1.") from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(where)
         listening.listen(256)
     except OSError as error:
         listening.close()
-        advice = "Choose another with --port (0 takes a free one), or --host."
-        raise Unavailable(f"Nobody can listen on {address(settings)}: {os_error_text(error)}. {advice}") from None
+        advice = "Choose another with --port (0: a free port) or --host."
+        raise Unavailable(f"Cannot listen on {address(settings)}: {os_error_text(error)}. {advice}") from None
     listening.set_inheritable(True)
     return listening
 

@@ -87,7 +87,7 @@ class UserTransport(LocalTransport):
     def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            report_progress(progress, number, len(files), f"Copies {file.local.name}")
+            report_progress(progress, number, len(files), f"Copying {file.local.name}")
             folder, _, name = file.remote.rpartition("/")
             partial = f"{folder}/.{name[:100]}.{secrets.token_hex(6)}.part"
             with open_for_reading(file.local) as source:
@@ -100,7 +100,7 @@ class UserTransport(LocalTransport):
         for number, file in enumerate(files):
             if is_complete(file):
                 continue
-            report_progress(progress, number, len(files), f"Copies {file.remote.rpartition('/')[2]}")
+            report_progress(progress, number, len(files), f"Copying {file.remote.rpartition('/')[2]}")
             with disk_errors(file.local):
                 file.local.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=file.local.parent) as found:
@@ -120,12 +120,14 @@ class UserTransport(LocalTransport):
         if done.returncode == 0:
             return
         if done.returncode == TIMED_OUT:
-            raise Refused(f"{there} cannot be read as {self._user.pw_name}: it took too long. Is it a plain file?")
+            raise Refused(
+                f"{there} cannot be read as {self._user.pw_name}: it took too long. Check that it is a regular file."
+            )
         said = done.stderr.decode(errors="replace").strip()
         if MISSING in said or "Directory nonexistent" in said:
-            raise NotFound(f"{there} is not there (any more).")
+            raise NotFound(f"{there} does not exist, or no longer.")
         if "No space left" in said or "Disk quota" in said:
-            raise Unavailable(f"{there} cannot be written: there is no room left. Make some, then try again.")
+            raise Unavailable(f"{there} cannot be written: the disk is full. Delete files, then try again.")
         raise Refused(f"{there} cannot be copied as {self._user.pw_name}: {said[-200:]}. Check its permissions.")
 
 
@@ -135,10 +137,10 @@ def passwd_entry(user: str) -> pwd.struct_passwd:
         entry = pwd.getpwnam(user)
     except KeyError:
         raise InvalidRequest(
-            f"There is no user {user[:60]!r} here. Make one: useradd --create-home NAME", "run_as"
+            f"No such user here: {user[:60]!r}. Create one: useradd --create-home NAME", "run_as"
         ) from None
     if entry.pw_uid in (0, os.geteuid()):
-        raise InvalidRequest(f"Programs would run as {user}, from whom nothing is kept. Choose another user.", "run_as")
+        raise InvalidRequest(f"Programs would run as {user}, who can access everything. Choose another user.", "run_as")
     return entry
 
 
@@ -148,11 +150,11 @@ def require_usable(user: str) -> None:
         done = UserTransport(user).run("id -u")
     except (Unavailable, OSError) as error:
         why = error.message if isinstance(error, Unavailable) else os_error_text(error)
-        raise Unavailable(f"Nothing can be started as {user}: {why}") from None
+        raise Unavailable(f"Programs cannot be started as {user}: {why}") from None
     if done.text.strip() != str(passwd_entry(user).pw_uid):
-        said = done.errors.strip()[-200:].rstrip(".") or "sudo does not say why"
+        said = done.errors.strip()[-200:].rstrip(".") or "sudo gives no reason"
         rule = f"{pwd.getpwuid(os.geteuid()).pw_name} ALL=({user}) NOPASSWD: ALL"
         raise Unavailable(
-            f"Nothing can be started as {user}: {said}. Start the worker as root, or let it use sudo for that, with a "
+            f"Programs cannot be started as {user}: {said}. Start the worker as root, or allow it sudo, with this "
             f"line in sudoers: {rule}"
         )

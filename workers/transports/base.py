@@ -50,7 +50,7 @@ class FileCopy:
 def require_script(script: str) -> str:
     """The script. Raises Unavailable for one that no shell takes."""
     if "\0" in script:
-        raise Unavailable("A script for a target holds a NUL character, which no shell takes.")
+        raise Unavailable("A script for a target contains a zero byte, which no shell accepts.")
     return script
 
 
@@ -62,8 +62,8 @@ def timeout_error(where: str, timeout_s: float, more: str = "") -> Unreachable:
 def output_limit_error(where: str, limit_bytes: int) -> Unavailable:
     """The error of a script that printed more than it may."""
     return Unavailable(
-        f"A script on {where} printed more than {limit_bytes} bytes; it was ended. Its output is longer than anything "
-        "that is expected there."
+        f"A script on {where} printed more than {limit_bytes} bytes; it was ended. Perfloom expects much "
+        "shorter output."
     )
 
 

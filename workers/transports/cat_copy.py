@@ -100,7 +100,7 @@ async def get(link: SshLink, file: FileCopy, tally: ByteCounter) -> None:
 def size_changed_error(link: SshLink, file: FileCopy, size: int) -> Unavailable:
     """The error where a file there has another size than it was said to have."""
     return Unavailable(
-        f"{file.remote} on {link.host} has {size} bytes and not {file.bytes}: it was changed meanwhile. Fetch it again."
+        f"{file.remote} on {link.host} has {size} bytes instead of {file.bytes}: it has changed. Fetch it again."
     )
 
 
@@ -110,15 +110,15 @@ def write_error(link: SshLink, path: str, words: str) -> PerfloomError:
     if "No space left" in words or "quota" in words.lower():
         full = "the user's share of the disk (quota)" if "quota" in words.lower() else "the disk"
         return Unavailable(
-            f"{path} cannot be written on {host}: {full} is full there. Delete something below {folder}, or choose "
+            f"{path} cannot be written on {host}: {full} is full there. Delete files below {folder}, or choose "
             "another directory for the target, then try again."
         )
     if "No such file" in words or "Not a directory" in words:
-        return NotFound(f"The folder {folder} is not on {host} (any more).")
+        return NotFound(f"The directory {folder} does not exist on {host}, or no longer.")
     if "Permission denied" in words or "Read-only" in words or "not permitted" in words:
         return Refused(
             f"{path} may not be written on {host} by {link.hops[-1].user} ({_line(words)}). Choose another directory "
-            "for the target, or have its permissions changed there."
+            "for the target, or change its permissions there."
         )
     return Unavailable(f"{path} cannot be written on {host} ({_line(words)}). Check the disk there, then try again.")
 
@@ -126,7 +126,7 @@ def write_error(link: SshLink, path: str, words: str) -> PerfloomError:
 def read_error(link: SshLink, path: str, words: str) -> PerfloomError:
     """The error where a file there cannot be read. words: what the system there says of it."""
     if "No such file" in words:
-        return NotFound(f"{path} is not on {link.host} (any more).")
+        return NotFound(f"{path} does not exist on {link.host}, or no longer.")
     if "Permission denied" in words:
         return Refused(f"{path} on {link.host} may not be read by {link.hops[-1].user}. Check its permissions there.")
     return Unavailable(f"{path} on {link.host} cannot be read ({_line(words)}). Check the disk there, then try again.")
@@ -134,4 +134,4 @@ def read_error(link: SshLink, path: str, words: str) -> PerfloomError:
 
 def _line(words: str) -> str:
     lines = [line for line in words.splitlines() if line.strip() and "records" not in line]
-    return sanitize_line(lines[0] if lines else words).strip(" .")[-200:] or "no reason is given"
+    return sanitize_line(lines[0] if lines else words).strip(" .")[-200:] or "no reason was given"

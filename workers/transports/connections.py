@@ -272,7 +272,7 @@ async def _connect(ssh: Ssh, secrets: SecretProvider) -> SshLink:
     try:
         for number, hop in enumerate(hops):
             last = number == len(hops) - 1
-            on_the_way = "" if last else f" (on the way to {hops[-1].title})"
+            on_the_way = "" if last else f" (a jump host of {hops[-1].title})"
             before = hops[number - 1] if number else None
             await _connect_one(link, hop, secrets, on_the_way, before)
         return link
@@ -350,8 +350,8 @@ async def open_session_on(link: SshLink, open_it: Callable[[], Awaitable[T]]) ->
                 raise link_broken(link, error) from None
             if not link.running and not pauses:
                 raise Unreachable(
-                    f"{link.host} opens no session ({error.reason}): its sshd_config may allow none (MaxSessions), or "
-                    "it has no room for more processes. It is tried again."
+                    f"{link.host} refused a session ({error.reason}). Its sshd_config may allow none (MaxSessions), or "
+                    "it cannot start more processes. Perfloom retries."
                 ) from None
         except ssh_errors.CONNECTION_LOST as error:
             if isinstance(error, asyncssh.SFTPError) and link.alive:

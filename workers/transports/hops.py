@@ -84,8 +84,8 @@ def _way(ssh: Ssh, wanted: _Wanted, jump: Sequence[str] | None, *, own: bool, de
     """own: whether it is the target itself, to which the target's key file belongs first of all."""
     if depth > MAX_HOPS:
         raise Refused(
-            f"The way to {ssh.host} leads over more than {MAX_HOPS} hosts. See whether ProxyJump in ~/.ssh/config "
-            "goes in a circle."
+            f"The path to {ssh.host} has more than {MAX_HOPS} jump hosts. Check whether ProxyJump in ~/.ssh/config "
+            "has a cycle."
         )
     hop, proxy_jump = _look_up(ssh, wanted, own)
     if jump is None:
@@ -105,7 +105,7 @@ def parse_jump(text: str) -> _Wanted:
     user, _, host = rest.rpartition("@")
     found = re.fullmatch(r"\[([^\[\]]+)\](?::([0-9]{1,5}))?|([^:]+)(?::([0-9]{1,5}))?|([0-9A-Fa-f:]+)", host)
     if not found:
-        raise InvalidRequest(f"{text[:80]!r} names no host to go through. Write [user@]host[:port].", "jump")
+        raise InvalidRequest(f"{text[:80]!r} is not a valid jump host. Write [user@]host[:port].", "jump")
     port = found[2] or found[4]
     return _Wanted(found[1] or found[3] or found[5], user, int(port) if port else None)
 
@@ -113,7 +113,9 @@ def parse_jump(text: str) -> _Wanted:
 def _look_up(ssh: Ssh, wanted: _Wanted, own: bool) -> tuple[Hop, tuple[str, ...]]:
     """A host with all that is known of it, and what has to be gone through to get there."""
     if not wanted.host or any(ord(c) <= 32 or ord(c) == 127 for c in wanted.host + wanted.user):
-        raise InvalidRequest(f"{wanted.host[:80]!r} cannot be the name of a host, or its user that of one.", "host")
+        raise InvalidRequest(
+            f"{wanted.host[:80]!r} is not a valid host name, or its user is not a valid user name.", "host"
+        )
     files = _config_files() if ssh.config else ()
     options = _options(files, wanted)
     config = cast(Any, options).config
@@ -158,10 +160,10 @@ def _options(files: Sequence[Path], wanted: _Wanted) -> asyncssh.SSHClientConnec
         )
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
         raise Refused(
-            f"The SSH configuration of {_person()} cannot be read: {error}. Correct it, or have the target not use it."
+            f"The SSH configuration of {_person()} cannot be read: {error}. Correct it, or do not use it in the target."
         ) from None
     except (ValueError, OSError) as error:
-        raise Refused(f"The host {wanted.host} cannot be looked up: {error}.") from None
+        raise Refused(f"The host {wanted.host} cannot be resolved: {error}.") from None
 
 
 def _certificates(config: Any) -> list[str]:

@@ -88,14 +88,14 @@ def untrusted_key_error(hop: Hop, known: KnownKeys, shown: asyncssh.SSHKey | Non
     host = f"{hop.title}{on_the_way}"
     if shown is None:
         return Refused(
-            f"{host} showed a certificate that is not valid for it, or whose authority is not known here. Ask its "
+            f"{host} presented a certificate that is not valid for it, or whose authority is unknown here. Ask its "
             "administrator."
         )
     mark = shown.get_fingerprint()
     if not known.keys:
         text = (
-            f"The key of {host} is not known yet. Its fingerprint is {mark} ({_kind(shown)}). Compare it with what the "
-            "host's administrator says, and accept it if they are the same."
+            f"The key of {host} is not known yet. Its fingerprint is {mark} ({_kind(shown)}). Compare it with the "
+            "fingerprint from the host's administrator, and accept it if they are the same."
         )
         line = f"{hop.known_hosts_name} {shown.export_public_key().decode().strip()}"
         return HostKeyUnknown(text, hop.title, _without_comment(line), mark)
@@ -104,10 +104,9 @@ def untrusted_key_error(hop: Hop, known: KnownKeys, shown: asyncssh.SSHKey | Non
         for key in known.keys
     )
     return Refused(
-        f"The key of {host} is another than before. Expected: {expected}. Shown: {mark} ({_kind(shown)}). Either the "
-        "host was installed anew, or somebody stands between. Ask its administrator. If the new key is right, remove "
-        f"the old one from where it stands (ssh-keygen -R '{hop.known_hosts_name}' for "
-        "~/.ssh/known_hosts), then check the "
+        f"The key of {host} has changed. Expected: {expected}. Presented: {mark} ({_kind(shown)}). Either the "
+        "host was reinstalled, or someone intercepts the connection. Ask its administrator. If the new key is "
+        f"right, remove the old one (ssh-keygen -R '{hop.known_hosts_name}' for ~/.ssh/known_hosts), then check the "
         "target again."
     )
 
@@ -115,7 +114,7 @@ def untrusted_key_error(hop: Hop, known: KnownKeys, shown: asyncssh.SSHKey | Non
 def revoked_key_error(hop: Hop, on_the_way: str) -> Refused:
     """The error where a host showed a key that its owner has withdrawn."""
     return Refused(
-        f"{hop.title}{on_the_way} showed a key that is revoked in the known_hosts files: it may be in wrong hands. "
+        f"{hop.title}{on_the_way} presented a key that is revoked in the known_hosts files. It may be compromised. "
         "Ask the host's administrator."
     )
 

@@ -143,7 +143,7 @@ class LocalTransport:
     def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            report_progress(progress, number, len(files), f"Copies {file.local.name}")
+            report_progress(progress, number, len(files), f"Copying {file.local.name}")
             with open_for_reading(file.local) as source:
                 copy_to(source, Path(file.remote), mode_of(file.local))
 
@@ -152,7 +152,7 @@ class LocalTransport:
         for number, file in enumerate(files):
             if is_complete(file):
                 continue
-            report_progress(progress, number, len(files), f"Copies {Path(file.remote).name}")
+            report_progress(progress, number, len(files), f"Copying {Path(file.remote).name}")
             with open_for_reading(Path(file.remote)) as source:
                 with disk_errors(file.local):
                     file.local.parent.mkdir(parents=True, exist_ok=True)
@@ -226,7 +226,7 @@ def copy_to(source: IO[bytes], to: Path, mode: int) -> None:
                 partial.unlink()
             raise
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound(f"The folder {to.parent} is not there (any more).") from error
+        raise NotFound(f"The directory {to.parent} does not exist, or no longer.") from error
     except OSError as error:
         raise unavailable(to, error) from error
 
@@ -236,7 +236,7 @@ def open_for_reading(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise NotFound(f"{path} is not there (any more).") from None
+        raise NotFound(f"{path} does not exist, or no longer.") from None
     except OSError as error:
         raise Refused(
             f"{path} cannot be read: {os_error_text(error)}. Check its permissions, then try again."

@@ -191,7 +191,7 @@ class Login(asyncssh.SSHClient):
     def password_change_requested(self, prompt: str, lang: str) -> Any:
         """Not done here."""
         raise Refused(
-            f"The password of {self.hop.user} on {self.hop.title} has expired. Log in there by hand and choose another."
+            f"The password of {self.hop.user} on {self.hop.title} has expired. Log in there, and set a new one."
         )
 
     def kbdint_auth_requested(self) -> str | None:
@@ -240,29 +240,29 @@ class Login(asyncssh.SSHClient):
                 self.asking.invalidate(prompt)
         if needed := tuple({**wrong, **missing}.values()):
             texts = "; ".join(prompt.text for prompt in needed)
-            text = "did not accept what was typed. Type it again" if wrong else "asks for a secret. Type it"
+            text = "did not accept the secret. Enter it again" if wrong else "requires a secret. Enter it"
             everything = {prompt.name: prompt for prompt in (*earlier, *sent, *needed)}
             return SecretNeeded(f"{host} {text}: {texts}.", tuple(everything.values()))
         if hung_up and self.offered:
             return Refused(
-                f"{host} was offered too many keys and hung up. Name the right key file in the target, or have it not "
-                "use the agent's keys."
+                f"{host} closed the connection after too many keys. Set the right key file in the target, or do not "
+                "use the keys of the SSH agent."
             )
         if hung_up:
             return Refused(
-                f"{host} hung up after too many tries to log in as {self.hop.user}, before it took a key or password. "
-                "Ask its administrator which way of logging in it allows, and to raise MaxAuthTries in its sshd_config."
+                f"{host} closed the connection after too many login attempts as {self.hop.user}. "
+                "Ask its administrator which login methods it allows, and to raise MaxAuthTries in its sshd_config."
             )
         if self.unreadable and not self.offered:
-            return Refused(f"{self.unreadable} {host} could not be logged in to. Check the target's key file.")
+            return Refused(f"{self.unreadable} Login to {host} failed. Check the target's key file.")
         keys = f"none of {self.offered} keys that were offered" if self.offered > 1 else "the key that was offered"
         said = f"accepts {keys}" if self.offered > 1 else f"does not accept {keys}"
         if not self.offered:
             said = "was offered no key, as none was found"
-        more = "" if self.passwords or not self.asked_for_password else " Or have the target ask for a password."
+        more = "" if self.passwords or not self.asked_for_password else " Or let the target ask for a password."
         return Refused(
-            f"{host} does not let {self.hop.user} in: it {said}. Check the user's name and the key; the key's public "
-            f"half belongs into ~/.ssh/authorized_keys there.{more}"
+            f"{host} rejected the login of {self.hop.user}: it {said}. Check the user name and the key. The public "
+            f"key must be in ~/.ssh/authorized_keys there.{more}"
         )
 
 

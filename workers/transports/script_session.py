@@ -229,9 +229,9 @@ async def _finish(link: SshLink, here: _Session) -> ScriptResult:
         raise here.lost or asyncssh.ConnectionLost("Connection lost")
     if not here.began:
         raise Refused(
-            f"The account on {link.host} runs no commands"
-            + (f"; its login shell says: {here.said()}." if here.said() else ".")
-            + " Check the login shell there, its start-up files, and whether the key is tied to another command."
+            f"The account on {link.host} cannot run commands"
+            + (f". Its login shell printed: {here.said()}." if here.said() else ".")
+            + " Check its login shell, the shell's startup files, and whether the key is restricted to another command."
         )
     return ScriptResult(None if here.signalled else here.status, here.stream(False), here.stream(True))
 
@@ -240,7 +240,7 @@ def _failure(link: SshLink, here: _Session, error: BaseException, timeout_s: flo
     if isinstance(error, OverflowError) and error is here.failure:
         return output_limit_error(link.host, limit)
     if isinstance(error, TimeoutError):
-        said = "" if here.began else " It did not even begin: see whether start-up files of the shell wait."
+        said = "" if here.began else " It did not start. Check whether startup files of the shell block."
         return timeout_error(link.host, timeout_s, said)
     if isinstance(error, ssh_errors.CONNECTION_LOST):
         discard_link(link)

@@ -293,7 +293,7 @@ async def _read_blocks(
             while len(data) < length:
                 more = await source.read(length - len(data), at + len(data))
                 if not more:
-                    raise Unavailable(f"{file.remote} became shorter while it was fetched. Fetch it again.")
+                    raise Unavailable(f"{file.remote} was truncated while it was fetched. Fetch it again.")
                 data += more
             with disk_errors(file.local):
                 _write_all(target, data, at)

@@ -42,11 +42,11 @@ class SshTransport:
     def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         sizes = [_size(file) for file in files]
-        self._copy(sftp_copy.put, files, sizes, progress, "Copies")
+        self._copy(sftp_copy.put, files, sizes, progress, "Copying")
 
     def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
-        self._copy(sftp_copy.get, files, [file.bytes for file in files], progress, "Fetches")
+        self._copy(sftp_copy.get, files, [file.bytes for file in files], progress, "Fetching")
 
     def _copy(
         self,

@@ -12,7 +12,7 @@ from perfloom.domain.text import sanitize_line
 from .hops import Hop
 
 CHECK_ADVICE = "Check the target's host and port."
-RETRY_NOTE = "It is tried again."
+RETRY_NOTE = "Perfloom retries."
 
 
 def connect_error(
@@ -22,20 +22,20 @@ def connect_error(
     itself. before: the host that it was to be reached through. proxy_said: what its ProxyCommand printed."""
     host = f"{hop.title}{on_the_way}"
     if hop.proxy_command and isinstance(error, asyncssh.ConnectionLost | OSError):
-        said = f"; it says: {_short(proxy_said)}" if proxy_said.strip() else ""
+        said = f"; it printed: {_short(proxy_said)}" if proxy_said.strip() else ""
         return Unreachable(
-            f"The ProxyCommand for {host} in ~/.ssh/config did not lead there{said}. Try it by hand, on the machine of "
-            "the worker."
+            f"The ProxyCommand for {host} in ~/.ssh/config did not connect to it{said}. Try it manually on the "
+            "worker's machine."
         )
     if isinstance(error, TimeoutError):
         return Unreachable(
-            f"{host} did not answer within {hop.timeout_s:g} s. See whether it is up and can be reached from here "
-            f"(a firewall drops packets without a word). {CHECK_ADVICE}"
+            f"{host} did not answer within {hop.timeout_s:g} s. Check that it is up and can be reached from here "
+            f"(a firewall may drop packets silently). {CHECK_ADVICE}"
         )
     if isinstance(error, asyncssh.ChannelOpenError):
         return _through(error, host, before)
     if isinstance(error, socket.gaierror | UnicodeError):
-        return Unreachable(f"{host} is a name that is not known here ({_words(error)}). {CHECK_ADVICE}")
+        return Unreachable(f"{host} cannot be resolved here ({_words(error)}). {CHECK_ADVICE}")
     if isinstance(error, asyncssh.Error):
         return _login(error, host)
     if isinstance(error, OSError):
@@ -53,8 +53,8 @@ def _through(error: asyncssh.ChannelOpenError, host: str, before: Hop | None) ->
     jump = before.title if before is not None else "The jump host"
     if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
         return Refused(
-            f"{jump} does not pass connections on to {host} ({_words(error)}): its sshd_config has AllowTcpForwarding "
-            "no, or PermitOpen without it. Ask its administrator, or go another way."
+            f"{jump} does not forward connections to {host} ({_words(error)}): its sshd_config has AllowTcpForwarding "
+            "no, or PermitOpen without it. Ask its administrator, or use another jump host."
         )
     return Unreachable(f"{jump} cannot reach {host}: {_words(error)}. {CHECK_ADVICE}")
 
@@ -63,15 +63,15 @@ def _login(error: asyncssh.Error, host: str) -> PerfloomError:
     words = _words(error)
     if isinstance(error, asyncssh.KeyExchangeFailed):
         return Refused(
-            f"{host} and this machine have no way to encrypt in common ({words}). The host's SSH server may be very "
-            "old: name what it offers in ~/.ssh/config (KexAlgorithms, Ciphers, HostKeyAlgorithms)."
+            f"{host} and this machine have no common encryption method ({words}). The host's SSH server may be very "
+            "old. Add its methods to ~/.ssh/config (KexAlgorithms, Ciphers, HostKeyAlgorithms)."
         )
     if isinstance(error, asyncssh.ProtocolError | asyncssh.ProtocolNotSupported):
-        return Refused(f"What answers as {host} does not speak SSH as it should ({words}). {CHECK_ADVICE}")
+        return Refused(f"{host} does not follow the SSH protocol ({words}). {CHECK_ADVICE}")
     if isinstance(error, asyncssh.ConnectionLost):
         return Unreachable(
-            f"{host} closed the connection before anybody was logged in. It may be busy, or lock this machine out for "
-            f"a while; or another service than SSH listens there. {RETRY_NOTE}"
+            f"{host} closed the connection before the login. It may be busy, or block this machine for "
+            f"a while, or its port may not be SSH. {RETRY_NOTE}"
         )
     return Unreachable(f"{host} ended the connection: {words}. {RETRY_NOTE}")
 
@@ -80,13 +80,13 @@ def _socket(error: OSError, host: str) -> PerfloomError:
     if isinstance(error, ConnectionRefusedError):
         return Unreachable(f"No SSH server listens there: {host} refused the connection. {CHECK_ADVICE}")
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN):
-        return Unreachable(f"There is no way to {host} now ({_words(error)}). See whether network and VPN are up.")
+        return Unreachable(f"No route to {host} now ({_words(error)}). Check that network and VPN are up.")
     return Unreachable(f"The connection to {host} failed: {_words(error)}. {RETRY_NOTE}")
 
 
 def connection_lost_error(error: BaseException, host: str, doing: str) -> Unreachable:
     """The error of a connection that was there and broke. doing: what was being done, as in “while files …”."""
-    return Unreachable(f"The connection to {host} broke {doing} ({_words(error)}). {RETRY_NOTE}")
+    return Unreachable(f"The connection to {host} was lost {doing} ({_words(error)}). {RETRY_NOTE}")
 
 
 CONNECTION_LOST: tuple[type[BaseException], ...] = (

@@ -157,7 +157,7 @@ def test_a_target_that_is_gone_and_faults_of_ours_are_answers_too(
     monkeypatch.setattr(checks, "probe", lambda *_: 1 / 0)
     check = store.checks.ask(CheckRequest(LOCAL).to_json())
     checks.answer_check(store, check.id)
-    assert "fault in Perfloom" in CheckResult.from_json(store.checks.get(check.id).answer or {}).trouble
+    assert "bug in Perfloom" in CheckResult.from_json(store.checks.get(check.id).answer or {}).trouble
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -277,7 +277,7 @@ def test_what_is_removed_is_a_directory_of_a_probe(store: Store, tmp_path: Path)
     (tmp_path / "mine").mkdir()
     store.targets.save(Target("x", scheduler=SchedulerName.SLURM))
     for path in (f"{tmp_path}/mine", f"{tmp_path}/check-../mine", "check-abc", "/check-"):
-        with pytest.raises(Exception, match="no directory of a probe"):
+        with pytest.raises(Exception, match="not the directory of a probe"):
             checks.run_check(store, CheckRequest("x", job=ProbeJob("1", path, 0.0)), nothing)
     assert (tmp_path / "mine").is_dir()
 

@@ -136,7 +136,7 @@ def test_somebody_else_cancels_it(context: JobContext, queue: Target, system: Ba
     system.run(system.scheduler.cancel_command([job.details["submissions"]["0"]], gently=False))
     job = to_the_end(context, job, 60)
     assert job.state in (JobState.STORED, JobState.FAILED), job.reason
-    assert "not by Perfloom" in (job.reason or "") or "somebody else" in (job.reason or ""), job.reason
+    assert "not by Perfloom" in (job.reason or "") or "Another process" in (job.reason or ""), job.reason
     assert nothing_left(job)
 
 
@@ -154,7 +154,7 @@ def test_the_time_limit_of_the_batch_system(context: JobContext, queue: Target, 
     system.control(minute=1.5, ten_minutes=1.0, ten_seconds=1.0)
     job = run(context, at(queue, *ENDLESS, batch=Batch(wall_time_s=60)), 60)
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit, job
-    assert "limit on time" in (job.reason or "") and not context.store.results.get(job.id).complete
+    assert "time limit" in (job.reason or "") and not context.store.results.get(job.id).complete
     assert nothing_left(job)
 
 

@@ -89,7 +89,7 @@ def test_inputs_replace_nothing_of_somebody_else(context: JobContext, here: Targ
     (place / "given").write_text("theirs")
     (tmp_path / "given").write_text("ours")
     job = run(context, at(here, "true", cwd=str(place), inputs=(str(tmp_path / "given"),)))
-    assert job.state is JobState.FAILED and "is there already" in (job.reason or "")
+    assert job.state is JobState.FAILED and "already exists" in (job.reason or "")
     assert (place / "given").read_text() == "theirs" and nothing_left(job)
     job = run(context, at(here, "cat", "given", cwd=str(place), inputs=(str(place / "given"),)))
     assert files_of(context, job).output.read_text().startswith("theirs"), job.reason
@@ -106,12 +106,12 @@ def test_a_working_directory_there(context: JobContext, here: Target, tmp_path: 
     ("changes", "words"),
     [
         ({"cwd": "/does/not/exist"}, "/does/not/exist does not exist on"),
-        ({"cwd": "relative"}, "no full path"),
+        ({"cwd": "relative"}, "not an absolute path"),
         ({"inputs": ("/does/not/exist",)}, "/does/not/exist does not exist"),
-        ({"inputs": ("relative",)}, "no full path"),
+        ({"inputs": ("relative",)}, "not an absolute path"),
         ({"command": ("/no/such/program",)}, "/no/such/program"),
-        ({"command": ("no-such-program",)}, "looked for on PATH at here"),
-        ({"command": ("./no-such-program",)}, "looked for in the job's own directory at here"),
+        ({"command": ("no-such-program",)}, "searched on PATH at here"),
+        ({"command": ("./no-such-program",)}, "searched in the job's directory at here"),
         ({"command": ()}, "no command"),
         ({"events": ("nonsense-event",)}, "nonsense-event"),
         ({"sudo": True}, "does not allow sudo"),
@@ -233,7 +233,7 @@ def test_a_directory_that_vanishes(context: JobContext, here: Target) -> None:
     job = until_job(context, submit(context.store, at(here, "sleep", "1")), lambda job: job.state is JobState.RUNNING)
     far(job).rename(far(job).with_name("elsewhere"))
     job = to_the_end(context, job)
-    assert job.state is JobState.LOST and "is not there any more" in (job.reason or "")
+    assert job.state is JobState.LOST and "no longer exists" in (job.reason or "")
 
 
 def test_output_without_end_is_cut_in_the_middle(
@@ -262,7 +262,8 @@ def test_a_full_disk_here_waits_for_room(context: JobContext, here: Target) -> N
     job = until_job(context, submit(context.store, at(here, *BUSY)), lambda job: job.state is JobState.RUNNING)
     poor = dataclasses.replace(context, settings=dataclasses.replace(context.settings, reserve_bytes=10**18))
     until(
-        lambda: (steps.advance(poor, job.id), "no room" in context.store.jobs.get(job.id).progress_text)[1], "no room"
+        lambda: (steps.advance(poor, job.id), "disk space" in context.store.jobs.get(job.id).progress_text)[1],
+        "no room",
     )
     assert context.store.jobs.get(job.id).state is JobState.COLLECTING
     assert to_the_end(context, job).state is JobState.STORED
@@ -304,4 +305,4 @@ def test_a_perf_that_was_killed_before_it_wrote_samples(context: JobContext, her
     artefacts.mkdir(parents=True)
     for killed in (False, True):
         (artefacts / STATE).write_text("exit 0\n" + "killed 9\n" * killed)
-        assert ("memory was short" in collection._why(job, files_of(context, job))) is killed
+        assert ("lack of memory" in collection._why(job, files_of(context, job))) is killed

@@ -150,13 +150,13 @@ def test_words_for_who_waits_and_who_runs() -> None:
     status = batch(BatchState.PENDING, reason="Priority", position=3)
     assert (
         assess(SPEC, seen(SubmissionStatus(0, "1", batch=status)), 0).text
-        == "Waits in the queue: Priority; 3 before it"
+        == "Waiting in the queue: Priority; 3 ahead of it"
     )
-    assert "until somebody lets it go" in assess(SPEC, seen(submission(BatchState.HELD)), 0).text
+    assert "until it is released" in assess(SPEC, seen(submission(BatchState.HELD)), 0).text
     ranks = tuple(RankStatus(1, number, f"n{number}", "recording") for number in range(3))
     runs = (RunStatus(0, "ended", 0), RunStatus(1, "running"))
     text = assess(RANKS, seen(submission(BatchState.RUNNING), ranks=ranks, runs=runs), 0).text
-    assert text == "Runs on n0, n1, n2; 1 of 2 runs are done; 3 of 4 ranks have begun"
+    assert text == "Running on n0, n1, n2; 1 of 2 runs are done; 3 of 4 ranks have started"
     assert "suspended" in assess(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
 
 
@@ -184,13 +184,13 @@ def test_how_it_ended() -> None:
         and found.incomplete_reasons == ("It was cancelled.",)
         and found.outcome.exit_status is None
     )
-    assert "somebody else" in recording_outcome(SPEC, cancelled, asked=False).incomplete_reasons[0]
+    assert "Another process" in recording_outcome(SPEC, cancelled, asked=False).incomplete_reasons[0]
 
 
 @pytest.mark.parametrize(
     ("one", "words"),
     [
-        (submission(BatchState.TIME_LIMIT), "limit on time"),
+        (submission(BatchState.TIME_LIMIT), "time limit"),
         (submission(BatchState.CANCELLED, reason="TERM_ADMIN"), "not by Perfloom: TERM_ADMIN"),
         (submission(BatchState.FAILED, reason="OUT_OF_MEMORY"), "The batch system ended it: OUT_OF_MEMORY"),
         (submission(BatchState.GONE), outcome.UNKNOWN_TO_BATCH_SYSTEM),
@@ -208,7 +208,7 @@ def test_the_limit_of_the_job_itself() -> None:
     found = recording_outcome(
         SPEC, seen(submission(exit_status=0), ranks=ranks, runs=(RunStatus(0, "ended", 0),)), asked=False
     )
-    assert found.outcome.time_limit and found.incomplete_reasons == ("The command was ended at the limit of 3 s.",)
+    assert found.outcome.time_limit and found.incomplete_reasons == ("The command reached the limit of 3 s.",)
 
 
 def test_input_files_of_all_runs() -> None:

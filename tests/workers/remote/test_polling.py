@@ -92,7 +92,7 @@ def test_one_question_for_all(context: JobContext, busy: Target, tmp_path: Path)
     assert _calls(tmp_path) == 1 and len((tmp_path / "calls").read_text().split()) >= MANY
     jobs = context.store.jobs.list_polled(busy.name)
     assert len(jobs) == MANY and {job.state for job in jobs} == {JobState.PENDING}
-    assert len({job.progress_text for job in jobs}) == 1 and "Waits in the queue" in jobs[0].progress_text
+    assert len({job.progress_text for job in jobs}) == 1 and "Waiting in the queue" in jobs[0].progress_text
     assert "Jobs before it" in jobs[0].progress_text
     # All of them next at one moment.
     assert len({job.due_at for job in jobs}) == 1 and all((job.due_at or 0) > began for job in jobs)
@@ -136,10 +136,10 @@ def test_a_batch_system_that_does_not_answer(context: JobContext, busy: Target, 
     (tmp_path / "bin" / "bjobs").write_text("#!/bin/sh\necho 'LSF is down. Please wait ...' >&2\nexit 255\n")
     polling.poll(context, busy.name)
     jobs = context.store.jobs.list_polled(busy.name)
-    assert len(jobs) == MANY and all("Tried again" in job.progress_text for job in jobs), jobs[0]
+    assert len(jobs) == MANY and all("Perfloom retries" in job.progress_text for job in jobs), jobs[0]
     (tmp_path / "bin" / "bjobs").write_text(BJOBS.format(calls=tmp_path / "calls"))
     polling.poll(context, busy.name)
-    assert all("Waits in the queue" in job.progress_text for job in context.store.jobs.list_polled(busy.name))
+    assert all("Waiting in the queue" in job.progress_text for job in context.store.jobs.list_polled(busy.name))
 
 
 def test_many_that_wait_hold_no_worker(

@@ -121,7 +121,7 @@ def test_why_there_is_nothing(context: JobContext, here: Target, job: JobSpec) -
     few = run(context, replace(job, command=(*job.command[:-1], "2"), pytorch=PyTorch("5,1,1")))
     assert few.state is JobState.FAILED and "after 2 steps" in (few.reason or ""), few.reason
     none = run(context, replace(job, command=("true",)))
-    assert none.state is JobState.FAILED and "no operator of PyTorch was seen" in (none.reason or ""), none.reason
+    assert none.state is JobState.FAILED and "no PyTorch operator was recorded" in (none.reason or ""), none.reason
     assert nothing_left(few) and nothing_left(none)
 
 

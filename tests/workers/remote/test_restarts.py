@@ -107,8 +107,8 @@ def test_a_job_ends_while_slurm_does_not_answer(
 ) -> None:
     """That it has ended stands in its directory."""
     daemons.kill("slurmctld")
-    job = until_job(context, job, lambda job: "does not answer" in job.progress_text, 60)
-    assert job.state is JobState.RUNNING and job.progress_text.startswith("Runs")
+    job = until_job(context, job, lambda job: "does not respond" in job.progress_text, 60)
+    assert job.state is JobState.RUNNING and job.progress_text.startswith("Running")
     job = let_end(context, job, tmp_path)
     assert (job.state, job.reason) == (JobState.STORED, None) and nothing_left(job)
 
@@ -130,7 +130,7 @@ def test_who_was_killed_with_its_node_ends_all_the_same(
     """Nothing counts any more, so that what Slurm says holds. The page says since when there is no sign of life."""
     elsewhere(job)
     daemons.kill("slurmctld")
-    job = until_job(context, job, lambda job: "does not answer" in job.progress_text, 60)
+    job = until_job(context, job, lambda job: "does not respond" in job.progress_text, 60)
     daemons.stack.close()
     sight = sight_of(context, job)
     job = until_job(context, job, lambda job: job.details.get("unreached"), 90)

@@ -104,7 +104,7 @@ def test_many_connections_later_it_is_still_the_same_job(context: JobContext, th
         context, submit(context.store, at(there, *ENDLESS, duration_s=2.0)), lambda job: job.state is JobState.RUNNING
     )
     server.hang_up()
-    until_job(context, job, lambda job: job.details.get("unreached") or "Runs on" in job.progress_text)
+    until_job(context, job, lambda job: job.details.get("unreached") or "Running on" in job.progress_text)
     close_all()
     job = to_the_end(open_context(context.settings, context.store), job)
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit and nothing_left(job)
@@ -135,12 +135,12 @@ def test_the_network_is_cut_in_the_middle(context: JobContext, net: Network, mon
     until_job(context, job, lambda job: "begun" in files_of(context, job).tail())
     with net.cut():
         job = until_job(context, job, lambda job: job.details.get("unreached"))
-        assert job.state is JobState.RUNNING and "Tried again" in job.progress_text
+        assert job.state is JobState.RUNNING and "Perfloom retries" in job.progress_text
         context.store.jobs.request_cancel(job.id)
         job = until_job(
             context,
             job,
-            lambda job: cancellation.get_cancellation(job).times == 1 and "Is to be ended" in job.progress_text,
+            lambda job: cancellation.get_cancellation(job).times == 1 and "To be ended" in job.progress_text,
         )
     job = to_the_end(context, job, 60)
     assert job.result_id == job.id and nothing_left(job) and not job.details.get("unreached"), job
@@ -240,7 +240,7 @@ def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, askin
         job = submit(context.store, at(_with_password(asking), *BUSY_SHELL))
         job = until_job(context, job, lambda job: job.details.get("needs"))
         assert job.state is JobState.STAGING and [one["name"] for one in job.details["needs"]] == ["password"]
-        assert "Type it" in job.progress_text and job.due_at is not None and job.due_at > time.time() + 10
+        assert "Enter it" in job.progress_text and job.due_at is not None and job.due_at > time.time() + 10
         expires = time.time() + 60
         box = seal(pair.public, {"password": servers.WORD}, f"job:{job.id}", expires)
         context.store.credentials.put(f"job:{job.id}", context.host, pair.key_id, box, expires)

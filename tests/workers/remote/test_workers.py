@@ -78,7 +78,7 @@ def test_a_shell_brings_the_password_to_the_worker(
     assert job.state is JobState.STORED, (job.reason, worker.said()[-2000:])
     assert [prompt.name for prompt in asked] == ["password", "password"]
     assert output.getvalue().startswith(b"begun\n") and nothing_left(job)
-    assert any("Type it" in one.progress_text for one in seen) and servers.WORD not in worker.said()
+    assert any("Enter it" in one.progress_text for one in seen) and servers.WORD not in worker.said()
     assert (job.claimed_by or "").split()[1] != str(os.getpid())
 
 
@@ -113,7 +113,7 @@ def test_nobody_answers(context: JobContext, there: Target) -> None:
 def test_nobody_is_there_to_be_asked(context: JobContext, there: Target) -> None:
     close_all()
     job = job_client.record(context.settings, at(there, *BUSY), "a job", lambda job: None)
-    assert job.state is JobState.FAILED and "Nobody did" in (job.reason or ""), job
+    assert job.state is JobState.FAILED and "No secret was entered" in (job.reason or ""), job
 
 
 def test_workers_are_killed_and_started_again(

@@ -178,7 +178,7 @@ def test_a_file_that_has_changed_is_not_mixed_with_what_was_fetched_of_it(
 
 
 def test_a_file_of_another_size_than_was_said_is_not_taken(far: Transport, here: Path, away: Path) -> None:
-    with pytest.raises(Unavailable, match="was changed meanwhile"):
+    with pytest.raises(Unavailable, match="has changed"):
         far.get([FileCopy(str(file(away, "a", b"12345")), here / "a", 6)])
     assert os.listdir(here) == []
 

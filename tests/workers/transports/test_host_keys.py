@@ -133,11 +133,9 @@ def test_the_host_on_the_way_is_looked_at_as_closely(far_host: Sshd, no_home: Pa
         error = failure(replace(ssh, host_keys=(far_host.known,)))
         assert isinstance(error, HostKeyUnknown)
         assert error.key == jump.known and str(jump.port) in error.host
-        assert "on the way to" in error.message and str(far_host.port) in error.message
+        assert "a jump host of" in error.message and str(far_host.port) in error.message
         behind = failure(replace(ssh, host_keys=(jump.known,)))
         assert isinstance(behind, HostKeyUnknown) and behind.key == far_host.known
         wrong = jump.known.replace(jump.host_key, far_host.host_key)
         changed = failure(replace(ssh, host_keys=(far_host.known, wrong)))
-        assert (
-            type(changed) is Refused and "on the way to" in changed.message and "another than before" in changed.message
-        )
+        assert type(changed) is Refused and "a jump host of" in changed.message and "has changed" in changed.message

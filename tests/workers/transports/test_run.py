@@ -242,7 +242,7 @@ def test_an_account_that_runs_no_commands_is_told_of() -> None:
     with sshd(account=Account(login_shell="/usr/sbin/nologin")) as far:
         error = refusal(far)
     assert isinstance(error, Refused)
-    assert "runs no commands" in error.message and "not available" in error.message and far.host in error.message
+    assert "cannot run commands" in error.message and "not available" in error.message and far.host in error.message
 
 
 def test_a_key_that_is_tied_to_a_command_is_told_of(make_host: Callable[..., Sshd]) -> None:
@@ -252,4 +252,4 @@ def test_a_key_that_is_tied_to_a_command_is_told_of(make_host: Callable[..., Ssh
 
 def test_start_up_files_that_wait_are_told_of(make_host: Callable[..., Sshd]) -> None:
     error = refusal(make_host(options=["ForceCommand sleep 60"]), timeout_s=1.0)
-    assert isinstance(error, Unreachable) and "did not even begin" in error.message
+    assert isinstance(error, Unreachable) and "did not start" in error.message
