@@ -51,7 +51,7 @@ def test_cancelled_by_a_person_or_with_the_server() -> None:
 def test_who_was_left_over() -> None:
     found = end(exit_status=0, ended_processes=1)
     assert found.incomplete_reasons == () and "1 process still ran" in found.outcome.reasons[0]
-    assert "2 processes were" in end(exit_status=0, ended_processes=2).outcome.reasons[0]
+    assert "2 processes still ran" in end(exit_status=0, ended_processes=2).outcome.reasons[0]
     assert "could not be ended: 7, 8" in end(exit_status=0, survivors=[7, 8]).outcome.reasons[0]
 
 

@@ -40,7 +40,7 @@ def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -
     killed = exit.get("recorder_signal")
     if killed is not None:
         short.append(
-            f"{signal_name(int(killed))} ended perf before the command ended. The kernel does this when "
+            f"perf was ended by {signal_name(int(killed))} before the command ended. The kernel does this when "
             "memory is low. The rest of the command was not recorded."
         )
     if not stopped and number is not None:

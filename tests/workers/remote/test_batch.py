@@ -144,7 +144,7 @@ def test_somebody_else_cancels_it(context: JobContext, queue: Target, system: Ba
 def test_a_queue_that_does_not_exist(context: JobContext, queue: Target, name: str) -> None:
     job = run(context, at(queue, "true", batch=Batch(queue=name)))
     assert (job.state, job.result_id) == (JobState.FAILED, None)
-    assert "refused" in (job.reason or ""), job.reason
+    assert "rejected" in (job.reason or ""), job.reason
     assert nothing_left(job) and not list(Path(queue.directory).iterdir())
 
 

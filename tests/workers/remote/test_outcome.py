@@ -157,7 +157,7 @@ def test_words_for_who_waits_and_who_runs() -> None:
     runs = (RunStatus(0, "ended", 0), RunStatus(1, "running"))
     text = assess(RANKS, seen(submission(BatchState.RUNNING), ranks=ranks, runs=runs), 0).text
     assert text == "Running on n0, n1, n2; 1 of 2 runs are done; 3 of 4 ranks have started"
-    assert "suspended" in assess(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
+    assert "Suspended" in assess(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
 
 
 def test_how_it_ended() -> None:

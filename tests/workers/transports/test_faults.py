@@ -165,18 +165,18 @@ def test_a_server_that_ends_in_the_middle_is_reported_and_reached_again(
 
         big = tmp_path / "big"
         big.write_bytes(os.urandom(1 << 20) * 64)
-        with pytest.raises(Unreachable, match="broke while files were copied"):
+        with pytest.raises(Unreachable, match="was lost while files were copied"):
             there.put([FileCopy(str(host.home / "big"), big)], hang_up)
         assert not (host.home / "big").exists()
-        with pytest.raises(Unreachable, match="broke while files were fetched"):
+        with pytest.raises(Unreachable, match="was lost while files were fetched"):
             there.get([FileCopy(str(big), tmp_path / "back")], hang_up)
         assert there.run(f"echo again >{seen}; echo $PPID").status == 0
         # A script is never sent twice: it may have begun.
         count = tmp_path / "count"
-        with pytest.raises(Unreachable, match="broke while a script ran"):
+        with pytest.raises(Unreachable, match="was lost while a script ran"):
             there.run(f"echo once >>{count}; kill -9 $PPID; sleep 5")
         assert count.read_text() == "once\n"
-        # A connection that broke while nobody used it is not missed.
+        # A connection that was lost while nobody used it is not missed.
         host.hang_up()
         assert there.run("echo well").text == "well\n"
 
@@ -221,7 +221,7 @@ def test_a_network_that_is_cut_is_noticed_and_mended(
                 net.down()
 
         try:
-            with pytest.raises(Unreachable, match="broke while files were fetched"):
+            with pytest.raises(Unreachable, match="was lost while files were fetched"):
                 there.get([copy], cut)
         finally:
             net.up()
