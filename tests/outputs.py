@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from flask import Flask
+
 from perfloom.analysis.tables import TABLES
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
@@ -103,11 +105,16 @@ def digests(profile: Profile) -> dict[str, str]:
     return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in found.items()}
 
 
+def files_of_pages(app: Flask) -> list[str]:
+    """The tables that pages offer as files."""
+    rules = sorted(rule.rule for rule in app.url_map.iter_rules())
+    return [found[1] for rule in rules if (found := FILE_OF_A_PAGE.fullmatch(rule))]
+
+
 def pages(ids: dict[str, str], browser: Browser) -> Iterator[tuple[str, str]]:
     """Each page of each result, its files and the API's answers, by their addresses."""
     other = ids["perf-script"]
-    rules = sorted(rule.rule for rule in browser.client.application.url_map.iter_rules())
-    files = [found[1] for rule in rules if (found := FILE_OF_A_PAGE.fullmatch(rule))]
+    files = files_of_pages(browser.client.application)
     for id in ids.values():
         found = [f"/results/{id}/{page.key}".rstrip("/") for page in RESULT_PAGES]
         found += [f"/results/{id}/{table}.csv" for table in files]

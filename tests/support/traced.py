@@ -12,6 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from perfloom.domain.builder import ProfileBuilder
+from perfloom.domain.meta import PYTORCH_PROFILE
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.tables import (
     DEVICE_TIME,
@@ -123,7 +124,9 @@ class Trace:
             made.stack = self.builder.intern_stack([*self._frames(above), self._frame(made)])
         samples = sorted(self._samples())
         last = max([s.end for s in self.slices], default=0)
-        profile, place = self.builder.finish_without_samples(Meta("test trace", duration_ns=last, main_event=None), 0)
+        profile, place = self.builder.finish_without_samples(
+            Meta("test trace", duration_ns=last, capabilities=(PYTORCH_PROFILE,)), 0
+        )
         categories = list(dict.fromkeys(s.kind for s in self.slices)) or ["other"]
         functions = {name: row for row, name in enumerate(profile.functions.column("name").to_pylist())}
         sets = {json.dumps(s.arguments): None for s in self.slices if s.arguments is not None}

@@ -27,7 +27,7 @@ from perfloom.readers import READERS
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.pages import RESULT_PAGES
-from tests.outputs import FILES_OF_PAGES, IN_THE_API
+from tests.outputs import IN_THE_API, files_of_pages
 from tests.support.formats import FILES, profile_of
 from tests.support.marks import slow_except
 from tests.web.conftest import TOKEN, Browser, Compiled
@@ -187,10 +187,10 @@ def id_of(name: str) -> str:
     return f"result{list(FILES).index(name):06}"
 
 
-def addresses(name: str) -> list[str]:
+def addresses(browser: Browser, name: str) -> list[str]:
     result, pair = id_of(name), f"base={id_of(OTHER)}&other={id_of(name)}"
     found = [f"/results/{result}/{page.key}".rstrip("/") for page in RESULT_PAGES]
-    found += [f"/results/{result}/{table}.csv" for table in FILES_OF_PAGES]
+    found += [f"/results/{result}/{table}.csv" for table in files_of_pages(browser.client.application)]
     found += [f"/results/{result}/{graph}.svg" for graph in ("flamegraph", "timeline")]
     found += [f"/api/v1/results/{result}/{path}" for path in IN_THE_API]
     found += [f"/results/{result}/export/{form}" for form in EXPORTERS]
@@ -203,7 +203,7 @@ def test_every_page_answers(browser: Browser, name: str) -> None:
     """Each page with some words, each word with some pages: all pairs of the two, over the formats."""
     profile = profile_of(name)
     queries = [*offered(profile), *refused(profile)]
-    for at, address in enumerate(addresses(name)):
+    for at, address in enumerate(addresses(browser, name)):
         query = queries[(at + list(FILES).index(name)) % len(queries)]
         path, _, words = address.partition("?")
         given = dict(pair.split("=") for pair in words.split("&") if pair)

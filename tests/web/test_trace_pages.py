@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from perfloom.analysis.tables import TABLES
+from perfloom.domain.meta import PYTORCH_PROFILE
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
@@ -175,8 +176,9 @@ def test_who_did_not_trace_with_pytorch_is_not_told_how(stored: Callable[..., st
     made = Traced()
     made.slice(made.thread(1, "main"), 0, 1_000, "work")
     profile = made.finish()
-    for format, told in (("pytorch", True), ("chrome-trace", False)):
-        id = stored(replace(profile, meta=replace(profile.meta, format=format)), f"{format.replace('-', '')[:8]:0<12}")
+    for capabilities, told in (((PYTORCH_PROFILE,), True), ((), False)):
+        meta = replace(profile.meta, capabilities=capabilities)
+        id = stored(replace(profile, meta=meta), "pytorch00000" if told else "chrometr0000")
         page = browser_client.page(f"/results/{id}")
         assert ("ProfilerActivity" in page) == ("step() once in each" in page) == told
         assert ("all of it counts as one" in page) == told
