@@ -26,6 +26,9 @@ test('marks of one scale are in one unit', () => {
 
 test('what is rounded to nothing has no sign', () => {
   assert.equal(plain(moment(-0.0001, 1, 10)), '0 ns');
+  assert.equal(plain(moment(-0, 1e9)), '0 s');
+  assert.equal(plain(moment(-4, 100, 2000)), '0.0 µs');
+  assert.equal(plain(moment(-400, 100, 2000)), '-0.4 µs');
 });
 
 test('the unit of the address holds for every moment', () => {

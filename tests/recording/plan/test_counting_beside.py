@@ -139,13 +139,11 @@ def marks_gone(job: PlannedJob) -> bool:
 def test_a_killed_rank_is_counted_to_its_end(make_job: MakeJob, tmp_path: Path) -> None:
     job = make_job("sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.1; done; exit 3", **FAULTS).start()
     until(lambda: marks_gone(job), "the program runs")
-    found = [
-        pid
-        for pid in processes.list_processes()
-        if b"rank.sh" in command_of(pid) and str(job.directory).encode() in command_of(pid)
-    ]
+    present = processes.list_processes()
+    found = [pid for pid in present if b"rank.sh" in command_of(pid) and str(job.directory).encode() in command_of(pid)]
     for pid in found:
-        if processes.list_processes()[pid].parent not in found:
+        # Those that it starts for a moment are its children.
+        if present[pid].parent not in found:
             os.kill(pid, signal.SIGKILL)
     (tmp_path / "go").touch()
     job.until_gone()

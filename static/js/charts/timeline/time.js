@@ -29,10 +29,9 @@ export function stepOf(least) {
 export function moment(ns, step, largest = ns) {
   const [size, name] = chosenUnit() ?? UNITS.find(([unit]) => step >= unit / 1000 && (Math.abs(largest) >= unit || step >= unit)) ?? UNITS[3];
   const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
-  // Not "-0", which a mark at or next to the start would be.
-  /** @type {Intl.NumberFormatOptions} */
-  const format = { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: 'negative' };
-  return `${(ns / size).toLocaleString('en', format)}${NO_BREAK}${name}`;
+  const text = (ns / size).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  // Not "-0", as a mark at or next to the start would be. Firefox before 116 has no signDisplay: 'negative'.
+  return `${text.replace(/^-(?=[0.]*$)/, '')}${NO_BREAK}${name}`;
 }
 
 /**
