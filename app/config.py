@@ -1,4 +1,4 @@
-"""Settings: what can be set, where, and its default. Nothing else reads the environment for these.
+"""Settings with their defaults. Nothing else reads the environment for these.
 
 Each setting is one field of `Settings` with one line of documentation, and is given by the environment variable
 `PERFLOOM_<NAME>` or by an option of a command; a secret also by a file that `PERFLOOM_<NAME>_FILE` names. `SETTINGS`
@@ -22,7 +22,7 @@ PREFIX = "PERFLOOM_"
 MIN_SECRET_CHARACTERS = 32
 """Characters of a token or key."""
 DATA_DIRECTORY_NAMES = ("catalogue.sqlite", "token", "secret", "results", "jobs", "lost+found")
-"""By one of these names a data directory of ours is recognized."""
+"""A directory with one of these names is recognized as a data directory."""
 _UNITS = {"": 1, "B": 1}
 for _power, _letter in enumerate("KMGT", start=1):
     _UNITS |= {_letter: 1000**_power, f"{_letter}B": 1000**_power, f"{_letter}IB": 1024**_power}
@@ -91,7 +91,7 @@ def _broker(value: str) -> str:
 
 def _token(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.~-]{32,200}", value):
-        raise ValueError("at least 32 letters, digits, - or _ (openssl rand -hex 24 makes one)")
+        raise ValueError("at least 32 letters, digits, - or _ (for example from openssl rand -hex 24)")
     return value
 
 
@@ -104,7 +104,7 @@ def _path(value: str) -> Path:
 def _about(
     doc: str, parse: Callable[[str], Any], *, name: str = "", secret: bool = False, default: str = ""
 ) -> dict[str, Any]:
-    """What is declared of a setting. `default`: in words, where it is worked out."""
+    """Metadata of a setting. `default`: a description, if it is computed."""
     return {"doc": doc, "parse": parse, "name": name, "secret": secret, "default": default}
 
 
@@ -114,7 +114,7 @@ class Settings:
 
     data: Path = field(
         metadata=_about(
-            "Directory of everything that is kept: catalogue, results, jobs, token.",
+            "Directory of all data: database, results, jobs, token.",
             _path,
             default="$XDG_DATA_HOME/perfloom",
         ),
@@ -132,29 +132,29 @@ class Settings:
     )
     port: int = field(
         default=8000,
-        metadata=_about("Port that the web server listens on; 0 takes a free one.", _whole(0, 65535, 8000)),
+        metadata=_about("Port that the web server listens on; 0 uses a free one.", _whole(0, 65535, 8000)),
     )
     trusted_hosts: tuple[str, ...] = field(
         default=(),
         metadata=_about(
-            "Host names under which the pages may be asked for, separated by commas.",
+            "Host names that requests may use, separated by commas.",
             _hosts,
-            default="the address listened on, and the machine's own name where that is every address",
+            default="PERFLOOM_HOST; if that is every address, also the machine's own name",
         ),
     )
     database_url: str = field(
         repr=False,
         metadata=_about(
-            "Catalogue database: a sqlite or postgresql URL.",
+            "Database of jobs and results: an SQLite or PostgreSQL URL.",
             _database,
             secret=True,
-            default="catalogue.sqlite in the data directory",
+            default="an SQLite file in the data directory",
         ),
     )
     broker_url: str = field(
         repr=False,
         metadata=_about(
-            "Message broker between web and workers: a redis URL.",
+            "Message broker between web server and workers: a Redis URL.",
             _broker,
             secret=True,
             default="a private Redis, started and ended by perfloom serve",
@@ -164,91 +164,91 @@ class Settings:
         default=None,
         repr=False,
         metadata=_about(
-            "Token that a browser or script must show.",
+            "Token that a browser or script must present.",
             _token,
             name="token",
             secret=True,
-            default="made at random, kept in the file token",
+            default="random, stored in the file token",
         ),
     )
     configured_secret_key: str | None = field(
         default=None,
         repr=False,
         metadata=_about(
-            "Key that signs cookies; the same on all machines of one installation.",
+            "Key that signs cookies; must be the same on all machines of an installation.",
             _token,
             name="secret_key",
             secret=True,
-            default="made at random, kept in the file secret",
+            default="random, stored in the file secret",
         ),
     )
     upload_limit_bytes: int = field(
         default=20 * 10**9,
-        metadata=_about("Largest size of an import, unpacked.", _bytes, default="20GB"),
+        metadata=_about("Maximum size of an import, uncompressed.", _bytes, default="20GB"),
     )
     reserve_bytes: int = field(
         default=10**9,
-        metadata=_about("Free disk space that imports and recordings leave untouched.", _bytes, default="1GB"),
+        metadata=_about("Disk space that imports and recordings leave free.", _bytes, default="1GB"),
     )
     cache_bytes: int = field(
         default=5 * 10**9,
-        metadata=_about("Disk space for what can be worked out again from a result.", _bytes, default="5GB"),
+        metadata=_about("Disk space for data that can be computed again from results.", _bytes, default="5GB"),
     )
     read_memory_bytes: int = field(
         default=8 * 10**9,
-        metadata=_about("Memory that reading one recording may take.", _bytes, default="8GB"),
+        metadata=_about("Memory limit for reading one recording.", _bytes, default="8GB"),
     )
     read_seconds: int = field(
         default=3600,
-        metadata=_about("Time that reading one recording may take.", _whole(1, 10**6, 3600)),
+        metadata=_about("Time limit in seconds for reading one recording.", _whole(1, 10**6, 3600)),
     )
     read_cpu_seconds: int = field(
         default=120,
         metadata=_about(
-            "CPU time that reading one recording may take: so many seconds, and a tenth of it more for each MB of its "
-            "files as they are given, so that what unpacks to far more ends soon.",
+            "CPU time limit for reading one recording: this many seconds, plus a tenth of that for each MB of its "
+            "files, before decompression. So files that decompress to very much more are rejected early.",
             _whole(1, 10**6, 120),
         ),
     )
     buildid_dir: Path = field(
         metadata=_about(
-            "Where perf finds binaries and symbols by their build ids when it reads a perf.data; what is not there is "
-            "looked for at its own path.",
+            "Directory where perf finds binaries and symbols by build id when it reads perf.data; otherwise it uses "
+            "their original paths.",
             _path,
-            default="~/.debug, as perf has it",
+            default="~/.debug, as in perf",
         ),
     )
     recordings_at_once: int = field(
         default=2,
         metadata=_about(
-            "Recordings that run at the same time on one machine; others wait, as they would disturb each other.",
+            "Recordings that run at the same time on one machine; others wait, because they would disturb each other.",
             _whole(1, 1000, 2),
         ),
     )
     reads_at_once: int = field(
         default=2,
-        metadata=_about("Recordings that one worker reads at the same time.", _whole(1, 100, 2)),
+        metadata=_about("Recordings that a worker reads at the same time.", _whole(1, 100, 2)),
     )
     read_short_seconds: int = field(
         default=10,
         metadata=_about(
-            "Readings that take longer leave one of these places to others: they wait for each other, where "
-            "PERFLOOM_READS_AT_ONCE is more than 1.",
+            "Seconds after which reading a recording counts as long. If PERFLOOM_READS_AT_ONCE is more than 1, one "
+            "place is reserved for short ones.",
             _whole(1, 10**6, 10),
         ),
     )
     unreachable_seconds: int = field(
         default=7 * 86400,
         metadata=_about(
-            "Time that a job waits for a target that cannot be reached any more, before it counts as lost.",
+            "Seconds that a job waits for an unreachable target before it counts as lost.",
             _whole(1, 10**9, 7 * 86400),
-            default="604800, seven days",
+            default="604800 (7 days)",
         ),
     )
     run_as: str = field(
         default="",
         metadata=_about(
-            "User of this machine that recorded programs run as, where they must not run as the worker's own user.",
+            "User of this machine that recorded programs run as, if they must not run as the worker's own user.",
             _text,
             default="the worker's own user",
         ),
@@ -256,23 +256,23 @@ class Settings:
     trust_users: bool = field(
         default=False,
         metadata=_about(
-            "1 to let everybody with the token run programs as the server's own user, who can read its secrets.",
+            "1 allows everybody with the token to run programs as the server's own user, who can read its secrets.",
             _flag,
             default="0",
         ),
     )
     perfetto_url: str = field(
         default="https://ui.perfetto.dev",
-        metadata=_about("Where Perfetto's UI is, for *Open in*: its own site, or one of yours.", _site),
+        metadata=_about("URL of Perfetto's UI for *Open in*: its own site, or one of yours.", _site),
     )
     speedscope_url: str = field(
         default="https://www.speedscope.app",
-        metadata=_about("Where speedscope is, for *Open in*: its own site, or one of yours.", _site),
+        metadata=_about("URL of speedscope for *Open in*: its own site, or one of yours.", _site),
     )
     network_data: bool = field(
         default=False,
         metadata=_about(
-            "1 to keep the data on a network filesystem all the same; one machine only, and slower.",
+            "1 allows data on a network filesystem; only for one machine, and slower.",
             _flag,
             default="0",
         ),
@@ -309,19 +309,19 @@ class Settings:
 
     @property
     def uses_sqlite(self) -> bool:
-        """Whether the catalogue is SQLite."""
+        """Whether the database is SQLite."""
         return self.database_url.startswith("sqlite:")
 
     @property
     def storage_directories(self) -> tuple[Path, ...]:
-        """Directories of this machine where data and catalogue lie."""
+        """Directories of this machine with data and database."""
         if not self.uses_sqlite:
             return (self.data,)
         return (self.data, Path(self.database_url.partition("///")[2].partition("?")[0]).parent)
 
     @property
     def secret_files(self) -> tuple[Path, ...]:
-        """The files with secrets that this process may have: of the data directory, the catalogue, and those that its
+        """The files with secrets that this process may have: of the data directory, the database, and those that its
         environment names."""
         found = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
         if self.uses_sqlite:
@@ -360,7 +360,7 @@ class Settings:
         filesystem = network_filesystem(self.data)
         if filesystem and self.uses_sqlite and not self.network_data:
             raise InvalidRequest(
-                f"{self.data} is on a network filesystem ({filesystem}), where an SQLite catalogue can be damaged. "
+                f"{self.data} is on a network filesystem ({filesystem}), where an SQLite database can be damaged. "
                 f"Set {PREFIX}DATA to a directory on a local disk, or {PREFIX}DATABASE_URL to a PostgreSQL database, "
                 f"or {PREFIX}NETWORK_DATA=1 if only this machine uses the directory.",
                 "data",
@@ -380,7 +380,7 @@ class Settings:
         text = read_or_create_secret(self.data / name)
         if len(text) < MIN_SECRET_CHARACTERS:
             raise InvalidRequest(
-                f"{self.data / name} has fewer than {MIN_SECRET_CHARACTERS} characters. Remove it; a new one is made."
+                f"{self.data / name} has fewer than {MIN_SECRET_CHARACTERS} characters. Remove it to get a new one."
             )
         return text
 
@@ -426,4 +426,4 @@ def _declared() -> tuple[Setting, ...]:
 
 SETTINGS = _declared()
 SECRETS = tuple(setting.variable for setting in SETTINGS if setting.secret)
-"""Variables whose values nobody else may see. Each can be given in a file, too: see `handed_secrets`."""
+"""Variables with secret values. Each can also be read from a file: see `with_secrets`."""

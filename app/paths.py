@@ -43,11 +43,11 @@ def runtime_directory(data: Path, environ: Mapping[str, str]) -> Path:
 
 
 def make_private(path: Path, known: Collection[str] | None = None) -> Path:
-    """Make `path` a directory of ours that nobody else can enter (0700), and return it.
+    """Make `path` a directory that only this user can enter (0700), and return it.
 
     known: names that may already be in a directory that others can read; with anything else in it, it is taken for
-    somebody's own directory and left alone (InvalidRequest). Raises Unavailable where it cannot be made, or belongs
-    to another user.
+    a directory of something else and left alone (InvalidRequest). Raises Unavailable where it cannot be made, or
+    belongs to another user.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def read_or_create_secret(path: Path) -> str:
 
 
 def network_filesystem(path: Path, mountinfo: str | None = None) -> str | None:
-    """The type of the network filesystem that `path` is on, or None for a local one or where it cannot be told.
+    """The type of the network filesystem that `path` is on, or None for a local one or where it is not known.
 
     mountinfo: text in the form of /proc/self/mountinfo (proc(5)).
     """

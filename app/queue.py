@@ -1,7 +1,7 @@
 """Notifications between web and workers: the name of a task and an id, nothing more.
 
-The catalogue is the truth. What is rung here and lost is rung again by the workers' sweep, so a broker that is down,
-emptied or slow delays a job and loses none.
+The database is authoritative. The workers' sweep sends lost notifications again, so a broker that is down, emptied or
+slow delays jobs and loses none.
 """
 
 import logging
@@ -57,7 +57,7 @@ def celery_app(settings: Settings, *, retry: bool = True) -> "Celery":
     happen beside a task that still runs, which every task stands. retry: a worker waits for a broker that is away;
     a process that only sends gives up at once.
     """
-    # Here, as commands that find nobody to notify do not need it.
+    # Imported here, because commands without a worker to notify do not need it.
     from celery import Celery
 
     app = Celery("perfloom", broker=settings.broker_url, set_as_current=False)
@@ -136,7 +136,7 @@ class TaskQueue:
 
     def has_worker(self, host: str | None = None) -> bool:
         """Whether a worker (of that host) was heard of lately and the broker to it answers."""
-        seen = self._catalogue().hosts.list_alive()
+        seen = self._open_store().hosts.list_alive()
         return any(host in (None, one.name) for one in seen) and self.is_reachable()
 
     def check_job(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[PreflightFinding] | None:
@@ -145,8 +145,8 @@ class TaskQueue:
 
         None where no worker answers within `timeout_s`.
         """
-        checks = self._catalogue().checks
-        if not self._catalogue().hosts.list_alive():
+        checks = self._open_store().checks
+        if not self._open_store().hosts.list_alive():
             return None
         end = time.monotonic() + timeout_s
         id = checks.ask(spec_json).id
@@ -185,7 +185,7 @@ class TaskQueue:
                 self._app = celery_app(self._settings, retry=False)
             return self._app
 
-    def _catalogue(self) -> Store:
+    def _open_store(self) -> Store:
         with self._lock:
             if self._store is None:
                 self._store = open_store(self._settings, migrate=False)

@@ -1,9 +1,9 @@
-"""Secrets on their way from a browser to a worker: sealed to a key that only the worker has, for one use and a while.
+"""Secrets on their way from a browser to a worker: encrypted to a key that only the worker has, with an expiry time.
 
-A sealed box is: a version, the public key of a pair made for this box alone, when it expires, and the secrets under
-ChaCha20-Poly1305 (RFC 8439). Its key comes by HKDF-SHA256 (RFC 5869) from the X25519 secret (RFC 7748) of that pair and
-the worker's, with both public keys. What it is for (its subject) and its end are authenticated: a box cannot be moved
-to another job or be kept alive. Its length tells little: what is in it is filled up.
+A box of encrypted secrets is: a version, the public key of a pair made only for this box, when it expires, and the
+secrets under ChaCha20-Poly1305 (RFC 8439). Its key comes by HKDF-SHA256 (RFC 5869) from the X25519 secret (RFC 7748)
+of that pair and the worker's, with both public keys. What it is for (its subject) and its end are authenticated: a box
+cannot be moved to another job or be kept alive. Its length tells little: what is in it is filled up.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _NONCE = bytes(12)
 
 
 class SealedBoxError(ValueError):
-    """A sealed box is for another key, another subject, damaged, or too old."""
+    """A box is for another key or subject, damaged, or expired."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class KeyPair:
         return key_id(self.public)
 
     def open(self, sealed: bytes, subject: str, now: float) -> dict[str, str]:
-        """The secrets in a box that was sealed to this pair. Raises SealedBoxError."""
+        """The secrets in a box that was encrypted to this pair. Raises SealedBoxError."""
         try:
             version, there, expires = _HEADER.unpack(sealed[: _HEADER.size])
             if version != VERSION:
@@ -84,7 +84,7 @@ def key_id(public: bytes) -> str:
 
 
 def seal(public: bytes, secrets: Mapping[str, str], subject: str, expires: float) -> bytes:
-    """Seal secrets (by the names of their prompts) to a worker's public key, for a subject such as "job:<id>".
+    """Encrypt secrets (by the names of their prompts) to a worker's public key, for a subject such as "job:<id>".
 
     expires: seconds since the epoch. Raises ValueError where `public` is no key.
     """

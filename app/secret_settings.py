@@ -1,6 +1,6 @@
 """Secret settings that no environment has to hold: from files, and from a descriptor that a parent hands over.
 
-What stands in the environment of a process can be read by every other process of the same user, in /proc/PID/environ,
+The environment of a process can be read by every other process of the same user, in /proc/PID/environ,
 for as long as it lives, whatever it does to its own variables.
 """
 
@@ -48,7 +48,7 @@ def secrets_descriptor(secrets: Mapping[str, str]) -> int:
 
 
 def secret_paths(names: Collection[str], environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The files with secrets that this process, or its parent, was told of. names: of variables."""
+    """The files with secrets that this process, or its parent, was given. names: of variables."""
     named = [path for name in names if (path := environ.get(f"{name}{FILE_SUFFIX}"))]
     return tuple(dict.fromkeys([*named, *map(str, json.loads(environ.get(PATHS_VARIABLE) or "[]"))]))
 

@@ -1,4 +1,4 @@
-"""Handing secrets to workers: sealed at once to the key of each that is there, so that only those can open them."""
+"""Sending secrets to workers: encrypted to the key of each running worker, so that only those can open them."""
 
 import time
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ SECRET_LIFETIME_SECONDS = 3600.0
 
 
 def secret_recipients(store: Store) -> tuple[Host, ...]:
-    """The workers that secrets can be sealed for now."""
+    """The workers that secrets can be encrypted for now."""
     return tuple(host for host in store.hosts.list_alive() if host.public_key is not None and host.key_id is not None)
 
 
 def send_secrets(store: Store, subject: str, secrets: Mapping[str, str]) -> bool:
-    """Seal `secrets` for "job:<id>" or "target:<name>" to each worker that is there. False without one."""
+    """Encrypt `secrets` for "job:<id>" or "target:<name>" to each running worker. False without one."""
     there = secret_recipients(store)
     expires = time.time() + SECRET_LIFETIME_SECONDS
     for host in there:

@@ -46,7 +46,7 @@ class CommandGroup(click.Group):
 @click.command(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="perfloom")
 def cli() -> None:
-    """Record a program with perf, keep the result, and see where its time went."""
+    """Record programs with perf and other tools, store the results, and show where time went."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -58,8 +58,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _hide_secrets() -> None:
-    """For what stays: let nobody look into this process, and have no secret in its environment as /proc shows it, which
-    is that of its start. So it is started anew, in the same process, with the secrets in a descriptor."""
+    """For commands that keep running: let no process inspect this one, and keep secrets out of the environment that
+    /proc shows, which is that of its start. So it executes itself again, with the secrets in a descriptor."""
     from ..config import SECRETS
     from ..secret_settings import DESCRIPTOR_VARIABLE, secrets_descriptor
     from ..workers.local import processes
@@ -99,5 +99,5 @@ def run(arguments: list[str]) -> int:
         return EXIT_BROKEN_PIPE
     except Exception:
         traceback.print_exc()
-        click.echo("perfloom: This is a fault in Perfloom itself. Please report it with the lines above.", err=True)
+        click.echo("perfloom: This is a bug in Perfloom. Please report it with the lines above.", err=True)
         return EXIT_INTERNAL_ERROR

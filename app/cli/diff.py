@@ -1,4 +1,4 @@
-"""diff: what changed between two files or results; a gate for continuous integration."""
+"""diff: compare two files or results; a gate for continuous integration."""
 
 import math
 import sys
@@ -23,25 +23,27 @@ if TYPE_CHECKING:
 
 EXIT_GATE_FAILED = 1
 COUNTS = "counts"
-"""The comparison of what perf stat counted."""
+"""The comparison of counts of perf stat."""
 
 
 @click.command()
 @click.option(
     "--by",
-    metavar="WORD",
-    help="What a row stands for: function (default) or stack; of operators kind, tensor, layer or device, where both "
-    "tell them.",
+    metavar="NAME",
+    help="What a row represents: function (default) or stack; for operators kind, tensor, layer or device, if both "
+    "have it.",
 )
-@click.option("--of", metavar="COLUMN", help="Of a TABLE: the column to compare.  [default: the first that both have]")
-@click.option("--absolute", is_flag=True, help="Compare weights as they are: no shares of the whole, not by step.")
+@click.option("--of", metavar="COLUMN", help="With TABLE: the column to compare.  [default: the first that both have]")
+@click.option(
+    "--absolute", is_flag=True, help="Compare weights, not shares; with TABLE, whole recordings, not each step."
+)
 @click.option(
     "--fail-above",
     type=click.FloatRange(min=0),
     metavar="PCT",
-    help="End with status 1 where the own weight or the total of anything grew by more than this, in percent of all "
-    "that A weighs (without --absolute: in percentage points); of a TABLE, where a row did. What has fewer than 30 "
-    "samples in both does not count.",
+    help="Exit with status 1 if the self or total of anything grew by more than this, in percent of the total of A "
+    "(without --absolute: in percentage points); with TABLE, if a row did. Functions and stacks with fewer than 30 "
+    "samples on both sides do not count.",
 )
 @filter_options
 @rows_format_option
@@ -63,11 +65,11 @@ def diff(
     table: str,
     **words: Any,
 ) -> int:
-    """What changed from A to B, the greatest change first. Each is a file, an id, or - for standard input.
+    """Show what changed from A to B, largest change first. Each is a file, an id, or - for standard input.
 
-    Without TABLE functions are compared, or stacks; with operators, kernels, modules, memory or steps the rows of that
-    table, for each step where both have steps; with counts what perf stat counted, which is also what is compared where
-    neither has anything else. --by kind, tensor, layer and device are of operators.
+    Without TABLE, it compares functions or stacks; with operators, kernels, modules, memory or steps, the rows of that
+    table, per step if both have steps; with counts, the counts of perf stat. Files with only counts need no TABLE. --by
+    kind, tensor, layer and device apply to operators.
     """
     prefork_reader((a,))
     from ..analysis.compare import counts, functions, tables
@@ -75,19 +77,19 @@ def diff(
     from ..analysis.ml.operator_parts import OPERATOR_PARTS
 
     if a == b == STDIO:
-        raise InvalidRequest("Standard input can be read only once; give - one time.")
+        raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
     if by in OPERATOR_PARTS:
         table = table or "operators"
     if table and table not in (*tables.COMPARED_TABLES, COUNTS):
         known = ", ".join((*tables.COMPARED_TABLES, COUNTS))
-        raise click.UsageError(f"There is no comparison of {table!r}; there is one of {known}.")
+        raise click.UsageError(f"No comparison of {table!r}; choose one of {known}.")
     if table == COUNTS and (by or of):
-        raise click.UsageError(f"--{'by' if by else 'of'} means nothing for {COUNTS}; leave it out.")
+        raise click.UsageError(f"--{'by' if by else 'of'} does not apply to {COUNTS}; leave it out.")
     if not table and by and by not in functions.BY:
-        raise click.UsageError(f"--by is one of {', '.join((*functions.BY, *OPERATOR_PARTS))}, not {by[:40]!r}.")
-    for word, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
+        raise click.UsageError(f"--by must be one of {', '.join((*functions.BY, *OPERATOR_PARTS))}, not {by[:40]!r}.")
+    for option, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
         if given is not None:
-            raise click.UsageError(f"--{word} means nothing for {table or 'functions and stacks'}; leave it out.")
+            raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
     refuse_terminal(form, output)
     selection = build_selection(words)
     settings = load_settings(data)
@@ -95,7 +97,7 @@ def diff(
     if not table and all(counts.is_counts_only(profile) for profile in (base, other)):
         if by or absolute:
             raise InvalidRequest(
-                "Both were counted (perf stat): counts have no functions, and are compared as they are."
+                "Both have only counts of perf stat, without functions. Leave out --by and --absolute."
             )
         table = COUNTS
     columns: tuple[Column, ...] = tables.COLUMNS if table else functions.COLUMNS
@@ -109,7 +111,7 @@ def diff(
         found = functions.diff_functions(base, other, selection, selection, by=by, normalize=not absolute)
         warn_sampled_only(found, "delta_total")
         if fail_above is not None:
-            _tell_few(found, fail_above)
+            _report_few(found, fail_above)
         growths = [(row["name"], _growth(row)) for row in records(found) if row["status"] != functions.FEW_SAMPLES]
     write_table("Comparison", columns, found, form, output, selection)
     return 0 if fail_above is None else _gate(growths, fail_above)
@@ -123,7 +125,7 @@ def _of_counts(
     from ..analysis.core.schema import records
 
     if not (has_counts(base) or has_counts(other)):
-        raise InvalidRequest("Neither of these has counts of perf stat; compare their functions.")
+        raise InvalidRequest("Neither of them has counts of perf stat; compare their functions.")
     found = diff_counts(base, other, selection, selection)
     rows = records(found)
     apart = [row["event"] for row in rows if row["status"] == NOT_COMPARED]
@@ -131,7 +133,7 @@ def _of_counts(
         if row["status"] == NOT_COMPARED:
             click.echo(f"perfloom: {row['event']}: {row['note']}.", err=True)
     if apart and len(apart) == len(rows):
-        click.echo("perfloom: Nothing here was counted on both sides, so nothing is compared.", err=True)
+        click.echo("perfloom: No event was counted on both sides, so nothing is compared.", err=True)
     grown = [row for row in rows if row["delta"] is not None and not row["within_spread"]]
     return found, [(row["event"], _grown(row["delta"], row["base"])) for row in grown]
 
@@ -152,22 +154,22 @@ def _of_table(
     from ..analysis.core.schema import records
 
     if not any(has_table(profile, table) for profile in (base, other)):
-        raise InvalidRequest(f"Neither of these has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
+        raise InvalidRequest(f"Neither of them has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
     by = resolve_grouping(base, other, table, by)
     measure = resolve_measure(list_measures(COMPARED_TABLES[table], base, other), of)
     each_step = not absolute and measure.additive and all(profile.steps.num_rows for profile in (base, other))
     found = diff_table(base, other, selection, table, measure.column, each_step=each_step, by=by)
     if each_step:
-        click.echo("perfloom: Values are for each step; --absolute compares whole recordings.", err=True)
+        click.echo("perfloom: Values are per step; --absolute compares whole recordings.", err=True)
     whole = float(found["base"].sum())
     return found, [
         (row["name"], _grown(row["delta"], whole if measure.additive else row["base"])) for row in records(found)
     ]
 
 
-def _tell_few(found: "pd.DataFrame", most: float) -> None:
-    """Say what the gate passes over: growth in fewer than 30 samples on both sides, which may be chance. Raises
-    InvalidRequest where nothing else is left, which is no verdict."""
+def _report_few(found: "pd.DataFrame", most: float) -> None:
+    """Report what the gate ignores: growth in fewer than 30 samples on both sides, which may be chance. Raises
+    InvalidRequest if nothing else is left, because then there is no verdict."""
     from ..analysis.compare.functions import FEW_SAMPLES
     from ..analysis.core.sample_counts import MIN_COMPARED_SAMPLES
     from ..analysis.core.schema import records
@@ -180,12 +182,11 @@ def _tell_few(found: "pd.DataFrame", most: float) -> None:
     if highest < MIN_COMPARED_SAMPLES:
         raise InvalidRequest(
             f"Both have fewer than {MIN_COMPARED_SAMPLES} samples, too few for a verdict. Record for "
-            "longer, or more often."
+            "longer, or at a higher frequency."
         )
     click.echo(
-        f"perfloom: {len(grown)} more grew by more than {most:g} %, but of fewer than "
-        f"{MIN_COMPARED_SAMPLES} samples in both; record "
-        "for longer to tell.",
+        f"perfloom: {len(grown)} more grew by more than {most:g} %, but have fewer than "
+        f"{MIN_COMPARED_SAMPLES} samples on both sides. Record for longer to be sure.",
         err=True,
     )
 

@@ -52,22 +52,22 @@ LIST_COLUMNS = (
 DEFAULT_LIST_COLUMNS = ("id", "recorded", "created", "name", "format", "duration_ms", "samples", "bytes")
 _ID = re.compile(r"[a-z0-9]{12}")
 _FILTERS = (
-    click.option("--event", metavar="NAME", help="Of this event."),
-    click.option("--thread", "thread", multiple=True, metavar="KEY|NAME", help="Of this thread; may be repeated."),
-    click.option("--rank", multiple=True, metavar="RANGES", help="Of these ranks, for example 0-63,128."),
+    click.option("--event", metavar="NAME", help="Only this event."),
+    click.option("--thread", "thread", multiple=True, metavar="KEY|NAME", help="Only this thread; may be repeated."),
+    click.option("--rank", multiple=True, metavar="RANGES", help="Only these ranks, for example 0-63,128."),
     click.option("--start-ms", metavar="MS", help="From this time on, in ms from the start."),
     click.option("--end-ms", metavar="MS", help="Before this time, in ms from the start."),
-    click.option("--focus", metavar="REGEX", help="Keep stacks in which a function, file or module matches."),
-    click.option("--ignore", metavar="REGEX", help="Drop stacks in which one matches."),
-    click.option("--hide", metavar="REGEX", help="Take matching functions out of stacks."),
-    click.option("--invert", is_flag=True, help="Callers of the innermost functions."),
+    click.option("--focus", metavar="REGEX", help="Only stacks with a matching function, file or module."),
+    click.option("--ignore", metavar="REGEX", help="Only stacks without a match."),
+    click.option("--hide", metavar="REGEX", help="Remove matching functions from stacks."),
+    click.option("--invert", is_flag=True, help="Show callers of the innermost functions."),
     click.option("--recursion", is_flag=True, help="Collapse recursion."),
-    click.option("--step", metavar="STEPS", help="Of these steps."),
+    click.option("--step", metavar="STEPS", help="Only these steps."),
 )
 
 
 def filter_options(command: F) -> F:
-    """The options that select a part of a profile; they arrive as one argument `selection`'s words."""
+    """The options that select a part of a profile; `build_selection` takes their values."""
     for option in reversed(_FILTERS):
         command = option(command)
     return command
@@ -83,8 +83,8 @@ def build_selection(words: Mapping[str, Any]) -> Selection:
 
 
 @contextmanager
-def _told() -> Iterator[Callable[[float | None, str], None]]:
-    """How far reading got, in one line of a terminal; nothing elsewhere."""
+def _progress_line() -> Iterator[Callable[[float | None, str], None]]:
+    """A callback that shows the progress of reading in one line of a terminal; nothing elsewhere."""
     shown = 0
 
     def show(part: float | None, text: str) -> None:
@@ -132,10 +132,10 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
     are_files = [source == STDIO or os.path.exists(source) for source in sources]
     for source, is_file in zip(sources, are_files, strict=True):
         if not is_file and not _ID.fullmatch(source):
-            raise UnreadableInput(f"There is no file {source!r}, and it is no id of a result. Check the path.")
+            raise UnreadableInput(f"{source!r} is neither an existing file nor the id of a result. Check the path.")
     if list(sources).count(STDIO) > 1:
-        raise InvalidRequest("Standard input can be read only once; give - one time.")
-    with _reader_ahead(sources if all(are_files) else ()), _told() as progress:
+        raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
+    with _reader_ahead(sources if all(are_files) else ()), _progress_line() as progress:
         from ..workers.read import reading
 
         if all(are_files):
@@ -156,12 +156,12 @@ def _stored(settings: "Settings", id: str) -> "Profile":
     from ..store import open_store
 
     if not settings.data.exists():
-        raise UnreadableInput(f"There is no file {id!r}, and no result of that id in {settings.data}.")
+        raise UnreadableInput(f"No file {id!r}, and no result with that id in {settings.data}.")
     store = open_store(settings)
     try:
         return store.results.open(store.results.get(id).id)
     except NotFound:
-        raise UnreadableInput(f"There is no file {id!r}, and no result of that id; `perfloom list` has them.") from None
+        raise UnreadableInput(f"No file {id!r}, and no result with that id; `perfloom list` shows the ids.") from None
     finally:
         store.close()
 
@@ -171,7 +171,7 @@ def _stored(settings: "Settings", id: str) -> "Profile":
 @click.option(
     "--clock",
     type=click.Choice(tuple(TIME_UNITS)),
-    help="Unit of the times in a file that does not say it (perf.json of mllm).  [default: what the file suggests]",
+    help="Unit of the times, if the file does not contain it (perf.json of mllm).  [default: guessed from the file]",
 )
 @data_option
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -179,10 +179,10 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
     """Read FILE... into a stored result and print its id. Several files are the ranks of one run."""
     for file in files:
         if file != STDIO and not os.path.isfile(file):
-            what = "is no plain file" if os.path.exists(file) else "does not exist"
+            what = "is not a regular file" if os.path.exists(file) else "does not exist"
             raise UnreadableInput(f"The file {file!r} {what}. Check the path.")
     if files.count(STDIO) > 1:
-        raise InvalidRequest("Standard input can be read only once; give - one time.")
+        raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
     with _reader_ahead(files):
         from ..workers import job_client
         from .record import ProgressLine
@@ -192,9 +192,9 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
         with ProgressLine() as progress:
             job = job_client.import_files(settings, files, name, progress.show, clock or "")
     if job.result_id is None:
-        # A file that cannot be read is told from a job that failed for another reason.
+        # An unreadable file has another exit status than other failures of the job.
         kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.get("kind", ""))
-        raise (kind or JobFailed)(job.reason or f"The import ended as {job.state}, without a result.")
+        raise (kind or JobFailed)(job.reason or f"The import ended in state {job.state} without a result.")
     if job.reason:
         click.echo(f"perfloom: {job.reason}", err=True)
     click.echo(job.result_id)
@@ -202,12 +202,12 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
 
 
 @click.command("list")
-@click.option("--search", default="", metavar="WORDS", help="Only results in which every word occurs.")
+@click.option("--search", default="", metavar="WORDS", help="Only results that contain every word.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only results with this tag; may be repeated.")
 @format_option
 @data_option
 def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> int:
-    """Stored results, the last stored first; recorded: when, as far as that is known."""
+    """List stored results, newest first. Column recorded: when the recording started, if known."""
     with open_store(data) as store:
         rows: list[dict[str, Any]] = []
         while True:
@@ -243,7 +243,7 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
 @data_option
 @click.argument("ids", nargs=-1, required=True, type=ResultId(), metavar="ID...")
 def delete(data: Path | None, ids: tuple[str, ...]) -> int:
-    """Delete stored results with their files."""
+    """Delete stored results and their files."""
     from ..store.deletion import delete_files_by_id, has_unfinished
     from ..store.files.disk import is_full
 
@@ -255,7 +255,7 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
             for id in ids:
                 store.results.delete(id)
     except Unavailable:
-        # Even to open a catalogue takes some space on its disk.
+        # Even opening a database takes some space on its disk.
         if not any(is_full(place) for place in settings.storage_directories):
             raise
         for id in ids:
@@ -265,9 +265,10 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
             with open_store(data) as store:
                 store.results.recover()
     except Unavailable as error:
-        # The files are gone, and nobody sees the results any more: that is what was asked for.
+        # The files are gone and the results are no longer shown, which is what the user requested.
         click.echo(
-            "Deleted: the files are gone. The rows go as soon as the catalogue can be written. " + error.message,
+            "Deleted the files. The database entries will follow as soon as the database can be written. "
+            + error.message,
             err=True,
         )
     return 0
@@ -275,7 +276,7 @@ def delete(data: Path | None, ids: tuple[str, ...]) -> int:
 
 @click.command()
 @filter_options
-@click.option("--by", metavar="WORD", help="What a row stands for, where a table offers several: operators by shapes.")
+@click.option("--by", metavar="NAME", help="What to group by, if the table offers several: operators by shapes.")
 @rows_format_option
 @output_option
 @data_option
@@ -297,9 +298,9 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
 
     table = TABLES.get(name)
     if table is None:
-        raise click.UsageError(f"There is no table {name!r}; the last argument is one of {', '.join(TABLES)}.")
+        raise click.UsageError(f"No table {name!r}; the last argument must be one of {', '.join(TABLES)}.")
     if not sources:
-        raise click.UsageError(f"There is nothing to report: give a file or an id before {name}.")
+        raise click.UsageError(f"Nothing to report: give a file or an id before {name}.")
     refuse_terminal(form, output)
     selection = build_selection(words)
     profile = open_sources(load_settings(data), sources)
@@ -325,30 +326,30 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
 
 
 @click.command()
-@click.option("--to", metavar="FORMAT", help=f"One of {', '.join(EXPORT_SWITCHES)}.  [default: what OUT ends with]")
+@click.option("--to", metavar="FORMAT", help=f"One of {', '.join(EXPORT_SWITCHES)}.  [default: by the name of OUT]")
 @output_option
 @filter_options
-@click.option("--pid", is_flag=True, help="collapsed: the process id behind the command's name.")
-@click.option("--tid", is_flag=True, help="collapsed: process and thread id behind the command's name.")
+@click.option("--pid", is_flag=True, help="collapsed: append the process id to the command name.")
+@click.option("--tid", is_flag=True, help="collapsed: append process and thread id to the command name.")
 @click.option("--kernel", is_flag=True, help="collapsed: mark kernel functions with _[k].")
-@click.option("--jit", is_flag=True, help="collapsed: mark functions compiled at run time with _[j].")
+@click.option("--jit", is_flag=True, help="collapsed: mark JIT-compiled functions with _[j].")
 @click.option("--all", "all", is_flag=True, help="collapsed: mark both.")
-@click.option("--addrs", is_flag=True, help="collapsed: the address where a function is not known.")
-@click.option("--flames", is_flag=True, help="svg: callees above their callers.")
+@click.option("--addrs", is_flag=True, help="collapsed: show addresses of unknown functions.")
+@click.option("--flames", is_flag=True, help="svg: root at the bottom.")
 @click.option("--static", is_flag=True, help="svg: without a script.")
 @data_option
 @click.argument("sources", nargs=-1, required=True, type=Source(), metavar="SOURCE...")
 def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, ...], **words: Any) -> int:
-    """Write a file or stored result in another form; several SOURCEs are the ranks of one run."""
+    """Write a file or stored result in another format; several SOURCEs are the ranks of one run."""
     prefork_reader(sources)
     from ..exporters import find_exporter_for_file, get_exporter
 
     form = get_exporter(to) if to is not None else find_exporter_for_file(output)
     switches = {name: bool(words.pop(name)) for names in EXPORT_SWITCHES.values() for name in names}
     for name in (name for name, on in switches.items() if on and name not in form.options):
-        raise click.UsageError(f"--{name} means nothing for {form.name}; leave it out.")
+        raise click.UsageError(f"--{name} does not apply to {form.name}; leave it out.")
     if output == STDIO and form.media_type.startswith("application/") and sys.stdout.isatty():
-        raise click.UsageError(f"{form.name} is not for a terminal: give a file with -o.")
+        raise click.UsageError(f"{form.name} cannot be written to a terminal: name a file with -o.")
     selection = build_selection(words)
     profile = open_sources(load_settings(data), sources)
     if not form.writes_all_events:
@@ -366,7 +367,7 @@ def _name_other_events(profile: "Profile", selection: Selection, form: str) -> N
     if selection.event is None and len(names) > 1:
         written = _written(profile, form)
         others = ", ".join(name for name in names if name != written)
-        click.echo(f"perfloom: This is {written}; --event takes also: {others}", err=True)
+        click.echo(f"perfloom: The output has only {written}; --event also accepts: {others}", err=True)
 
 
 def _note_shares(profile: "Profile", selection: Selection, form: "Exporter") -> None:
@@ -383,7 +384,7 @@ def _note_shares(profile: "Profile", selection: Selection, form: "Exporter") -> 
 
 
 def _written(profile: "Profile", form: str) -> str | None:
-    """The event that a form for one event holds where none is selected."""
+    """The event that a format for one event contains if none is selected."""
     from ..exporters.collapsed import default_event
 
     return default_event(profile) if form == "collapsed" else profile.meta.main_event

@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class GroupedOption(click.Option):
-    """An option that stands below a heading."""
+    """An option below a heading."""
 
     def __init__(self, *arguments: Any, group: str = "", **given: Any) -> None:
         super().__init__(*arguments, **given)

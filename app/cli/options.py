@@ -19,7 +19,7 @@ data_option = click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Data directory; by default $PERFLOOM_DATA, else $XDG_DATA_HOME/perfloom.",
+    help="Data directory.  [default: $PERFLOOM_DATA, else $XDG_DATA_HOME/perfloom]",
 )
 format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 rows_format_option = click.option(

@@ -34,12 +34,12 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 
 
 def warn_sampled_only(data: "pd.DataFrame", value: str) -> None:
-    """Say on standard error of which events samples tell shares and no absolute values: those without any `value`."""
+    """Name on standard error the events whose samples give shares but no absolute values: those without `value`."""
     warn_shares_only(dict.fromkeys(data["event"][data[value].isna()]))
 
 
 def warn_shares_only(events: Iterable[str]) -> None:
-    """Say on standard error that samples of these events tell shares and no absolute values."""
+    """Warn on standard error that samples of these events give shares but no absolute values."""
     for event in events:
         click.echo(f"perfloom: {event}: {SHARES_ONLY}", err=True)
 
@@ -81,7 +81,7 @@ def write_table(
 def refuse_terminal(form: str, output: str) -> None:
     """Raises UsageError where bytes would go to a terminal."""
     if form == PARQUET and output == STDIO and sys.stdout.isatty():
-        raise click.UsageError(f"{form} is not for a terminal: give a file with -o.")
+        raise click.UsageError(f"{form} cannot be written to a terminal: name a file with -o.")
 
 
 def write_rows(

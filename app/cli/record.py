@@ -1,4 +1,4 @@
-"""record: a recording as a job, here or at a target, waited for."""
+"""record: run a recording as a job, here or at a target, and wait for it."""
 
 import os
 import sys
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from ..store.jobs import Job
 
 _positive = click.IntRange(min=1)
-_what = option_in_group("What is recorded")
+_what = option_in_group("Recording")
 _torch = option_in_group("With --recorder pytorch")
 _where = option_in_group("Where it runs")
 _mpi = option_in_group("MPI")
 _batch = option_in_group("Batch system")
-_around = option_in_group("What is around the command")
+_around = option_in_group("Environment")
 _kept = option_in_group("Settings and files")
 
 
@@ -31,99 +31,113 @@ _kept = option_in_group("Settings and files")
 @_what(
     "--recorder",
     type=click.Choice([str(name) for name in RecorderName]),
-    help="What records.  [default: perf-record]",
+    help="Recorder to use.  [default: perf-record]",
 )
-@_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="What to measure, as in perf; may be repeated.")
-@_what("--frequency", "-F", type=_positive, metavar="HZ", help="Samples a second.  [default: 199]")
-@_what("--period", "-c", type=_positive, metavar="COUNT", help="A sample every so many events.")
+@_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="Event to measure, as in perf; may be repeated.")
+@_what("--frequency", "-F", type=_positive, metavar="HZ", help="Samples per second.  [default: 199]")
+@_what("--period", "-c", type=_positive, metavar="COUNT", help="One sample per this many events.")
 @_what(
     "--call-graph",
     type=click.Choice([str(graph) for graph in CallGraph]),
-    help="How stacks are walked.  [default: dwarf]",
+    help="How to unwind stacks.  [default: dwarf]",
 )
-@_what("--stack-bytes", type=_positive, metavar="BYTES", help="Stack kept by dwarf.  [default: 8192]")
-@_what("--pid", type=_positive, help="Observe this process instead of a command.")
-@_what("--system-wide", "-a", is_flag=True, help="Observe the whole machine (while the command runs).")
-@_what("--per-cpu", is_flag=True, help="Tell the CPUs apart.")
-@_what("--count-hardware", is_flag=True, help="Count events of the CPU too while they are sampled; takes counters.")
-@_what("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after this.")
+@_what("--stack-bytes", type=_positive, metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]")
+@_what("--pid", type=_positive, help="Observe this process instead of running a command.")
+@_what("--system-wide", "-a", is_flag=True, help="Observe the whole system (while the command runs).")
+@_what("--per-cpu", is_flag=True, help="Separate data per CPU.")
+@_what("--count-hardware", is_flag=True, help="Also count hardware events while they are sampled; uses counters.")
+@_what("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop after this time.")
 @_what("--count", is_flag=True, help="Count events instead of sampling: --recorder perf-stat.")
-@_what("--interval", type=_positive, metavar="MS", help="With --count: print every so many ms.")
-@_what("--repeat", type=_positive, metavar="TIMES", help="With --count: run the command so often.")
+@_what("--interval", type=_positive, metavar="MS", help="With --count: print counts at this interval.")
+@_what("--repeat", type=_positive, metavar="TIMES", help="With --count: run the command this many times.")
 @_what(
     "--split",
     type=click.Choice([str(way) for way in EventSplitting]),
-    help="More events than counters: take turns in one run (default), or run the command for each group of events, one "
-    "run after another or all at once.",
+    help="With more events than counters: multiplex them in one run (default), or run the command once for each group "
+    "of events, one run after another or all at once.",
 )
-@_what("--events-per-run", type=_positive, metavar="NUMBER", help="With --split.  [default: as many as counters]")
+@_what(
+    "--events-per-run",
+    type=_positive,
+    metavar="NUMBER",
+    help="With --split: events per group.  [default: as many as counters]",
+)
 @_torch(
     "--torch-steps",
     metavar="STEPS",
-    help="Which steps: wait,warmup,active,repeat, or “whole”.  [default: 1,1,3,1]",
+    help="Steps to record: wait,warmup,active,repeat, or “whole”.  [default: 1,1,3,1]",
 )
-@_torch("--torch-memory", is_flag=True, help="Each allocation of memory too.")
-@_torch("--torch-shapes", is_flag=True, help="The shapes of the operators' inputs too.")
-@_torch("--torch-stacks", is_flag=True, help="Each call of Python too; the program is slower.")
-@_torch("--torch-modules", is_flag=True, help="The modules of scripted models too.")
+@_torch("--torch-memory", is_flag=True, help="Also record each memory allocation.")
+@_torch("--torch-shapes", is_flag=True, help="Also record input shapes of operators.")
+@_torch("--torch-stacks", is_flag=True, help="Also record each Python call; slows the program down.")
+@_torch("--torch-modules", is_flag=True, help="Also record modules of TorchScript models.")
 @_torch(
     "--torch-seconds",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Without steps: how long the run is recorded.  [default: 30]",
+    help="Without steps: how long to record.  [default: 30]",
 )
-@_where("--on", "target", metavar="TARGET", help="Where to record: one of “perfloom target list”.  [default: local]")
+@_where(
+    "--on", "target", metavar="TARGET", help="Where to record: a name from “perfloom target list”.  [default: local]"
+)
 @_where(
     "--cwd",
     type=click.Path(file_okay=False),
-    help="Where the command runs.  [default: here; elsewhere and with --input the job's own directory]",
+    help="Working directory.  [default: the current one; at another target and with --input the job's directory]",
 )
-@_where("--input", "inputs", multiple=True, type=click.Path(), help="Copy this file there first; may be repeated.")
-@_where("--sudo", is_flag=True, help="Start perf, and nothing else, with sudo, where the target allows it.")
+@_where(
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(),
+    help="Copy this file into the job's directory first; may be repeated.",
+)
+@_where("--sudo", is_flag=True, help="Start perf (only perf) with sudo, if the target allows it.")
 @_mpi(
     "--mpi",
-    type=click.Choice(["none", *(str(flavour) for flavour in MpiFlavor)]),
-    help="Whose MPI starts the ranks.  [default: none]",
+    type=click.Choice(["none", *(str(flavor) for flavor in MpiFlavor)]),
+    help="MPI implementation that starts the ranks.  [default: none]",
 )
-@_mpi("--ranks", "-n", type=_positive, metavar="NUMBER", help="How many ranks there are.")
-@_mpi("--ranks-per-node", type=_positive, metavar="NUMBER", help="How many of them on each node.")
-@_mpi("--mpi-program", metavar="PROGRAM", help="The starter.  [default: the target's, else the flavour's own]")
-@_mpi("--mpi-arg", multiple=True, metavar="WORD", help="For the starter, for all ranks; may be repeated.")
-@_mpi("--rank-arg", multiple=True, metavar="WORD", help="For the starter, right before the program; may be repeated.")
+@_mpi("--ranks", "-n", type=_positive, metavar="NUMBER", help="Number of ranks.")
+@_mpi("--ranks-per-node", type=_positive, metavar="NUMBER", help="Ranks per node.")
+@_mpi("--mpi-program", metavar="PROGRAM", help="MPI launcher.  [default: the target's, else that of --mpi]")
+@_mpi("--mpi-arg", multiple=True, metavar="ARG", help="Global argument of the launcher; may be repeated.")
+@_mpi("--rank-arg", multiple=True, metavar="ARG", help="Argument directly before the program; may be repeated.")
 @_mpi("--record-every", type=_positive, metavar="NUMBER", help="Record ranks 0, NUMBER, 2 × NUMBER …")
-@_mpi("--record-only", metavar="RANGES", help="Record these ranks, as in 0-3,8.")
-@_mpi("--per-host", is_flag=True, help="In place of ranks record the whole system, once on each host.")
-@_batch("--queue", "--partition", "-q", metavar="NAME", help="Queue of LSF, partition of Slurm.")
-@_batch("--project", "--account", metavar="NAME", help="What the time is booked to.")
-@_batch("--wall-time", metavar="TIME", help="When the batch system ends it: 30min, 2h, 1:30:00.")
-@_batch("--resources", "-R", metavar="STRING", help="Resource requirements of LSF.")
-@_batch("--nodes", type=_positive, metavar="NUMBER", help="Nodes of Slurm.")
-@_batch("--cpus", type=_positive, metavar="NUMBER", help="For each rank, or for the one process.")
-@_batch("--exclusive", is_flag=True, help="No other job on its nodes.")
-@_batch("--batch-arg", multiple=True, metavar="WORD", help="For bsub or sbatch; may be repeated.")
-@_around("--module", "modules", multiple=True, metavar="NAME", help="Load it first; may be repeated.")
-@_around("--env", multiple=True, metavar="NAME=VALUE", help="Set a variable; may be repeated.")
-@_around("--path", multiple=True, metavar="DIR", help="Put it before PATH; may be repeated.")
-@_around("--library-path", multiple=True, metavar="DIR", help="Put it before LD_LIBRARY_PATH; may be repeated.")
-@_around("--preload", multiple=True, metavar="FILE", help="Put it before LD_PRELOAD; may be repeated.")
-@_kept("--preset", metavar="FILE|NAME", help="Begin with these settings; options go before them.")
+@_mpi("--record-only", metavar="RANGES", help="Record only these ranks, for example 0-3,8.")
+@_mpi("--per-host", is_flag=True, help="Instead of ranks, record the whole system once per host.")
+@_batch("--queue", "--partition", "-q", metavar="NAME", help="LSF queue or Slurm partition.")
+@_batch("--project", "--account", metavar="NAME", help="LSF project or Slurm account.")
+@_batch("--wall-time", metavar="TIME", help="Time limit of the batch job: 30min, 2h, 1:30:00.")
+@_batch("--resources", "-R", metavar="STRING", help="LSF resource string.")
+@_batch("--nodes", type=_positive, metavar="NUMBER", help="Number of Slurm nodes.")
+@_batch("--cpus", type=_positive, metavar="NUMBER", help="CPUs per rank, or for the single process.")
+@_batch("--exclusive", is_flag=True, help="No other jobs on the nodes.")
+@_batch("--batch-arg", multiple=True, metavar="ARG", help="Argument of bsub or sbatch; may be repeated.")
+@_around("--module", "modules", multiple=True, metavar="NAME", help="Load this module first; may be repeated.")
+@_around("--env", multiple=True, metavar="NAME=VALUE", help="Set an environment variable; may be repeated.")
+@_around("--path", multiple=True, metavar="DIR", help="Prepend to PATH; may be repeated.")
+@_around("--library-path", multiple=True, metavar="DIR", help="Prepend to LD_LIBRARY_PATH; may be repeated.")
+@_around("--preload", multiple=True, metavar="FILE", help="Prepend to LD_PRELOAD; may be repeated.")
+@_kept("--preset", metavar="FILE|NAME", help="Start from these settings; options take precedence.")
 @_kept(
     "--save-preset",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write the settings as TOML (or .json), without what looks like a secret. With nothing to record that is all.",
+    help="Write the settings as TOML (or .json), without values that look like secrets. Records only if there is "
+    "something to record.",
 )
-@_kept("--no-recordings", is_flag=True, help="Bring only the text that is made of perf.data there.")
+@_kept("--no-recordings", is_flag=True, help="Copy back only the perf script text, not perf.data.")
 @_kept("--detach", "-d", is_flag=True, help="Print the id of the job and do not wait: see “perfloom wait”.")
-@_kept("--leave-files", is_flag=True, help="Leave the job's directory where it ran.")
+@_kept("--leave-files", is_flag=True, help="Do not remove the job's directory at the target.")
 @data_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def record(context: click.Context, /, data: Path | None, command: tuple[str, ...], **given: Any) -> int:
     """Record COMMAND (after --) as a job, wait for it, and print the id of the result.
 
-    Progress and what the command prints go to standard error. A first Ctrl-C ends the command and keeps what was
-    recorded; a second one drops it. With --detach the job outlives this command and its shell.
+    Progress and what the command prints go to standard error. Ctrl-C ends the command and keeps what was recorded; a
+    second Ctrl-C discards it. With --detach the job continues after this command and its shell.
     """
     from . import record_spec
 
@@ -151,11 +165,11 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
 
 
 def print_result(job: "Job") -> int:
-    """Print the id of the result of a job that has ended, and what is to be said of it; returns the exit status. Raises
-    JobFailed where it has none."""
+    """Print the id of the result of a job that has ended, and its messages; returns the exit status. Raises JobFailed
+    if it has none."""
     if job.result_id is None:
-        raise JobFailed(job.reason or f"The job ended as {job.state}, without a result.")
-    for text in _told(job):
+        raise JobFailed(job.reason or f"The job ended in state {job.state} without a result.")
+    for text in _final_messages(job):
         click.echo(f"perfloom: {text}", err=True)
     click.echo(job.result_id)
     return 0
@@ -165,8 +179,8 @@ def _warn(finding: "PreflightFinding") -> None:
     click.echo(f"perfloom: {finding.message} {finding.advice}".rstrip(), err=True)
 
 
-def _told(job: "Job") -> list[str]:
-    """What is to be said of a job that has a result: why that is not whole, and what else was seen."""
+def _final_messages(job: "Job") -> list[str]:
+    """Messages about a job that has a result: why the result is incomplete, and other observations."""
     reason = job.reason or ""
     more = [text for text in (job.outcome.reasons if job.outcome else ()) if text not in reason]
     return [reason, *more] if reason else more
@@ -177,15 +191,15 @@ def _typed(context: click.Context, name: str) -> bool:
 
 
 def default_name(spec: JobSpec) -> str:
-    """What a recording is called that was given no name."""
+    """The name of a recording that was given none."""
     if spec.command:
         return " ".join([Path(spec.command[0]).name, *spec.command[1:]])[:100]
-    return f"PID {spec.pid}" if spec.scope is Scope.PROCESS else "Whole machine"
+    return f"PID {spec.pid}" if spec.scope is Scope.PROCESS else "Whole system"
 
 
 class ProgressLine:
-    """What a person sees while waiting: on a terminal one line that changes, else a line for each state, and for each
-    reason why it waits."""
+    """Progress while waiting: on a terminal one line that changes, else a line for each state, and for each reason
+    why the job waits."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
@@ -199,7 +213,7 @@ class ProgressLine:
         self._clear()
 
     def show(self, job: "Job") -> None:
-        """Say how far `job` is."""
+        """Show the progress of `job`."""
         text = f"perfloom: {job.state}"
         if self._terminal and not job.state.final:
             if job.progress is not None:
@@ -226,7 +240,7 @@ class ProgressLine:
 
 
 def _waits(job: "Job") -> bool:
-    """Whether its words tell what it waits for, and not how far it is."""
+    """Whether the progress text says what the job waits for, not how far it is."""
     return job.state is JobState.PENDING or bool(job.details.get("unreached") or job.details.get("failures"))
 
 

@@ -1,4 +1,4 @@
-"""What `perfloom record` was asked for: a preset with the options over it, as a JobSpec."""
+"""The JobSpec of `perfloom record`: a preset, overridden by options."""
 
 import os
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ _OPTION = {
     "steps": "--torch-steps",
     "keep_recordings": "--no-recordings",
 }
-"""Options by fields of the form, where they are called otherwise."""
+"""Options by fields of the form, where the names differ."""
 _NEEDS_MEANING = {
     **{option: MPI_FIELDS[name] for option, name in _MPI.items()},
     **{option: BATCH_FIELDS[name] for option, name in _BATCH.items()},
@@ -96,24 +96,24 @@ _NEEDS_MEANING = {
     "events_per_run": "events_per_run",
     "sudo": "sudo",
 }
-"""Fields of the form by options that mean nothing at some targets, or together with some others."""
+"""Fields of the form by options that do not apply to some targets, or with some other options."""
 _OF_PERF = {name: name for name in ("events", "frequency", "period", "call_graph", "stack_bytes", "per_cpu")} | {
     "interval": "interval",
     "repeat": "repeat",
     "split": "splitting",
     "no_recordings": "keep_recordings",
 }
-"""Fields of the form by options that mean something to perf alone."""
+"""Fields of the form by options that apply only to perf."""
 
 
 def build_spec(settings: Settings, options: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
-    """The job that the options `given` on the command line ask for. Raises UsageError, InvalidRequest, NotFound."""
-    with _Catalogue(settings) as catalogue:
-        spec = catalogue.preset(options["preset"]) if "preset" in options else JobSpec()
+    """The job that the `options` of the command line describe. Raises UsageError, InvalidRequest, NotFound."""
+    with _LazyStore(settings) as store:
+        spec = store.preset(options["preset"]) if "preset" in options else JobSpec()
         spec = _with_options(spec, options, command)
-        target = catalogue.target(spec.target)
+        target = store.target(spec.target)
     if not records_anything(spec) and "save_preset" not in options:
-        raise click.UsageError("There is nothing to record: give a command after --, or --pid, or --system-wide.")
+        raise click.UsageError("Nothing to record: give a command after --, or --pid, or --system-wide.")
     spec = replace(spec, mpi=_mpi(spec, options, target), batch=replace(spec.batch, **_batch(options)))
     spec = _places(spec, options, target)
     _check_meaning(spec, options, target)
@@ -158,11 +158,11 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
     """All that does not depend on the target."""
     changes: dict[str, Any] = {_SAME[name]: value for name, value in given.items() if name in _SAME}
     if "frequency" in given and "period" in given:
-        raise click.UsageError("--frequency and --period exclude each other: leave one out.")
+        raise click.UsageError("--frequency and --period exclude each other: leave out one of them.")
     changes |= {"period": None} if "frequency" in given else {"frequency": None} if "period" in given else {}
     if "pid" in given:
         if given.get("system_wide") or command:
-            raise click.UsageError("--pid observes one process: leave --system-wide and the command out.")
+            raise click.UsageError("--pid observes one process: leave out --system-wide and the command.")
         changes |= {"scope": Scope.PROCESS, "command": ()}
     elif given.get("system_wide"):
         changes |= {"scope": Scope.SYSTEM, "pid": None}
@@ -171,7 +171,7 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
     if command:
         changes["command"] = command
     if "count" in given and given.get("recorder", RecorderName.PERF_STAT) != RecorderName.PERF_STAT:
-        raise click.UsageError(f"--count means --recorder {RecorderName.PERF_STAT}: leave one of the two out.")
+        raise click.UsageError(f"--count means --recorder {RecorderName.PERF_STAT}: leave out one of them.")
     if "count" in given:
         changes["recorder"] = RecorderName.PERF_STAT
     if "recorder" in given:
@@ -196,22 +196,24 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
 
 def _mpi(spec: JobSpec, given: Mapping[str, Any], target: Target) -> Mpi | None:
     changes = {_MPI[name]: value for name, value in given.items() if name in _MPI}
-    flavour = given.get("mpi")
-    if flavour == "none":
+    implementation = given.get("mpi")
+    if implementation == "none":
         if changes:
-            raise click.UsageError(f"{_first(given, _MPI)} has no meaning with --mpi none: leave one of the two out.")
+            raise click.UsageError(f"{_first(given, _MPI)} does not apply to --mpi none: leave out one of them.")
         return None
-    if flavour is None and spec.mpi is None:
+    if implementation is None and spec.mpi is None:
         if not changes:
             return None
         if target.mpi is None:
-            raise click.UsageError(f"{_first(given, _MPI)} needs --mpi: say whose MPI starts the ranks.")
-        flavour = str(target.mpi)
-    if flavour is not None:
-        changes["flavour"] = MpiFlavor(flavour)
+            raise click.UsageError(
+                f"{_first(given, _MPI)} needs --mpi: name the MPI implementation that starts the ranks."
+            )
+        implementation = str(target.mpi)
+    if implementation is not None:
+        changes["flavour"] = MpiFlavor(implementation)
     mpi = replace(spec.mpi or Mpi(MpiFlavor.OPENMPI, ranks=0), **changes)
     if mpi.ranks < 1:
-        raise click.UsageError("--mpi needs --ranks: say how many there are.")
+        raise click.UsageError("--mpi needs --ranks: give the number of ranks.")
     return mpi
 
 
@@ -226,7 +228,7 @@ def _batch(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _places(spec: JobSpec, given: Mapping[str, Any], target: Target) -> JobSpec:
-    """Paths that are meant from here, where the command runs here."""
+    """Make paths absolute if the command runs here."""
     if target.ssh is not None:
         return replace(spec, cwd=given.get("cwd", spec.cwd))
     changes: dict[str, Any] = {
@@ -238,40 +240,42 @@ def _places(spec: JobSpec, given: Mapping[str, Any], target: Target) -> JobSpec:
 
 
 def _check_meaning(spec: JobSpec, given: Mapping[str, Any], target: Target) -> None:
-    """Raise UsageError for an option that the target, or another option, leaves without meaning."""
+    """Raise UsageError for an option that does not apply to the target, or to another option."""
     used = relevant_fields(spec, target)
     perf = spec.recorder is not RecorderName.PYTORCH
-    looked_at = _NEEDS_MEANING if perf else _NEEDS_MEANING | _OF_PERF
+    checked = _NEEDS_MEANING if perf else _NEEDS_MEANING | _OF_PERF
     for name in given:
-        field = looked_at.get(name)
+        field = checked.get(name)
         if field is None or field in used:
             continue
         option = option_of(field)
         if name in _PYTORCH:
-            raise click.UsageError(f"{option} means --recorder {RecorderName.PYTORCH}: give that too, or leave it out.")
+            raise click.UsageError(f"{option} needs --recorder {RecorderName.PYTORCH}: add it, or leave out {option}.")
         if not perf and (name in _OF_PERF or name == "sudo"):
-            raise click.UsageError(f"{option} has no meaning with --recorder {spec.recorder}: leave it out.")
+            raise click.UsageError(f"{option} does not apply to --recorder {spec.recorder}: leave it out.")
         if name in _BATCH:
             scheduler = scheduler_of(target.scheduler)
-            system = f"{scheduler.title} as its batch system" if scheduler else "no batch system"
-            raise click.UsageError(f"{option} has no meaning at {target.name}, which has {system}.")
+            system = f"the batch system {scheduler.title}" if scheduler else "no batch system"
+            raise click.UsageError(f"{option} does not apply to target {target.name}, which has {system}.")
         if name == "sudo":
-            raise click.UsageError(f"{option}: the target {target.name} does not allow it. Allow it there, if you may.")
-        raise click.UsageError(f"{option} has no meaning together with the other options: leave it out.")
+            raise click.UsageError(
+                f"{option}: target {target.name} does not allow it. Allow sudo in the settings of the target first."
+            )
+        raise click.UsageError(f"{option} does not apply to the other options: leave it out.")
 
 
 def _first(given: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return next("--" + name.replace("_", "-") for name in given if name in names)
 
 
-class _Catalogue:
-    """The store, opened where something is asked of it."""
+class _LazyStore:
+    """The store, opened on first use."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._store: Store | None = None
 
-    def __enter__(self) -> "_Catalogue":
+    def __enter__(self) -> "_LazyStore":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -297,8 +301,10 @@ class _Catalogue:
             return self._opened().presets.get(name).job_spec
         except NotFound:
             known = ", ".join(each.name for each in self._opened().presets.list()[:12])
-            there = f"The saved ones are: {known}." if known else "None is saved here."
-            raise InvalidRequest(f"--preset: {name!r} is no file and no saved preset. {there}", "preset") from None
+            saved = f"Saved presets: {known}." if known else "No presets are saved."
+            raise InvalidRequest(
+                f"--preset: {name!r} is neither a file nor a saved preset. {saved}", "preset"
+            ) from None
 
     def _opened(self) -> Store:
         if self._store is None:

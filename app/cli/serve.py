@@ -1,4 +1,4 @@
-"""serve, worker, web, demo: what stays in the foreground until it is told to end."""
+"""serve, worker, web, demo: commands that stay in the foreground until they are ended."""
 
 import os
 from collections.abc import Callable
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from ..store.jobs import Job
 
 F = TypeVar("F", bound=Callable[..., Any])
-_verbose = click.option("--verbose", "-v", is_flag=True, help="Say on standard error what is done.")
+_verbose = click.option("--verbose", "-v", is_flag=True, help="Log more to standard error.")
 
 
 def _address(command: F) -> F:
     """Where to listen."""
     host = click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1]")
     ports = click.IntRange(0, 65535)
-    port = click.option("--port", type=ports, help="Port to listen on; 0 takes a free one.  [default: 8000]")
+    port = click.option("--port", type=ports, help="Port to listen on; 0 uses a free one.  [default: 8000]")
     return host(port(command))
 
 
 _run_as = click.option(
     "--run-as",
     metavar="USER",
-    help="User that recorded programs run as on this machine; needs root, or sudo without a password for that.",
+    help="User that recorded programs run as on this machine; needs root, or sudo without a password.",
 )
 
 
@@ -41,9 +41,9 @@ _run_as = click.option(
 @data_option
 @_verbose
 def serve(host: str | None, port: int | None, run_as: str | None, data: Path | None, verbose: bool) -> None:
-    """Serve the pages and work on jobs, all in one, until Ctrl-C.
+    """Run web server, worker and queue until Ctrl-C.
 
-    Nothing else needs to run: the catalogue is a file, and a private Redis is started beside it.
+    Nothing else needs to run: the database is a file, and a private Redis is started.
     """
     from ..workers.serve import server
 
@@ -90,14 +90,14 @@ def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -
     "queues",
     type=click.Choice(["launch", "target", "read"]),
     multiple=True,
-    help="Work on this queue only: launch starts and watches programs here, target sees to jobs on other machines and "
-    "in batch systems, read reads recordings.  [default: all]",
+    help="Work only on this queue: launch starts and monitors programs here, target monitors jobs on other machines "
+    "and in batch systems, read reads recordings.  [default: all]",
 )
 @_run_as
 @data_option
 @_verbose
 def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbose: bool) -> None:
-    """Work on jobs of this data directory, until Ctrl-C. The programs are recorded on this machine."""
+    """Run jobs of this data directory until Ctrl-C. Programs are recorded on this machine."""
     from ..workers.serve import server
 
     _log(verbose)
@@ -110,11 +110,13 @@ def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbo
 
 @click.command()
 @_address
-@click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Server processes.")
+@click.option(
+    "--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of server processes."
+)
 @data_option
 @_verbose
 def web(host: str | None, port: int | None, processes: int, data: Path | None, verbose: bool) -> None:
-    """Serve the pages alone, until Ctrl-C. Jobs wait until a `perfloom worker` takes them."""
+    """Run only the web server, until Ctrl-C. Jobs wait for a `perfloom worker`."""
     from ..store import open_store
     from ..workers.serve import server, web_server
 
@@ -133,7 +135,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
 def _say_chosen(settings: "Settings") -> None:
     """Where the token is that an address does not have."""
     if settings.configured_token:
-        click.echo("perfloom: The pages ask for the token, which is that in PERFLOOM_TOKEN.", err=True)
+        click.echo("perfloom: The pages require the token in PERFLOOM_TOKEN.", err=True)
 
 
 def _log(verbose: bool) -> None:

@@ -35,7 +35,7 @@ def target() -> None:
 @format_option
 @data_option
 def list_(form: str, data: Path | None) -> int:
-    """All targets, with the lights of their last check."""
+    """List targets, with a summary of their last check."""
     from ..recording.probe.target_text import target_location
 
     with open_store(data) as store:
@@ -60,7 +60,7 @@ def list_(form: str, data: Path | None) -> int:
 @data_option
 @click.argument("name")
 def show(form: str, data: Path | None, name: str) -> int:
-    """What NAME is set to, and what its last check found."""
+    """Show the settings of NAME, and what its last check found."""
     with open_store(data) as store:
         stored = store.targets.get(name)
     if form == "json":
@@ -84,48 +84,46 @@ def show(form: str, data: Path | None, name: str) -> int:
 
 
 @target.command()
-@click.option("--ssh", "host", metavar="HOST", help="Reach it over SSH: name, address, or alias of ~/.ssh/config.")
-@click.option("--user", default="", help="Who logs in there.  [default: as ~/.ssh/config says]")
-@click.option("--port", type=int, help="Of its SSH server.  [default: as ~/.ssh/config says, else 22]")
-@click.option("--key", "key_file", default="", metavar="FILE", help="A private key on this machine.")
-@click.option("--jump", multiple=True, metavar="[USER@]HOST[:PORT]", help="Go through this host; may be repeated.")
-@click.option("--no-agent", is_flag=True, help="Leave an SSH agent alone.")
-@click.option("--no-config", is_flag=True, help="Leave ~/.ssh/config alone.")
+@click.option("--ssh", "host", metavar="HOST", help="Connect over SSH: name, address, or alias in ~/.ssh/config.")
+@click.option("--user", default="", help="Login name.  [default: from ~/.ssh/config]")
+@click.option("--port", type=int, help="SSH port.  [default: from ~/.ssh/config, else 22]")
+@click.option("--key", "key_file", default="", metavar="FILE", help="Private key on this machine.")
+@click.option("--jump", multiple=True, metavar="[USER@]HOST[:PORT]", help="Connect through this host; may be repeated.")
+@click.option("--no-agent", is_flag=True, help="Do not use the SSH agent.")
+@click.option("--no-config", is_flag=True, help="Do not use ~/.ssh/config.")
 @click.option("--password", is_flag=True, help="Log in with a password: each job and each check asks for it.")
 @click.option(
     "--keep-connection",
     "keep",
     is_flag=True,
-    help=f"Let a connection that took a password serve all jobs, for {KEEP_HOURS} hours after its last use.",
+    help=f"Use a connection that needed a password for all jobs, for {KEEP_HOURS} hours after its last use.",
 )
-@click.option("--timeout", type=float, metavar="SECONDS", help="Give up a connection after it.  [default: 15]")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Connection timeout.  [default: 15]")
 @click.option(
     "--scheduler",
     type=click.Choice([each.value for each in SchedulerName]),
     default="none",
     show_default=True,
-    help="Its batch system.",
+    help="Batch system.",
 )
+@click.option("--directory", default="", metavar="DIR", help="Directory for jobs.  [default: ~/.perfloom]")
+@click.option("--scratch", default="", metavar="DIR", help="Local disk to record on first, such as $TMPDIR.")
+@click.option("--perf", default="", metavar="PROGRAM", help="Name or full path of perf there.  [default: perf]")
+@click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it for each job; may be repeated.")
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set it for each job; may be repeated.")
+@click.option("--mpi", type=click.Choice([each.value for each in MpiFlavor]), help="Suggested MPI implementation.")
 @click.option(
-    "--directory", default="", metavar="DIR", help="Where jobs have their directories.  [default: ~/.perfloom]"
-)
-@click.option("--scratch", default="", metavar="DIR", help="A host's own disk to record on first, such as $TMPDIR.")
-@click.option("--perf", default="", metavar="PROGRAM", help="Its name or full path there.  [default: perf]")
-@click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it for every job; may be repeated.")
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set it for every job; may be repeated.")
-@click.option("--mpi", type=click.Choice([each.value for each in MpiFlavor]), help="The flavour that is suggested.")
-@click.option(
-    "--starter", "starters", multiple=True, metavar="FLAVOUR=PROGRAM", help="How a flavour's starter is called there."
+    "--starter", "starters", multiple=True, metavar="MPI=PROGRAM", help="Program name of the launcher of an MPI."
 )
 @click.option("--sudo", is_flag=True, help="Jobs may start perf with sudo.")
-@click.option("--counters", type=int, metavar="N", help="Events in a run.  [default: by the CPU's family]")
-@click.option("--poll", type=float, metavar="SECONDS", help="How often jobs are looked at.  [default: 5]")
-@click.option("--notes", default="", help="For people.")
-@click.option("--replace", "anew", is_flag=True, help="In place of a target of that name.")
+@click.option("--counters", type=int, metavar="N", help="Events per run.  [default: from the CPU's family]")
+@click.option("--poll", type=float, metavar="SECONDS", help="Polling interval for jobs.  [default: 5]")
+@click.option("--notes", default="", help="Free text.")
+@click.option("--replace", "anew", is_flag=True, help="Overwrite a target of that name.")
 @data_option
 @click.argument("name")
 def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
-    """Add a target NAME, reached over SSH, or this machine with a batch system."""
+    """Add a target NAME: a host over SSH, or this machine with a batch system."""
     from ..recording.fields.target_validity import require_valid
 
     made = require_valid(_made(name, words))
@@ -135,25 +133,23 @@ def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
 
 
 @target.command()
-@click.option("--probe", is_flag=True, help="Look at a compute node, too, by a job of the batch system.")
-@click.option("--queue", default="", help="With --probe: its queue or partition.")
-@click.option("--project", default="", help="With --probe: project of LSF, account of Slurm.")
-@click.option(
-    "--argument", "arguments", multiple=True, metavar="WORD", help="With --probe: further ones of bsub or sbatch."
-)
+@click.option("--probe", is_flag=True, help="Also check a compute node, with a batch job.")
+@click.option("--queue", default="", help="With --probe: queue or partition.")
+@click.option("--project", default="", help="With --probe: LSF project or Slurm account.")
+@click.option("--argument", "arguments", multiple=True, metavar="ARG", help="With --probe: argument of bsub or sbatch.")
 @data_option
 @click.argument("name")
 def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str, ...], data: Path | None) -> int:
-    """Go to NAME, look what works there, and say it line by line; exit 4 where something is to be done.
+    """Connect to NAME and print line by line what works; exit with 4 if something needs action.
 
-    It is done by this command itself, so keys of this shell's SSH agent count. Passwords are asked for.
+    The connection is from this process, so it can use your shell's SSH agent, and ask for passwords.
     """
     if not probe and (queue or project or arguments):
-        raise click.UsageError("--queue, --project and --argument are for --probe: add it.")
+        raise click.UsageError("--queue, --project and --argument need --probe: add it.")
     with open_store(data) as store:
         stored = store.targets.get(name)
         if probe and stored.target.scheduler is SchedulerName.NONE:
-            raise InvalidRequest("This target has no batch system that a probe job could be given to.", "probe")
+            raise InvalidRequest("This target has no batch system to submit a probe job to.", "probe")
         from ..workers.remote import checks
 
         batch = Batch(queue=queue, project=project, arguments=arguments) if probe else None
@@ -161,7 +157,7 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
             answer = _checked(store, name, batch)
         except HostKeyUnknown as error:
             checks.save_unknown_key(store, name, error)
-            raise InvalidRequest(f"{error.message} Do so with: perfloom target accept {shlex.quote(name)}") from None
+            raise InvalidRequest(f"{error.message} To accept it: perfloom target accept {shlex.quote(name)}") from None
         stored = store.targets.get(name)
     _print_lines(stored)
     if answer.trouble:
@@ -170,11 +166,11 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
 
 
 @target.command()
-@click.option("--fingerprint", metavar="SHA256:...", help="Accept this one without asking; any other is refused.")
+@click.option("--fingerprint", metavar="SHA256:...", help="Accept only this fingerprint, without asking.")
 @data_option
 @click.argument("name")
 def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
-    """Show the fingerprints of keys on the way to NAME that nobody accepted yet, and ask whether they are right."""
+    """Show the fingerprints of unknown host keys on the way to NAME, and ask whether to accept them."""
     from ..recording.probe.target_text import fingerprint as fingerprint_of
 
     with open_store(data) as store:
@@ -182,28 +178,28 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
         while True:
             stored = store.targets.get(name)
             if stored.target.ssh is None:
-                raise InvalidRequest(f"The target {name} is this machine itself: it has no key to accept.", "name")
+                raise InvalidRequest(f"The target {name} is this machine, which has no host key to accept.", "name")
             shown = _unknown_key(stored.target)
             if shown is None:
                 break
             click.echo(
-                f"{escape_controls(shown.host)} shows a key with the fingerprint\n\n    "
+                f"{escape_controls(shown.host)} has a host key with the fingerprint\n\n    "
                 f"{escape_controls(shown.fingerprint)}\n",
                 err=True,
             )
             known = fingerprint_of(shown.key)
             if fingerprint is not None and fingerprint != known:
                 raise Conflict(
-                    f"That is not {escape_controls(fingerprint)}. Nothing was accepted: ask the host's administrator."
+                    f"This is not {escape_controls(fingerprint)}. Nothing was accepted: ask the host's administrator."
                 )
-            question = "Is it the one that the host's administrator tells? Accept it"
+            question = "Is it the fingerprint that you have from the host's administrator? Accept it"
             if fingerprint is None and not click.confirm(question, default=False, err=True):
                 raise Conflict("Nothing was accepted.")
             ssh = replace(stored.target.ssh, host_keys=(*stored.target.ssh.host_keys, shown.key))
             store.targets.save(replace(stored.target, ssh=ssh))
             accepted += 1
     if not accepted:
-        click.echo("perfloom: All keys on the way are known already.", err=True)
+        click.echo("perfloom: All host keys on the way are already accepted.", err=True)
     return 0
 
 
@@ -211,7 +207,7 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
 @data_option
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def delete(data: Path | None, names: tuple[str, ...]) -> int:
-    """Delete targets. Jobs that ran there stay, with their results; nothing is removed on the hosts."""
+    """Delete targets. Their jobs and results are kept, and nothing is removed on the hosts."""
     with open_store(data) as store:
         for name in names:
             store.targets.get(name)
@@ -226,7 +222,7 @@ def delete(data: Path | None, names: tuple[str, ...]) -> int:
 @data_option
 @click.argument("name")
 def export(name: str, form: str, output: str, data: Path | None) -> int:
-    """Write NAME as a file to exchange, without secrets and without keys of hosts."""
+    """Write NAME to a file for exchange, without secrets and host keys."""
     from ..paths import os_error_text
     from ..recording.fields.target_file import to_file
 
@@ -243,8 +239,8 @@ def export(name: str, form: str, output: str, data: Path | None) -> int:
 
 
 @target.command("import")
-@click.option("--name", help="In place of the name in the file.")
-@click.option("--replace", "anew", is_flag=True, help="In place of a target of that name.")
+@click.option("--name", help="Overrides the name in the file.")
+@click.option("--replace", "anew", is_flag=True, help="Overwrite a target of that name.")
 @data_option
 @click.argument("file")
 def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
@@ -286,7 +282,7 @@ def _made(name: str, words: dict[str, Any]) -> Target:
         )
     elif words["user"] or words["port"] or words["key_file"] or words["jump"] or words["password"] or words["keep"]:
         raise click.UsageError(
-            "--user, --port, --key, --jump, --password and --keep-connection are for SSH: say --ssh HOST."
+            "--user, --port, --key, --jump, --password and --keep-connection need SSH: add --ssh HOST."
         )
     return Target(
         name=name,
@@ -308,14 +304,14 @@ def _made(name: str, words: dict[str, Any]) -> Target:
 
 def _save(store: "Store", made: Target, anew: bool) -> None:
     if made.name == LOCAL and not anew:
-        raise Conflict("The target local is always there. Change it with --replace.")
+        raise Conflict("The target local always exists. Change it with --replace.")
     if not anew and store.targets.find(made.name) is not None:
-        raise Conflict(f"There is a target {made.name!r} already. Choose another name, or say --replace.")
+        raise Conflict(f"A target {made.name!r} already exists. Choose another name, or add --replace.")
     store.targets.save(made)
 
 
 def _unknown_key(place: Target) -> HostKeyUnknown | None:
-    """A key on the way there that nobody has accepted yet."""
+    """An unknown host key on the way there."""
     from ..workers.serve.secrets import ask_on_terminal
     from ..workers.transports import open_transport
 
@@ -362,7 +358,7 @@ def _print_lines(stored: "StoredTarget") -> None:
         if line.advice:
             click.echo(f"{'':5}  {'':{width}}  → {escape_controls(line.advice)}")
     if stored.checked is None:
-        click.echo("perfloom: It was never checked.", err=True)
+        click.echo("perfloom: This target was never checked.", err=True)
 
 
 commands: list[click.Command] = [target]

@@ -1,7 +1,7 @@
-"""The store: profiles in columns on disk, and a catalogue of everything in SQL. `open_store` is the way in.
+"""The store: profiles in columns on disk, and a SQL database of everything. `open_store` is the way in.
 
 The parts are imported when one of them is first asked for: a process that only reads or writes columns does not wait
-for the catalogue's libraries.
+for the libraries of the database.
 """
 
 import importlib

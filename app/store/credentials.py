@@ -1,4 +1,4 @@
-"""Secrets that were asked for, sealed to a worker's key. Nobody but that worker, while it lives, can open them."""
+"""Secrets encrypted to a worker's key. Only that worker, while it lives, can open them."""
 
 import time
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .models import CredentialRow, storable
 
 @dataclass(frozen=True)
 class SealedBox:
-    """Secrets for `subject` ("job:<id>" or "target:<name>"), sealed to the key `key_id` of the worker on `host`.
+    """Secrets for `subject` ("job:<id>" or "target:<name>"), encrypted to the key `key_id` of the worker on `host`.
 
     expires: seconds since the epoch.
     """
@@ -24,13 +24,13 @@ class SealedBox:
 
 
 class Credentials:
-    """The sealed secrets of a catalogue. What has expired is not found, and is removed with the next `put`."""
+    """The encrypted secrets in the database. What has expired is not found, and is removed with the next `put`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def put(self, subject: str, host: str, key_id: str, sealed: bytes, expires: float) -> None:
-        """Keep them, in place of what was sealed to the same key for the same subject."""
+        """Keep them, in place of what was encrypted to the same key for the same subject."""
         row = CredentialRow(
             subject=storable(subject), key_id=key_id, host=storable(host), sealed=sealed.hex(), expires=expires
         )
@@ -39,7 +39,7 @@ class Credentials:
             session.merge(row)
 
     def get(self, subject: str) -> tuple[SealedBox, ...]:
-        """What was sealed for a subject, one for each key."""
+        """What was encrypted for a subject, one for each key."""
         wanted = select(CredentialRow).where(CredentialRow.subject == subject, CredentialRow.expires > time.time())
         with self._database.read() as session:
             return tuple(
@@ -48,6 +48,6 @@ class Credentials:
             )
 
     def delete(self, subject: str) -> None:
-        """Forget what was sealed for a subject."""
+        """Delete what was encrypted for a subject."""
         with self._database.write() as session:
             session.execute(delete(CredentialRow).where(CredentialRow.subject == subject))

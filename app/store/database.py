@@ -1,4 +1,4 @@
-"""The catalogue's database: connections, transactions, and their errors. SQLite and PostgreSQL behave alike here."""
+"""The database: connections, transactions, and their errors. SQLite and PostgreSQL behave alike here."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ _databases: "weakref.WeakSet[Database]" = weakref.WeakSet()
 
 
 class Database:
-    """The engine of one catalogue. Safe to share between threads, and to carry over a fork."""
+    """The engine of one database. Safe to share between threads, and to carry over a fork."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -42,7 +42,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session to look things up in; what it finds is one state of the catalogue."""
+        """A session to look things up in; what it finds is one state of the database."""
         with database_errors(), Session(self.engine, expire_on_commit=False) as session:
             yield session
 
@@ -53,7 +53,7 @@ class Database:
             yield session
 
     def now(self) -> ColumnElement[float]:
-        """The present, in seconds since the epoch, on the one clock that all machines of the catalogue share."""
+        """The present, in seconds since the epoch, on the one clock that all machines of the database share."""
         if self.sqlite:
             return literal(time.time(), Double)
         return func.extract("epoch", func.clock_timestamp()).cast(Double)
@@ -77,7 +77,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @contextmanager
 def database_errors() -> Iterator[None]:
-    """Turn a database that does not answer, or cannot store, into Unavailable with what to do about it."""
+    """Turn a database that does not respond, or cannot store, into Unavailable with what to do about it."""
     try:
         yield
     except (OperationalError, InterfaceError) as error:
@@ -88,7 +88,7 @@ def database_errors() -> Iterator[None]:
             raise Unavailable(_explained(error)) from error
         raise
     except PoolTimeout as error:
-        raise Unavailable("The catalogue is busy; try again in a moment.") from error
+        raise Unavailable("The database is busy; try again in a moment.") from error
 
 
 def _explained(error: DBAPIError) -> str:
@@ -96,15 +96,15 @@ def _explained(error: DBAPIError) -> str:
     text = str(original).strip().splitlines()[0][:300] if original and str(original).strip() else "no answer"
     if isinstance(original, sqlite3.Error):
         if "full" in text or "disk I/O" in text:
-            return "The disk that holds the catalogue is full. Free some space, then try again."
+            return "The disk that holds the database is full. Free some space, then try again."
         if "locked" in text or "busy" in text:
-            return "The catalogue is busy; try again in a moment."
+            return "The database is busy; try again in a moment."
         if "readonly" in text or "read-only" in text or "unable to open" in text:
-            return f"The catalogue cannot be written ({text}). Check the data directory's owner, permissions and disk."
-        return f"The catalogue does not answer ({text}). Check the file catalogue.sqlite and its disk."
+            return f"The database cannot be written ({text}). Check the data directory's owner, permissions and disk."
+        return f"The database cannot be read ({text}). Check the database file and its disk."
     if getattr(original, "sqlstate", None) == "53100":
         return "The disk of the PostgreSQL server is full. Free some space there, then try again."
-    return f"The database does not answer ({text}). Check that it runs, and PERFLOOM_DATABASE_URL."
+    return f"The database does not respond ({text}). Check that it runs, and PERFLOOM_DATABASE_URL."
 
 
 def _engine(settings: Settings) -> Engine:
@@ -112,13 +112,13 @@ def _engine(settings: Settings) -> Engine:
         url = make_url(settings.database_url)
     except (SQLAlchemyError, ValueError):
         raise InvalidRequest(
-            "PERFLOOM_DATABASE_URL cannot be understood: write postgresql://USER:PASSWORD@HOST/NAME.", "database_url"
+            "PERFLOOM_DATABASE_URL is invalid: write postgresql://USER:PASSWORD@HOST/NAME.", "database_url"
         ) from None
     if not settings.uses_sqlite:
         try:
             engine = create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=15, pool_timeout=30)
         except ImportError:
-            raise Unavailable("PostgreSQL needs one package more: pip install 'perfloom[postgres]'.") from None
+            raise Unavailable("PostgreSQL needs another package: pip install 'perfloom[postgres]'.") from None
         return engine
     if not url.database or url.database == ":memory:":
         raise InvalidRequest("PERFLOOM_DATABASE_URL must name a file: write sqlite:////PATH.", "database_url")
@@ -132,7 +132,7 @@ def _engine(settings: Settings) -> Engine:
 
 
 def _keep_private(path: Path) -> None:
-    """Make the catalogue's file, and what lies beside it, readable to its owner only (0600).
+    """Make the database file, and the files of SQLite next to it, readable to its owner only (0600).
 
     SQLite gives its journals the mode of the file. Where that cannot be, opening says why.
     """

@@ -1,8 +1,8 @@
 """Deleting a result: its files first, so that a full disk has room again, then its row.
 
-From the first step on, a rename, the deletion is decided: `results/.trash-<id>-…` stands for it until the row is gone
-too, and nobody sees the result any more. Whatever keeps the row from going, a crash or a catalogue that cannot be
-written, the sweep ends it.
+The first step, a rename, decides the deletion: `results/.trash-<id>-…` marks it until the row is gone too, and the
+result is no longer shown. If the row remains, after a crash or because the database cannot be written, the sweep
+deletes it.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from .files.disk import disk_errors, remove_tree, sync_directory
 from .ids import is_id, require_id
 
 ABOUT_FILE = "result.json"
-"""Beside the manifest: what the row holds and the profile does not tell, for when the row is lost."""
+"""Next to the manifest: what the row has and the profile does not, in case the row is lost."""
 TRASH = ".trash-"
 JOB_FOLDERS = ("work", "artefacts")
 
@@ -34,10 +34,10 @@ def read_about(directory: Path) -> dict[str, Any]:
 
 
 def delete_files(data: Path, id: str, job_id: str | None = None) -> Path:
-    """Remove the files of a result, its cache, and what its job recorded. Needs neither catalogue nor free space.
+    """Remove the files of a result, its cache, and what its job recorded. Needs neither database nor free space.
 
-    job_id: of its job; by default what stands beside the result.
-    Returns the directory, empty now, that stands for the deletion until the row is gone. Raises Unavailable.
+    job_id: of its job; by default the one named in the result's directory.
+    Returns the directory, empty now, that marks the deletion until the row is gone. Raises Unavailable.
     """
     results = data / "results"
     directory = results / require_id(id, "result")
@@ -60,13 +60,12 @@ def delete_files(data: Path, id: str, job_id: str | None = None) -> Path:
 
 
 def delete_files_by_id(data: Path, id: str) -> None:
-    """`delete_files`, where the catalogue cannot be asked whether there is such a result. Raises NotFound,
-    Unavailable."""
+    """`delete_files` without access to the database. Raises NotFound, Unavailable."""
     results = data / "results"
     if is_deleting(results, require_id(id, "result")):
         return
     if not (results / id).is_dir():
-        raise NotFound(f"There is no result {id!r}; it was deleted, or never existed.")
+        raise NotFound(f"No result {id!r}; it was deleted, or never existed.")
     delete_files(data, id)
 
 

@@ -1,4 +1,4 @@
-"""What the catalogue keeps of a result, as it is worked out from the profile."""
+"""The database columns of a result that are computed from its profile."""
 
 from dataclasses import asdict
 from typing import Any
@@ -34,7 +34,7 @@ def describe_profile(profile: Profile) -> dict[str, Any]:
 
 
 def recorded_at(profile: Profile) -> float | None:
-    """When the recording began, in seconds since the epoch; None where the profile does not tell."""
+    """When the recording began, in seconds since the epoch; None where the profile does not contain it."""
     starts = [profile.meta.start_epoch_ns]
     for table in (profile.runs, profile.ranks):
         starts += table.column("start_ns").to_pylist()

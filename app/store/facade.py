@@ -63,17 +63,17 @@ class Store:
     @cached_property
     def timelines(self) -> "Timelines":
         """The timelines of the results."""
-        # Here, as only pages show them: nobody else needs the libraries of tables.
+        # Imported here, because only pages need the libraries of tables.
         from .files.timelines import Timelines
 
         return Timelines(self.results.cache)
 
     def migrate(self) -> None:
-        """Bring the catalogue's schema up to date; many processes may do so at once. Raises Unavailable."""
+        """Bring the database schema up to date; many processes may do so at once. Raises Unavailable."""
         upgrade(self.database)
 
     def close(self) -> None:
-        """Close the connections to the catalogue."""
+        """Close the connections to the database."""
         self.database.close()
 
 

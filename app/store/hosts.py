@@ -31,7 +31,7 @@ _LATEST_FIRST = (HostRow.seen.desc(), HostRow.name)
 class Host:
     """A machine. facts: null until its worker has found them. seen: when the worker was last heard of (epoch).
 
-    public_key: what secrets for the worker are sealed to, null where it has told none; key_id names it.
+    public_key: what secrets for the worker are encrypted to, null where it has published none; key_id names it.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Check:
 
 
 class Hosts:
-    """The machines of a catalogue."""
+    """The machines in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -65,7 +65,7 @@ class Hosts:
             session.merge(HostRow(name=storable(facts.host), facts=facts.to_json(), seen=seen))
 
     def publish_key(self, name: str, key_id: str, public_key: bytes, now: float | None = None) -> None:
-        """Store the key that secrets for the worker of a machine are to be sealed to."""
+        """Store the key that secrets for the worker of a machine are to be encrypted to."""
         seen = time.time() if now is None else now
         row = HostRow(name=storable(name), key_id=key_id, public_key=public_key.hex(), seen=seen)
         with self._database.write() as session:
@@ -86,7 +86,7 @@ class Hosts:
         with self._database.read() as session:
             row = session.scalar(select(HostRow).where(HostRow.name == name))
         if row is None:
-            raise NotFound(f"No worker on {name[:80]!r} was ever heard of; start one there with perfloom worker.")
+            raise NotFound(f"No worker has ever run on {name[:80]!r}; start one there with perfloom worker.")
         return _host(row)
 
     def list(self) -> tuple[Host, ...]:
@@ -132,7 +132,7 @@ class Checks:
         with self._database.read() as session:
             row = session.get(CheckRow, require_id(id, "check"))
         if row is None:
-            raise NotFound("That check is no longer known; check again.")
+            raise NotFound("This check has expired; check again.")
         return Check(row.id, row.question, row.answer, row.created)
 
     def latest(self, kind: str, target: str) -> Check | None:

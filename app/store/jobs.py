@@ -1,6 +1,6 @@
-"""Jobs in the catalogue: the truth about what was asked for and how far it got.
+"""Jobs in the database: the truth about what was requested and how far it got.
 
-A state changes only by `move` and `claim`, each one UPDATE that names the states it may start from, so that of
+A state changes only by `transition` and `claim`, each one UPDATE that names the states it may start from, so that of
 several processes exactly one succeeds.
 """
 
@@ -23,7 +23,7 @@ from .models import JobRow
 JobKind = Literal["record", "import"]
 ACTIVE_STATES = tuple(state.value for state in JobState if not state.final and state is not JobState.DRAFT)
 POLLED_STATES = (JobState.PENDING, JobState.RUNNING)
-"""The states in which the planned jobs of a target are looked at together."""
+"""The states in which the planned jobs of a target are polled together."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Job:
     """A job. Times: seconds since the epoch, null for not yet.
 
     spec: the description as JSON (for kind "record" a JobSpec: see `job_spec`). target: where it runs. progress: 0–1
-    within the present state, null where it cannot be told. attempt: how often it was claimed. claimed_by: the worker
+    within the present state, null where it is not known. attempt: how often it was claimed. claimed_by: the worker
     that has it. process_group: of the supervisor of the user's program on `host`. argv: the exact command. reason: why
     it ended as it did, for a person. due_at: when somebody should look at it again. details: what else the shell side
     keeps. history: every state it has been in and since when, oldest first.
@@ -64,7 +64,7 @@ class Job:
 
     @property
     def planned(self) -> bool:
-        """Whether it is laid down in a directory at its target and followed there by looking, as it was claimed."""
+        """Whether its plan was copied to a directory at its target, where it is polled, when it was claimed."""
         return bool(self.details.get("planned"))
 
     @property
@@ -79,7 +79,7 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a catalogue."""
+    """The jobs in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -118,7 +118,7 @@ class Jobs:
         )
         with self._database.write() as session:
             if session.get(JobRow, row.id) is not None:
-                raise Conflict(f"A job {row.id} exists already; let Perfloom choose the id.")
+                raise Conflict(f"A job {row.id} already exists; let Perfloom choose the id.")
             session.add(row)
         return self.get(row.id)
 
@@ -127,7 +127,7 @@ class Jobs:
         with self._database.read() as session:
             row = session.get(JobRow, require_id(id, "job"))
         if row is None:
-            raise NotFound(f"There is no job {id}; it was deleted, or never existed.")
+            raise NotFound(f"No job {id}; it was deleted, or never existed.")
         return _job(row)
 
     def find(self, id: str) -> Job | None:
@@ -196,7 +196,7 @@ class Jobs:
 
     def list_due(self, now: float | None = None, limit: int = 1000) -> tuple[str, ...]:
         """Ids of the jobs that somebody should look at by `now`, the longest overdue first, without those of
-        `due_together`."""
+        `due_polls`."""
         wanted = (
             select(JobRow.id)
             .where(
@@ -209,7 +209,7 @@ class Jobs:
             return tuple(session.scalars(wanted))
 
     def due_polls(self, now: float | None = None) -> dict[str, tuple[str, ...]]:
-        """Ids, by target, of the due jobs that are looked at together with all others there: planned, and begun."""
+        """Ids, by target, of the due jobs that are polled together with all others there: planned, and begun."""
         wanted = (
             select(JobRow.target, JobRow.id)
             .where(_together(), JobRow.due_at <= (time.time() if now is None else now))
@@ -228,7 +228,7 @@ class Jobs:
             return tuple(_job(row) for row in session.scalars(wanted))
 
     def postpone(self, ids: Sequence[str], due_at: float, *, cancelled: bool = False) -> None:
-        """Have active jobs looked at later. cancelled: those too whose end was asked for and not seen to yet."""
+        """Have active jobs polled later. cancelled: also those with a cancellation that is not processed yet."""
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
             change = update(JobRow).where(JobRow.id.in_(part), JobRow.state.in_(ACTIVE_STATES)).values(due_at=due_at)
@@ -295,7 +295,7 @@ class Jobs:
         expected_attempt: int | None = None,
         **columns: Any,
     ) -> bool:
-        """Change `columns` without changing the state; conditions as for `move`, by default any active state."""
+        """Change `columns` without changing the state; conditions as for `transition`, by default any active state."""
         if expected is None:
             states = list(ACTIVE_STATES)
         else:
@@ -324,7 +324,7 @@ class Jobs:
         """Change the name. Raises NotFound."""
         require_id(id, "job")
         if not self._changed(update(JobRow).where(JobRow.id == id).values(name=name)):
-            raise NotFound(f"There is no job {id}; it was deleted, or never existed.")
+            raise NotFound(f"No job {id}; it was deleted, or never existed.")
 
     def request_cancel(self, id: str) -> bool:
         """Note that a person wants the job ended, and make it due now. False where it has ended already."""
@@ -346,10 +346,10 @@ class Jobs:
             with self._database.write() as session:
                 session.execute(delete(JobRow).where(JobRow.id == id, JobRow.state.not_in(ACTIVE_STATES)))
         except Unavailable as error:
-            raise Unavailable(f"The files of this job are deleted, but not its entry. {error.message}") from error
+            raise Unavailable(f"Deleted the files of this job, but not its database entry. {error.message}") from error
 
     def directory(self, id: str) -> Path:
-        """Where a job's files lie (not made here): `work/`, `artefacts/`, `output.log` and the supervisor's."""
+        """Where a job's files are (not created here): `work/`, `artefacts/`, `output.log` and the supervisor's."""
         return self._directory / require_id(id, "job")
 
     def _changed(self, change: Any, id: str = "", entered: JobState | None = None, at: float = 0.0) -> bool:
@@ -364,13 +364,13 @@ class Jobs:
 
 
 def _together() -> ColumnElement[bool]:
-    """The jobs of `due_together`."""
+    """The jobs of `due_polls`."""
     planned = func.coalesce(JobRow.details["planned"].as_boolean(), False)
     return JobRow.state.in_([state.value for state in POLLED_STATES]) & planned
 
 
 def _plain(columns: dict[str, Any]) -> dict[str, Any]:
-    """Column values as the catalogue holds them."""
+    """Column values as the database stores them."""
     plain = {}
     for name, value in columns.items():
         if name not in JobRow.__table__.columns or name in ("id", "state", "created", "history"):

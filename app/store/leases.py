@@ -8,7 +8,7 @@ from .models import LeaseRow
 
 
 class Leases:
-    """The leases of a catalogue. Time is that of the database, so that clocks of machines need not agree."""
+    """The leases in the database. Time is that of the database, so that clocks of machines need not agree."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

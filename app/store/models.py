@@ -1,4 +1,4 @@
-"""The catalogue's tables. Times are seconds since the epoch (UTC). A change here needs a migration beside it."""
+"""The tables of the database. Times are seconds since the epoch (UTC). A change here needs a migration beside it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -81,7 +81,7 @@ class Base(DeclarativeBase):
 
 
 class ResultRow(Base):
-    """What the list of results shows; the profile itself lies in columns. search: all searched text, case folded.
+    """What the list of results shows; the profile itself is stored in columns. search: all searched text, case folded.
 
     created: when it was stored. recorded: when its recording began, null where that is not known. missing: its files
     are not where they should be. originals: see `results.Original`.
@@ -167,7 +167,7 @@ class PresetRow(Base):
 class HostRow(Base):
     """A machine that has a worker: its facts, and when the worker was last heard of.
 
-    public_key: in hexadecimal, what secrets for that worker are sealed to; key_id names it.
+    public_key: in hexadecimal, what secrets for that worker are encrypted to; key_id names it.
     """
 
     __tablename__ = "hosts"
@@ -193,7 +193,7 @@ class TargetRow(Base):
 
 
 class CredentialRow(Base):
-    """Secrets sealed to the key of one worker, which alone can open them. sealed: hexadecimal."""
+    """Secrets encrypted to the key of one worker, which alone can open them. sealed: hexadecimal."""
 
     __tablename__ = "credentials"
     __table_args__ = (Index(None, "expires"),)

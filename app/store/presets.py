@@ -29,7 +29,7 @@ class Preset:
 
 
 class Presets:
-    """The presets of a catalogue."""
+    """The presets in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,7 +45,7 @@ class Presets:
         with self._database.read() as session:
             row = session.scalar(select(PresetRow).where(PresetRow.name == name))
         if row is None:
-            raise NotFound(f"There is no preset {name[:80]!r}; choose one of the list.")
+            raise NotFound(f"No preset {name[:80]!r}; choose one from the list.")
         return Preset(row.name, row.spec, row.changed)
 
     def save(self, name: str, spec: Mapping[str, Any]) -> Preset:

@@ -19,7 +19,7 @@ from .models import JobRow, ResultRow
 log = logging.getLogger(__name__)
 STAGED_PREFIX = ".staged-"
 GRACE_SECONDS = 300.0
-"""What nobody is known to work on is left alone for so long, in case somebody does."""
+"""Staged directories without an active job are kept for this long, in case a process still uses them."""
 
 
 @dataclass
@@ -39,8 +39,8 @@ def recover(
 ) -> RecoveryReport:
     """Put right what crashes left below the data directory.
 
-    Staged directories that nobody works on are removed, begun deletions ended, results without a row adopted, rows
-    without files marked, and the cache brought under its budget. May run beside everything else, and beside itself.
+    Abandoned staged directories are removed, unfinished deletions completed, results without a row adopted, rows
+    without files marked, and the cache brought under its budget. May run beside everything else, and several times.
     adopt, forget: those of Results. now: seconds since the epoch. Raises Unavailable.
     """
     done = RecoveryReport()

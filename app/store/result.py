@@ -1,4 +1,4 @@
-"""What the catalogue keeps of a result."""
+"""Results as the database stores them."""
 
 import re
 import unicodedata
@@ -20,7 +20,7 @@ MAX_TAGS = 50
 @dataclass(frozen=True)
 class EventTotal:
     """The total of an event. total: in `unit`, null where it could not be counted. samples: 0 for counted events.
-    scaling: the factor by which counts were scaled up, because events took turns (null: they did not)."""
+    scaling: the factor by which counts were scaled up, because events were multiplexed (null: they were not)."""
 
     name: str
     unit: str
@@ -72,7 +72,7 @@ def normalize_name(text: str) -> str:
     """A name of a result or preset as it is stored. Raises InvalidRequest where nothing is left of it."""
     name = " ".join(_printable(text).split())
     if not name:
-        raise InvalidRequest("A name is needed; write at least one letter.", "name")
+        raise InvalidRequest("The name is empty; enter at least one letter.", "name")
     if len(name) > MAX_NAME:
         raise InvalidRequest(f"The name is longer than {MAX_NAME} characters; shorten it.", "name")
     return name
@@ -88,7 +88,7 @@ def normalize_tags(tags: Iterable[str]) -> tuple[str, ...]:
         if tag:
             kept.setdefault(casefold_text(tag), tag)
     if len(kept) > MAX_TAGS:
-        raise InvalidRequest(f"A result can have {MAX_TAGS} tags; leave some out.", "tags")
+        raise InvalidRequest(f"A result can have at most {MAX_TAGS} tags; leave some out.", "tags")
     return tuple(kept.values())
 
 

@@ -1,4 +1,4 @@
-"""Stored results: a directory of columns each, and a row in the catalogue for the list.
+"""Stored results: a directory of columns each, and a row in the database for the list.
 
 A result is written into a staged directory, flushed, and renamed into place, so it exists whole or not at all, and
 never changes after. Whatever a crash leaves between the directory and the row is put right by `recover`.
@@ -62,7 +62,7 @@ MAX_SEARCH = 1000
 
 
 class Results:
-    """The results of a data directory and its catalogue."""
+    """The results of a data directory and its database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -90,7 +90,7 @@ class Results:
         """Make the profile in `staged` the result `id`, with the files it was read from.
 
         May be done again for the same id, by this or another process: the first one's result stands, and is
-        returned. `staged` is gone after. Raises Unavailable where the disk is full or the catalogue does not answer;
+        returned. `staged` is gone after. Raises Unavailable where the disk is full or the database does not respond;
         then, or after a crash, the result is there whole or not at all.
         """
         final = self._path(id)
@@ -145,7 +145,7 @@ class Results:
         """A result by its id. Raises NotFound."""
         found = self.find(id)
         if found is None:
-            raise NotFound(f"There is no result {id[:40]!r}; it was deleted, or never existed.")
+            raise NotFound(f"No result {id[:40]!r}; it was deleted, or never existed.")
         return found
 
     def find(self, id: str) -> Result | None:
@@ -162,14 +162,14 @@ class Results:
         """Prepare what the tables of a large result need. Raises NotFound, Unavailable, UnreadableInput."""
         from .files import columns, table_cache
 
-        # A profile of its own: with it goes what is made on the way.
+        # Its own profile: what is computed on the way is freed with it.
         table_cache.save(self.cache(id), columns.read(self.path(id)))
 
     def path(self, id: str) -> Path:
         """The local directory of a result. Raises NotFound."""
         directory = self._path(id)
         if not directory.is_dir():
-            raise NotFound(f"There is no result {id!r}; it was deleted, or never existed.")
+            raise NotFound(f"No result {id!r}; it was deleted, or never existed.")
         return directory
 
     def cache(self, id: str) -> Path:
@@ -251,7 +251,7 @@ class Results:
         return self.get(id)
 
     def original(self, id: str) -> tuple[Original, ...]:
-        """The files that a result was read from, as they lie on disk. Raises NotFound."""
+        """The files that a result was read from, as stored on disk. Raises NotFound."""
         return originals.locate(self._path(id), self.get(id).originals)
 
     def list_uncompressed(self, limit: int = 100) -> tuple[str, ...]:
@@ -279,8 +279,8 @@ class Results:
     def delete(self, id: str) -> None:
         """Delete a result: its files, originals, cache, what its job recorded, then its row and tags. Raises NotFound.
 
-        From the first step on it is gone for everybody. What a crash, or a catalogue that cannot be written, leaves is
-        ended by `recover`.
+        From the first step on it is gone. What a crash, or a database that cannot be written, leaves is deleted by
+        `recover`.
         """
         found = self.get(id)
         mark = deletion.delete_files(self.data, id, found.job_id)
@@ -288,7 +288,7 @@ class Results:
         try:
             self.forget(id)
         except Unavailable as error:
-            log.warning("the sweep will end the deletion of result %s: %s", id, error.message)
+            log.warning("the sweep will finish the deletion of result %s: %s", id, error.message)
             return
         with contextlib.suppress(OSError):
             mark.rmdir()
@@ -354,7 +354,7 @@ class Results:
         with self.database.write() as session:
             row = session.scalar(select(ResultRow).where(ResultRow.id == id).with_for_update())
             if row is None:
-                raise NotFound(f"There is no result {id[:40]!r}; it was deleted, or never existed.")
+                raise NotFound(f"No result {id[:40]!r}; it was deleted, or never existed.")
             yield session, row
             session.flush()
             tags = session.scalars(select(TagRow.tag).where(TagRow.result_id == id))

@@ -1,4 +1,4 @@
-"""Sessions of browsers that have shown the token. Only hashes of their ids are kept: the catalogue opens nothing."""
+"""Sessions of browsers that have shown the token. Only hashes of their ids are kept: the database opens none."""
 
 import hashlib
 import time
@@ -25,7 +25,7 @@ class BrowserSession:
 
 
 class Sessions:
-    """The sessions of a catalogue, by realm: one for each token, so that none outlives its token."""
+    """The sessions in the database, by realm: one for each token, so that none outlives its token."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

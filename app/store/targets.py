@@ -31,7 +31,7 @@ class StoredTarget:
 
 
 class Targets:
-    """The targets of a catalogue."""
+    """The targets in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,7 +54,7 @@ class Targets:
         """A target by its name. Raises NotFound."""
         found = self.find(name)
         if found is None:
-            raise NotFound(f"There is no target {name[:80]!r}. Choose one of those under Targets, or add it there.")
+            raise NotFound(f"No target {name[:80]!r}. Choose one under Targets, or add it there.")
         return found
 
     def find(self, name: str) -> StoredTarget | None:
@@ -71,7 +71,7 @@ class Targets:
         another way. Raises InvalidRequest for a local target that would be elsewhere, and Conflict where jobs that were
         begun would be looked for at another host or batch system than they are at."""
         if target.name == LOCAL and not target.is_local:
-            raise InvalidRequest("The target local is this machine itself. Give another name to another place.", "name")
+            raise InvalidRequest("The target local is this machine. Choose another name for another host.", "name")
         values: dict[str, Any] = {"target": target.to_json(), "changed": time.time()}
         with self._database.write() as session:
             row = session.scalar(select(TargetRow).where(TargetRow.name == target.name))
@@ -82,15 +82,15 @@ class Targets:
                 begun = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(STARTED_STATES))
                 if _host(earlier) != _host(target) and (count := session.scalar(begun)):
                     raise Conflict(
-                        f"{count} of its jobs are there, and would not be found at another host or batch system. Wait "
-                        "for them, cancel them, or add a target of another name."
+                        f"{count} of its jobs have started there, and cannot be found at another host or batch system. "
+                        "Wait for them, cancel them, or add a target with another name."
                     )
                 active = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(ACTIVE_STATES))
                 if (earlier.ssh is None) != (target.ssh is None) and (count := session.scalar(active)):
                     raise Conflict(
-                        f"{count} of its jobs are not at their end, and were submitted for "
+                        f"{count} of its jobs have not ended, and were submitted for "
                         f"{'this' if earlier.ssh is None else 'another'} machine. Wait for them, cancel them, or add a "
-                        "target of another name."
+                        "target with another name."
                     )
                 if _place(earlier) != _place(target):
                     values |= {"facts": None, "lines": None, "checked": None}
@@ -108,11 +108,11 @@ class Targets:
         """Remove a target, and what was typed for its check. Raises NotFound, or Conflict while a job is on its way
         there."""
         if self.get(name).name == LOCAL:
-            raise InvalidRequest("The target local is this machine itself and cannot be removed.")
+            raise InvalidRequest("The target local is this machine and cannot be deleted.")
         with self._database.write() as session:
             busy = select(func.count()).where(JobRow.target == name, JobRow.state.in_(ACTIVE_STATES))
             if count := session.scalar(busy):
-                raise Conflict(f"{count} of its jobs are not at their end. Cancel them, or wait for them.")
+                raise Conflict(f"{count} of its jobs have not ended. Cancel them, or wait for them.")
             session.execute(delete(TargetRow).where(TargetRow.name == name))
             session.execute(delete(CredentialRow).where(CredentialRow.subject == f"target:{name}"))
 

@@ -1,4 +1,4 @@
-"""Bringing the catalogue's schema up to date, under a lock, so that web and workers may start together."""
+"""Upgrade of the database schema, under a lock, so that web and workers may start together."""
 
 import fcntl
 import os
@@ -82,7 +82,7 @@ def migrate(connection: Connection) -> None:
         connection.commit()
     except CommandError as error:
         raise Unavailable(
-            "The catalogue was written by a newer version of Perfloom; upgrade this one, or use another data "
+            "The database was written by a newer version of Perfloom; upgrade this one, or use another data "
             f"directory or database ({error})."
         ) from None
 

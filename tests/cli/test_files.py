@@ -123,7 +123,7 @@ def test_list_and_delete(run: Run, stored: str) -> None:
     assert stored in err
     status, _, err = run("report", stored, "summary")
     assert status == 3
-    assert "no result of that id" in err
+    assert "no result with that id" in err
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_usage(run: Run) -> None:
 def test_neither_a_file_nor_an_id(run: Run) -> None:
     status, out, err = run("report", "no such file", "summary")
     assert (status, out) == (3, "")
-    assert "There is no file 'no such file'" in err
+    assert "'no such file' is neither an existing file nor the id of a result" in err
 
 
 def test_convert_to_collapsed(run: Run, stored: str) -> None:
@@ -228,7 +228,7 @@ def test_convert_says_which_other_events_there_are(run: Run) -> None:
     if f" {first}/" not in Path(EVENTS).read_text().split("\n#\n")[1].split("\n")[0]:
         first, other = other, first
     _, out, err = run("convert", EVENTS, "--to", "collapsed")
-    assert f"This is {first}" in err
+    assert f"The output has only {first}" in err
     assert other in err
     assert run("convert", EVENTS, "--to", "collapsed", "--event", first) == (0, out, "")
 
@@ -368,7 +368,7 @@ def test_a_gate_passes_over_few_samples_and_says_so(run: Run, tmp_path: Path) ->
     a = collapsed(tmp_path, "a", "main;f 980\nmain;g 20\n")
     b = collapsed(tmp_path, "b", "main;f 971\nmain;h 29\n")
     status, _, err = run("diff", a, b, "--fail-above", "2")
-    assert status == 0 and "1 more grew by more than 2 %, but of fewer than 30 samples" in err
+    assert status == 0 and "1 more grew by more than 2 %, but have fewer than 30 samples" in err
     assert json.loads(run("diff", a, b, "--format", "json")[1])[0]["status"] == "few"
     status, _, err = run("diff", a, collapsed(tmp_path, "c", "main;f 960\nmain;h 40\n"), "--fail-above", "2")
     assert status == 1 and "'h' grew by 4.00 %" in err
@@ -392,16 +392,16 @@ def test_diff_of_tables(run: Run) -> None:
     )
     assert rows("--by", "layer").keys() > {"0", "1"}
     assert "Whole step" in rows("steps") and run("diff", llama, llama, "steps", "--fail-above", "0")[0] == 0
-    for words, told in (
+    for words, message in (
         (("--by", "device"), "by is one of name, kind, tensor, layer, not 'device'"),
-        (("kernels",), "Neither of these has kernels"),
-        (("operators", "--event", "x"), "--event means nothing for operators"),
-        (("--of", "x"), "--of means nothing for functions"),
-        (("--by", "x"), "--by is one of function, stack, kind"),
-        (("x",), "There is no comparison of 'x'"),
+        (("kernels",), "Neither of them has kernels"),
+        (("operators", "--event", "x"), "--event does not apply to operators"),
+        (("--of", "x"), "--of does not apply to functions"),
+        (("--by", "x"), "--by must be one of function, stack, kind"),
+        (("x",), "No comparison of 'x'"),
     ):
         status, out, err = run("diff", llama, llama, *words)
-        assert (status, out) == (2, "") and told in err
+        assert (status, out) == (2, "") and message in err
 
 
 def test_terminals_are_not_at_the_mercy_of_names(run: Run, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_preset_is_a_beginning(asked: Asked, tmp_path: Path, capsys: pytest.Ca
     assert asked("--preset p.toml --on local -a --mpi none").scope is Scope.SYSTEM
     (tmp_path / "bad.toml").write_text("command = 3")
     assert "list of strings" in refused(capsys, "--preset bad.toml -- x")
-    assert "The saved ones are: usual" in refused(capsys, "--preset nothing -- x")
+    assert "Saved presets: usual" in refused(capsys, "--preset nothing -- x")
 
 
 def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None:
@@ -174,26 +174,26 @@ def test_settings_are_saved_and_given_away(asked: Asked, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("--on mars -- x", "There is no target 'mars'"),
+        ("--on mars -- x", "No target 'mars'"),
         ("--mpi openmpi -- x", "--mpi needs --ranks"),
-        ("--mpi none -n 4 -- x", "no meaning with --mpi none"),
+        ("--mpi none -n 4 -- x", "does not apply to --mpi none"),
         ("--mpi lam -n 4 -- x", "lam"),
         ("--mpi openmpi -n 4 --record-only 9 -- x", "--record-only: Rank 9 does not exist"),
-        ("-q long -- x", "--queue has no meaning at local, which has no batch system"),
-        ("--on farm --nodes 2 -- x", "--nodes has no meaning at farm, which has LSF"),
-        ("--on cluster -R x -- x", "--resources has no meaning at cluster, which has Slurm"),
+        ("-q long -- x", "--queue does not apply to target local, which has no batch system"),
+        ("--on farm --nodes 2 -- x", "--nodes does not apply to target farm, which has the batch system LSF"),
+        ("--on cluster -R x -- x", "--resources does not apply to target cluster, which has the batch system Slurm"),
         ("--on cluster --wall-time 30 -- x", "--wall-time: “30” is not a wall time"),
-        ("--on cluster --sudo -- x", "--sudo: the target cluster does not allow it"),
+        ("--on cluster --sudo -- x", "--sudo: target cluster does not allow it"),
         ("--on cluster --pid 7", "through a batch system"),
         ("--on cluster --path bin -- x", "not an absolute path"),
-        ("--events-per-run 2 -- x", "--events-per-run has no meaning"),
-        ("-a --mpi openmpi -n 2 -- x", "--ranks has no meaning together"),
+        ("--events-per-run 2 -- x", "--events-per-run does not apply"),
+        ("-a --mpi openmpi -n 2 -- x", "--ranks does not apply to the other options"),
         ("--recorder pytorch --torch-steps 1,1,0,1 -- x", "--torch-steps: “1,1,0,1” is not a valid schedule"),
-        ("--torch-memory -- x", "--torch-memory means --recorder pytorch"),
-        ("--recorder pytorch --sudo -- x", "--sudo has no meaning"),
+        ("--torch-memory -- x", "--torch-memory needs --recorder pytorch"),
+        ("--recorder pytorch --sudo -- x", "--sudo does not apply"),
         ("--recorder pytorch -a -- x", "Choose a command"),
         ("--recorder pytorch --count -- x", "--count means --recorder perf-stat"),
-        ("--recorder pytorch -e cycles -- x", "--event has no meaning"),
+        ("--recorder pytorch -e cycles -- x", "--event does not apply"),
         ("--env A -- x", "NAME=VALUE"),
         ("--env 1=2 -- x", "not a valid variable name"),
         ("--module 'a b' -- x", "--module"),
@@ -208,7 +208,7 @@ def test_what_cannot_be_is_said(settings: Settings, capsys: pytest.CaptureFixtur
 def test_the_help_has_headings(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["record", "--help"]) == 0
     said = capsys.readouterr().out
-    titles = ["What is recorded:", "Where it runs:", "MPI:", "Batch system:", "What is around the command:"]
+    titles = ["Recording:", "Where it runs:", "MPI:", "Batch system:", "Environment:"]
     places = [said.index(title) for title in titles]
     assert places == sorted(places)
     assert said.index("MPI:") < said.index("--ranks-per-node") < said.index("Batch system:") < said.index("--queue")

@@ -157,12 +157,12 @@ def test_adding_showing_listing_deleting(perfloom: Command, store: Store) -> Non
         (("add", "x", "--ssh", "y", "--env", "A"), "NAME=VALUE"),
         (("add", "x", "--ssh", "y", "--scheduler", "pbs"), "pbs"),
         (("add", "local", "--sudo"), "--replace"),
-        (("show", "nowhere"), "no target 'nowhere'"),
-        (("check", "nowhere"), "no target 'nowhere'"),
+        (("show", "nowhere"), "No target 'nowhere'"),
+        (("check", "nowhere"), "No target 'nowhere'"),
         (("check", "local", "--queue", "x"), "--probe"),
         (("check", "local", "--probe"), "no batch system"),
-        (("accept", "local"), "this machine itself"),
-        (("delete", "local"), "cannot be removed"),
+        (("accept", "local"), "is this machine"),
+        (("delete", "local"), "cannot be deleted"),
         (("import", "/does/not/exist"), "cannot be read"),
         (("export", "local", "-o", "/does/not/exist"), "cannot be written"),
         (("import", "-"), "empty"),
@@ -221,7 +221,7 @@ def test_a_key_is_shown_and_accepted(perfloom: Command, store: Store, perf: str)
         assert ssh is not None and [fingerprint(line) for line in ssh.host_keys] == [mark]
         done = perfloom("target", "check", "far host")
         assert done.returncode == 0 and "ok     Connection" in done.stdout
-        assert "known already" in perfloom("target", "accept", "far host").stderr
+        assert "already accepted" in perfloom("target", "accept", "far host").stderr
 
 
 def test_a_password_is_asked_for_on_the_terminal(settings: Settings, store: Store, perf: str) -> None:

@@ -81,7 +81,7 @@ def test_a_target_whose_jobs_run_stays_where_it_is(store: Store) -> None:
     store.targets.save(CLUSTER)
     store.jobs.transition(job.id, JobState.QUEUED, JobState.RUNNING)
     for other in away:
-        with pytest.raises(Conflict, match="1 of its jobs are there"):
+        with pytest.raises(Conflict, match="1 of its jobs have started there"):
             store.targets.save(other)
     assert CLUSTER.ssh is not None
     way = replace(CLUSTER.ssh, jump=(), password=True, host_keys=())

@@ -143,5 +143,5 @@ def test_a_target_does_not_move_here_below_jobs_that_wait_for_it(shared: Flask, 
     assert asked(client, "far") == (201, "")
     form = {"way": "here", "scheduler": "none"}
     answer = client.post("/targets/far/edit", data=form, headers=BEARER)
-    assert answer.status_code == 409 and "1 of its jobs are not at their end" in answer.text
+    assert answer.status_code == 409 and "1 of its jobs have not ended" in answer.text
     assert store.targets.get("far").target.ssh == Ssh("far")

@@ -111,7 +111,7 @@ def test_deleting_asks_first(browser_client: Browser, store: Store, ordinary: st
     assert browser_client.post(f"/results/{ordinary}/delete").status_code == 303
     assert store.results.find(ordinary) is None
     assert "Deleted" in browser_client.page("/")
-    assert "There is no result" in browser_client.page(f"/results/{ordinary}", 404)
+    assert "No result" in browser_client.page(f"/results/{ordinary}", 404)
 
 
 @pytest.mark.parametrize("id", ["zzzzzzzzzzzz", "..", "A", "x" * 500, "%2e%2e%2fetc", "aaaaaaaaaaa\u0660"])

@@ -36,7 +36,7 @@ def write(path: Path, arrays: Mapping[str, Array]) -> None:
                 for array in arrays.values():
                     file.write(bytes(-file.tell() % ALIGNED))
                     file.write(np.ascontiguousarray(array).data)
-            # Nobody misses it after a crash, so it is not flushed.
+            # It may be lost in a crash, so it is not flushed.
             os.replace(staged, path)
         finally:
             staged.unlink(missing_ok=True)

@@ -58,7 +58,7 @@ def write(profile: Profile, directory: Path, pieces: Mapping[str, ChunkedTable] 
 
 
 def read(directory: Path) -> Profile:
-    """Map the profile in `directory`. Costs the same for any size: only headers are looked at.
+    """Map the profile in `directory`. Costs the same for any size: only headers are read.
 
     Raises UnreadableInput where it is damaged, or of a schema that cannot be read by this version.
     """
@@ -74,7 +74,7 @@ def read_manifest(directory: Path) -> Manifest:
         with open(path, "rb") as file:
             return parse_manifest(file.read(MANIFEST_LIMIT_BYTES + 1))
     except OSError:
-        raise UnreadableInput(f"There is no stored profile in {directory}. {REREAD_ADVICE}") from None
+        raise UnreadableInput(f"No stored profile in {directory}. {REREAD_ADVICE}") from None
 
 
 def verify(directory: Path) -> None:

@@ -28,10 +28,10 @@ def unavailable(path: Path, error: OSError) -> Unavailable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(
             f"The disk that holds {path} is full{_free(path)}. Delete results or other files there, then try again; "
-            f"what was stored before is unharmed."
+            f"existing results are not affected."
         )
     if error.errno == errno.EROFS:
-        return Unavailable(f"The disk that holds {path} can only be read; make it writable, then try again.")
+        return Unavailable(f"The disk that holds {path} is read-only; make it writable, then try again.")
     return Unavailable(
         f"{path} cannot be written: {os_error_text(error)}. Check the disk and its permissions, then try again."
     )

@@ -18,14 +18,14 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh", b"PK\x
 _PROBE_BYTES = 1 << 20
 AT_ONCE_BYTES = 16 << 20
 LEVEL = 1
-"""Of traces no higher level makes less, and each takes twice as long."""
+"""Higher levels do not compress traces better, and each takes twice as long."""
 _FICLONE = 0x40049409
 
 
 @dataclass(frozen=True)
 class Original:
-    """A file that a result was read from, as it lies there. name: as it was given; path: with .zst where it is
-    stored compressed. bytes: of the file at `path`."""
+    """A file that a result was read from, as stored. name: as it was given; path: with .zst where it is stored
+    compressed. bytes: of the file at `path`."""
 
     name: str
     path: Path
@@ -35,7 +35,7 @@ class Original:
 def store_copies(files: Sequence[Path], directory: Path, ours: Path) -> tuple[OriginalFile, ...]:
     """Put copies of `files` into `directory`/original, flushed to disk, under safe names.
 
-    A file below `ours` (the data directory) is linked instead, where that is possible: nobody writes to it any more.
+    A file below `ours` (the data directory) is linked instead, where possible, because it does not change any more.
     Another that is large is compressed at once, if that is worth it, rather than written twice. Raises OSError.
     """
     if not files:
@@ -62,7 +62,7 @@ def store_copies(files: Sequence[Path], directory: Path, ours: Path) -> tuple[Or
 
 
 def locate(directory: Path, originals: Sequence[OriginalFile]) -> tuple[Original, ...]:
-    """Where the originals of the result in `directory` lie; those that are gone are left out."""
+    """The paths of the originals of the result in `directory`; those that are gone are left out."""
     found = []
     for original in originals:
         for name in (original.name, original.name + SUFFIX):

@@ -1,6 +1,6 @@
 """What pages need of all of a large trace, made once and kept in the cache of its result.
 
-What makes it is imported where there is a large trace only: nobody else needs the libraries of tables.
+What makes it is imported only for a large trace, because it needs the libraries of tables.
 """
 
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def save(folder: Path, profile: Profile) -> None:
-    """Make it, and put it into a result's cache as far as the disk lets; nothing where it lies there."""
+    """Make it, and put it into a result's cache as far as the disk lets; nothing if it is already there."""
     if profile.slices.num_rows < SMALL_SLICES:
         return
     from ...analysis.memo_store import analysis_version, dump_memo
@@ -28,7 +28,7 @@ def save(folder: Path, profile: Profile) -> None:
     try:
         arrays.write(path, dump_memo(profile))
     except Unavailable as error:
-        log.warning("what tables need is not kept in %s: %s", folder, error.message)
+        log.warning("could not cache the data for tables in %s: %s", folder, error.message)
         return
     for other in folder.glob(f"{NAME}*"):
         if other != path:
@@ -46,4 +46,4 @@ def load_into(folder: Path, profile: Profile) -> None:
         try:
             restore_memo(profile, kept)
         except (KeyError, TypeError, ValueError):
-            log.warning("what is kept for tables in %s is damaged", folder)
+            log.warning("the cached data for tables in %s is damaged", folder)

@@ -14,7 +14,7 @@ from ...domain.profile import Profile
 from . import arrays
 
 SMALL_ROWS = 300_000
-"""Up to so many slices and samples nobody has to be told to wait."""
+"""With up to this many slices and samples, the timeline is prepared within the request."""
 _KEPT = re.compile(r"timeline-[0-9]+")
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Timelines:
             # Mapped, it takes no memory that something else needs more.
             made = arrays.read(path) or made
         except Unavailable as error:
-            log.warning("the timeline of %s is not kept: %s", id, error.message)
+            log.warning("could not cache the timeline of %s: %s", id, error.message)
         return self._keep(profile, open_timeline(profile, made))
 
     @staticmethod
@@ -91,7 +91,7 @@ class Timelines:
         except Exception:
             log.exception("the timeline of %s could not be prepared", id)
             self._failed[profile] = Unavailable(
-                "The timeline of this result could not be prepared; the server's log says why. The other pages work."
+                "The timeline of this result could not be prepared; see the server's log. The other pages work."
             )
         finally:
             self._running.pop(id, None)
