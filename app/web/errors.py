@@ -18,29 +18,29 @@ from .rendering import Page, render
 from .security import is_api
 
 TITLES = {
-    400: "That does not work",
+    400: "Invalid request",
     403: "Not allowed",
     404: "Not found",
-    408: "Too slow",
-    409: "Not now",
+    408: "Request timeout",
+    409: "Not possible now",
     413: "Too large",
-    422: "This cannot be read",
-    429: "Wait a moment",
+    422: "Unreadable input",
+    429: "Too many requests",
     500: "Something went wrong",
-    503: "Something is missing",
+    503: "Service unavailable",
 }
 MESSAGES = {
-    400: "The request could not be understood. Go back, reload the page and try again.",
-    404: "There is no such page. It may have been deleted, or the address is mistyped.",
-    405: "This address does not take that kind of request. Start again from the results.",
-    413: "What was sent is larger, or has more fields, than this server accepts. Send less; for larger files raise "
+    400: "The request is malformed. Go back, reload the page and try again.",
+    404: "No such page. It may have been deleted, or the address is mistyped.",
+    405: "This address does not support this method. Start again from the results.",
+    413: "The request is larger, or has more fields, than this server accepts. Send less; for larger files raise "
     "PERFLOOM_UPLOAD_LIMIT_BYTES.",
 }
 
 
 @dataclass(frozen=True)
 class ErrorPage(Page):
-    """status: the HTTP status. id: under which a bug stands in the server's log, else None. back: where to go on."""
+    """status: the HTTP status. id: of a bug, as in the server's log, else None. back: where to continue."""
 
     template: ClassVar[str] = "error.html"
     status: int
@@ -51,7 +51,7 @@ class ErrorPage(Page):
 
 
 def register(app: Flask) -> None:
-    """Answer every error of `app` with a page, or with JSON where JSON was asked for."""
+    """Answer every error of `app` with a page, or with JSON where JSON was requested."""
     app.register_error_handler(PerfloomError, _known)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _bug)
@@ -69,13 +69,13 @@ def error_response(status: int, message: str, *, field: str | None = None, error
 
 
 def _back(status: int) -> tuple[str, str]:
-    """(address, label) of the nearest page that works: a result without the words that it could not use."""
+    """(address, label) of the nearest page that works: a result without its invalid parameters."""
     if request.path == "/compare" and status in (400, 404):
         return "/compare", "Choose two results"
     found = re.match(r"/results/[a-z0-9]{12}(?=/)(/(?:flamegraph|hotspots|counts|threads))?", request.path)
     if found is None or status != 400:
         return "/", "All results"
-    return found[0], "The whole result, without these words"
+    return found[0], "The result without these parameters"
 
 
 def _known(error: PerfloomError) -> Response:
@@ -103,7 +103,7 @@ def _bug(error: Exception) -> Response:
     current_app.logger.error("error %s: %s %s", error_id, request.method, request.path, exc_info=error)
     return error_response(
         500,
-        "This is a mistake of Perfloom, not yours, and it is in the server's log under the id below. What was stored "
-        "is safe. Go back and try again; if it comes again, report it with that part of the log.",
+        "This is a bug in Perfloom. The server's log has details under the id below. Stored data is not affected. Go "
+        "back and try again; if it happens again, report it with that part of the log.",
         error_id=error_id,
     )

@@ -23,7 +23,7 @@ Pairs = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class ResultPage:
-    """A page of a result. key: the last word of its address, empty for the overview.
+    """A page of a result. key: the last part of its address, empty for the overview.
 
     has_data: whether a profile has something for it. uses_selection: whether it obeys the selection. shows_all_events:
     without an event it shows every one, where others show the main event. shows_event: whether it shows an event at
@@ -124,7 +124,7 @@ def target_url(name: str, subpage: str = "") -> str:
 
 
 def result_url(id: str, key: str = "", selection: Selection | None = None, extra: Pairs | None = None) -> str:
-    """The address of a page of a result, carrying the selection and the unit of times, then the words `extra` of that
+    """The address of a page of a result with the selection and the unit of times, then the parameters `extra` of that
     page."""
     path = f"/results/{id}/{key}" if key else f"/results/{id}"
     words = (selection.to_query() if selection else []) + (extra or [])
@@ -135,7 +135,8 @@ def result_url(id: str, key: str = "", selection: Selection | None = None, extra
 
 
 def selection_chips(selection: Selection, url: Callable[[Selection], str]) -> tuple[Chip, ...]:
-    """What narrows a selection, event and direction aside, each with its way out. url: of a selection, on this page."""
+    """The filters of a selection except event and direction, each with a link to remove it. url: of a selection, on
+    this page."""
     found = [
         Chip("Thread", key, url(selection.replace(threads=tuple(k for k in selection.threads if k != key))))
         for key in selection.threads

@@ -16,7 +16,7 @@ from ..domain.units import TIME_UNIT_PARAMETER, TIME_UNITS, set_time_unit
 from .session import csrf_token, is_signed_in
 
 _TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
-# To find one takes a tenth of the time of a translation, and the HTML of every macro is looked at.
+# A search takes a tenth of the time of a translation, and the HTML of every macro is searched.
 _ANY_TURNING = re.compile(f"[{''.join(map(chr, _TURNING))}]")
 THEMES = ("system", "light", "dark")
 THEME_COOKIE = "perfloom-theme"
@@ -114,12 +114,12 @@ def _choose_time_unit() -> None:
     set_time_unit("")
     word = request.args.get(TIME_UNIT_PARAMETER, "")
     if word and word not in TIME_UNITS:
-        raise InvalidRequest(f"unit is one of {', '.join(TIME_UNITS)}, not {word[:40]!r}.", TIME_UNIT_PARAMETER)
+        raise InvalidRequest(f"unit must be one of {', '.join(TIME_UNITS)}, not {word[:40]!r}.", TIME_UNIT_PARAMETER)
     set_time_unit(word)
 
 
 def _current(path: str) -> str | None:
-    """The entry of the bar that a page belongs to: the one whose address is the longest beginning of its own."""
+    """The entry of the bar that a page belongs to: the one whose address is the longest prefix of the page's."""
     if path == "/" or path.startswith("/results/"):
         return "/"
     fitting = [url for url, *_ in NAVIGATION if path == url or path.startswith(url + "/")]

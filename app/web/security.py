@@ -114,7 +114,7 @@ def host_allowed(host: str, listening: str, trusted: Sequence[str]) -> bool:
 
 
 def local_path(target: str) -> str:
-    """`target` where it is a path on this server, else "/": nobody is redirected elsewhere."""
+    """`target` where it is a path on this server, else "/": no redirect leads elsewhere."""
     if not target.startswith("/") or target[1:2] in ("/", "\\") or any(ord(c) < 32 for c in target):
         return "/"
     return target
@@ -202,7 +202,9 @@ def _is_token(candidate: str) -> bool:
     address = session.client_address()
     if wait_s := throttle.wait_s(address):
         after_s = max(1, math.ceil(wait_s))
-        raise TooManyRequests(f"Too many wrong tokens came from here. Try the right one, or wait {after_s} s.", after_s)
+        raise TooManyRequests(
+            f"Too many wrong tokens from your address. Enter the right one, or wait {after_s} s.", after_s
+        )
     throttle.record_failure(address)
     return False
 
@@ -215,7 +217,7 @@ def _guard() -> AnyResponse | None:
     settings = _settings()
     if not host_allowed(request.environ.get("HTTP_HOST", ""), settings.host, settings.trusted_hosts):
         raise InvalidRequest(
-            "This server does not answer to the name in your request. If the name is right, start Perfloom with "
+            "This server does not accept the host name in your request. If the name is correct, start Perfloom with "
             "it in PERFLOOM_TRUSTED_HOSTS."
         )
     if "token" in request.args and request.method in SAFE_METHODS:
@@ -248,7 +250,7 @@ def _exchange() -> AnyResponse:
 def _ask_for_token(*, wrong: bool) -> AnyResponse:
     if is_api():
         message = (
-            "The token is not right; take it from the file `token` in the data directory of the server."
+            "Wrong token; use the one from the file `token` in the data directory of the server."
             if wrong
             else "Send the token of this server as `Authorization: Bearer TOKEN`."
         )
@@ -265,7 +267,7 @@ def _check_origin() -> None:
     origin = request.headers.get("Origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.host
     if foreign or request.headers.get("Sec-Fetch-Site", "same-origin") in ("cross-site", "same-site"):
-        raise Forbidden("This change was asked for by another site, and nothing was changed. Use Perfloom's own pages.")
+        raise Forbidden("This request came from another site, and nothing was changed. Use Perfloom's own pages.")
 
 
 def _add_headers(response: Response) -> Response:

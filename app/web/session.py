@@ -1,7 +1,7 @@
 """Who is asking: the signed cookie that a token was exchanged for, and the CSRF token bound to it.
 
 The cookie holds a random session id and is signed with a key that depends on the server's token: a new token ends
-every session, and neither the token nor anything it could be found from is in the browser. The catalogue holds a hash
+every session, and neither the token nor anything it could be found from is in the browser. The database holds a hash
 of the id for as long as the session lasts: signing out ends it on the server, whoever has the cookie.
 """
 
@@ -85,7 +85,7 @@ def current_session_name() -> str:
 def is_signed_in() -> bool:
     """Whether the request comes from a browser that has shown the token, and has not signed out. Raises Unavailable."""
     if "signed_in" not in g:
-        # Should the catalogue not answer, the page that says so asks again.
+        # If the database does not respond, the page that says so checks again.
         g.signed_in = False
         g.signed_in = bool(id := session.get("id")) and _sessions().is_valid(str(id), _realm())
     known: bool = g.signed_in
@@ -114,7 +114,7 @@ def _sessions() -> Sessions:
 
 
 def _realm() -> str:
-    """Which token the sessions are for, told by the key that depends on it."""
+    """Which token the sessions are for: a hash of the key that depends on it."""
     key: bytes = current_app.config["SECRET_KEY"]
     return hmac.new(key, b"realm of sessions", hashlib.sha256).hexdigest()[:16]
 

@@ -24,14 +24,14 @@ from ..store.files.disk import disk_errors, safe_name, sync_directory
 
 PREFIX, SUFFIX = "upload-", ".part"
 FORM_BYTES = 1 << 20
-"""What a form with files may hold beside them."""
+"""Maximum size of the other fields of a form with files."""
 STALE_S = 24 * 3600
 _ACCEPTS_FILES = "_perfloom_takes_files"
 _View = TypeVar("_View", bound=Callable[..., Any])
 
 
 class Upload:
-    """A file while it arrives: writes to disk, and says in words when the disk is full."""
+    """A file during its upload: writes to disk, and raises Unavailable when the disk is full."""
 
     def __init__(self, directory: Path) -> None:
         with disk_errors(directory):
@@ -92,7 +92,7 @@ class UploadRequest(Request):
         content_length: int | None = None,
     ) -> IO[bytes]:
         if self.upload_directory is None:
-            # Nobody will look at it, and a form is small.
+            # It is not used, and a form is small.
             return io.BytesIO()
         upload = Upload(self.upload_directory)
         self.uploads.append(upload)
@@ -117,18 +117,18 @@ def prepare(view: Any, settings: Settings) -> None:
     request says itself that it is larger."""
     if not getattr(view, _ACCEPTS_FILES, False) or request.method != "POST":
         return
-    asked = cast(UploadRequest, request)
-    asked.upload_directory = settings.data / "uploads"
-    asked.max_content_length = settings.upload_limit_bytes + FORM_BYTES
+    upload = cast(UploadRequest, request)
+    upload.upload_directory = settings.data / "uploads"
+    upload.max_content_length = settings.upload_limit_bytes + FORM_BYTES
     length = request.content_length or 0
-    if length > asked.max_content_length:
+    if length > upload.max_content_length:
         raise TooLarge(
-            f"These files have {format_bytes(length)}, and this server takes up to "
+            f"These files have {format_bytes(length)}, and this server accepts at most "
             f"{format_bytes(settings.upload_limit_bytes)}. "
             "Import them with `perfloom import` on the server, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
         )
-    asked.upload_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = os.statvfs(asked.upload_directory)
+    upload.upload_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = os.statvfs(upload.upload_directory)
     free = found.f_bavail * found.f_frsize
     if length > free - settings.reserve_bytes:
         raise TooLarge(
@@ -141,13 +141,11 @@ def received_files(name: str) -> tuple[FileStorage, ...]:
     """The files sent as field `name`. Raises InvalidRequest where there is none, or one of them is empty."""
     files = tuple(file for file in request.files.getlist(name) if file.filename)
     if not files:
-        raise InvalidRequest("No file was chosen; choose at least one.", name)
+        raise InvalidRequest("No file selected; select at least one.", name)
     for file in files:
         file.stream.seek(0, os.SEEK_END)
         if file.stream.tell() == 0:
-            raise InvalidRequest(
-                f"{safe_name(file.filename or '')} is empty, nothing can be read from it; record again.", name
-            )
+            raise InvalidRequest(f"{safe_name(file.filename or '')} is empty. Record again.", name)
     return files
 
 

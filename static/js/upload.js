@@ -55,7 +55,7 @@ function showFiles() {
   }));
   list.hidden = input.files.length === 0;
   const empty = [...input.files].find((file) => file.size === 0);
-  if (empty) fail(`${empty.name} is empty, nothing can be read from it; record again.`);
+  if (empty) fail(`${empty.name} is empty. Record again.`);
   else if (total() > limit) fail(`These files have ${size(total())}; this server takes up to ${form.dataset.limitText}.`);
   else fail('');
   send.disabled = !failure.hidden;

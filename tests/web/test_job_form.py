@@ -250,7 +250,7 @@ def test_events_are_searched_with_and_without_scripts(browser_client: Browser, h
 
 def test_without_any_worker_the_page_says_so(browser_client: Browser) -> None:
     page = browser_client.page("/jobs/new")
-    assert "No worker has described its machine yet" in page
+    assert "No worker has reported on this machine yet" in page
     assert json.loads(browser_client.page("/jobs/events"))["events"] == []
     assert "perf record -o artefacts" in browser_client.post("/jobs/preview", command="true").get_json()["command"]
 

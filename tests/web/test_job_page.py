@@ -101,7 +101,7 @@ def test_a_cancelled_recording_that_was_kept(browser_client: Browser, store: Sto
     outcome = Outcome(cancelled=True, reasons=("It was cancelled.",))
     kept = job(store, JobState.CANCELLED, reason="It was cancelled.", outcome=outcome, result_id=ordinary)
     text = text_of(browser_client.page(f"/jobs/{kept.id}"))
-    assert "Open the result" in text and "What was recorded until then is kept." in text
+    assert "Open the result" in text and "What was recorded before that is kept." in text
     assert text.count("It was cancelled.") == 1
 
 
@@ -354,6 +354,6 @@ def test_a_target_that_cannot_be_reached_is_told_of(
     store.jobs.report_progress(made.id, None, text)
     now = time.time()
     monkeypatch.setattr("perfloom.web.views.jobs.jobs.time.time", lambda: now + 60)
-    assert "What runs at cluster goes on." in text_of(browser_client.page(f"/jobs/{made.id}"))
+    assert "The job continues at cluster." in text_of(browser_client.page(f"/jobs/{made.id}"))
     store.hosts.heartbeat("node17", now + 55)
     assert f'<p class="note" data-kind="warn">{text}</p>' in browser_client.page(f"/jobs/{made.id}")

@@ -68,7 +68,7 @@ def test_every_state_of_a_batch_job_has_a_word(store: Store) -> None:
     dead = job_sight.build_progress_view(
         JobStatus((SubmissionStatus(0, "12 34 boot", alive=False),)), None, {}
     ).submissions[0]
-    assert (dead.scheduler_id, dead.label) == ("process 12", "Not alive any more")
+    assert (dead.scheduler_id, dead.label) == ("process 12", "No longer running")
     told = SubmissionStatus(0, "12 34", exit_status=143, stopped="limit")
     ended = job_sight.build_progress_view(JobStatus((told,)), None, {}).submissions[0]
     assert (ended.label, ended.reason, ended.exit_text) == ("Ended", "ended at its time limit", "signal 15")
@@ -88,7 +88,7 @@ def test_a_few_ranks_are_named(browser_client: Browser, store: Store) -> None:
     assert "rank 3 node1 · signal 11" in text
     assert "0 3 node1 Ended with signal 11." in text
     # MPI said that there are three (two) ranks: the wrong starter runs them each for itself.
-    assert "MPI says that there are 3 ranks, not 4" in text
+    assert "MPI reports 3 ranks instead of 4" in text
 
 
 def test_the_page_follows_the_sight_and_nothing_else(browser_client: Browser, store: Store) -> None:
@@ -129,8 +129,8 @@ def test_ranks_that_were_never_seen(store: Store) -> None:
     view = job_sight.build_progress_view(ended, 6, {})
     assert {state: count for state, _, count in view.runs[0].counts} == {"recording": 1, "done": 1, "failed": 4}
     assert [(one.rank, one.text.split(".")[0]) for one in view.problems] == [
-        ("0", "MPI says that there are 2 ranks, not 6: wrong MPI launcher?"),
-        ("1", "It did not say that it ended; the run did"),
+        ("0", "MPI reports 2 ranks instead of 6. Check the MPI launcher."),
+        ("1", "The run ended, but this rank did not report its end"),
         ("2–5", "Nothing was seen of it"),
     ]
     assert job_sight.format_ranks([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"

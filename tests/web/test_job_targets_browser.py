@@ -83,7 +83,7 @@ def test_the_fields_of_a_target_appear_with_it(page: Page, server: Served, store
     assert shown(page, *fields) == ["sudo"]
     page.select_option("#f-mpi", "openmpi")
     assert shown(page, *fields) == ["sudo", "ranks", "every"]
-    page.click("text=In their place the whole system")
+    page.click("text=Instead of ranks the whole system")
     assert shown(page, *fields) == ["sudo", "ranks"]
     page.click("text=More events than counters")
     page.click("text=All runs at once")
@@ -108,7 +108,7 @@ def test_the_whole_command_and_the_events_of_a_target(page: Page, server: Served
     page.click("text=As text")
     page.fill("#f-events", "cycles,branches")
     page.click("text=More events than counters")
-    page.click("text=A run for each group")
+    page.click("text=One run per group")
     page.fill("#f-events_per_run", "1")
     page.wait_for_function("() => document.querySelectorAll('[data-groups-list] li').length === 2")
 

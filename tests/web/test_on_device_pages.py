@@ -51,7 +51,7 @@ def test_a_unit_of_times_is_chosen_once_and_holds_everywhere(
     assert "50,000 ns" in told(browser_client.page(f"/results/{id}/operators?unit=ns&name=attention"))
     assert "0.0500 ms" in told(browser_client.page(f"/results/{id}/operators?unit=ms&name=attention"))
     assert "50.0 µs" in told(browser_client.page(f"/results/{id}/operators?name=attention")), "the next one is free"
-    assert "unit is one of ns, us, ms, s" in told(browser_client.page(f"/results/{id}?unit=min", 400))
+    assert "unit must be one of ns, us, ms, s" in told(browser_client.page(f"/results/{id}?unit=min", 400))
 
 
 def of_llama(slower_ns: int = 0) -> Profile:

@@ -118,7 +118,7 @@ def test_adding_one(browser_client: Browser, store: Store) -> None:
         notes="one\ntwo",
     )
     page = browser_client.page(where)
-    assert "Added the target" in page and "A worker looks." in page
+    assert "Added the target" in page and "A worker is checking the target." in page
     page = browser_client.page("/targets/new%20one")
     assert "ada@node7:2222" in page and "never checked" in page
     assert "A, B (values not shown)" in page

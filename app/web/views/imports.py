@@ -26,7 +26,7 @@ TOGETHER_FIELD = "together"
 
 @dataclass(frozen=True)
 class ImportPage(Page):
-    """`/import`. formats: what can be read, in words. clocks: units of times, clock_of: of which formats. error: why
+    """`/import`. formats: labels of readable formats. clocks: units of times, clock_of: of which formats. error: why
     the last try failed."""
 
     template: ClassVar[str] = "import.html"
@@ -83,13 +83,11 @@ def _submit() -> list[Job]:
 
 @blueprint.post("/results/<id>/again")
 def again(id: str) -> Response:
-    """Read the files of a result again, by another clock (`clock`), into a result of its own."""
+    """Read the files of a result again, with another clock (`clock`), into a new result."""
     store, clock = current_services().store, parse_clock()
     result, files = store.results.get(id), store.results.original(id)
     if not files or len(files) < len(result.originals):
-        raise Conflict(
-            "The files of this result are not kept any more. Import them again, with the clock chosen there."
-        )
+        raise Conflict("The files of this result are no longer stored. Import them again, and choose the clock there.")
     job_id = new_id()
     directory = store.jobs.directory(job_id) / "artefacts"
     with disk_errors(directory):
@@ -103,10 +101,10 @@ def again(id: str) -> Response:
 
 
 def parse_clock() -> str:
-    """The unit of times that a form says, empty for none. Raises InvalidRequest."""
+    """The unit of times in a form, empty for none. Raises InvalidRequest."""
     clock = request.form.get("clock", "")
     if clock and clock not in TIME_UNITS:
-        raise InvalidRequest(f"clock is one of {', '.join(TIME_UNITS)}, not {clock[:40]!r}.", "clock")
+        raise InvalidRequest(f"clock must be one of {', '.join(TIME_UNITS)}, not {clock[:40]!r}.", "clock")
     return clock
 
 
@@ -116,7 +114,7 @@ def import_spec(names: Sequence[str], clock: str) -> dict[str, Any]:
 
 
 def _job(files: Sequence[FileStorage], name: str, clock: str) -> Job:
-    """Keep the files where jobs have theirs, then tell the catalogue, then notify: a crash in between loses nothing
+    """Keep the files where jobs have theirs, then write the database row, then notify: a crash in between loses nothing
     that was acknowledged."""
     store = current_services().store
     id = new_id()

@@ -143,7 +143,7 @@ def test_every_state_has_a_label() -> None:
         (Outcome(signal=11), "The program was ended by signal 11 (SIGSEGV)."),
         (Outcome(signal=42), "The program was ended by signal 42."),
         (Outcome(exit_status=0, time_limit=True), "The recording was ended at its time limit."),
-        (Outcome(signal=15, cancelled=True), "The program was ended because cancelling was asked for."),
+        (Outcome(signal=15, cancelled=True), "The program was ended because the job was cancelled."),
     ],
 )
 def test_the_outcome_is_one_sentence(outcome: Outcome | None, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Jobs as JSON: submit, list, look at, cancel. Times are in seconds since the epoch (UTC), durations in seconds."""
+"""Jobs as JSON: submit, list, show, cancel. Times are in seconds since the epoch (UTC), durations in seconds."""
 
 import time
 from typing import Any
@@ -23,9 +23,9 @@ LIMIT = 500
 
 @blueprint.post("")
 def create() -> Response:
-    """Queue a job: a JSON object with the words of JobSpec (`command`: a list, or a command line).
+    """Queue a job: a JSON object with the fields of JobSpec (`command`: a list, or a command line).
 
-    201 with the job and the findings that do not stand in its way; 422 with those that do.
+    201 with the job and the findings that do not prevent it; 422 with those that do.
     """
     try:
         data = request.get_json(silent=True)
@@ -48,12 +48,12 @@ def create() -> Response:
 @blueprint.get("")
 def index() -> Response:
     """Jobs, newest first. `state`: active or a state; `limit`, `offset`."""
-    asked = request.args.get("state", "")
-    if asked not in ("", "active", *JobState):
-        raise InvalidRequest(f"state is one of active, {', '.join(JobState)}.", "state")
+    state = request.args.get("state", "")
+    if state not in ("", "active", *JobState):
+        raise InvalidRequest(f"state must be one of active, {', '.join(JobState)}.", "state")
     found = current_services().store.jobs.list(
-        active=True if asked == "active" else None,
-        states=(JobState(asked),) if asked not in ("", "active") else (),
+        active=True if state == "active" else None,
+        states=(JobState(state),) if state not in ("", "active") else (),
         offset=_number("offset", 0, 10**9),
         limit=_number("limit", 100, LIMIT),
     )
@@ -68,7 +68,7 @@ def show(id: str) -> Response:
 
 @blueprint.post("/<id>/cancel")
 def cancel(id: str) -> Response:
-    """Ask for the end of a job; 409 where it has ended."""
+    """Request the cancellation of a job; 409 where it has ended."""
     response = _answer(_job(request_cancel(id)))
     response.status_code = 202
     return response
@@ -121,10 +121,10 @@ def _refused(findings: list[PreflightFinding]) -> Response:
     return response
 
 
-def _number(word: str, default: int, most: int) -> int:
-    text = request.args.get(word, str(default))
+def _number(parameter: str, default: int, most: int) -> int:
+    text = request.args.get(parameter, str(default))
     if not text.isdecimal() or len(text) > 10 or int(text) > most:
-        raise InvalidRequest(f"{word} is a whole number from 0 to {most}.", word)
+        raise InvalidRequest(f"{parameter} must be a whole number from 0 to {most}.", parameter)
     return int(text)
 
 

@@ -1,6 +1,6 @@
 """/api/v1: results and their tables as JSON. Field names are those of `perfloom report --format json`.
 
-Every address takes the same words as the pages (`event`, `thread`, `start-ms`, …). A program sends
+Every address takes the same parameters as the pages (`event`, `thread`, `start-ms`, …). A program sends
 `Authorization: Bearer TOKEN`. An error is `{"error": sentence, "field": name or null, "id": error id or null}`.
 """
 
@@ -60,7 +60,7 @@ def table(id: str, table: str) -> AnyResponse:
     format: `csv` or `parquet` for a file instead."""
     found = TABLES.get(table)
     if found is None:
-        raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
+        raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     profile, selection = current_services().store.results.open(id), request_selection()
     data = found.rows(profile, selection, request.args.get("by"))
     return table_response(
@@ -74,7 +74,7 @@ def table(id: str, table: str) -> AnyResponse:
 
 @blueprint.get("/tables")
 def tables() -> AnyResponse:
-    """What the tables hold: `[{"name", "title", "by": [words], "columns": [{"name", "unit", "description"}]}]`."""
+    """The tables: `[{"name", "title", "by": [names], "columns": [{"name", "unit", "description"}]}]`."""
     return jsonify(
         [
             {
@@ -116,8 +116,8 @@ def result_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _whole(word: str, default: int) -> int:
-    text = request.args.get(word) or str(default)
+def _whole(parameter: str, default: int) -> int:
+    text = request.args.get(parameter) or str(default)
     if not text.isdecimal() or len(text) > 9:
-        raise InvalidRequest(f"{word} is a whole number, not {text[:40]!r}.", word)
+        raise InvalidRequest(f"{parameter} must be a whole number, not {text[:40]!r}.", parameter)
     return int(text)

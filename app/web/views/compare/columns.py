@@ -1,4 +1,4 @@
-"""Columns that all tables of differences have: the status of a row, its change and a bar of it."""
+"""Columns of all tables of differences: the status of a row, its change and a bar of it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +16,10 @@ STATUS_WORDS = {FEW_SAMPLES: "few samples"}
 
 def status_column() -> ColumnView:
     """What became of a row."""
-    few = "Fewer than 30 samples on both sides do not tell a difference"
+    few = "Fewer than 30 samples on both sides: too few to compare"
     return ColumnView(
         "status",
-        "What",
+        "Status",
         "status",
         shorten=lambda status: STATUS_WORDS.get(status, status),
         title=lambda row: few if row["status"] == FEW_SAMPLES else "",
@@ -27,7 +27,7 @@ def status_column() -> ColumnView:
 
 
 def change_tone(column: str) -> Callable[[dict[str, Any]], str]:
-    """Makes the CSS class of a change from the column that tells which way it went."""
+    """Makes the CSS class of a change from the column with its sign."""
 
     def tone(row: dict[str, Any]) -> str:
         change = row[column] or 0

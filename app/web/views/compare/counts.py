@@ -1,4 +1,4 @@
-"""/compare/counts: what changed between two results in what perf stat counted."""
+"""/compare/counts: what changed between two results in the counts of perf stat."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ COLUMNS_SHOWN = (
     ColumnView("status", "What", "status", title=lambda row: row["note"] or ""),
     ColumnView("base", "Base", "amount", caveat=lambda row: _spread(row["base_deviation_percent"])),
     ColumnView("other", "Other", "amount", caveat=lambda row: _spread(row["other_deviation_percent"])),
-    ColumnView("delta", "Change", "amount", "Other less base", signed=True, tone=lambda row: _tone(row)),
+    ColumnView("delta", "Change", "amount", "Other minus base", signed=True, tone=lambda row: _tone(row)),
     ColumnView("delta_percent", "%", "percent", "Change as a share of the base", signed=True),
     ColumnView("ratio", "Ratio", "ratio", "Other ÷ base"),
 )
@@ -98,12 +98,12 @@ def as_json() -> Response:
 
 def _parse_query() -> _CountsQuery:
     if not (request.args.get("base") and request.args.get("other")):
-        raise InvalidRequest("Two results are compared; choose them on the page Compare.", "base")
+        raise InvalidRequest("A comparison needs two results. Choose them on the page Compare.", "base")
     results = current_services().store.results
     base, other = (results.get(request.args[word]) for word in ("base", "other"))
     profiles = results.open(base.id), results.open(other.id)
     if not any(has_counts(profile) for profile in profiles):
-        raise NotFound("Neither of these results has counts of perf stat; compare their functions.")
+        raise NotFound("Neither of these results has counts of perf stat. Compare their functions.")
     selection = request_selection()
     rows = filter_rows(diff_counts(*profiles, selection, selection), parse_search(), ("event", "status"))
     return _CountsQuery(base, other, profiles, rows)
@@ -117,9 +117,9 @@ def _warning(asked: _CountsQuery) -> str:
     if len(counted) == 1 and len(sampled) == 1 and counted != sampled:
         return (
             f"The {counted[0]} was counted (perf stat), the {sampled[0]} was sampled (perf record). A sampled total is "
-            "an estimate: such values stand side by side here and are not subtracted. Count both with perf stat."
+            "an estimate, so such values are shown but not subtracted. Count both with perf stat."
         )
-    return "Some events were counted on one side and sampled on the other; these are not compared."
+    return "Some events were counted on one side and sampled on the other. They are not compared."
 
 
 def _sampled(profile: Profile) -> bool:
@@ -127,7 +127,7 @@ def _sampled(profile: Profile) -> bool:
 
 
 def _shown(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows; a change that its spread may explain has a status of its own."""
+    """The rows; a change that its spread may explain has its own status."""
     within = rows["within_spread"].fillna(False).astype(bool) & (rows["delta"].fillna(0) != 0)
     return rows.assign(status=rows["status"].mask(within, "not significant"))
 

@@ -73,7 +73,9 @@ def difference() -> DifferenceView:
     The page that shows it is to be answered with the policy `flame_words.PAGE_POLICY`.
     """
     pair, selection = _pair(), request_selection()
-    reverse = ControlSwitch("reverse", "1", "Show vanished", "Draw the base, with its widths", pair.reverse)
+    reverse = ControlSwitch(
+        "reverse", "1", "Show vanished", "Draw the frames of the base, with its widths", pair.reverse
+    )
     try:
         pattern = parse_pattern()
         matched = format_matches(search(pair.displayed, selection, pattern) if pattern else None)
@@ -100,16 +102,16 @@ def difference() -> DifferenceView:
             data_url="/api/v1/compare/flamegraph",
             static_url=current_url("/compare/flamegraph.svg", width=str(DEFAULT_WIDTH)),
             empty_text=(
-                "Nothing is left of this selection to be drawn. Remove a part of it above, or turn “Show what "
-                f"vanished” {'off' if pair.reverse else 'on'}."
+                "This selection contains nothing to draw. Remove a filter above, or turn “Show vanished” "
+                f"{'off' if pair.reverse else 'on'}."
             ),
             functions=f"/api/v1/results/{pair.other.id}/functions",
             reversed_functions=f"/api/v1/results/{pair.base.id}/functions",
         ),
         explanation=(
-            f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red is more in the other than in the "
-            "base, blue is less, pale the same, gray has fewer than 30 samples in both"
-            + (", as a share of each whole." if _by_share(pair, selection) else ", as it was measured.")
+            f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red: more in the other than in the "
+            "base; blue: less; pale: the same; gray: fewer than 30 samples in both. "
+            + ("Compares shares of each total." if _by_share(pair, selection) else "Compares absolute values.")
             + _ungrouped(pair, selection)
         ),
         download=current_url("/compare/flamegraph.svg", download="1"),
@@ -117,7 +119,7 @@ def difference() -> DifferenceView:
 
 
 def _by_share(pair: _ComparedPair, selection: Selection) -> bool:
-    """Whether shares are compared: asked for, or all that samples tell."""
+    """Whether shares are compared: as requested, or because samples give nothing else."""
     try:
         events = main_event_pair(pair.base_profile, pair.other_profile, selection, selection)
     except InvalidRequest:
@@ -127,7 +129,7 @@ def _by_share(pair: _ComparedPair, selection: Selection) -> bool:
 
 
 def _ungrouped(pair: _ComparedPair, selection: Selection) -> str:
-    """Why frames are not grouped by the names of threads, though that was asked for."""
+    """Why frames are not grouped by thread name, though that was requested."""
     try:
         group = parse_group()
         together = can_group(pair.base_profile, pair.other_profile, selection, selection, group)
@@ -136,7 +138,7 @@ def _ungrouped(pair: _ComparedPair, selection: Selection) -> str:
         return ""
     if group is not FlameGroup.COMM or together:
         return ""
-    return " Threads have other names in the two, so frames are not grouped by them."
+    return " Frames are not grouped by thread name, because the names differ."
 
 
 @blueprint.get("/api/v1/compare/flamegraph")

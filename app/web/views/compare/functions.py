@@ -94,7 +94,7 @@ class ComparedResult:
 
 @dataclass(frozen=True)
 class SelectionBar:
-    """The bar of the selection, which holds for both: see results/_selection.html."""
+    """The bar of the selection, which applies to both: see results/_selection.html."""
 
     selection: Selection
     event: str
@@ -132,7 +132,7 @@ class ComparePage(Page):
 
 @dataclass(frozen=True)
 class _FunctionsQuery:
-    """What is compared, and how. Raises in `_parse_query` for words that cannot be used."""
+    """What is compared, and how. `_parse_query` raises for invalid parameters."""
 
     base: Result
     other: Result
@@ -163,8 +163,8 @@ def show() -> Response:
         return _pick()
     profiles = [current_services().store.results.open(request.args[word]) for word in ("base", "other")]
     if any(is_counts_only(profile) for profile in profiles):
-        # What was counted has no functions.
-        words = [(k, v) for k, v in request.args.items(multi=True) if k in _kept_words()]
+        # Counts have no functions.
+        words = [(k, v) for k, v in request.args.items(multi=True) if k in _shared_parameters()]
         return redirect(with_query("/compare/counts", words), 303)
     asked = _parse_query()
     everything = _rows(asked)
@@ -202,7 +202,7 @@ def show() -> Response:
                 order,
                 noun=asked.by,
                 bar=change_bar(rows, asked.delta),
-                bar_label="Of the greatest change",
+                bar_label="Relative to the largest change",
                 wide=False,
             ),
             csv=current_url_with(("page", None)).replace("/compare", "/compare.csv", 1),
@@ -235,9 +235,9 @@ def _pair() -> tuple[str, str] | None:
     if not ids:
         return None
     if len(ids) > 2:
-        raise InvalidRequest(f"Two results can be compared, and {len(ids)} were ticked; tick two.", "result")
+        raise InvalidRequest(f"Select two results to compare, not {len(ids)}.", "result")
     ticked = [current_services().store.results.get(id) for id in ids]
-    # Those of which it is not known when they were recorded go by when they were stored.
+    # If the recording time of any is unknown, they are sorted by when they were stored.
     known = all(result.recorded is not None for result in ticked)
     found = sorted(ticked, key=lambda result: (result.recorded or 0.0 if known else 0.0, result.created))
     return ("" if len(found) == 1 else found[0].id), found[-1].id
@@ -280,7 +280,7 @@ def _parse_query() -> _FunctionsQuery:
     status = request.args.get("status", "")
     for word, value, known in (("by", by, BY), ("of", measure, MEASURES), ("status", status or "same", STATUSES)):
         if value not in known:
-            raise InvalidRequest(f"{word} is one of {', '.join(known)}, not {value[:40]!r}.", word)
+            raise InvalidRequest(f"{word} must be one of {', '.join(known)}, not {value[:40]!r}.", word)
     before, after = main_event_pair(base_profile, other_profile, selection, selection)
     guessed = bool(unknown_columns(base_profile, other_profile, before, after))
     return _FunctionsQuery(
@@ -331,7 +331,7 @@ def _order(asked: _FunctionsQuery) -> SortOrder:
 
 def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
     suffix = f"{asked.measure}_percent" if asked.normalize else asked.measure
-    what = "share of the whole" if asked.normalize else "weight"
+    what = "Share of the total" if asked.normalize else "Weight"
     unit = "percent" if asked.normalize else unit
     return (
         ColumnView("name", "Function", "name")
@@ -339,13 +339,13 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
         else ColumnView("name", "Stack", "name", shorten=_innermost, unit_label="innermost first"),
         ColumnView("module", "Module", "text", shorten=base_name),
         status_column(),
-        ColumnView(f"base_{suffix}", "Base", "value", f"Its {what} in the base", "weight", unit=unit, sort="base"),
-        ColumnView(f"other_{suffix}", "Other", "value", f"Its {what} in the other", "weight", unit=unit, sort="other"),
+        ColumnView(f"base_{suffix}", "Base", "value", f"{what} in the base", "weight", unit=unit, sort="base"),
+        ColumnView(f"other_{suffix}", "Other", "value", f"{what} in the other", "weight", unit=unit, sort="other"),
         ColumnView(
             f"delta_{suffix}",
             "Change",
             "value",
-            "Other less base; sorted by size, whichever way it went",
+            "Other minus base; sorted by absolute value",
             "weight",
             unit=unit,
             unit_label="points" if asked.normalize else None,
@@ -357,14 +357,14 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
 
 
 def _innermost(stack: str) -> str:
-    """The innermost functions of a stack, the innermost first: by them stacks are told apart, and a name too long for
-    its column is cut at its end."""
+    """The innermost functions of a stack, the innermost first: they distinguish stacks, and a name too long for its
+    column is cut at its end."""
     frames = stack.split(";")[::-1]
     return " ← ".join([*frames[:MAX_STACK_FRAMES], *["…"][: len(frames) > MAX_STACK_FRAMES]])
 
 
-def _kept_words() -> set[str]:
-    """The words of the address that every page of a comparison takes."""
+def _shared_parameters() -> set[str]:
+    """The parameters that every page of a comparison takes."""
     return {
         "base",
         "other",
@@ -375,7 +375,7 @@ def _kept_words() -> set[str]:
 
 def comparison_tabs(profiles: tuple[Profile, Profile], current: str) -> tuple[PageLink, ...]:
     """The pages of a comparison that both profiles have rows for; `now` "" is that of functions."""
-    keep = [(k, v) for k, v in request.args.items(multi=True) if k in _kept_words()]
+    keep = [(k, v) for k, v in request.args.items(multi=True) if k in _shared_parameters()]
     found = (
         []
         if any(is_counts_only(p) for p in profiles)
@@ -405,7 +405,7 @@ def compared_result(title: str, side: str, result: Result, total: Quantity) -> C
 
 
 def _total(profile: Profile, result: Result, event: int) -> int | float | None:
-    """What a result has of the event in all, whatever is selected."""
+    """The total of the event in a result, independent of the selection."""
     if event < 0:
         return None
     name = event_names(profile)[event]
@@ -419,11 +419,10 @@ def _summary(asked: _FunctionsQuery, totals: list[int | float | None]) -> str:
     change = 100.0 * (after - before) / before
     name = event_names(asked.other_profile)[asked.event]
     if not change:
-        return f"Both have the same {name} in all."
-    # Right of what is counted, and of what is measured.
+        return f"Both have the same total of {name}."
+    # This wording fits counts and measured values.
     return (
-        f"In all, {name} of the other: {format_percent(abs(change))} "
-        f"{'more' if change > 0 else 'less'} than of the base."
+        f"Total {name} of the other: {format_percent(abs(change))} {'more' if change > 0 else 'less'} than of the base."
     )
 
 

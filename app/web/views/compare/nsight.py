@@ -28,31 +28,33 @@ blueprint = Blueprint("compare_nsight", __name__)
 SEARCH_COLUMNS = ("name", "report_name", "grid", "block", "matched")
 _COLUMNS = (
     ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
-    ColumnView("block", "Block", "word", "Threads of a block along x, y and z"),
-    ColumnView("calls", "Calls", "count", "How often the trace has it"),
-    ColumnView("total_us", "Total", "time", "Its time in the trace"),
-    ColumnView("percent", "%", "percent", "Of all kernels of the trace that are selected"),
-    ColumnView("mean_us", "Mean", "time", "Of a run in the trace", "call"),
+    ColumnView("block", "Block", "word", "Threads per block along x, y and z"),
+    ColumnView("calls", "Calls", "count", "Number of launches in the trace"),
+    ColumnView("total_us", "Total", "time", "Time in the trace"),
+    ColumnView("percent", "%", "percent", "Share of the time of all selected kernels of the trace"),
+    ColumnView("mean_us", "Mean", "time", "Mean duration in the trace", "call"),
     ColumnView(
-        "duration_us", "In the report", "time", "Mean duration of its launches there, each measured alone", "call"
+        "duration_us",
+        "In the report",
+        "time",
+        "Mean duration in the report, where each launch is measured separately",
+        "call",
     ),
 )
 _MEASURED = (
-    ColumnView(
-        "estimated_speedup_percent", "Est. speedup", "percent", "The most that one rule estimates of its launches"
-    ),
-    ColumnView("saving_us", "Estimated savings", "time", "At most: its time in the trace × the estimated speedup"),
-    ColumnView("sm_percent", "Compute", "percent", "Throughput of the multiprocessors as a share of the peak"),
+    ColumnView("estimated_speedup_percent", "Est. speedup", "percent", "Largest estimate of a rule for its launches"),
+    ColumnView("saving_us", "Estimated savings", "time", "Upper bound: time in the trace × estimated speedup"),
+    ColumnView("sm_percent", "Compute", "percent", "SM throughput as a share of the peak"),
     ColumnView("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
-    ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved"),
-    ColumnView("registers", "Registers", "count", "Of a thread"),
-    ColumnView("matched", "Matched by", "word", f"Where it is not {BY_LAUNCH}, the launches differ"),
+    ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved occupancy"),
+    ColumnView("registers", "Registers", "count", "Per thread"),
+    ColumnView("matched", "Matched by", "word", f"If not {BY_LAUNCH}, the launch configurations differ"),
 )
 
 
 @dataclass(frozen=True)
 class ComparePickPage(Page):
-    """One of the two is to be chosen. missing: what, in words; links: the choices with where each leads."""
+    """The choice of one of the two. missing: its kind; choices: with the address of each."""
 
     template: ClassVar[str] = "compare/pick_nsight.html"
     missing: str
@@ -76,7 +78,7 @@ class CompareNsightPage(Page):
 
 @blueprint.get("/compare/nsight")
 def show() -> Response:
-    """The kernels of both, or the choice of what to hold beside the one there is."""
+    """The kernels of both, or the choice of what to compare with the one given."""
     if not (request.args.get("base") and request.args.get("other")):
         return _pick()
     base, other, sides = _sides()
@@ -95,12 +97,12 @@ def show() -> Response:
             bar=selection_bar(selection, sides.trace),
             figures=(
                 build_figure("Kernels found in the report", len(own), "count"),
-                build_figure("Of the trace’s kernel time", float(own["percent"].sum()), "percent"),
-                build_figure("Time of these in the trace", float(own["total_us"].sum()) * NS_PER_US, "ns"),
+                build_figure("Share of the trace’s kernel time", float(own["percent"].sum()), "percent"),
+                build_figure("Their time in the trace", float(own["total_us"].sum()) * NS_PER_US, "ns"),
                 build_figure("Only in the report", len(everything) - len(own), "count"),
             ),
             sheet=build_sheet(
-                "Kernels of both",
+                "Kernels",
                 rows,
                 shown,
                 order,
@@ -130,8 +132,8 @@ def _sides() -> tuple[Result, Result, TraceReportPair]:
     sides = pair_trace_with_report(results.open(base.id), results.open(other.id))
     if sides is None:
         raise InvalidRequest(
-            "A trace with kernels and a report of Nsight Compute can be held beside each other here, and these are not "
-            "one of each. What two of a kind have in common is on the page Compare.",
+            "This page compares a trace with kernels with a report of Nsight Compute, and these are not one of each. "
+            "Compare two of the same kind on the page Compare.",
             "other",
         )
     return base, other, sides
@@ -146,9 +148,9 @@ def _visible_columns(
         return result_url(report.id, "nsight", None, [("launch", str(row["row"]))])
 
     return (
-        ColumnView("name", "Kernel", "name", "Leads to the kernel in the trace", shorten=shorten_kernel_name),
+        ColumnView("name", "Kernel", "name", "Link to the kernel in the trace", shorten=shorten_kernel_name),
         *_COLUMNS,
-        ColumnView("launches", "Launches", "count", "Leads to the first of them in the report", link=launch),
+        ColumnView("launches", "Launches", "count", "Link to the first launch in the report", link=launch),
         *_MEASURED,
     )
 

@@ -97,7 +97,7 @@ def show(table: str) -> Response:
         na_position="last",
         key=(lambda values: values.abs()) if order.column.startswith("delta") else None,
     )
-    measured = asked.measure.label.lower() + (" in a step" if asked.each_step and asked.measure.additive else "")
+    measured = asked.measure.label.lower() + (" per step" if asked.each_step and asked.measure.additive else "")
     both = all(profile.steps.num_rows for profile in asked.profiles) and table != "steps"
     return render(
         CompareTablePage(
@@ -123,7 +123,7 @@ def show(table: str) -> Response:
                 for one in list_measures(asked.compared, *asked.profiles)
             ),
             scales=(
-                PageLink("step", "Each step", current_url_with(("each-step", None), ("page", None)), asked.each_step),
+                PageLink("step", "Per step", current_url_with(("each-step", None), ("page", None)), asked.each_step),
                 PageLink(
                     "whole",
                     "Whole recordings",
@@ -141,7 +141,7 @@ def show(table: str) -> Response:
                 order,
                 noun="row",
                 bar=change_bar(rows, "delta"),
-                bar_label="Of the greatest change",
+                bar_label="Relative to the largest change",
                 wide=False,
             ),
             csv=current_url_with(("page", None)).replace(f"/compare/{table}", f"/compare/{table}.csv", 1),
@@ -160,7 +160,7 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
             "delta",
             "Change",
             "value",
-            "Other less base",
+            "Other minus base",
             "value",
             unit=unit,
             times=factor,
@@ -187,17 +187,17 @@ def as_json(table: str) -> Response:
 
 def _parse_query(table: str) -> _TableQuery:
     if table not in COMPARED_TABLES:
-        raise NotFound(f"There is no comparison of {table[:40]!r}; there is one of {', '.join(COMPARED_TABLES)}.")
+        raise NotFound(f"No comparison of {table[:40]!r}; choose one of {', '.join(COMPARED_TABLES)}.")
     if not (request.args.get("base") and request.args.get("other")):
-        raise InvalidRequest("Two results are compared; choose them on the page Compare.", "base")
+        raise InvalidRequest("A comparison needs two results. Choose them on the page Compare.", "base")
     results = current_services().store.results
     base, other = (results.get(request.args[word]) for word in ("base", "other"))
     profiles = results.open(base.id), results.open(other.id)
     if not any(has_table(profile, table) for profile in profiles):
-        raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
+        raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}. Compare their functions.")
     status = request.args.get("status", "")
     if status and status not in STATUSES:
-        raise InvalidRequest(f"status is one of {', '.join(STATUSES)}, not {status[:40]!r}.", "status")
+        raise InvalidRequest(f"status must be one of {', '.join(STATUSES)}, not {status[:40]!r}.", "status")
     compared, by = COMPARED_TABLES[table], resolve_grouping(*profiles, table, request.args.get("by", ""))
     each = parse_flag("each-step", request.args.get("each-step") or "1")
     return _TableQuery(
@@ -231,7 +231,7 @@ def _narrowed(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def selection_bar(selection: Selection, profile: Profile) -> SelectionBar:
-    """The bar of a selection in which no event counts. profile: one of those compared."""
+    """The bar of a selection without an event. profile: one of those compared."""
     own = page_params()
 
     def url(changed: Selection) -> str:

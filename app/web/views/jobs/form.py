@@ -1,4 +1,4 @@
-"""The job form: what was typed is examined, shown as the command it means, and queued when nothing is in its way."""
+"""The job form: the input is checked, shown as the command it means, and queued when it has no errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,37 +27,37 @@ from .target_choice import SelectedTarget, TargetChoice, match_events, select_ta
 
 blueprint = Blueprint("job_form", __name__)
 CHECK_TIMEOUT_S = 3.0
-"""How long a submit waits for the worker's look at paths and command."""
+"""How long a submit waits for the worker's check of paths and command."""
 PREVIEW_CHECK_TIMEOUT_S = 1.5
 
 SCOPE_OPTIONS = (
-    (Scope.COMMAND, "A command", "It is started, and recorded from its first instruction to its last."),
-    (Scope.PROCESS, "A running process", "Attach to a process by its PID; it goes on undisturbed."),
-    (Scope.SYSTEM, "The whole system", "Every process on every CPU."),
+    (Scope.COMMAND, "A command", "Start it, and record it from start to exit."),
+    (Scope.PROCESS, "A running process", "Attach to a process by its PID. It keeps running afterwards."),
+    (Scope.SYSTEM, "The whole system", "All processes on all CPUs."),
 )
 RECORDER_TEXTS = {
-    RecorderName.PERF_RECORD: ("perf record", "Sample call stacks: where the time goes, as a flame graph."),
-    RecorderName.PERF_STAT: ("perf stat", "Count events exactly: how much of each, without stacks."),
-    RecorderName.PYTORCH: ("PyTorch", "Operators, kernels and memory of a program that uses it, step by step."),
+    RecorderName.PERF_RECORD: ("perf record", "Sample call stacks: shows where time goes, as a flame graph."),
+    RecorderName.PERF_STAT: ("perf stat", "Count events exactly, without stacks."),
+    RecorderName.PYTORCH: ("PyTorch", "Operators, kernels and memory of PyTorch programs, by step."),
 }
 CALL_GRAPH_OPTIONS = (
-    (CallGraph.DWARF, "dwarf", "Copies a piece of the stack with each sample. Works for any program."),
-    (CallGraph.FP, "fp", "Frame pointers: cheapest, for programs built with them."),
-    (CallGraph.LBR, "lbr", "Intel’s branch records: cheap, with a limited depth."),
-    (CallGraph.NONE, "none", "No stacks: only the function that ran."),
+    (CallGraph.DWARF, "dwarf", "Copies a part of the stack with each sample. Works for any program."),
+    (CallGraph.FP, "fp", "Frame pointers: lowest overhead, for programs compiled with them."),
+    (CallGraph.LBR, "lbr", "Intel’s last branch records: low overhead, limited depth."),
+    (CallGraph.NONE, "none", "No stacks: only the sampled function."),
 )
 RECORDED_OPTIONS = (
-    ("ranks", "Ranks", "Each rank by itself: all of them, unless fewer are named below."),
-    ("hosts", "Hosts", "In their place the whole system, once on every host."),
+    ("ranks", "Ranks", "Each rank separately: all ranks, unless you select fewer below."),
+    ("hosts", "Hosts", "Instead of ranks the whole system, once per host."),
 )
 SPLITTING_OPTIONS = (
-    (EventSplitting.ONE_RUN, "One run", "All in one; events are multiplexed, and scaled counts are marked."),
+    (EventSplitting.ONE_RUN, "One run", "Events are multiplexed, and scaled counts are marked."),
     (
         EventSplitting.SEQUENTIAL,
-        "A run for each group",
-        "As many events at a time as there are counters, one run after another.",
+        "One run per group",
+        "Each run counts as many events as there are counters, one run after another.",
     ),
-    (EventSplitting.AT_ONCE, "All runs at once", "The same, with all runs at the same time."),
+    (EventSplitting.AT_ONCE, "All runs at once", "One run per group, all at the same time."),
 )
 
 
@@ -84,9 +84,9 @@ class PresetLink:
 class JobFormPage(Page):
     """`/jobs/new`. id: of the job that this form will make, so that sending it twice makes one.
 
-    form_check: None where nothing was sent yet; target_findings: what is said of the target all the same. submitted,
-    saving_preset: see `form_page`. source: the job or preset the form was filled from, in words. hidden_by: for each
-    field the choices under which it has no meaning. secrets: passwords that the target asks for.
+    form_check: None where nothing was sent yet; target_findings: those about the target, also then. submitted,
+    saving_preset: see `form_page`. source: a label of the job or preset the form was filled from. hidden_by: for each
+    field the choices to which it does not apply. secrets: passwords that the target requires.
     """
 
     template: ClassVar[str] = "jobs/new.html"
@@ -113,7 +113,7 @@ class JobFormPage(Page):
     secrets: tuple[Prompt, ...]
 
     def findings(self, field: str) -> tuple[PreflightFinding, ...]:
-        """What is to be said at a field."""
+        """The findings of a field."""
         if self.form_check is None:
             return tuple(finding for finding in self.target_findings if finding.field == field)
         return self.form_check.by_field.get(field, ())
@@ -140,7 +140,7 @@ def new() -> AnyResponse:
     if "from" in request.args:
         job = current_services().store.jobs.get(request.args["from"])
         if job.kind != "record":
-            raise InvalidRequest("That was an import, which has no command. Import the files again under Import.")
+            raise InvalidRequest("This job was an import, which has no command. Import the files again under Import.")
         fields, source = to_form(job.job_spec), f"job {job.name or job.id}"
     elif "preset" in request.args:
         found = current_services().store.presets.get(request.args["preset"])
@@ -150,7 +150,7 @@ def new() -> AnyResponse:
 
 @blueprint.post("/jobs/new")
 def submit() -> AnyResponse:
-    """Queue the job, or show the form again with what is in its way.
+    """Queue the job, or show the form again with its errors.
 
     Without scripts also: preview, event search, the fields of another target.
     """
@@ -179,7 +179,7 @@ def submit() -> AnyResponse:
 
 @blueprint.post("/jobs/preview")
 def preview() -> Response:
-    """The command that a filled-in form means and what speaks against it, for the page while somebody types.
+    """The command that a filled-in form means and its findings, for the page while the user types.
 
     `check` asks the machine's worker too, which takes longer. `place`: what the page shows of the target.
     """
@@ -216,7 +216,7 @@ def events() -> Response:
     selected_target = select_target(request.args.get("target") or JobForm.target)
     offset = request.args.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 9:
-        raise InvalidRequest("offset is a whole number from 0.", "offset")
+        raise InvalidRequest("offset must be a whole number from 0.", "offset")
     found = match_events(selected_target, request.args.get("query", ""), request.args.get("group", ""), int(offset))
     return jsonify(
         host=selected_target.host or None,
@@ -229,12 +229,12 @@ def events() -> Response:
 
 def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | None = None) -> Job:
     """Store the job and notify a worker. wanted_id: the form's, so that a form sent twice makes one job. secrets: for
-    its target, kept sealed."""
+    its target, stored encrypted."""
     jobs = current_services().store.jobs
     name = spec.name or default_name(spec)
     id = wanted_id if is_id(wanted_id) else new_id()
     if secrets and jobs.find(id) is None:
-        # Before anybody can look for them.
+        # Before a worker can look for them.
         credentials.seal_secrets(f"job:{id}", secrets)
     try:
         job = jobs.create("record", spec.to_json(), name, id=id, details=permission.request_origin())
@@ -242,14 +242,14 @@ def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | N
         job = jobs.get(id)
         if job.kind == "record" and job.job_spec == spec:
             return job
-        # Sent again after going back and changing something: that is another job.
+        # Sent again with changes after going back: that is another job.
         return queue_job(spec, secrets=secrets)
     current_services().queue.enqueue(job)
     return job
 
 
 def default_name(spec: JobSpec) -> str:
-    """What a job is called whose form has no name: its program, and a script that an interpreter runs."""
+    """The name of a job whose form has none: its program, and a script that an interpreter runs."""
     if spec.scope is Scope.PROCESS:
         return f"PID {spec.pid}"
     if not spec.command:
@@ -301,7 +301,7 @@ def form_page(
         call_graphs=tuple(SelectOption(*choice) for choice in CALL_GRAPH_OPTIONS),
         splittings=tuple(SelectOption(*choice) for choice in SPLITTING_OPTIONS),
         mpi_implementations=(
-            SelectOption(NO_MPI, "None: one process"),
+            SelectOption(NO_MPI, "None: single process"),
             *(SelectOption(str(f), name) for f, name in MPI_TITLES.items()),
         ),
         recorded=tuple(SelectOption(*choice) for choice in RECORDED_OPTIONS),

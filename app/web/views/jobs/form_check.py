@@ -1,4 +1,4 @@
-"""A filled-in job form, examined: what it means, what speaks against it, and the command it composes."""
+"""The check of a filled-in job form: its spec, its findings, and the command."""
 
 import hashlib
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ MAX_INDENT = 6
 
 @dataclass(frozen=True)
 class FormCheck:
-    """What can be said about a filled-in form. command: what would be started, empty while errors stand.
+    """The check of a filled-in form. command: what would be started, empty while there are errors.
 
     by_field: the findings at each field of the form; those under "" concern the whole. groups: the events of each run
     of the command, where there are several.
@@ -46,7 +46,7 @@ class FormCheck:
 
     @property
     def has_errors(self) -> bool:
-        """Whether an error stands in the way."""
+        """Whether there is an error."""
         return any(finding.level is Severity.ERROR for finding in self.findings)
 
     @property
@@ -57,14 +57,14 @@ class FormCheck:
 
 
 def command_lines(command: str) -> Lines:
-    """The lines of a command: how far in each stands, and what is between its blanks, so that it is broken there rather
-    than behind a hyphen."""
+    """The lines of a command: indentation, and the parts between its spaces, so that lines break there rather than
+    after a hyphen."""
     lines = [(line, line.lstrip(" ")) for line in command.split("\n")] if command else []
     return tuple((min(MAX_INDENT, (len(line) - len(text)) // 2), tuple(text.split(" "))) for line, text in lines)
 
 
 def check_form(fields: JobForm, selected_target: SelectedTarget, *, host_timeout_s: float | None) -> FormCheck:
-    """Everything that can be said about the form; with `ask_within_s`, the machine's own worker is asked too."""
+    """All findings about the form; with `host_timeout_s`, also those of the machine's own worker."""
     parsed = parse(fields, list_targets())
     found = parsed.findings
     found += [
@@ -81,12 +81,12 @@ def check_spec(spec: JobSpec, selected_target: SelectedTarget, *, host_timeout_s
 
 
 def check_target(selected_target: SelectedTarget) -> tuple[PreflightFinding, ...]:
-    """What can be said of a target whatever is to run there."""
+    """Findings about a target that do not depend on the job."""
     key = unaccepted_key_url(selected_target.name)
     if key is None:
         return ()
     advice = f"The job would fail. Compare and accept it on the page of “{selected_target.name}” under Targets first."
-    return (PreflightFinding(Severity.WARNING, "target", f"Nobody has accepted the key of {key.host} yet.", advice),)
+    return (PreflightFinding(Severity.WARNING, "target", f"The host key of {key.host} is not accepted yet.", advice),)
 
 
 def _judged(
@@ -106,25 +106,27 @@ def _judged(
     judged = check_job(spec, target, selected_target.host_facts, selected_target.target_facts)
     found += judged.findings
     if ask_within_s is not None and not permission.denied_reason(target):
-        found += _asked(spec, target, judged, ask_within_s)
+        found += _worker_findings(spec, target, judged, ask_within_s)
     return FormCheck(spec, with_form_fields(found), judged.command, selected_target.host, judged.note, judged.groups)
 
 
-def _asked(spec: JobSpec, target: Target, judged: PreflightResult, timeout_s: float) -> list[PreflightFinding]:
-    """What the worker says about paths and command; that it says nothing is a warning.
+def _worker_findings(
+    spec: JobSpec, target: Target, judged: PreflightResult, timeout_s: float
+) -> list[PreflightFinding]:
+    """The worker's findings about paths and command; a warning if it does not answer.
 
-    What lies at another place is looked at there, when the job starts.
+    Paths at another target are checked there, when the job starts.
     """
     queue = current_services().queue
-    advice = "The job waits in the queue until one does: start it with “perfloom worker”, or “perfloom serve”."
+    advice = "The job waits in the queue for a worker. Start one with “perfloom worker” or “perfloom serve”."
     if not target.is_local:
         if not queue.has_worker():
-            return [PreflightFinding(Severity.WARNING, "", "No worker answers now.", advice)]
-        text = f"Command and paths are looked at on “{target.name}” when the job starts there."
+            return [PreflightFinding(Severity.WARNING, "", "No worker is running.", advice)]
+        text = f"Command and paths are checked on “{target.name}” when the job starts."
         return [PreflightFinding(Severity.HINT, "", text, "")]
     answer = queue.check_job(spec_for_worker(spec, judged).to_json() | permission.request_origin(), timeout_s)
     if answer is not None:
         return credible_findings(spec, target, answer)
     return [
-        PreflightFinding(Severity.WARNING, "", "No worker answers now, so command and paths are not checked.", advice)
+        PreflightFinding(Severity.WARNING, "", "No worker is running, so command and paths are not checked.", advice)
     ]

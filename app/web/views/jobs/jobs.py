@@ -188,7 +188,7 @@ def index() -> AnyResponse:
     asked = request.args.get("state", "")
     states = [state for state in JobState if state.final]
     if asked not in ("", "active", *states):
-        raise InvalidRequest(f"Jobs are listed by state: active, {', '.join(states)}; or all of them.", "state")
+        raise InvalidRequest(f"state must be one of active, {', '.join(states)}.", "state")
     choices = [("", "All", sum(counts.values())), ("active", "Active", active)]
     choices += [(state.value, job_stages.LABELS[state], counts.get(state, 0)) for state in states]
     total = next(count for value, _, count in choices if value == asked)
@@ -234,7 +234,7 @@ def live(id: str) -> Response:
     job = current_services().store.jobs.get(id)
     offset = request.args.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 18:
-        raise InvalidRequest("offset is a whole number from 0.", "offset")
+        raise InvalidRequest("offset must be a whole number from 0.", "offset")
     path = _output_path(id)
     piece = job_output.read_after(path, int(offset), request.args.get("mark", ""), job.state.final)
     page = job_page(job, piece)
@@ -269,13 +269,13 @@ def output(id: str) -> AnyResponse:
     current_services().store.jobs.get(id)
     path = _output_path(id)
     if not path.is_file():
-        raise NotFound("This job has printed nothing, or its files are gone.")
+        raise NotFound("This job has no output, or its files were deleted.")
     return attachment(Response(_bytes_of(path), mimetype="text/plain"), f"{id}-output.txt")
 
 
 @blueprint.post("/jobs/<id>/cancel")
 def cancel(id: str) -> AnyResponse:
-    """Ask for the end of a job: its program, and everything that it started."""
+    """Request the cancellation of a job: its program, and everything that it started."""
     request_cancel(id)
     return redirect(f"/jobs/{id}", 303)
 
@@ -285,7 +285,7 @@ def retry(id: str) -> AnyResponse:
     """The same again, as a new job: a program is never started twice under one id."""
     job = current_services().store.jobs.get(id)
     if not job.state.final:
-        raise Conflict("This job has not ended yet. Wait for it, or cancel it first.")
+        raise Conflict("This job has not ended yet. Wait for it or cancel it first.")
     again = _same_again(job)
     current_services().queue.enqueue(again)
     return redirect(f"/jobs/{again.id}", 303)
@@ -307,13 +307,13 @@ def _same_again(job: Job) -> Job:
                 os.link(files / name, target / name, follow_symlinks=False)
         except FileNotFoundError:
             remove_tree(target.parent)
-            raise Conflict("The files of this import are not kept any more. Give them again under Import.") from None
+            raise Conflict("The files of this import are no longer stored. Import them again under Import.") from None
     return jobs.create("import", job.spec, job.name, id=id)
 
 
 @blueprint.route("/jobs/<id>/delete", methods=["GET", "POST"])
 def delete(id: str) -> AnyResponse:
-    """Ask, then forget a job that has ended; its result stays."""
+    """Ask for confirmation, then delete a job that has ended; its result stays."""
     jobs = current_services().store.jobs
     job = jobs.get(id)
     if request.method == "GET":
@@ -331,7 +331,7 @@ def request_cancel(id: str) -> Job:
     store = current_services().store
     store.jobs.get(id)
     if not store.jobs.request_cancel(id):
-        raise Conflict("This job has ended already, so there is nothing to cancel.")
+        raise Conflict("This job has already ended and cannot be cancelled.")
     job = store.jobs.get(id)
     current_services().queue.enqueue(job)
     return job
@@ -401,7 +401,7 @@ def _label(job: Job) -> str:
 
 
 def _besides(job: Job) -> tuple[str, ...]:
-    """How the program ended and what else was noted, but for what the job's reason says already."""
+    """How the program ended and other notes, except what the job's reason already says."""
     if job.outcome is None:
         return ()
     said, how = job.reason or "", f"ended with exit status {job.outcome.exit_status}"
@@ -410,7 +410,7 @@ def _besides(job: Job) -> tuple[str, ...]:
 
 
 def _ending(job: Job) -> int:
-    """How often the end of a job at a target was asked for, and seen to."""
+    """How many cancellations of a job at a target were requested and processed."""
     return int((job.details.get("ending") or {}).get("times", 0))
 
 
@@ -419,7 +419,7 @@ def _title(job: Job) -> str:
 
 
 def _in_batch(job: Job) -> bool:
-    """Whether it goes through a batch system, as far as its target still tells."""
+    """Whether it runs in a batch system, according to its target if that still exists."""
     if job.kind != "record" or job.target == LOCAL:
         return False
     target = current_services().store.targets.all().get(job.target)
@@ -427,7 +427,7 @@ def _in_batch(job: Job) -> bool:
 
 
 def _spec(job: Job) -> JobSpec | None:
-    """What was asked for; None for an import, and for a description of another version that cannot be understood."""
+    """The job's spec; None for an import, and for a spec of another version that cannot be read."""
     if job.kind != "record":
         return None
     try:
@@ -446,16 +446,16 @@ def _output_path(id: str) -> Path:
 
 
 def _waiting(job: Job, now: float) -> str:
-    """Why nothing happens: no worker is there to do it, or the target cannot be reached."""
+    """Why nothing happens: no worker is running, or the target cannot be reached."""
     if job.state.final or now - job.created < QUEUED_LONG_S:
         return ""
     if (job.state is JobState.QUEUED or job.planned) and not current_services().store.hosts.list_alive():
-        begun = f"What runs at {job.target} goes on." if job.state in POLLED_STATES else "The job waits."
+        begun = f"The job continues at {job.target}." if job.state in POLLED_STATES else "The job waits."
         return (
-            "No worker is running, so nothing happens now. Start one with “perfloom worker”, or “perfloom serve”, with "
+            "No worker is running. Start one with “perfloom worker” or “perfloom serve”, with "
             f"--data {current_services().settings.data}. {begun}"
         )
-    # A secret that it waits for is asked for by itself.
+    # A secret that it waits for has its own form.
     return job.progress_text if job.details.get("unreached") and not job.needed_secrets else ""
 
 

@@ -14,7 +14,7 @@ from ....paths import process_boundary
 from ...services import current_services
 
 ORIGIN_FIELD = "server"
-"""The word for it in what workers are asked for: details of a job, and questions."""
+"""Its key in requests to workers: details of a job, and checks."""
 
 
 def request_origin() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Presets of the job form: save what stands in it, delete one, exchange one as a file.
+"""Presets of the job form: save its fields, delete a preset, exchange one as a file.
 
 `/jobs/new?preset=` fills the form from a saved one.
 """
@@ -24,13 +24,13 @@ TYPES = {"toml": "application/toml", "json": "application/json"}
 
 @blueprint.post("/jobs/presets")
 def save() -> AnyResponse:
-    """Keep what stands in the form under a name, in place of what had it. The command may be missing."""
+    """Save the fields of the form under a name, and overwrite a preset of that name. The command may be missing."""
     typed = JobForm.from_form(request.form.to_dict(flat=False))
     name = request.form.get("preset_name", "").strip()
     parsed = parse(typed, list_targets(), complete=False)
     found = parsed.findings
     if not name:
-        found.append(PreflightFinding(Severity.ERROR, "preset_name", "Give the preset a name.", ""))
+        found.append(PreflightFinding(Severity.ERROR, "preset_name", "Enter a name for the preset.", ""))
     if parsed.spec is not None and not found:
         try:
             preset = current_services().store.presets.save(name, parsed.spec.to_json())
@@ -44,7 +44,7 @@ def save() -> AnyResponse:
 
 @blueprint.post("/jobs/presets/file")
 def download() -> AnyResponse:
-    """What stands in the form as a file: `format` is toml or json. The command may be missing."""
+    """The fields of the form as a file: `format` is toml or json. The command may be missing."""
     typed = JobForm.from_form(request.form.to_dict(flat=False))
     parsed = parse(typed, list_targets(), complete=False)
     if parsed.spec is None:
@@ -61,13 +61,13 @@ def download_saved() -> AnyResponse:
 
 @blueprint.post("/jobs/presets/open")
 def open_file() -> AnyResponse:
-    """Fill the form from a file that somebody exchanged. Nothing is saved or started."""
-    name, data = read_uploaded_file("Choose a file with settings: TOML or JSON, as the form gives them away.")
+    """Fill the form from an exchanged file. Nothing is saved or started."""
+    name, data = read_uploaded_file("Choose a file with settings in TOML or JSON, as exported by the form.")
     return form_page(to_form(from_file(data)), source=f"the file {name}", preset_name=name.rpartition(".")[0])
 
 
 def read_uploaded_file(missing: str) -> tuple[str, bytes]:
-    """A file that somebody exchanged: its name, fit to be shown, and as much of it as tells that it is too long.
+    """An exchanged file: its name, safe to display, and its content up to one byte more than the limit.
 
     Raises InvalidRequest with the text `missing` where none was sent.
     """
@@ -79,7 +79,7 @@ def read_uploaded_file(missing: str) -> tuple[str, bytes]:
 
 
 def _again(typed: JobForm, found: list[PreflightFinding], name: str) -> AnyResponse:
-    """The form as it was sent, with what is in the way of saving it."""
+    """The form as it was sent, with the errors that prevent saving it."""
     selected_target = select_target(typed.target)
     examined = FormCheck(None, tuple(found), "", selected_target.host)
     return form_page(

@@ -1,4 +1,4 @@
-"""What is seen of a job that runs at a target: its submissions, runs and ranks, put together for its page.
+"""The status of a job that runs at a target: its submissions, runs and ranks, for its page.
 
 The workers write the last status to the job's directory (see domain/progress.py), the web only reads it.
 """
@@ -21,7 +21,7 @@ PLAN_FILE = Path("run") / "plan.json"
 MAX_CELLS = 8192
 """Ranks of all runs that are drawn, those of the first runs first."""
 MAX_NAMED = 24
-"""Up to so many ranks each has its number and host beside it."""
+"""With up to this many ranks, each is shown with number and host."""
 MAX_PROBLEMS = 25
 MAX_BYTES = 32 << 20
 
@@ -34,8 +34,8 @@ BATCH_LABELS = {
     BatchState.FAILED: "Failed",
     BatchState.CANCELLED: "Cancelled",
     BatchState.TIME_LIMIT: "Time limit reached",
-    BatchState.UNKNOWN: "Not known now",
-    BatchState.GONE: "Not known any more",
+    BatchState.UNKNOWN: "Unknown",
+    BatchState.GONE: "No longer listed",
 }
 RUN_LABELS = {"waiting": "Waiting", "running": "Running", "ended": "Ended"}
 STATES = {
@@ -47,9 +47,9 @@ STATES = {
     "done": "done",
     "failed": "failed",
 }
-"""How a rank may stand, in the order of its way, and what that is called."""
+"""States of a rank in their order, with labels."""
 _STOPPED = {
-    "signal": "told to end from outside",
+    "signal": "ended by a signal",
     "cancel": "cancelled",
     "limit": "ended at its time limit",
 }
@@ -83,7 +83,7 @@ class RankCell:
 
     @property
     def title(self) -> str:
-        """All that is said of it."""
+        """The tooltip."""
         return " · ".join(part for part in (self.name, self.text) if part)
 
 
@@ -115,7 +115,7 @@ class RunProgressRow:
 
 @dataclass(frozen=True)
 class RankProblem:
-    """A rank that somebody should look at."""
+    """A rank with a problem."""
 
     run: int
     rank: str
@@ -147,7 +147,7 @@ class ProgressView:
 
 
 def load_plan(directory: Path) -> Mapping[str, Any]:
-    """What the job in `directory` was laid down as; empty where it was not (yet)."""
+    """The plan of the job in `directory`; empty where there is none (yet)."""
     found = _read(directory / PLAN_FILE)
     return found if isinstance(found, dict) else {}
 
@@ -209,7 +209,7 @@ def _submission(one: SubmissionStatus, count: int) -> SubmissionRow:
     if batch is None:
         label, badge = ("Ended", "stored") if one.exit_status is not None else ("Running", "running")
         if one.exit_status is None and one.alive is False:
-            label, badge = "Not alive any more", "lost"
+            label, badge = "No longer running", "lost"
         return SubmissionRow(
             title=title,
             scheduler_id=f"process {one.native.split()[0]}" if one.native.strip() else "",
@@ -221,7 +221,7 @@ def _submission(one: SubmissionStatus, count: int) -> SubmissionRow:
             hosts=one.host,
             exit_text=_exit(one.exit_status),
         )
-    position = "" if batch.position is None else "next" if batch.position == 0 else f"{batch.position:,} before it"
+    position = "" if batch.position is None else "next" if batch.position == 0 else f"{batch.position:,} ahead"
     return SubmissionRow(
         title=title,
         scheduler_id=batch.id or one.native,
@@ -236,9 +236,9 @@ def _submission(one: SubmissionStatus, count: int) -> SubmissionRow:
 
 
 def _unheard(one: SubmissionStatus, seen_at: float) -> str:
-    """Since when there is no sign of life of it, in words."""
+    """A sentence on since when it sends no heartbeat; empty if it does."""
     since = silent_since(one, seen_at)
-    return "" if since is None else f"No sign of life since {format_utc(since)}"
+    return "" if since is None else f"No heartbeat since {format_utc(since)}"
 
 
 def _badge(state: BatchState) -> str:
@@ -258,7 +258,7 @@ def _run(
     numbered = [(rank.rank or 0, _cell(rank)) for rank in ranks]
     seen = {rank.rank for rank in ranks}
     if expected is not None and None not in seen:
-        state, text = ("failed", "never seen") if run.state == "ended" else ("waiting", "not seen yet")
+        state, text = ("failed", "never reported") if run.state == "ended" else ("waiting", "not reported yet")
         numbered += [(n, RankCell(state, f"rank {n}", text, True)) for n in range(expected) if n not in seen]
         numbered.sort(key=lambda pair: pair[0])
     cells = [cell for _, cell in numbered]
@@ -290,7 +290,7 @@ def _name(rank: RankStatus) -> str:
 
 
 def _concerns(run: RunStatus, ranks: Iterable[RankStatus], expected: int | None) -> list[RankProblem]:
-    """Ranks that failed, said something, were left behind, or are not what was asked for."""
+    """Ranks that failed, have a note, did not end with the run, or differ from the request."""
     found: list[RankProblem] = []
     seen: set[int] = set()
     for rank in ranks:
@@ -300,9 +300,9 @@ def _concerns(run: RunStatus, ranks: Iterable[RankStatus], expected: int | None)
         if rank.exit_status not in (None, 0):
             texts.append(f"Ended with {_exit(rank.exit_status)}.")
         if run.state == "ended" and rank.state in ("started", "recording"):
-            texts.append("It did not say that it ended; the run did.")
+            texts.append("The run ended, but this rank did not report its end.")
         if expected is not None and rank.size is not None and rank.size != expected:
-            texts.append(f"MPI says that there are {rank.size:,} ranks, not {expected:,}: wrong MPI launcher?")
+            texts.append(f"MPI reports {rank.size:,} ranks instead of {expected:,}. Check the MPI launcher.")
         if rank.note:
             texts.append(rank.note)
         if texts:
@@ -311,7 +311,7 @@ def _concerns(run: RunStatus, ranks: Iterable[RankStatus], expected: int | None)
     if expected is not None and run.state == "ended" and seen:
         missing = [number for number in range(expected) if number not in seen]
         if missing:
-            found.append(RankProblem(run.run, format_ranks(missing), "", "Nothing was seen of it."))
+            found.append(RankProblem(run.run, format_ranks(missing), "", "No status was reported."))
     return found
 
 
@@ -326,7 +326,7 @@ def _exit(status: int | None, signal: int | None = None) -> str:
         return f"signal {signal}"
     if status is None:
         return ""
-    # A shell says so of what a signal ended.
+    # A shell reports a signal as 128 + its number.
     return f"signal {status - 128}" if 128 < status <= 128 + 64 else f"exit status {status}"
 
 

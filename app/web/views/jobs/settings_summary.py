@@ -1,4 +1,4 @@
-"""What was asked for, as the page of a job lists it."""
+"""The settings of a job, as its page lists them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from ....store import Job
 
 @dataclass(frozen=True)
 class SettingRow:
-    """Something that was asked for. is_code: it is a command or a path."""
+    """A setting. is_code: it is a command or a path."""
 
     label: str
     value: str
@@ -23,13 +23,13 @@ class SettingRow:
 
 
 def list_settings(job: Job, spec: JobSpec | None) -> tuple[SettingRow, ...]:
-    """What was asked for. Of environment variables the names alone: a value may be a secret."""
+    """The settings of a job. Of environment variables only the names: a value may be a secret."""
     if spec is None:
         found = [SettingRow("File", str(name), True) for name in job.spec.get("files", ())]
     else:
         found = [*_recorded(spec), *_placed(spec)]
     if job.host:
-        found.append(SettingRow("Machine" if job.target == LOCAL else "Followed by", job.host))
+        found.append(SettingRow("Machine" if job.target == LOCAL else "Monitored by", job.host))
     if job.attempt > 1:
         found.append(SettingRow("Attempt", str(job.attempt)))
     return tuple(found)
@@ -49,7 +49,7 @@ def _recorded(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.splitting is not EventSplitting.ONE_RUN:
         most = f" of {spec.events_per_run} events" if spec.events_per_run else ""
         order = "at once" if spec.splitting is EventSplitting.AT_ONCE else "one after another"
-        yield SettingRow("Runs", f"for groups{most}, {order}")
+        yield SettingRow("Runs", f"per group{most}, {order}")
     if spec.recorder is RecorderName.PERF_RECORD:
         stack = f", {spec.stack_bytes:,} bytes of stack" if spec.call_graph == "dwarf" else ""
         yield SettingRow("Call graph", f"{spec.call_graph}{stack}")
@@ -66,9 +66,9 @@ def _recorded(spec: JobSpec) -> Iterator[SettingRow]:
 def _pytorch(asked: PyTorch) -> Iterator[SettingRow]:
     yield SettingRow("Recorder", "PyTorch")
     yield SettingRow("Steps", "the whole run" if asked.steps.lower() == WHOLE else asked.steps)
-    besides = [name for name in ("memory", "shapes", "stacks", "modules") if getattr(asked, name)]
-    if besides:
-        yield SettingRow("With", ", ".join(besides))
+    options = [name for name in ("memory", "shapes", "stacks", "modules") if getattr(asked, name)]
+    if options:
+        yield SettingRow("With", ", ".join(options))
     if asked.seconds is not None:
         yield SettingRow("At most", format_quantity(asked.seconds * NS_PER_S, "ns").text)
 
@@ -81,11 +81,11 @@ def _placed(spec: JobSpec) -> Iterator[SettingRow]:
         if spec.mpi.program:
             yield SettingRow("MPI launcher", spec.mpi.program, True)
         if arguments := (*spec.mpi.arguments, *spec.mpi.rank_arguments):
-            yield SettingRow("Its arguments", _short(command_line.join(arguments)), True)
+            yield SettingRow("Launcher arguments", _short(command_line.join(arguments)), True)
     if spec.batch != Batch():
         yield SettingRow("Batch system", ", ".join(_batch(spec.batch)))
         if spec.batch.arguments:
-            yield SettingRow("Its arguments", _short(command_line.join(spec.batch.arguments)), True)
+            yield SettingRow("Batch arguments", _short(command_line.join(spec.batch.arguments)), True)
     for label, values in (
         ("Modules", spec.modules),
         ("PATH", spec.path),
@@ -97,16 +97,16 @@ def _placed(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.sudo:
         yield SettingRow("perf", "with sudo")
     if not spec.keep_recordings and spec.recorder is RecorderName.PERF_RECORD:
-        yield SettingRow("perf.data", "not brought")
+        yield SettingRow("perf.data", "not copied back")
     if spec.leave_files:
-        yield SettingRow("Files", "left where it ran")
+        yield SettingRow("Files", "not removed at the target")
 
 
 def _mpi(mpi: Mpi) -> str:
-    per_node = f", {mpi.ranks_per_node:,} on each node" if mpi.ranks_per_node else ""
+    per_node = f", {mpi.ranks_per_node:,} per node" if mpi.ranks_per_node else ""
     text = f"{MPI_TITLES[mpi.flavour]}, {mpi.ranks:,} ranks{per_node}"
     if mpi.per_host:
-        return f"{text}; recorded: each host"
+        return f"{text}; recorded: once per host"
     which = [f"every {mpi.every} ranks"] if mpi.every > 1 else []
     which += [f"of {mpi.only}" if which else f"ranks {mpi.only}"] if mpi.only else []
     return f"{text}; recorded: {' '.join(which)}" if which else text
@@ -116,7 +116,7 @@ def _batch(batch: Batch) -> Iterator[str]:
     if batch.queue:
         yield batch.queue
     if batch.project:
-        yield f"booked to {batch.project}"
+        yield f"project {batch.project}"
     if batch.wall_time_s is not None:
         yield f"at most {format_wall_time(batch.wall_time_s)}"
     if batch.nodes is not None:
@@ -126,9 +126,9 @@ def _batch(batch: Batch) -> Iterator[str]:
     if batch.resources:
         yield batch.resources
     if batch.exclusive:
-        yield "alone on its nodes"
+        yield "exclusive nodes"
     if batch.arguments and batch == Batch(arguments=batch.arguments):
-        yield "arguments alone"
+        yield "default settings"
 
 
 def _short(text: str) -> str:

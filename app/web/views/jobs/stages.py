@@ -1,4 +1,4 @@
-"""The stages of a job as its page shows them: what is done, what goes on, what lies ahead, and for how long each."""
+"""The stages of a job as its page shows them: done, current and future ones, each with its duration."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,7 +40,7 @@ SIGNALS |= {14: "ALRM", 15: "TERM", 24: "XCPU", 25: "XFSZ"}
 
 
 class StageStatus(StrEnum):
-    """Where a stage stands."""
+    """The status of a stage."""
 
     DONE = "done"
     NOW = "now"
@@ -80,7 +80,7 @@ def format_elapsed(seconds: float) -> str:
 def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage, ...]:
     """The stages of a job in their order, the last one the end that it came to or is on the way to.
 
-    batch: it goes through a batch system, so that it will wait there.
+    batch: it runs in a batch system, where it will be pending.
     """
     spent: dict[JobState, float] = {}
     for (state, entered), (_, left) in zip(job.history, [*job.history[1:], (job.state, now)], strict=True):
@@ -118,7 +118,7 @@ def outcome_text(outcome: Outcome | None) -> str:
     if outcome is None:
         return ""
     if outcome.cancelled:
-        return "The program was ended because cancelling was asked for."
+        return "The program was ended because the job was cancelled."
     if outcome.time_limit:
         return "The recording was ended at its time limit."
     if outcome.signal is not None:
@@ -130,16 +130,16 @@ def outcome_text(outcome: Outcome | None) -> str:
 
 
 def failure_advice(job: Job) -> str:
-    """What to do after an end that was not meant, where the reason does not say it."""
+    """What to do after an unintended end, where the reason does not say it."""
     if job.result_id:
-        return "What was recorded until then is kept."
+        return "What was recorded before that is kept."
     if (job.reason or "").endswith("submit it again."):
         return ""
     return _ADVICE.get(job.state, "")
 
 
 _ADVICE = {
-    JobState.FAILED: "The output below may say more. Change what is wrong and submit again, or retry as it was.",
-    JobState.CANCELLED: "Nothing of it runs any more. Submit it again, changed or as it was, to start anew.",
-    JobState.LOST: "Whatever ran it went away, so that its program may have run partly. Retry starts it anew.",
+    JobState.FAILED: "The output below may show why. Change the settings and submit again, or retry unchanged.",
+    JobState.CANCELLED: "Nothing of it is running. Submit it again, changed or unchanged, to start over.",
+    JobState.LOST: "The process that ran it disappeared, so the program may have run partly. Retry starts it again.",
 }

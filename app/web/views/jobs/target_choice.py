@@ -52,29 +52,27 @@ class SelectedTarget:
     def text(self) -> str:
         """One line on the machine that will record."""
         if self.target is None:
-            return "There is no such target any more."
+            return "This target no longer exists."
         found = self.host_facts
         if found is None:
             if self.name == LOCAL:
-                return "No worker has described its machine yet."
-            return "No check of it has succeeded yet: what is there is not known."
+                return "No worker has reported on this machine yet."
+            return "No check has succeeded yet, so its hardware and software are unknown."
         parts = [found.host, found.cpu, f"{found.cpus} CPUs" if found.cpus else "", found.os]
         perf = f"perf {found.perf_version}" if found.perf_version else "no perf"
         return " · ".join(part for part in [*parts, perf] if part)
 
     @property
     def suggestions(self) -> str:
-        """Which MPI is there, in words; empty where nothing is known."""
-        names = [
-            MPI_TITLES[flavour] for flavour in MPI_TITLES if self.target_facts and flavour in self.target_facts.starters
-        ]
+        """The MPI implementations found there; empty where nothing is known."""
+        names = [MPI_TITLES[mpi] for mpi in MPI_TITLES if self.target_facts and mpi in self.target_facts.starters]
         if self.target is not None and self.target.mpi is not None:
-            return f"Usual there: {MPI_TITLES[self.target.mpi]}."
-        return f"Found there: {', '.join(names)}." if names else ""
+            return f"Suggested: {MPI_TITLES[self.target.mpi]}."
+        return f"Found: {', '.join(names)}." if names else ""
 
     @property
     def queue_hint(self) -> str:
-        """Which queue is taken where none is named."""
+        """Which queue is used where none is given."""
         default = next((queue.name for queue in self.queues if queue.default), "")
         return f"Empty: the default, {default}." if default else "Empty: the default."
 

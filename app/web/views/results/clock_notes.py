@@ -26,16 +26,16 @@ class ClockNote:
 
 
 def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False) -> ClockNote | None:
-    """What is to be said of a result with several ranks; None where there is nothing. path: of the critical path."""
+    """The note on the clocks of a result with several ranks; None where there is none. path: of the critical path."""
     skew = skew_of(profile)
     if skew is None or all(one.state is ClockState.SAME_HOST for one in skew.ranks):
         return None
-    said = [_moved(skew), _by(skew), _off(skew), _left(skew), _unknown(skew), _drifting(skew)]
+    sentences = [_moved(skew), _by(skew), _off(skew), _left(skew), _unknown(skew), _drifting(skew)]
     if path and skew.residual_ns and (changes := count_rank_changes(profile, frame.selection)):
         left = format_quantity(skew.residual_ns, "ns").text
-        said.append(f"The path goes from one rank to another {changes:,} times; each change is certain to {left} only.")
+        sentences.append(f"The path changes rank {changes:,} times; the time of each change is accurate to {left}.")
     return ClockNote(
-        text=" ".join(sentence for sentence in said if sentence),
+        text=" ".join(sentence for sentence in sentences if sentence),
         bad=bool(skew.in_state(ClockState.OFF, ClockState.UNKNOWN)) or skew.groups > 1,
         url=next((f"{tab.url}#clocks" for tab in frame.tabs if tab.key == "communication"), ""),
     )
@@ -53,13 +53,13 @@ def _moved(skew: ClockSkew) -> str:
     if not moved:
         if skew.residual_ns is None or skew.in_state(ClockState.OFF) or skew.groups > 1:
             return ""
-        return "The clocks of all ranks agree, by the ends of the collectives that they share."
+        return "The clocks of all ranks agree, according to the ends of their shared collectives."
     if len(moved) <= MAX_SHOWN_SHIFTS:
         which = ", ".join(f"rank {one.rank} by {_amount(one.shift_ns or 0)}" for one in moved)
     else:
         shifts = [one.shift_ns or 0 for one in moved]
         which = f"ranks {skew.in_state(ClockState.SHIFTED)} by {_amount(min(shifts))} to {_amount(max(shifts))}"
-    return f"Times are aligned by the ends of the collectives that ranks share: {which}."
+    return f"Times are aligned by the ends of shared collectives: {which}."
 
 
 def _by(skew: ClockSkew) -> str:
@@ -67,8 +67,8 @@ def _by(skew: ClockSkew) -> str:
     if shared not in (MatchBasis.STEP, MatchBasis.ORDER):
         return ""
     where = " in each step" if shared is MatchBasis.STEP else ""
-    told = f"Collectives without a recorded sequence number were matched by their order{where}"
-    return f"{told}; if a recording lacks some of them, its clock may be off by as much as lies between two."
+    matching = f"Collectives without a recorded sequence number were matched by their order{where}"
+    return f"{matching}; if a recording lacks some of them, its clock may be off by the time between two of them."
 
 
 def _off(skew: ClockSkew) -> str:
@@ -77,8 +77,8 @@ def _off(skew: ClockSkew) -> str:
         return ""
     most = format_quantity(max(abs(one.clock.ahead_ns) for one in off if one.clock is not None), "ns").text
     return (
-        f"The clocks of ranks differ by up to {most} and are not aligned, so times between ranks are wrong by as much: "
-        "import the files of all ranks again."
+        f"The clocks of ranks differ by up to {most} and are not aligned, so times between ranks have this error. "
+        "Import the files of all ranks again."
     )
 
 
@@ -87,8 +87,8 @@ def _left(skew: ClockSkew) -> str:
         return ""
     left = format_quantity(skew.residual_ns, "ns").text
     return (
-        f"Residual skew: three of four collectives end within {left} on all their ranks; times between ranks that are "
-        "shorter are not certain."
+        f"Residual skew: 75 % of collectives end within {left} on all their ranks. Shorter times between ranks are "
+        "not reliable."
     )
 
 
@@ -97,21 +97,21 @@ def _unknown(skew: ClockSkew) -> str:
     if unknown and all(one.basis is MatchBasis.UNDECIDED for one in unknown):
         which = skew.in_state(ClockState.UNKNOWN, ClockState.SAME_HOST)
         return (
-            f"Not aligned: rank{'s' * (len(unknown) > 1)} {which}. They have different numbers of the same collectives "
-            "and no sequence numbers were recorded, so nothing tells which is which. Record all ranks over the same "
-            "steps, with a PyTorch that records Seq."
+            f"Not aligned: rank{'s' * (len(unknown) > 1)} {which}. Their counts of the same collectives differ and no "
+            "sequence numbers were recorded, so collectives cannot be matched. Record all ranks over the same steps, "
+            "with a PyTorch that records Seq."
         )
     if len(unknown) == len(skew.ranks):
         return (
-            "Ranks are not aligned: no collective was found on several of them. Their times fit each other only as far "
-            "as the clocks of their hosts do."
+            "Ranks are not aligned: no collective was found on several of them. Their times are only as comparable as "
+            "the clocks of their hosts."
         )
     if unknown:
         which = skew.in_state(ClockState.UNKNOWN, ClockState.SAME_HOST)
         return f"Not aligned: rank{'s' * (len(unknown) > 1)} {which}, which share no collective with others."
     if skew.groups > 1:
         return (
-            f"They are {skew.groups} groups of ranks that no collective joins, and not aligned with each other: "
+            f"The ranks form {skew.groups} groups without shared collectives, which are not aligned with each other: "
             + "; ".join(_ranks(skew, group) for group in sorted({_group(one) for one in skew.ranks}))
             + "."
         )
@@ -136,9 +136,9 @@ def _drifting(skew: ClockSkew) -> str:
     which = [rank for rank, drift in drifts.items() if abs(drift) >= SIMILAR_SHARE * abs(most)]
     if len(which) == 1:
         sign = "−" if most < 0 else "+"
-        told = f"The clock of rank {which[0]} drifts by {sign}{abs(most):.3g} ppm against the others'."
+        drift = f"The clock of rank {which[0]} drifts by {sign}{abs(most):.3g} ppm relative to the others."
     else:
-        # Of two clocks, or where as many run fast as slow, nothing tells which are right.
+        # Of two clocks, or where as many run fast as slow, it is unknown which are right.
         ranks = " and ".join(map(str, which)) if len(which) == 2 else format_ranges(to_ranges(sorted(which)))
-        told = f"The clocks of ranks {ranks} drift apart by {abs(most):.3g} ppm."
-    return f"{told} One shift for the whole recording cannot mend that; it is part of the residual skew."
+        drift = f"The clocks of ranks {ranks} drift apart by {abs(most):.3g} ppm."
+    return f"{drift} A single shift for the whole recording cannot correct that; it is part of the residual skew."

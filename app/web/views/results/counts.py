@@ -27,7 +27,7 @@ RUNNING = ColumnView(
     "running_percent",
     "Counted %",
     "percent",
-    "Share of the time in which the event had a counter",
+    "Share of the time in which the event was counted",
     missing="",
     unit_label="",
 )
@@ -37,7 +37,7 @@ MAX_METRICS = 200
 
 @dataclass(frozen=True)
 class EventChart:
-    """Bars of one event. svg: without script or style of its own, for wide and for narrow pages."""
+    """Bars of one event. svg: without script or style, for wide and for narrow pages."""
 
     event: str
     total: Quantity
@@ -113,7 +113,7 @@ def show(id: str) -> Response:
                 order,
                 noun="total",
                 bar=largest_bar(rows, "value", "event"),
-                bar_label="Of the largest of its event",
+                bar_label="Relative to the largest of the event",
                 wide=False,
             ),
             csv=current_url_with(("page", None)).replace(f"/results/{id}/counts", f"/results/{id}/counts.csv", 1),
@@ -149,7 +149,7 @@ def _offered(profile: Profile) -> tuple[str, ...]:
 def _by(usual: str) -> str:
     by = request.args.get("by") or usual
     if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
     return by
 
 
@@ -160,7 +160,7 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
     return EventChart(
         event=event,
         total=replace(total, text=data.note) if data.note else total,
-        # Where there is no value its place says why.
+        # Without a value, the text of the total says why.
         caveat=""
         if data.total is None
         else format_caveat(
@@ -178,9 +178,9 @@ def _reading(charts: list[BarData]) -> str:
     if not (counted or sampled) and any(data.note for data in charts):
         return ""
     if counted and not sampled:
-        return "Counted, not sampled: how much in all, but not in which functions."
-    stacked = "Each bar is stacked by the functions that took most of it"
-    return f"{stacked}; those of what was counted, not sampled, have one color." if counted else f"{stacked}."
+        return "Counted, not sampled: totals without functions."
+    stacked = "Each bar is divided by its top functions"
+    return f"{stacked}; bars of counted events have one color." if counted else f"{stacked}."
 
 
 def _rows(frame: ResultFrame, profile: Profile, order: SortOrder) -> pd.DataFrame:
@@ -225,7 +225,7 @@ def _metric(value: float | None, unit: str) -> str:
 
 
 def _says_something(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
-    """The columns that are worth their place: of hosts, too, there must be more than one."""
+    """The columns with information: the host only if there are several."""
     places = tuple(place for place in places_of(rows) if place.column != "host" or rows["host"].nunique() > 1)
     return (*places, RUNNING) if rows["running_percent"].notna().any() else places
 

@@ -161,7 +161,7 @@ def perfetto(id: str) -> Response:
             back=frame.url("export"),
         )
     )
-    # The window that is opened must be able to answer; nobody else can reach this page for it.
+    # The opened window must be able to answer. No other page can reach this one because of that.
     response.headers["Cross-Origin-Opener-Policy"] = "same-origin-allow-popups"
     return response
 
@@ -172,7 +172,7 @@ def speedscope(id: str) -> Response:
     frame, _ = open_result_frame(id, "export")
     address = signed_url(id, "speedscope", frame.selection.to_query())
     site = current_services().settings.speedscope_url
-    # No title: it would stand in place of the names of threads.
+    # No title: it would replace the names of threads.
     return redirect(f"{site}/#profileURL={quote(address, safe='')}", 303)
 
 
@@ -213,10 +213,10 @@ def _form(frame: ResultFrame, exporter: Exporter) -> ExportFormat:
 
 
 def _tables(frame: ResultFrame, profile: Profile) -> tuple[TableFiles, ...]:
-    """The tables that this result can have rows in; its operators by what they tell."""
+    """The tables that this result can have rows in; operators once for each grouping that the profile has."""
     there = {page.key for page in RESULT_PAGES if page.has_data(profile)}
     missing = {table for key, tables in PAGE_TABLES.items() if key not in there for table in tables}
-    untold = {
+    unavailable = {
         ("operators", part)
         for part in OPERATOR_PARTS
         if "operators" not in missing and part not in operator_parts_of(profile)
@@ -226,9 +226,9 @@ def _tables(frame: ResultFrame, profile: Profile) -> tuple[TableFiles, ...]:
         if name in missing:
             continue
         for by in table.by or ("",):
-            if (name, by) in untold:
+            if (name, by) in unavailable:
                 continue
-            # The first is what the table is without the word.
+            # The first grouping is the default.
             words = [("by", by)] if by and by != table.by[0] else []
             files = tuple((form, frame.url(f"tables/{name}.{form}", None, *words)) for form in TABLE_FORMATS)
             found.append(TableFiles(table.title + (f" by {by}" if words else ""), files))

@@ -29,10 +29,10 @@ SIGNED_URL_SECONDS = 15 * 60
 @blueprint.get("/results/<id>/export/<form>")
 @blueprint.get("/api/v1/results/<id>/export/<form>")
 def export(id: str, form: str) -> AnyResponse:
-    """The file. Its switches (see `perfloom convert --help`) are words of the query: `kernel=1`."""
+    """The file. Its switches (see `perfloom convert --help`) are parameters: `kernel=1`."""
     exporter = EXPORTERS.get(form)
     if exporter is None:
-        raise NotFound(f"There is no export to {form[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
+        raise NotFound(f"No export to {form[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
     options = {word: parse_flag(word, request.args.get(word)) for word in exporter.options}
     return _exported(id, exporter, request_selection(), options)
 
@@ -42,14 +42,14 @@ def table(id: str, table: str, form: str) -> Response:
     """A table, as `perfloom report` prints it. by: what its rows are, where it offers several."""
     found = TABLES.get(table)
     if found is None:
-        raise NotFound(f"There is no table {table[:40]!r}; there are {', '.join(TABLES)}.")
+        raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     store, by = current_services().store, request.args.get("by")
     name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
     return table_file_response(name, form, found.rows(store.results.open(id), request_selection(), by), found.columns)
 
 
 def signed_url(id: str, form: str, words: Pairs) -> str:
-    """An address of an export that works without the token, for HANDED_SECONDS. words: of the selection."""
+    """An address of an export that works without the token, for `SIGNED_URL_SECONDS`. words: parameters of the selection."""
     key = _signer().dumps([id, form, words])
     return f"{request.host_url}handed/profile{EXPORTERS[form].suffix}?{urlencode({'key': key})}"
 
@@ -64,12 +64,13 @@ def handed(file: str) -> AnyResponse:
         id, form, words = _signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
     except SignatureExpired:
         raise Forbidden(
-            f"This address was good for {SIGNED_URL_SECONDS // 60} minutes. Open the export page of "
-            "the result again for "
-            "a new one."
+            f"This address was valid for {SIGNED_URL_SECONDS // 60} minutes. Open the export page of the result again "
+            "for a new one."
         ) from None
     except BadData:
-        raise Forbidden("This address was not made by this server. Copy it whole from the export page.") from None
+        raise Forbidden(
+            "This address is not from this server, or incomplete. Copy the whole address from the export page."
+        ) from None
     query: dict[str, list[str]] = {}
     for word, value in words:
         query.setdefault(word, []).append(value)

@@ -46,7 +46,7 @@ SANDBOX_POLICY = (
 
 @dataclass(frozen=True)
 class ControlChoice:
-    """A word of the query with its possible values, as (value, text)."""
+    """A parameter with its possible values, as (value, text)."""
 
     param: str
     label: str
@@ -57,7 +57,7 @@ class ControlChoice:
 
 @dataclass(frozen=True)
 class ControlSwitch:
-    """A word of the query that is there or not."""
+    """A parameter that is present or not."""
 
     param: str
     value: str
@@ -87,7 +87,7 @@ class FlameControls:
 class FlameGraphView:
     """One graph on a page. data_url: of its pictures; part: the key of the answer that holds them, empty where it is
     the answer. zoom_param: of the query. direction: "up" or "down" where that is fixed. sandwich, hotspots: pages to
-    link to from a frame; functions: address that tells of a function by its id, reversed_functions: of one of the base.
+    link to from a frame; functions: address that describes a function by its id, reversed_functions: of one of the base.
     static_url: the SVG for a page without scripts. empty_text: what to say where there is nothing.
     """
 
@@ -133,30 +133,28 @@ def build_group_choice(*profiles: Profile) -> ControlChoice:
 
 
 def build_order_choice(*orders: SiblingOrder) -> ControlChoice:
-    """In which order siblings stand."""
+    """The order of siblings."""
     offered = tuple((order.value, ORDER_LABELS[order]) for order in orders)
     return ControlChoice("order", "Order", parse_order().value, SiblingOrder.WEIGHT.value, offered)
 
 
 def build_direction_switch() -> ControlSwitch:
     """Which way up."""
-    return ControlSwitch(
-        "grow", "up", "Root at bottom", "Draw callees above their callers, as flames", parse_root_at_bottom()
-    )
+    return ControlSwitch("grow", "up", "Root at bottom", "Draw callees above their callers", parse_root_at_bottom())
 
 
 def build_invert_switch(on: bool) -> ControlSwitch:
     """Callers or callees."""
-    return ControlSwitch("invert", "1", "Inverted", "Start from the innermost functions: who called them?", on)
+    return ControlSwitch("invert", "1", "Inverted", "Start from the innermost functions, with their callers", on)
 
 
 def build_recursion_switch(on: bool) -> ControlSwitch:
     """Whether recursion is shown."""
-    return ControlSwitch("recursion", "1", "Collapse recursion", "Merge a function's calls of itself", on)
+    return ControlSwitch("recursion", "1", "Collapse recursion", "Merge recursive calls of a function", on)
 
 
 def format_matches(found: Matches | None) -> str:
-    """What a search found, in words; nothing where nothing was searched for."""
+    """The result of a search as text; empty without a search."""
     if found is None:
         return ""
     count = len(found.functions)
@@ -258,7 +256,7 @@ def parse_number(word: str) -> int | None:
     if text == "":
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
-        raise InvalidRequest(f"{word} is a whole number, not {text[:40]!r}; leave it out to see all.", word)
+        raise InvalidRequest(f"{word} must be a whole number, not {text[:40]!r}. Leave it out to see all.", word)
     return int(text)
 
 
@@ -266,7 +264,7 @@ def parse_choice(word: str, known: Mapping[str, str], default: str) -> str:
     """The value of `word`, one of those known."""
     value = request.args.get(word) or default
     if value not in known:
-        raise InvalidRequest(f"{word} is one of {', '.join(known)}, not {value[:40]!r}.", word)
+        raise InvalidRequest(f"{word} must be one of {', '.join(known)}, not {value[:40]!r}.", word)
     return value
 
 

@@ -152,7 +152,7 @@ def describe(id: str, function: int) -> Response:
     profile = current_services().store.results.open(id)
     functions = functions_of(profile)
     if function >= profile.functions.num_rows:
-        raise NotFound(f"This result has no function {function}; open it again from the hotspots page.")
+        raise NotFound(f"This result has no function {function}. Open it again from the hotspots page.")
     row = profile.functions.slice(function, 1).to_pylist()[0]
     return jsonify(
         {
@@ -197,16 +197,16 @@ def _sandwich_graphs(frame: ResultFrame, function: str) -> tuple[FlameGraphView,
 
 def _nothing(frame: ResultFrame) -> str:
     if frame.chips or frame.selection.invert or frame.selection.recursion:
-        return "Nothing is left by this selection. Remove a part of it above, or press Reset there."
+        return "This selection contains no samples. Remove a filter above, or press Reset."
     return (
-        f"No sample of {frame.event or 'any event'} was recorded. The program may have ended too soon or slept: record "
-        "it for longer, or with another event."
+        f"No samples of {frame.event or 'any event'} were recorded. The program may have been too short or idle: "
+        "record it for longer, or with another event."
     )
 
 
 def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
     selection = request_selection()
-    colour = ControlChoice(
+    color = ControlChoice(
         "colour", "Color by", parse_choice("colour", COLOR_LABELS, "kind"), "kind", tuple(COLOR_LABELS.items())
     )
     address = f"/api/v1/results/{id}/flamegraph/search"
@@ -216,11 +216,11 @@ def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
         matched = error.message
     recursion = build_recursion_switch(selection.recursion)
     if is_sandwich:
-        return build_controls(address, matched, [colour], [recursion])
+        return build_controls(address, matched, [color], [recursion])
     return build_controls(
         address,
         matched,
-        [build_order_choice(*SiblingOrder), build_group_choice(profile), colour],
+        [build_order_choice(*SiblingOrder), build_group_choice(profile), color],
         [build_invert_switch(selection.invert), recursion, build_direction_switch()],
     )
 
@@ -242,12 +242,12 @@ def _tree(profile: Profile, selection: Selection, least: float) -> FlameTree:
 
 def _sandwich(profile: Profile, selection: Selection, part: str, least: float) -> tuple[FlameTree, FlameTree]:
     if part not in ("", *PARTS):
-        raise InvalidRequest(f"part is one of {', '.join(PARTS)}, not {part[:40]!r}.", "part")
+        raise InvalidRequest(f"part must be one of {', '.join(PARTS)}, not {part[:40]!r}.", "part")
     zoom = parse_number("zoom") if "zoom" in request.args else parse_number(f"zoom-{part}")
     zooms = (zoom if part == "callers" else None, zoom if part == "callees" else None)
     asked = request.args.get("function", "")
     if not asked:
-        raise InvalidRequest("Say which function: function=NAME, or its number from the flame graph.", "function")
+        raise InvalidRequest("Name a function: function=NAME, or its number from the flame graph.", "function")
     return sandwich(profile, selection, _function(asked), order=parse_order(), zoom=zooms, min_share=least)
 
 
@@ -260,7 +260,7 @@ def _function_name(profile: Profile, function: int | str) -> str:
 
 
 def _weighs(frame: ResultFrame, profile: Profile, function: int | str) -> str:
-    """What a function weighs with all it calls, in words."""
+    """The total of a function as text."""
     callers, _ = sandwich(profile, frame.selection, function, min_share=1.0)
     whole = flame_tree(profile, frame.selection, group=FlameGroup.NONE, min_share=1.0).total
     if not whole:

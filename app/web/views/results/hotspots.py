@@ -81,7 +81,7 @@ def as_file(id: str, form: str) -> Response:
 
 def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
     def weight(column: str, label: str, where: str) -> ColumnView:
-        return ColumnView(column, label, "value", f"{frame.event} in it{where}", "weight", unit=frame.unit)
+        return ColumnView(column, label, "value", f"{frame.event} {where}", "weight", unit=frame.unit)
 
     def title(row: dict[str, Any]) -> str:
         return "\n".join(filter(None, (row["name"], place_of(row))))
@@ -89,9 +89,9 @@ def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
     return (
         ColumnView("name", by.capitalize(), "name", title=title),
         ColumnView("module", "Process" if by == "thread" else "Module", "text", shorten=base_name),
-        weight("self", "Self", ", not in what it calls"),
+        weight("self", "Self", "without callees"),
         ColumnView("self_percent", "%", "percent", sort=""),
-        weight("total", "Total", " and in all that it calls"),
+        weight("total", "Total", "including callees"),
         ColumnView("total_percent", "%", "percent", sort=""),
     )
 
@@ -103,7 +103,7 @@ def _order(frame: ResultFrame) -> SortOrder:
 def _by() -> str:
     by = request.args.get("by") or "function"
     if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
     return by
 
 

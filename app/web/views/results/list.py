@@ -182,7 +182,7 @@ def edit(id: str) -> AnyResponse:
 
 @blueprint.route("/results/<id>/delete", methods=["GET", "POST"])
 def delete(id: str) -> AnyResponse:
-    """Ask, then delete."""
+    """Ask for confirmation, then delete."""
     results = current_services().store.results
     result = results.get(id)
     if request.method == "GET":
@@ -205,7 +205,7 @@ def original(id: str, number: int) -> AnyResponse:
     """A file that the result was read from, byte for byte as it came; counted from 1."""
     files = current_services().store.results.original(id)
     if not 1 <= number <= len(files):
-        raise NotFound("That file is no longer kept; the result itself is still whole.")
+        raise NotFound("This file is no longer stored. The result itself is complete.")
     file = files[number - 1]
     packed = file.path.name != file.name
     response = Response(_unpacked(file.path) if packed else _plain(file.path), mimetype="application/octet-stream")

@@ -46,7 +46,7 @@ def show(id: str) -> Response:
         LossesPage(
             frame=frame,
             rows=tuple(LossRow(r["reason"] or "", scale.format(r["count"]), r["example"] or "") for r in rows),
-            reasons=() if frame.result.complete else tuple(frame.result.reasons) or ("It was cut short.",),
+            reasons=() if frame.result.complete else tuple(frame.result.reasons) or ("The recording was cut short.",),
             csv=f"/results/{id}/losses.csv",
         )
     )

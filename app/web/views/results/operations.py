@@ -1,4 +1,4 @@
-"""For whoever keeps the server running: /healthz for a load balancer, /metrics for Prometheus."""
+"""For administrators: /healthz for a load balancer, /metrics for Prometheus."""
 
 import os
 import threading
@@ -49,11 +49,11 @@ def _count_requests(state: BlueprintSetupState) -> None:
 @blueprint.get("/healthz")
 @public
 def healthz() -> Response:
-    """200 while pages can be served, 503 while the catalogue does not answer. Tells nothing else."""
+    """200 while pages can be served, 503 while the database does not respond. Reveals nothing else."""
     try:
         current_services().store.jobs.counts()
     except Exception:
-        return Response("the catalogue does not answer\n", 503, mimetype="text/plain")
+        return Response("the database does not respond\n", 503, mimetype="text/plain")
     return Response("ok\n", mimetype="text/plain")
 
 
@@ -66,12 +66,12 @@ def metrics() -> Response:
     counts: RequestCounts = current_app.extensions[_REQUESTS]
     process = os.getpid()
     lines = [
-        *_metric("perfloom_build_info", "gauge", "The version that runs.", [({"version": __version__}, 1)]),
+        *_metric("perfloom_build_info", "gauge", "Version of Perfloom.", [({"version": __version__}, 1)]),
         *_metric(
             "perfloom_jobs", "gauge", "Jobs by state.", [({"state": s.value}, states.get(s, 0)) for s in JobState]
         ),
         *_metric("perfloom_results", "gauge", "Stored results.", [({}, results)]),
-        *_metric("perfloom_results_bytes", "gauge", "Disk space that results take.", [({}, bytes_stored)]),
+        *_metric("perfloom_results_bytes", "gauge", "Disk space of results.", [({}, bytes_stored)]),
         *_metric(
             "perfloom_http_requests_total",
             "counter",
@@ -85,6 +85,6 @@ def metrics() -> Response:
 def _metric(name: str, kind: str, text: str, rows: list[tuple[dict[str, str], float]]) -> list[str]:
     lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
     for labels, value in rows:
-        inside = ",".join(f'{word}="{label}"' for word, label in labels.items())
+        inside = ",".join(f'{name}="{label}"' for name, label in labels.items())
         lines.append(f"{name}{{{inside}}} {value}" if inside else f"{name} {value}")
     return lines

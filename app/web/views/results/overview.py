@@ -102,10 +102,10 @@ class DownloadLink:
 
 @dataclass(frozen=True)
 class OverviewPage(Page):
-    """`/results/<id>`. recorded_text: what was recorded, in words, where that was no command. recorder: the exact
-    command that recorded, where a job of ours did. facts: in the file's own words. clock: the unit of its times, where
-    the file does not say it; clocks: the others, by which it can be read again. sampled_note: what samples are called,
-    empty where there are none. trace: what there is to say of slices, steps and devices; None where there are none.
+    """`/results/<id>`. recorded_text: what was recorded, if not a command. recorder: the exact command that recorded,
+    for a job of Perfloom. facts: as the file names them. clock: the unit of its times, if the file does not contain
+    it; clocks: the units with which it can be read again. sampled_note: what samples are called, empty without
+    samples. trace: summary of slices, steps and devices; None without these.
     """
 
     template: ClassVar[str] = "results/overview.html"
@@ -199,7 +199,7 @@ def show(id: str) -> Response:
 
 
 def _observed(job: Job | None) -> str:
-    """What a job without a command observed. The command that perf itself notes then is its own, said already."""
+    """What a job without a command observed. The command in perf's data is then perf's own, shown already."""
     if job is None or job.kind != "record":
         return ""
     spec = job.job_spec
@@ -246,8 +246,8 @@ def _device_tiles(profile: Profile, selection: Selection) -> Iterator[OverviewTi
     for kind, rate in sum_token_rates(profile, selection).items():
         if rate.per_s is not None:
             steps = f"{rate.tokens:,} token{'s' * (rate.tokens != 1)} in {format_quantity(rate.ns, 'ns').text}"
-            told = Quantity(rate.per_s, format_count(rate.per_s), f"{rate.per_s:,.6f}")
-            yield OverviewTile(f"{kind.capitalize()}, tokens/s", told, steps)
+            speed = Quantity(rate.per_s, format_count(rate.per_s), f"{rate.per_s:,.6f}")
+            yield OverviewTile(f"{kind.capitalize()}, tokens/s", speed, steps)
     for row in records(TABLES["memory"].rows(profile, selection))[:MAX_MEMORIES] if has_memory(profile) else ():
         blocks = "" if row["allocations"] is None else f"{row['allocations']:,} block{'s' * (row['allocations'] != 1)}"
         left = f", {row['unfreed']:,} never freed" if row["unfreed"] else ""
@@ -279,7 +279,7 @@ def _value(row: dict[str, Any]) -> Quantity:
 
 
 def _rows_word(profile: Profile) -> str:
-    """What the rows of `samples` are: without times they are call stacks, with all that was seen in each."""
+    """What the rows of `samples` are: without times they are call stacks with their sums."""
     return "Samples" if profile.slices.num_rows or has_times(profile) else "Call stacks"
 
 
@@ -288,20 +288,20 @@ def _sampling(profile: Profile, row: dict[str, Any]) -> str:
     if not row["samples"]:
         words = "counted"
     elif row["sampling"] == "frequency" and rate is not None:
-        words = f"{rate:,.0f} samples a second"
+        words = f"{rate:,.0f} samples per second"
     elif row["sampling"] == "period" and rate is not None:
-        words = "every one" if rate == 1 else f"every {rate:,.0f}th"
+        words = "each" if rate == 1 else f"every {rate:,.0f}th"
         words = f"every {format_quantity(rate, unit).text}" if unit in ("ns", "bytes") else words
     elif not row["weighted"]:
-        words = "sampled, each weighs 1"
+        words = "sampled, each with weight 1"
     elif unit == "bytes" and profile.allocations.num_rows:
         words = "from allocations"
     elif profile.slices.num_rows:
         words = "from slices"
     else:
-        words = "sampled" if has_times(profile) else "added up by call stack"
-    told = row["scaling"] is not None and row["running_percent"] is None
-    return words + (f", scaled ×{row['scaling']:.3g}" if told else "")
+        words = "sampled" if has_times(profile) else "summed by call stack"
+    scaled = row["scaling"] is not None and row["running_percent"] is None
+    return words + (f", scaled ×{row['scaling']:.3g}" if scaled else "")
 
 
 def _threads(frame: ResultFrame, rows: list[dict[str, Any]]) -> tuple[ThreadRow, ...]:
@@ -316,7 +316,7 @@ def _threads(frame: ResultFrame, rows: list[dict[str, Any]]) -> tuple[ThreadRow,
 
     return tuple(
         ThreadRow(
-            name=name(row) or "not known",
+            name=name(row) or "unknown",
             process=row["process"] or "",
             rank="" if row["rank"] is None else str(row["rank"]),
             url=frame.filtered_url("hotspots", threads=(row["key"],)) if row["key"] else frame.url("hotspots"),

@@ -15,7 +15,7 @@ MAX_RUNS, MAX_NOTABLE_RANKS, MAX_HOSTS = 12, 12, 4
 
 @dataclass(frozen=True)
 class RunRow:
-    """An execution of the command. succeeded: whether it ended with 0, null where nobody noted it."""
+    """An execution of the command. succeeded: whether it ended with 0, null where that was not recorded."""
 
     run: int
     command: str
@@ -29,7 +29,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class RankRow:
-    """A rank of which something is to be said."""
+    """A rank with a remark."""
 
     rank: str
     run: int
@@ -40,7 +40,7 @@ class RankRow:
 
 @dataclass(frozen=True)
 class Participants:
-    """Who took part: runs and ranks. notable_ranks: the ranks of which something is to be said, the first of them.
+    """Who took part: runs and ranks. notable_ranks: the first ranks with a remark.
     more_…: how many are left out."""
 
     several_runs: bool
@@ -57,10 +57,10 @@ def format_hosts(profile: Profile) -> str:
 
 
 def list_participants(profile: Profile) -> Participants | None:
-    """None where there is one process of one run, and nothing to be said of it."""
-    told = sorted(profile.ranks.to_pylist(), key=lambda row: (row["run"], row["rank"] or 0))
+    """None for a single process of a single run without remarks."""
+    ranks = sorted(profile.ranks.to_pylist(), key=lambda row: (row["run"], row["rank"] or 0))
     with_ranks = bool(len(ranks_of(profile)))
-    odd = [row for row in told if row["note"] or row["signal"] or row["exit_status"]]
+    odd = [row for row in ranks if row["note"] or row["signal"] or row["exit_status"]]
     if profile.runs.num_rows < 2 and not with_ranks and not odd:
         return None
     rows = records(TABLES["runs"].rows(profile, Selection()))

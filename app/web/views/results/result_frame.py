@@ -72,7 +72,7 @@ class ResultFrame:
 def _events(
     names: list[str], main: str | None, selection: Selection, here: Callable[[Selection], str]
 ) -> tuple[PageLink, ...]:
-    """The events to switch between. main: the one that holds where none is asked for, None where all do."""
+    """The events to switch between. main: the default, None where all events are shown by default."""
     now = selection.event or main or (names[0] if len(names) == 1 else None)
     links = [
         PageLink(name, name, here(selection.replace(event=None if name == main else name)), name == now)
@@ -95,21 +95,21 @@ def time_unit_links(profile: Profile) -> tuple[PageLink, ...]:
 
 
 def measure_text(profile: Profile, event: str) -> str:
-    """What the numbers of an event are, in words; empty for no event."""
+    """A description of the numbers of an event; empty for no event."""
     place = get_strings(profile.events, "name").index(event) if event else None
     if place is None:
         return ""
     if not profile.events.column("weighted")[place].as_py():
-        return "samples, no period was recorded"
+        return "samples, no recorded period"
     if place in find_share_only_events(profile):
-        return "shares of samples, total counted" if place in find_counted_events(profile) else SAMPLED_ONLY
+        return "shares of samples, counted total" if place in find_counted_events(profile) else SAMPLED_ONLY
     unit = profile.events.column("unit")[place].as_py()
     return {"ns": "time", "count": "events counted"}.get(unit, str(unit))
 
 
 def page_params() -> Pairs:
-    """The words of the present page alone, to be kept under another selection. A page of a table or a frame that was
-    zoomed to would not be the same there."""
+    """The parameters of only this page, kept when the selection changes. The page of a table and a zoomed frame would
+    not be the same there."""
     passing = ("page", "zoom", "zoom-callers", "zoom-callees")
     return [(k, v) for k, v in request.args.items(multi=True) if k not in QUERY_PARAMETERS and k not in passing]
 

@@ -1,4 +1,4 @@
-"""What has to be said of events because of the runs of the command in which they were measured."""
+"""Notes on events that depend on the runs of the command in which they were measured."""
 
 from collections import Counter
 from typing import Any
@@ -11,7 +11,7 @@ from ....recording.recorders.events import event_type
 
 MAX_NAMED = 6
 MIN_COUNTERS = 4
-"""So many events every CPU counts at once."""
+"""Every CPU counts this many events at once."""
 
 
 def list_run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
@@ -19,42 +19,42 @@ def list_run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
     if profile.runs.num_rows < 2 and profile.events.num_rows <= MIN_COUNTERS:
         return ()
     rows = [row for row in records(TABLES["events"].rows(profile, selection)) if row["runs"]]
-    notes = _turns(rows)
+    notes = _multiplexing_notes(rows)
     if profile.runs.num_rows < 2:
         return tuple(notes)
     of_runs: dict[str, list[str]] = {}
     for row in rows:
         of_runs.setdefault(row["runs"], []).append(row["event"])
     if len(of_runs) > 1:
-        told = "; ".join(
+        measured = "; ".join(
             f"{', '.join(events[:MAX_NAMED])}{' …' if len(events) > MAX_NAMED else ''} in run {runs}"
             for runs, events in list(of_runs.items())[:MAX_NAMED]
         )
         more = f"; and {len(of_runs) - MAX_NAMED} more" if len(of_runs) > MAX_NAMED else ""
         notes.append(
-            f"Not all events were measured in the same run of the command: {told}{more}. A number made of events of "
-            "different runs, such as instructions per cycle, is of two executions."
+            f"Not all events were measured in the same run of the command: {measured}{more}. A ratio of events of "
+            "different runs, such as instructions per cycle, combines two executions."
         )
     if any(not runs.isdecimal() for runs in of_runs):
-        notes.append("What was measured in several runs is the sum of them.")
+        notes.append("Values of events that were measured in several runs are sums over these runs.")
     return tuple(notes)
 
 
 def list_stack_notes(profile: Profile) -> tuple[str, ...]:
-    """What has to be said of call stacks that were not recorded."""
+    """Notes on call stacks that were not recorded."""
     made = profile.meta.facts.get(STACKS_FACT)
     return (f"Call stacks were not recorded. They are {made}.",) if made else ()
 
 
-def _turns(rows: list[dict[str, Any]]) -> list[str]:
-    """Of many events that were sampled together: perf record tells less of them than perf stat."""
+def _multiplexing_notes(rows: list[dict[str, Any]]) -> list[str]:
+    """On many events that were sampled together: perf record reports less about multiplexing than perf stat."""
     together = Counter(
         row["runs"] for row in rows if row["samples"] and event_type(row["event"], None) in ("hardware", "cache", "raw")
     )
     if max(together.values(), default=0) <= MIN_COUNTERS:
         return []
     return [
-        f"{max(together.values())} events of the CPU were sampled in one run. Where it has fewer counters they took "
-        "turns: a sample then stands for what was counted and not for the time between, and perf record does not say "
-        "how long that was. So these numbers are not scaled up. Split the events over several runs to be sure."
+        f"{max(together.values())} hardware events were sampled in one run. If the CPU has fewer counters, they were "
+        "multiplexed: samples then cover only the time in which their event was counted, and perf record does not "
+        "report this time. So these numbers are not scaled up. Split the events over several runs to be sure."
     ]

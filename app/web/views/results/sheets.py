@@ -62,7 +62,7 @@ Texts = Callable[[dict[str, Any]], str]
 class ColumnView:
     """A column. column: of the table. kind:
 
-    * name, text, code, word: texts; flag: yes or no; status: what became of a row
+    * name, text, code, word: texts; flag: yes or no; status: the status of a row
     * id: an integer that is only a name, as a pid; missing is blank
     * count, number, time, bytes, percent, rate; value: in `unit`, once multiplied by `times`; amount: each in the unit
       of its row
@@ -70,12 +70,12 @@ class ColumnView:
     * plain: a number of any size; where it is missing, what the column `text` of the row says
     * link: only the address that `link` gives
 
-    label: its heading, description: what it says when pointed at. scale: columns with the same word have one unit.
+    label: its heading, description: its tooltip. scale: columns with the same word have one unit.
     missing: in place of a number that there is none of.
     shorten: makes the text that is shown of a name or text. link: where the cell of a row leads that is no name.
     sort: its word in an address, "" for a column that does not sort; by default its name. signed: with a plus.
-    unit_label: in the heading in place of the unit. title: what a text says when pointed at. caveat: what stands beside
-    a number, tag: beside a name, in few words. tone: the CSS class of a number's color. unnamed: in place of a text
+    unit_label: in the heading in place of the unit. title: the tooltip of a text. caveat: short text next to
+    a number, tag: next to a name. tone: the CSS class of a number's color. unnamed: in place of a text
     that there is none of.
     """
 
@@ -238,7 +238,7 @@ PLACES = (
 
 
 def places_of(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
-    """Of `PLACES` those in which something stands, of runs more than one."""
+    """The columns of `PLACES` with values; the run only if there are several."""
     return tuple(
         place
         for place in PLACES
@@ -378,8 +378,8 @@ def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url
 def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
     """(what is shown of a number or text, the whole of it)."""
     if value is None:
-        told = text or MISSING
-        return (told if len(told) <= MAX_PLAIN else f"{told[:MAX_PLAIN]}…"), told
+        whole = text or MISSING
+        return (whole if len(whole) <= MAX_PLAIN else f"{whole[:MAX_PLAIN]}…"), whole
     if float(value).is_integer() and abs(value) < MAX_EXACT_INT:
         return f"{int(value):,}", text or f"{int(value):,}"
     return (f"{value:,.2f}" if 1_000 <= abs(value) < MAX_EXACT_INT else f"{value:.6g}"), text or f"{value!r}"
@@ -388,7 +388,7 @@ def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
 def _number(column: ColumnView, value: Any, row: dict[str, Any], scales: dict[str, Scale]) -> Quantity:
     if column.kind in ("number", "rate"):
         if value is None:
-            return Quantity(None, MISSING, "not known")
+            return Quantity(None, MISSING, "unknown")
         return Quantity(value, use_minus_sign(f"{value:,.2f}"), use_minus_sign(f"{value:,.6g}"))
     if column.kind == "time" and value is not None:
         value = round(value * column.factor, 3)

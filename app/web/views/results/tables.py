@@ -73,7 +73,9 @@ def parse_page() -> int:
     """The page asked for, from 1. Raises InvalidRequest."""
     text = request.args.get("page", "1")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise InvalidRequest(f"page {text[:40]!r} is no whole number from 1; leave it out for the first page.", "page")
+        raise InvalidRequest(
+            f"page {text[:40]!r} must be a whole number from 1. Leave it out for the first page.", "page"
+        )
     return int(text)
 
 
@@ -127,13 +129,13 @@ def build_heading(
 
 
 def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "row") -> Pager:
-    """Where page `page` of `total` rows stands."""
+    """The position of page `page` in `total` rows."""
     first, last = (page - 1) * size + 1, min(page * size, total)
     nouns = noun if total == 1 else f"{noun}s"
     if total == 0:
         text = f"No {noun}s"
     elif first > total:
-        text = f"There is no page {page}; {total:,} {nouns} in all"
+        text = f"No page {page}; {total:,} {nouns} in total"
     elif total <= size:
         text = f"{total:,} {nouns}"
     else:
@@ -147,8 +149,8 @@ def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "ro
 
 
 def table_file_response(name: str, form: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
-    """The rows of a table as a download, as CSV, JSON or Parquet. columns: what is known of them, which need not be
-    told of the tables that everybody can ask for."""
+    """The rows of a table as a download, as CSV, JSON or Parquet. columns: their descriptions, not needed for
+    tables of `TABLES`."""
     kind, names = TABLE_FORMATS[form], list(data)
     columns = columns or next((t.columns for t in TABLES.values() if [c.name for c in t.columns] == names), ())
     content = kind.write_chunks(data, columns, table_metadata(name, list(request.args.items(multi=True))))
@@ -162,7 +164,7 @@ def table_response(
     or a file. affected: something of the recording was not read, which each object then says. Raises InvalidRequest."""
     form = request.args.get("format") or "json"
     if form not in TABLE_FORMATS:
-        raise InvalidRequest(f"format is one of {', '.join(TABLE_FORMATS)}, not {form[:40]!r}.", "format")
+        raise InvalidRequest(f"format must be one of {', '.join(TABLE_FORMATS)}, not {form[:40]!r}.", "format")
     if form != "json":
         return table_file_response(name, form, data, columns)
     rows = mark_affected_rows(records(data), affected)

@@ -74,7 +74,7 @@ def show(id: str) -> Response:
                 noun="thread",
                 url=lambda row: frame.filtered_url("hotspots", threads=(row["key"],)) if row["key"] else "",
                 bar=largest_bar(rows, "value"),
-                bar_label="Of the largest",
+                bar_label="Relative to the largest",
                 wide=False,
             ),
             csv=current_url_with(("page", None)).replace(f"/results/{id}/threads", f"/results/{id}/threads.csv", 1),
@@ -111,21 +111,21 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
         value = before.value if row["value"] is None else (before.value or 0) + row["value"]
         found[rank] = RankValue(rank, value, row["host"] or before.host, row["note"] or before.note)
     values = [found[rank] for rank in sorted(found)]
-    told = measure_balance(values)
-    if told is None:
+    balance = measure_balance(values)
+    if balance is None:
         return None
-    hosts = f" on {told.hosts:,} hosts" if told.hosts > 1 else ""
-    mean = f"{format_quantity(told.mean, frame.unit).text} on average"
+    hosts = f" on {balance.hosts:,} hosts" if balance.hosts > 1 else ""
+    mean = f"{format_quantity(balance.mean, frame.unit).text} on average"
     scaled = format_caveat(running_percent(measure_counts(profile, selection)))
     return RankChart(
         event=frame.event,
-        summary=f"{told.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, scaled)))}",
-        max=f"rank {told.max.rank}",
-        max_url=frame.filtered_url(None, ranks=((told.max.rank, told.max.rank),)),
-        over_mean=f"{told.over_mean:.2f}" if told.over_mean is not None else "",
-        uneven=told.over_mean is not None and told.over_mean > UNEVEN,
+        summary=f"{balance.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, scaled)))}",
+        max=f"rank {balance.max.rank}",
+        max_url=frame.filtered_url(None, ranks=((balance.max.rank, balance.max.rank),)),
+        over_mean=f"{balance.over_mean:.2f}" if balance.over_mean is not None else "",
+        uneven=balance.over_mean is not None and balance.over_mean > UNEVEN,
         # `draw_rank_columns` escapes every name and uses neither script nor style; tests hold it to that.
-        svg=Markup(draw_rank_columns(frame.event, frame.unit, values, told)),
+        svg=Markup(draw_rank_columns(frame.event, frame.unit, values, balance)),
         table=frame.url("ranks.csv"),
     )
 
@@ -144,7 +144,7 @@ def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnVi
         return format_caveat(row["running_percent"])
 
     return (
-        ColumnView("name", "Thread", "name", unnamed=lambda row: "not known" if row["key"] == UNKNOWN_THREAD else ""),
+        ColumnView("name", "Thread", "name", unnamed=lambda row: "unknown" if row["key"] == UNKNOWN_THREAD else ""),
         ColumnView("process", "Process", "text"),
         *places,
         ColumnView("samples", "Samples"),

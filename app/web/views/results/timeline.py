@@ -238,7 +238,7 @@ def at(id: str) -> Response:
     (band,) = parse_bands([text], profile, timeline)
     found = _at(profile, timeline, band, *_window())
     if found is None:
-        raise NotFound("Nothing is there.")
+        raise NotFound("Nothing found at this position.")
     return _json(found)
 
 
@@ -246,7 +246,7 @@ def _at(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: 
     if band.kind == "rows":
         row = _whole("row", 0)
         if not 0 <= row < int(timeline.depths[band.number]):
-            raise InvalidRequest("row is none of this thread's; its track says how many there are.", "row")
+            raise InvalidRequest("This thread has no such row; its track has the number of rows.", "row")
         found = find_slice(timeline, band.number, row, start, end)
         return None if found is None else slice_details(profile, timeline, found)
     if band.kind == "lane":
@@ -264,7 +264,7 @@ def slice_by_number(id: str, number: int) -> Response:
     if timeline is None:
         return _preparing()
     if number >= profile.slices.num_rows:
-        raise NotFound(f"This result has no slice {number}; click one on the timeline.")
+        raise NotFound(f"This result has no slice {number}. Click one on the timeline.")
     return _json(slice_details(profile, timeline, number))
 
 
@@ -303,7 +303,7 @@ def next_match(id: str) -> Response:
         parse_flag("back", request.args.get("back")),
     )
     if hit is None:
-        raise NotFound("Nothing matches.")
+        raise NotFound("No match.")
     about: dict[str, Any]
     if profile.slices.num_rows:
         place = summarize_slice(profile, hit.row)
@@ -341,7 +341,7 @@ def _json(data: dict[str, Any]) -> Response:
 def _window() -> tuple[int, int]:
     start, end = _whole("from"), _whole("to")
     if end <= start:
-        raise InvalidRequest("to must be greater than from; swap them.", "to")
+        raise InvalidRequest("to must be greater than from. Swap them.", "to")
     return start, end
 
 
@@ -350,5 +350,5 @@ def _whole(word: str, default: int | None = None) -> int:
     if not text and default is not None:
         return default
     if not re.fullmatch(r"-?[0-9]{1,18}", text):
-        raise InvalidRequest(f"{word} is a whole number of ns, not {text[:40]!r}.", word)
+        raise InvalidRequest(f"{word} must be a whole number of ns, not {text[:40]!r}.", word)
     return int(text)

@@ -1,6 +1,6 @@
-"""Checks of a target from its page: asked for, waited for, and what a person has to accept or type in between.
+"""Checks of a target from its page: request, progress, and what the user has to accept or type in between.
 
-The web process goes nowhere itself: it puts a question into the catalogue and notifies a worker.
+The web process connects to no target itself: it stores a request in the database and notifies a worker.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ from . import credentials
 
 blueprint = Blueprint("target_checks", __name__)
 LOST_AFTER_S = 600.0
-"""A question that nobody has answered for so long is not answered any more: its message has expired."""
+"""A request without an answer for this long gets none any more: its message has expired."""
 SILENT_AFTER_S = 90.0
-"""A look at a probe job that nobody has told of for so long is asked for anew."""
+"""A poll of a probe job without an answer for this long is requested again."""
 MIN_POLL_S = 1.0
 STATES = {
     BatchState.PENDING: "waits in the queue",
     BatchState.HELD: "is held in the queue",
     BatchState.RUNNING: "runs",
     BatchState.SUSPENDED: "is suspended",
-    BatchState.UNKNOWN: "is in a state that the batch system does not tell",
+    BatchState.UNKNOWN: "is in a state that the batch system does not report",
 }
 
 
@@ -90,7 +90,7 @@ class CheckView:
 def check(name: str) -> AnyResponse:
     """Ask a worker to check a target. `probe`: with a probe job, for which `queue`, `project` and `arguments` hold.
 
-    Fields `secret:…` are sealed for the workers at once, for this check alone.
+    Fields `secret:…` are encrypted for the workers immediately, only for this check.
     """
     target = current_services().store.targets.get(name).target
     permission.require_permission(target)
@@ -108,7 +108,7 @@ def live(name: str, id: str) -> Response:
     """How far a check is, for the page while somebody looks: JSON with the part of the page that shows it."""
     found = load_check(name, id)
     if found is None:
-        raise NotFound("That check is no longer known; check again.")
+        raise NotFound("This check has expired; check again.")
     html = render_template("targets/_check.html", url=target_url(name), check=found)
     return jsonify(id=found.id, url=found.url, final=found.final, mark=found.version, text=found.text, html=html)
 
@@ -121,12 +121,14 @@ def accept(name: str) -> AnyResponse:
     answer = _answer(_check_of(name, request.form.get("check", "")))
     shown = answer.host_key if answer else None
     if shown is None or target.ssh is None:
-        raise Conflict("There is no key to accept (any more). Check the target again.")
+        raise Conflict("No host key to accept. Check the target again.")
     if shown.fingerprint != request.form.get("fingerprint") or fingerprint(shown.line) != shown.fingerprint:
-        raise Conflict("The key is not the one that was shown. Check the target again, and compare the fingerprint.")
+        raise Conflict(
+            "The host key has changed since it was shown. Check the target again, and compare the fingerprint."
+        )
     keys = tuple(dict.fromkeys((*target.ssh.host_keys, shown.line)))
     targets.save(replace(target, ssh=replace(target.ssh, host_keys=keys)))
-    flash(f"Accepted the key of {shown.host}: {shown.fingerprint}.", "good")
+    flash(f"Accepted the host key of {shown.host}: {shown.fingerprint}.", "good")
     return redirect(_url(name, _ask(CheckRequest(name)).id), 303)
 
 
@@ -135,7 +137,7 @@ def close(name: str) -> AnyResponse:
     """Have the worker close the connections to a target that it keeps."""
     current_services().store.targets.get(name)
     _ask(CheckRequest(name, close=True))
-    flash("The connection is closed as soon as a worker hears of it. The next job asks for the password.", "good")
+    flash("A worker will close the connection shortly. The next job asks for the password.", "good")
     return redirect(target_url(name), 303)
 
 
@@ -146,10 +148,10 @@ def forget_key(name: str) -> AnyResponse:
     target = targets.get(name).target
     wanted = request.form.get("fingerprint", "")
     if target.ssh is None or not wanted:
-        raise Conflict("There is no such key (any more). Load the page again.")
+        raise Conflict("No such host key. Reload the page.")
     keys = tuple(line for line in target.ssh.host_keys if fingerprint(line) != wanted)
     targets.save(replace(target, ssh=replace(target.ssh, host_keys=keys)))
-    flash("The key is not accepted any more.", "good")
+    flash("Removed the host key.", "good")
     return redirect(target_url(name), 303)
 
 
@@ -191,9 +193,14 @@ def load_check(name: str, id: str) -> CheckView | None:
             return CheckView(asked.id, _url(name, asked.id), "lost", text, question=question)
         workers = bool(store.hosts.list_alive())
         return CheckView(
-            asked.id, _url(name, asked.id), "asked", "A worker looks.", question=question, has_workers=workers
+            asked.id,
+            _url(name, asked.id),
+            "asked",
+            "A worker is checking the target.",
+            question=question,
+            has_workers=workers,
         )
-    text = "The check came to nothing." if answer.trouble else "The check is done."
+    text = "The check failed." if answer.trouble else "The check is done."
     return CheckView(
         id=asked.id,
         url=_url(name, asked.id),
@@ -208,7 +215,7 @@ def load_check(name: str, id: str) -> CheckView | None:
 
 
 def find_pending_key(stored: StoredTarget) -> CheckView | None:
-    """The last check of a target where it ended at a host's key that nobody has accepted yet, else None."""
+    """The last check of a target if it ended at an unknown host key that is still not accepted, else None."""
     ssh = stored.target.ssh
     asked = current_services().store.checks.latest(KIND, stored.name) if ssh is not None else None
     if asked is None or ssh is None:
@@ -222,7 +229,7 @@ def find_pending_key(stored: StoredTarget) -> CheckView | None:
 
 
 def unaccepted_key_url(name: str) -> HostKey | None:
-    """The key that somebody has to accept on the page of this target before anything runs there, else None."""
+    """The key that the user has to accept on the page of this target before anything runs there, else None."""
     stored = current_services().store.targets.find(name)
     found = find_pending_key(stored) if stored is not None else None
     return found.host_key if found is not None else None
@@ -232,7 +239,7 @@ def request_check(name: str) -> str:
     """Ask a worker to check a target; the address of the page that shows how far it is. Where nothing may be started on
     its machine, the page says so."""
     if reason := permission.denied_reason(current_services().store.targets.get(name).target):
-        flash(f"It is not checked. {reason}", "bad")
+        flash(f"The target was not checked. {reason}", "bad")
         return target_url(name)
     return _url(name, _ask(CheckRequest(name)).id)
 
@@ -240,9 +247,9 @@ def request_check(name: str) -> str:
 def _waiting(name: str, asked: Check, question: CheckRequest, answer: CheckResult) -> CheckView:
     job = answer.job
     assert job is not None
-    text = f"The probe job {job.id} {STATES.get(job.state, 'has ended; its answer is on the way')}"
+    text = f"The probe job {job.id} {STATES.get(job.state, 'has ended; waiting for its results')}"
     if job.position is not None and job.state is BatchState.PENDING:
-        text += f", {job.position} before it" if job.position else ", the next in turn"
+        text += f", {job.position} ahead" if job.position else ", next in the queue"
     if job.reason:
         text += f": {job.reason}"
     return CheckView(
@@ -259,7 +266,7 @@ def _check_of(name: str, id: str) -> Check:
     """A check of this target. Raises NotFound."""
     found = current_services().store.checks.get(id)
     if found.question.get("kind") != KIND or found.question.get("target") != name:
-        raise NotFound("That check is no longer known; check again.")
+        raise NotFound("This check has expired; check again.")
     return found
 
 
@@ -287,11 +294,11 @@ def _url(name: str, id: str) -> str:
 def _batch(target: Target) -> Batch:
     """What the probe job asks the batch system for."""
     if target.scheduler is SchedulerName.NONE:
-        raise InvalidRequest("This target has no batch system that a probe job could be given to.", "probe")
+        raise InvalidRequest("This target has no batch system to submit a probe job to.", "probe")
     values = {word: request.form.get(word, "").strip() for word in ("queue", "project", "arguments")}
     for word, value in values.items():
         problem = text_problem(value, "This")
         if problem is not None or (value.startswith("-") and word != "arguments"):
-            raise InvalidRequest(problem or "A queue or project does not begin with a minus.", word)
+            raise InvalidRequest(problem or "A queue or project must not begin with a minus sign.", word)
     arguments = command_line.split(values["arguments"]).argv if values["arguments"] else ()
     return Batch(queue=values["queue"], project=values["project"], arguments=arguments)

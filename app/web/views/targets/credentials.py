@@ -1,7 +1,7 @@
-"""Secrets that a target asks for: typed by a person, sealed at once to the workers' keys, and never kept in clear.
+"""Secrets that a target requires: typed by a person, encrypted to the workers' keys, and never stored in plaintext.
 
-The catalogue holds what nobody but those workers, while they live, can open (app/sealing.py). Neither a form, a preset,
-a log nor a broker holds any of it.
+Only those workers, while they live, can open what the database stores (app/sealing.py). Neither a form, a preset, a log
+nor a broker contains any of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,14 +21,14 @@ FIELD = "secret:"
 """Before the name of a secret, the name of its field in a form."""
 MAX_SECRET_CHARACTERS = 10_000
 NO_WORKER_TEXT = (
-    "No worker is there that a password could be sealed for, so it was not kept.",
-    "Start one with “perfloom worker” or “perfloom serve”, then type it again; or leave it empty.",
+    "No worker is running that the password could be encrypted for, so it was not stored.",
+    "Start one with “perfloom worker” or “perfloom serve”, then type the password again, or leave it empty.",
 )
 """What is wrong then, and what to do."""
 
 
 def secret_prompts(target: Target | None) -> tuple[Prompt, ...]:
-    """What the form asks for where a target is set to ask."""
+    """What the form asks for if the target requires it."""
     if target is None or target.ssh is None or not target.ssh.password:
         return ()
     who = f"{target.ssh.user}@{target.ssh.host}" if target.ssh.user else target.ssh.host
@@ -39,17 +39,17 @@ def posted_secrets(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[s
     """The secrets in a posted form, by name; those left empty are not among them."""
     found = {prompt.name: form.get(FIELD + prompt.name, "") for prompt in prompts}
     if any(len(value) > MAX_SECRET_CHARACTERS or "\0" in value for value in found.values()):
-        raise InvalidRequest("That is no password: it is too long, or holds a zero byte. Type it again.")
+        raise InvalidRequest("Invalid password: it is too long, or contains a zero byte. Type it again.")
     return {name: value for name, value in found.items() if value}
 
 
 def sealing_workers() -> tuple[Host, ...]:
-    """The workers that secrets can be sealed for now."""
+    """The workers that secrets can be encrypted for now."""
     return workers_of(current_services().store)
 
 
 def seal_secrets(subject: str, secrets: Mapping[str, str]) -> None:
-    """Seal `secrets` for "job:<id>" or "target:<name>" to each worker that is there. Raises Unavailable without one."""
+    """Encrypt `secrets` for "job:<id>" or "target:<name>" to each running worker. Raises Unavailable without one."""
     if not send_secrets(current_services().store, subject, secrets):
         raise Unavailable(" ".join(NO_WORKER_TEXT))
 
@@ -59,7 +59,7 @@ def give(id: str) -> AnyResponse:
     """What a job waits for, typed on its page."""
     job = current_services().store.jobs.get(id)
     if job.state.final:
-        raise Conflict("This job has ended already: it needs no password any more.")
+        raise Conflict("This job has already ended and needs no password.")
     prompts = job.needed_secrets
     if not prompts:
         # Given twice, or on another page meanwhile.

@@ -22,13 +22,13 @@ from .checks import request_check
 blueprint = Blueprint("target_form", __name__)
 
 ACCESS_OPTIONS = (
-    ("ssh", "Another host, over SSH", "Jobs run there, or are handed to its batch system."),
-    ("here", "This machine", "Without SSH: for its batch system, or with its own settings."),
+    ("ssh", "Another host, over SSH", "Jobs run there, or in its batch system."),
+    ("here", "This machine", "Without SSH: to use its batch system, or other settings."),
 )
 SCHEDULER_OPTIONS = (
-    (SchedulerName.NONE, "None", "Programs are started right there."),
-    (SchedulerName.SLURM, "Slurm", "By sbatch; it decides where and when."),
-    (SchedulerName.LSF, "LSF", "By bsub; it decides where and when."),
+    (SchedulerName.NONE, "None", "Programs are started directly."),
+    (SchedulerName.SLURM, "Slurm", "Jobs are submitted with sbatch."),
+    (SchedulerName.LSF, "LSF", "Jobs are submitted with bsub."),
 )
 
 
@@ -36,7 +36,7 @@ SCHEDULER_OPTIONS = (
 class TargetFormPage(Page):
     """`/targets/new` and `/targets/<name>/edit`. name: of the target that is edited, empty for a new one.
 
-    source: what the form was filled from, in words. action: where it is sent. errors: a sentence by field.
+    source: a label of what the form was filled from. action: where it is sent. errors: a sentence by field.
     """
 
     template: ClassVar[str] = "targets/form.html"
@@ -54,11 +54,11 @@ class TargetFormPage(Page):
 
     @property
     def hidden_by(self) -> dict[str, str]:
-        """For each field the choices under which it has no meaning."""
+        """For each field the choices to which it does not apply."""
         return {name: "way-here" if name in SSH_FIELDS else "" for name in vars(self.fields)}
 
     def findings(self, field: str) -> tuple[PreflightFinding, ...]:
-        """What is to be said at a field."""
+        """The findings of a field."""
         return (PreflightFinding(Severity.ERROR, field, self.errors[field], ""),) if field in self.errors else ()
 
     def invalid(self, field: str) -> bool:
@@ -73,7 +73,7 @@ class TargetFormPage(Page):
 
 @blueprint.get("/targets/new")
 def new() -> AnyResponse:
-    """The empty form, or one filled from a target that is there (`from`)."""
+    """The empty form, or one filled from an existing target (`from`)."""
     if "from" not in request.args:
         return form_page(TargetForm())
     target = current_services().store.targets.get(request.args["from"]).target
@@ -83,17 +83,17 @@ def new() -> AnyResponse:
 
 @blueprint.post("/targets/new")
 def add() -> AnyResponse:
-    """Keep a new target, or show the form again with what is in its way."""
+    """Save a new target, or show the form again with its errors."""
     typed = TargetForm.from_form(request.form.to_dict(flat=False))
     parsed = parse(typed)
     errors = dict(parsed.errors)
     targets = current_services().store.targets
     if parsed.target is not None and (parsed.target.name == LOCAL or targets.find(parsed.target.name) is not None):
-        errors["name"] = f"There is a target “{parsed.target.name}” already. Choose another name."
+        errors["name"] = f"A target “{parsed.target.name}” already exists. Choose another name."
     if errors or parsed.target is None:
         return form_page(typed, errors, status=422)
     targets.save(parsed.target)
-    flash(f"Added the target “{parsed.target.name}”. A check says what works there.", "good")
+    flash(f"Added the target “{parsed.target.name}”. A check shows what works there.", "good")
     return redirect(request_check(parsed.target.name), 303)
 
 
@@ -114,8 +114,8 @@ def edit(name: str) -> AnyResponse:
 
 @blueprint.post("/targets/import")
 def import_file() -> AnyResponse:
-    """Fill the form from a file that somebody exchanged. Nothing is saved."""
-    name, data = read_uploaded_file("Choose a file with a target: TOML or JSON, as the page of a target gives it away.")
+    """Fill the form from an exchanged file. Nothing is saved."""
+    name, data = read_uploaded_file("Choose a file with a target in TOML or JSON, as exported by the page of a target.")
     return form_page(to_form(from_file(data)), source=f"the file {name}. Nothing is saved yet")
 
 

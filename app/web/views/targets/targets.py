@@ -30,10 +30,10 @@ blueprint = Blueprint("targets", __name__)
 JOBS_SHOWN = 8
 LIGHTS = {
     CheckStatus.GOOD: ("good", "good"),
-    CheckStatus.NOTE: ("warn", "to know"),
+    CheckStatus.NOTE: ("warn", "note"),
     CheckStatus.BAD: ("bad", "to do"),
 }
-"""Light → how its badge looks, and what it says."""
+"""Status → CSS class and label of its badge."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def download(name: str) -> AnyResponse:
 
 @blueprint.route("/targets/<name>/delete", methods=["GET", "POST"])
 def delete(name: str) -> AnyResponse:
-    """Ask, then remove a target. Jobs that ran there stay, with their results."""
+    """Ask for confirmation, then delete a target. Jobs that ran there stay, with their results."""
     targets = current_services().store.targets
     stored = targets.get(name)
     if request.method == "GET":
@@ -258,18 +258,18 @@ def _queue(queue: BatchQueue) -> QueueView:
 
 
 def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
-    """What the target is set to, and what its check made of it. Of variables the names alone."""
+    """The settings of the target, and what its check made of them. Of variables only the names."""
     ssh, facts = target.ssh, stored.facts
-    yield SettingRow("Where", target_location(target))
+    yield SettingRow("Location", target_location(target))
     if ssh is not None:
         if ssh.key_file:
             yield SettingRow("Key file", ssh.key_file, True)
-        ways = [*(["keys of the agent"] if ssh.agent else []), *(["~/.ssh/config"] if ssh.config else [])]
-        yield SettingRow("Taken into account", " and ".join(ways) or "neither agent nor ~/.ssh/config")
+        ways = [*(["SSH agent"] if ssh.agent else []), *(["~/.ssh/config"] if ssh.config else [])]
+        yield SettingRow("Uses", " and ".join(ways) or "neither SSH agent nor ~/.ssh/config")
         if ssh.password:
             yield SettingRow("Password", "each job and each check asks for it" if not ssh.keep else "asked for once")
         if ssh.keep:
-            kept = f"kept for all jobs, {KEEP_HOURS} hours after its last use, where it was opened with a secret"
+            kept = f"if it needed a secret, shared by all jobs, for {KEEP_HOURS} hours after its last use"
             yield SettingRow("Connection", kept)
     yield SettingRow("Batch system", SCHEDULER_TITLES[target.scheduler])
     place = facts.directory if facts and facts.directory else target.directory or DEFAULT_DIRECTORY
@@ -284,8 +284,8 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
         yield SettingRow("Environment", f"{', '.join(sorted(target.environment))} (values not shown)")
     if target.mpi is not None:
         yield SettingRow("Default MPI", MPI_TITLES[target.mpi])
-    for flavour, program in target.starters.items():
-        yield SettingRow(f"MPI launcher of {MPI_TITLES.get(flavour, flavour)}", program, True)  # type: ignore[call-overload]
+    for mpi, program in target.starters.items():
+        yield SettingRow(f"MPI launcher of {MPI_TITLES.get(mpi, mpi)}", program, True)  # type: ignore[call-overload]
     if target.sudo:
         yield SettingRow("perf with sudo", "allowed")
     if target.counters is not None:
