@@ -120,7 +120,7 @@ def diff(
 def _of_counts(
     base: "Profile", other: "Profile", selection: "Selection"
 ) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
-    """The comparison of counts, and by how many percent of its own value each grew, by more than its spread."""
+    """The comparison of counts, and each event that grew by more than its spread, in percent of its base value."""
     from ..analysis.compare.counts import NOT_COMPARED, diff_counts, has_counts
     from ..analysis.core.schema import records
 
@@ -141,8 +141,8 @@ def _of_counts(
 def _of_table(
     base: "Profile", other: "Profile", selection: "Selection", table: str, by: str, of: str, absolute: bool
 ) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
-    """The comparison of a table, and by how many percent each row grew: of all that the base has where rows add up
-    to that, else of its own value in the base."""
+    """The comparison of a table, and the growth of each row in percent: of the total of the base if rows add up to it,
+    else of the row's value in the base."""
     from ..analysis.compare.tables import (
         COMPARED_TABLES,
         diff_table,

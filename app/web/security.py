@@ -31,7 +31,7 @@ CONTENT_SECURITY_POLICY = (
     "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 # For documents that bring their own script and style, should a browser show them instead of saving them: an origin
-# of their own, and no network.
+# their own, and no network.
 SANDBOX_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; frame-ancestors 'none'"

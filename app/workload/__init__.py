@@ -27,7 +27,7 @@ def frame_pointers() -> bool:
 
 
 def _interpreter_names() -> bool:
-    """Whether to leave the names to the interpreter: where stacks past its stubs are whole, or nobody else can."""
+    """Whether the interpreter reports the names: if stacks past its stubs are complete, or there is no alternative."""
     return trampolines() and (frame_pointers() or not symbols.is_supported())
 
 
@@ -51,15 +51,15 @@ def note() -> str:
     version = f"Python {sys.version_info.major}.{sys.version_info.minor}"
     look = "look for py::tokenize, py::deflate_documents, py::sort_words"
     if _interpreter_names() and frame_pointers():
-        return f"This {version} names its functions for perf: {look}."
+        return f"{version} reports its function names to perf: {look}."
     if _interpreter_names():
         return (
-            f"This {version} names its functions for perf: {look}. It was compiled without frame pointers, so each "
-            "stack begins at the innermost of them."
+            f"{version} reports its function names to perf: {look}. It was compiled without frame pointers, so each "
+            "stack begins at the innermost Python function."
         )
     if symbols.is_supported():
-        return f"The demo names its own functions for perf: {look}. Of other programs perf sees the C functions."
+        return f"The demo reports its function names to perf: {look}. For other Python programs, perf sees C functions."
     return (
-        f"This {version} cannot name Python functions for perf (3.12 and later can): look for what they call, "
+        f"{version} does not report function names to perf (3.12 and later do): look for the C functions "
         "_PyEval_EvalFrameDefault, deflate, SHA256_Update, sqlite3VdbeExec."
     )

@@ -1,6 +1,6 @@
 """A text pipeline in four phases: load, index, compress, report.
 
-Each phase lasts its share of ``--seconds`` and has threads of its own, named after what they do; some hold the
+Each phase lasts its share of ``--seconds`` and has its own threads, named after what they do; some hold the
 interpreter's lock (parsing, counting), some release it for most of their time (deflate, hashing, SQLite), so
 that threads wait for each other in one phase and run side by side in the next. Nothing is read or written but
 memory and the threads' names.
@@ -192,9 +192,9 @@ def run_phase(phase: str, corpus: Corpus, seconds: float) -> dict[str, int]:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command: run the four phases and say what each did."""
-    parser = argparse.ArgumentParser(prog="perfloom.workload", description="A small text pipeline to be profiled.")
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long it runs, about (default 4)")
-    parser.add_argument("--seed", type=int, default=1, help="which text is made (default 1)")
+    parser = argparse.ArgumentParser(prog="perfloom.workload", description="A small text pipeline to profile.")
+    parser.add_argument("--seconds", type=float, default=4.0, help="approximate run time (default 4)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the text (default 1)")
     options = parser.parse_args(arguments)
     if not 0 < options.seconds < 3600:
         parser.error("--seconds must be between 0 and 3600")

@@ -26,7 +26,7 @@ def job(ahead_us: float, *, aligned: bool = True, alone: bool = False) -> Profil
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda: job(200_000), "Times are aligned by the ends of the collectives that ranks share: rank 1 by −200 ms."),
+        (lambda: job(200_000), "Times are aligned by the ends of shared collectives: rank 1 by −200 ms."),
         (lambda: job(-50_000), "rank 1 by +50.0 ms."),
         (lambda: job(0), "The clocks of all ranks agree"),
         (lambda: job(200_000, aligned=False), "differ by up to 200 ms and are not aligned"),
@@ -37,7 +37,7 @@ def job(ahead_us: float, *, aligned: bool = True, alone: bool = False) -> Profil
         (lambda: merge(without_steps(((0, 1), (1, 0))), ClockAligner()), "were matched by their order; if a recording"),
         (
             lambda: merge(without_steps(((0, 0), (9, 0))), ClockAligner()),
-            "Not aligned: ranks 0–1. They have different numbers of the same collectives",
+            "Not aligned: ranks 0–1. Their counts of the same collectives differ",
         ),
         (lambda: job(200_000, alone=True), "Ranks are not aligned: no collective was found on several of them."),
     ],
@@ -55,7 +55,7 @@ def test_the_residual_skew_is_told_and_what_is_shorter_is_marked(
 ) -> None:
     id = stored(job(200_000))
     text = browser_client.page(f"/results/{id}/communication")
-    assert "Residual skew: three of four collectives end within" in text and "Within skew" in text
+    assert "Residual skew: 75 % of collectives end within" in text and "Within skew" in text
     assert "Clocks of ranks" in text and "shifted" in text
     rows = browser_client.client.get(f"/results/{id}/clocks.json").get_json()
     assert [row["state"] for row in rows] == ["reference", "shifted"]
@@ -85,8 +85,8 @@ def test_one_rank_has_no_note(browser_client: Browser, stored: Callable[..., str
     [
         ((0, 500), "The clocks of ranks 0 and 1 drift apart by 500 ppm."),
         ((500, 0), "The clocks of ranks 0 and 1 drift apart by 500 ppm."),
-        ((0, 0, 500), "The clock of rank 2 drifts by +500 ppm against the others'."),
-        ((0, -500, 0, 0), "The clock of rank 1 drifts by −500 ppm against the others'."),
+        ((0, 0, 500), "The clock of rank 2 drifts by +500 ppm relative to the others."),
+        ((0, -500, 0, 0), "The clock of rank 1 drifts by −500 ppm relative to the others."),
         ((500, 0, 0, 500), "The clocks of ranks 0–3 drift apart by 500 ppm."),
     ],
 )

@@ -62,7 +62,7 @@ def test_two_ticked_in_the_list_become_base_and_other_by_age(browser_client: Bro
     one = browser_client.client.get(f"/compare?result={OTHER}", follow_redirects=True)
     assert one.status_code == 200 and one.text.count(" checked") == 1
     three = browser_client.page(f"/compare?result={OTHER}&result={ORDINARY}&result=xxxxxxxxxxxx", 400)
-    assert "tick two" in three
+    assert "Select two results" in three
 
 
 def test_the_table_is_that_of_the_analysis(browser_client: Browser, store: Store, two: None, no_few: None) -> None:
@@ -166,7 +166,7 @@ def test_words_that_cannot_be_used(browser_client: Browser, two: None, words: st
 
 def test_a_result_with_itself(browser_client: Browser, ordinary: str) -> None:
     page = browser_client.page(f"/compare?base={ordinary}&other={ordinary}")
-    assert "Both have the same cpu-clock" in page and "appeared" not in page
+    assert "Both have the same total of cpu-clock" in page and "appeared" not in page
 
 
 def test_hostile_names(browser_client: Browser, ordinary: str, evil: str) -> None:

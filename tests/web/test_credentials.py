@@ -90,7 +90,7 @@ def test_an_empty_field_seals_nothing(browser_client: Browser, store: Store, ask
 def test_without_a_worker_it_is_said_and_nothing_kept(browser_client: Browser, store: Store, asking: None) -> None:
     typed = {"target": "ws", "command": "./solver", "secret:password": SECRET}
     answer = browser_client.post("/jobs/new", **typed)
-    assert answer.status_code == 422 and "No worker is there" in answer.text and SECRET not in answer.text
+    assert answer.status_code == 422 and "No worker is running that" in answer.text and SECRET not in answer.text
     assert "./solver" in answer.text, "what else was typed stays"
     assert store.jobs.list() == () and SECRET.encode() not in everywhere(store)
     made = waiting(store)

@@ -277,7 +277,7 @@ def test_an_address_without_the_token(
         URLSafeTimedSerializer("another", "perfloom export").dumps(["x", "svg", []]),
     ):
         refused = stranger.get("/handed/profile.pb.gz", query_string={"key": other})
-        assert refused.status_code == 403 and "not made by this server" in refused.text
+        assert refused.status_code == 403 and "not from this server" in refused.text
     monkeypatch.setattr("perfloom.web.views.results.exports.SIGNED_URL_SECONDS", -1)
     late = stranger.get(address)
     assert late.status_code == 403 and "Open the export page" in late.text

@@ -46,7 +46,7 @@ def test_two_of_them_are_compared_by_share_alone(
     base = stored(made("page-faults", "frequency"), "aaaaaaaaaaaa")
     other = stored(made("page-faults", "frequency", (1, 2000)), "bbbbbbbbbbbb")
     text = browser_client.client.get(f"/compare?base={base}&other={other}&normalise=0").text
-    assert SAMPLED_ONLY in text and "as a share of each whole" in text and "as it was measured" not in text
+    assert SAMPLED_ONLY in text and "Compares shares of each total" in text and "Compares absolute values" not in text
     assert "more than of the base" not in text and "less than of the base" not in text
 
 
@@ -56,4 +56,4 @@ def test_what_was_counted_stands_on_the_overview(browser_client: Browser, stored
     id = stored(add_counts(made("page-faults", "frequency"), counts("page-faults", 4321.0)))
     text = browser_client.client.get(f"/results/{id}").text
     assert "4,321" in text and SUM not in text
-    assert "shares of samples, total counted" in text
+    assert "shares of samples, counted total" in text

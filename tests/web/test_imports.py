@@ -87,7 +87,7 @@ def test_nothing_chosen_keeps_the_form(browser_client: Browser, store: Store) ->
     data = {"csrf": browser_client.csrf, "name": "kept <b>", "together": "1", "file": (io.BytesIO(b""), "")}
     response = browser_client.client.post("/import", data=data, content_type="multipart/form-data")
     assert response.status_code == 400
-    assert "choose at least one" in response.text and "kept &lt;b&gt;" in response.text and " checked" in response.text
+    assert "select at least one" in response.text and "kept &lt;b&gt;" in response.text and " checked" in response.text
     assert store.jobs.list() == ()
 
 

@@ -36,7 +36,7 @@ FACTS = HostFacts(
         PerfEvent("sched:sched_switch", "tracepoint", "a task gives way"),
     ),
 )
-NO_WORKER = "No worker answers now"
+NO_WORKER = "No worker is running"
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ def test_presets(browser_client: Browser, store: Store, host: None) -> None:
     unnamed = browser_client.post("/jobs/presets", preset_name=" ", command="kept as it is")
     assert unnamed.status_code == 422
     assert value_of(unnamed.text, "command") == "kept as it is"
-    assert "Give the preset a name" in unnamed.text
+    assert "Enter a name for the preset" in unnamed.text
     wrong = browser_client.post("/jobs/presets", preset_name="x", frequency="often")
     assert wrong.status_code == 422 and "not a whole number" in wrong.text
     assert browser_client.post("/jobs/presets/delete", name="tracing").status_code == 303

@@ -226,7 +226,7 @@ def test_an_import_is_retried_with_its_files(browser_client: Browser, store: Sto
     assert (store.jobs.directory(again) / "artefacts" / "a.txt").read_text() == "kept"
     assert store.jobs.get(again).kind == "import"
     gone = browser_client.post(f"/jobs/{failed_import()}/retry")
-    assert gone.status_code == 409 and "are not kept any more" in gone.text
+    assert gone.status_code == 409 and "are no longer stored" in gone.text
 
 
 def test_delete_asks_first(browser_client: Browser, store: Store) -> None:

@@ -47,7 +47,7 @@ def test_a_job_that_waits_in_a_queue_says_why(browser_client: Browser, store: St
     seen(store, made, JobStatus((SubmissionStatus(0, "4711", batch=batch),), seen_at=time.time() - 7))
     page = browser_client.page(f"/jobs/{made.id}")
     text = text_of(page)
-    assert "At cluster" in text and "Waiting 4711 PD 12 before it Resources" in text
+    assert "At cluster" in text and "Waiting 4711 PD 12 ahead Resources" in text
     assert re.search(r"checked \d+(\.\d)? s ago", text)
     assert re.search(r'data-status="now" data-stage="pending" aria-current="step"', page)
     assert re.findall(r'data-stage="(\w+)"', page) == [
@@ -131,7 +131,7 @@ def test_ranks_that_were_never_seen(store: Store) -> None:
     assert [(one.rank, one.text.split(".")[0]) for one in view.problems] == [
         ("0", "MPI reports 2 ranks instead of 6. Check the MPI launcher."),
         ("1", "The run ended, but this rank did not report its end"),
-        ("2–5", "Nothing was seen of it"),
+        ("2–5", "No status was reported"),
     ]
     assert job_sight.format_ranks([0, 1, 2, 5, 7, 8]) == "0–2, 5, 7–8"
 

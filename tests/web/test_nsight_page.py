@@ -111,7 +111,7 @@ def test_one_launch(browser_client: Browser, id: str) -> None:
     assert "1 metric<" in browser_client.page(f"/results/{id}/nsight?launch=1&search=bank_conflicts")
     source = browser_client.page(f"/results/{id}/nsight?launch=1&view=source")
     assert "4 instructions" in source and source.index("FFMA") < source.index("LDG.E") and "math" in source
-    assert "there is no 3" in browser_client.page(f"/results/{id}/nsight?launch=3", 404)
+    assert "no launch 3" in browser_client.page(f"/results/{id}/nsight?launch=3", 404)
     assert "whole number" in browser_client.page(f"/results/{id}/nsight?launch=x", 400)
 
 

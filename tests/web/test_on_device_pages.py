@@ -82,7 +82,7 @@ def test_operators_by_kind_tensor_and_layer(browser_client: Browser, stored: Cal
     )
     changes = told(browser_client.page(f"/compare/operators?base={llama}&other={other}&by=kind"))
     assert (
-        "Kind What Base µs" in changes
+        "Kind Status Base µs" in changes
         and "Device self" not in changes
         and "matmul grew 30.000 31.000 +1.000" in changes
     )

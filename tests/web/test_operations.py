@@ -110,7 +110,7 @@ class TestApi:
     @pytest.mark.parametrize(
         ("path", "status", "says"),
         [
-            ("/results/zzzzzzzzzzzz", 404, "no result"),
+            ("/results/zzzzzzzzzzzz", 404, "No result"),
             ("/results/ordinary0000/passwords", 404, "hotspots"),
             ("/results/ordinary0000/hotspots?event=no", 400, "cpu-clock"),
             ("/results/ordinary0000/hotspots?focus=((", 400, "RE2"),
@@ -118,7 +118,7 @@ class TestApi:
             ("/results/ordinary0000/hotspots?by=cow", 400, "function"),
             ("/results?limit=-1", 400, "whole number"),
             ("/results?sort=passwords", 400, "created"),
-            ("/nothing", 404, "no such page"),
+            ("/nothing", 404, "No such page"),
         ],
     )
     def test_errors_are_json_that_says_what_to_do(

@@ -101,7 +101,7 @@ def test_editing(browser_client: Browser, store: Store, ordinary: str) -> None:
 def test_a_form_that_fails_keeps_what_was_typed(browser_client: Browser, store: Store, ordinary: str) -> None:
     response = browser_client.post(f"/results/{ordinary}/edit", name=" ", tags="x,y", notes="kept")
     assert response.status_code == 400
-    assert "A name is needed" in response.text and "kept" in response.text and 'value="x,y"' in response.text
+    assert "The name is empty" in response.text and "kept" in response.text and 'value="x,y"' in response.text
     assert 'aria-invalid="true"' in response.text
 
 
@@ -122,7 +122,7 @@ def test_a_result_that_does_not_exist(browser_client: Browser, id: str) -> None:
 
 def test_the_overview(browser_client: Browser, ordinary: str) -> None:
     text = " ".join(" ".join(read(browser_client.page(f"/results/{ordinary}")).text).split())
-    for expected in ("cpu-clock", "page-faults", "199 samples a second", "every one", "worker-0", "main", "node17"):
+    for expected in ("cpu-clock", "page-faults", "199 samples per second", "every event", "worker-0", "main", "node17"):
         assert expected in text, expected
     assert "sample without a stack" in text
 
@@ -140,7 +140,7 @@ def test_the_event_is_switched_and_carried(browser_client: Browser, ordinary: st
 
 def test_an_unknown_event_says_which_there_are(browser_client: Browser, ordinary: str) -> None:
     text = browser_client.page(f"/results/{ordinary}/hotspots?event=cycles", 400)
-    assert "cpu-clock" in text and "The whole result" in text
+    assert "cpu-clock" in text and "The result without these parameters" in text
 
 
 def rows_of(page: str) -> list[str]:

@@ -139,7 +139,7 @@ def test_many_events_that_were_sampled_together(browser_client: Browser, stored:
     for number, name in enumerate(names):
         builder.add_sample(number, thread, builder.intern_event(name, "count"), 0, 5)
     id = stored(builder.finish())
-    assert "5 events of the CPU were sampled in one run" in browser_client.page(f"/results/{id}/counts")
+    assert "5 hardware events were sampled in one run" in browser_client.page(f"/results/{id}/counts")
 
 
 def test_hostile_hosts_and_notes(browser_client: Browser, stored: Callable[..., str]) -> None:

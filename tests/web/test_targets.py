@@ -268,7 +268,11 @@ def test_a_check_is_a_question_to_a_worker(browser_client: Browser, store: Store
     assert response.status_code == 303 and response.headers["Location"].startswith("/targets/far%20host?check=")
     assert questions(store, "far host", response.headers["Location"]) == CheckRequest("far host")
     page = browser_client.page(response.headers["Location"])
-    assert "A worker looks" in page and "No worker is running" in page and '<meta http-equiv="refresh"' in page
+    assert (
+        "A worker is checking the target" in page
+        and "No worker is running" in page
+        and '<meta http-equiv="refresh"' in page
+    )
     assert browser_client.client.get("/targets/far%20host/check").status_code == 405
 
 
@@ -301,7 +305,7 @@ def test_waiting_for_a_probe_job(
     job = ProbeJob("4711", "/d/check-abcdefabcdef", time.time(), BatchState.PENDING, "PD", "Resources", 3)
     id = asked(store, CheckRequest("big", Batch()), CheckResult(job=job))
     page = browser_client.page(f"/targets/big?check={id}")
-    assert "The probe job 4711 waits in the queue, 3 before it: Resources." in page and "Cancel the probe job" in page
+    assert "The probe job 4711 waits in the queue, 3 ahead: Resources." in page and "Cancel the probe job" in page
     live = browser_client.client.get(f"/targets/big/check/{id}").json
     assert not live["final"] and live["id"] == id and "4711" in live["html"]
     # After a while the next look is asked for, and the page goes on with that.
@@ -363,7 +367,7 @@ def test_the_key_to_accept_stays(
     browser_client: Browser, store: Store, far: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     form = {"target": "far host", "command": "true"}
-    assert "accepted the key" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
+    assert "is not accepted yet" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
     id = asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, PRINT)))
     # Neither time nor questions of other kinds take it away.
     now = time.time()
@@ -374,15 +378,17 @@ def test_the_key_to_accept_stays(
     page = browser_client.page("/targets/far%20host")
     assert PRINT in page and "accept this key" in page and id in page
     warned = browser_client.post("/jobs/preview", **form).get_json()
-    assert [one["level"] for one in warned["findings"] if "accepted the key of node7" in one["message"]] == ["warning"]
+    assert [one["level"] for one in warned["findings"] if "host key of node7 is not accepted" in one["message"]] == [
+        "warning"
+    ]
     assert browser_client.post("/targets/far%20host/accept", check=id, fingerprint=PRINT).status_code == 303
     assert "accept this key" not in browser_client.page("/targets/far%20host")
-    assert "accepted the key" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
+    assert "is not accepted yet" not in browser_client.post("/jobs/preview", **form).get_data(as_text=True)
 
 
 def test_the_form_warns_of_a_key_with_the_target_alone(browser_client: Browser, store: Store, far: Target) -> None:
     asked(store, CheckRequest("far host"), CheckResult("not known", HostKey("node7", KEY, PRINT)))
-    words = "accepted the key of node7"
+    words = "host key of node7 is not accepted"
     for pressed in ({"action": "preview"}, {"action": "target"}):
         assert words in browser_client.post("/jobs/new", target="far host", command="", **pressed).text
     assert words in browser_client.page("/jobs/new?target=far%20host") and words not in browser_client.page("/jobs/new")
@@ -443,7 +449,7 @@ def test_a_kept_connection_can_be_closed(browser_client: Browser, store: Store, 
     page = browser_client.page("/targets/far%20host")
     assert "Close the connection now" in page and "12 hours after its last use" in page
     assert browser_client.post("/targets/far%20host/close").status_code == 303
-    assert "The connection is closed" in browser_client.page("/targets/far%20host")
+    assert "will close the connection" in browser_client.page("/targets/far%20host")
 
 
 def test_a_password_is_sealed_for_the_worker_and_kept_nowhere(

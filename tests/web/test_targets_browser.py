@@ -177,7 +177,7 @@ def test_a_file_fills_the_form(page: Page, served: Served, places: dict[str, str
 
 def test_a_probe_job_that_waits_is_followed(page: Page, served: Served, places: dict[str, str]) -> None:
     served.open(page, f"/targets{places['waiting']}")
-    assert "waits in the queue, 3 before it: Resources" in page.inner_text("main")
+    assert "waits in the queue, 3 ahead: Resources" in page.inner_text("main")
     id = re.search(r"check=(\w+)", page.url)
     assert id is not None
     with page.expect_response(lambda response: f"/check/{id[1]}" in response.url) as answer:

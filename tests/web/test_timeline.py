@@ -189,4 +189,4 @@ def test_what_goes_wrong_while_preparing_is_told(
     for thread in list(store.timelines._running.values()):
         thread.join()
     response = browser_client.client.get(API)
-    assert response.status_code == 503 and "log says why" in response.text
+    assert response.status_code == 503 and "see the server's log" in response.text

@@ -18,18 +18,18 @@ EXAMPLES = (
 )
 """Language, file, and the command that compiles it."""
 API_CALLS = (
-    ("start_tracing_session()", "Records from now on."),
-    ("stop_tracing_session(path)", "Writes all that was recorded."),
-    ("begin_trace(name, mark)", "A piece of work begins. mark: a char array with room for the name and 21 characters."),
-    ("end_trace(mark)", "It ends, in whatever block or function."),
-    ("PERFLOOM_SCOPE(name)", "A piece of work from here to the end of the block."),
-    ("PERFLOOM_COUNTER(name, value)", "A value at this time."),
+    ("start_tracing_session()", "Starts recording."),
+    ("stop_tracing_session(path)", "Writes everything that was recorded to a file."),
+    ("begin_trace(name, mark)", "Begins a slice. mark: a char array with room for the name and 21 characters."),
+    ("end_trace(mark)", "Ends the slice, in any block or function."),
+    ("PERFLOOM_SCOPE(name)", "A slice from here to the end of the block."),
+    ("PERFLOOM_COUNTER(name, value)", "The value of a counter at this time."),
 )
 
 
 @dataclass(frozen=True)
 class Example:
-    """A whole program that is traced. compile: the command."""
+    """A complete traced program. compile: the command."""
 
     language: str
     file: str

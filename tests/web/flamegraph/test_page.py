@@ -290,7 +290,7 @@ def test_without_samples_the_page_says_what_to_do(graph: Graph) -> None:
     assert not graph.page.locator("canvas").is_visible()
     # Filtered to nothing, and back.
     graph.open("small0000000", "focus=nowhere")
-    assert "Remove a part" in graph.page.locator("[data-flame=empty]").inner_text()
+    assert "Remove a filter" in graph.page.locator("[data-flame=empty]").inner_text()
     graph.page.get_by_role("link", name=re.compile("Remove Focus")).click()
     graph.until("({idle, picture}) => idle && !picture.empty")
     assert graph.page.locator("canvas").is_visible()

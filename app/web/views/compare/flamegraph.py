@@ -102,7 +102,7 @@ def difference() -> DifferenceView:
             data_url="/api/v1/compare/flamegraph",
             static_url=current_url("/compare/flamegraph.svg", width=str(DEFAULT_WIDTH)),
             empty_text=(
-                "This selection contains nothing to draw. Remove a filter above, or turn “Show vanished” "
+                "Nothing matches this selection. Remove a filter above, or turn “Show vanished” "
                 f"{'off' if pair.reverse else 'on'}."
             ),
             functions=f"/api/v1/results/{pair.other.id}/functions",

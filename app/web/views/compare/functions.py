@@ -223,7 +223,7 @@ def as_file(form: str) -> Response:
 
 @blueprint.get("/api/v1/compare")
 def as_json() -> Response:
-    """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; words of a selection.
+    """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; parameters of a selection.
     format=csv|parquet: as a file."""
     asked = _parse_query()
     return table_response(f"{asked.base.name} to {asked.other.name}", _narrowed(asked, _rows(asked)), COLUMNS)

@@ -44,7 +44,7 @@ from .functions import ComparedResult, SelectionBar, compared_result, comparison
 
 blueprint = Blueprint("compare_tables", __name__)
 FACTORS = {"time": NS_PER_US}
-"""What numbers of a measure are multiplied with: times, which are in µs, to be ns."""
+"""Factors from the numbers of a measure to display units: times are in µs and shown from ns."""
 UNITS = {"time": "ns", "bytes": "bytes", "count": "count"}
 
 

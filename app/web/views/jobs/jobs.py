@@ -84,7 +84,7 @@ class JobListPage(Page):
 
 @dataclass(frozen=True)
 class JobPage(Page):
-    """`/jobs/<id>`. open_url: its best result page. waiting: why nothing happens yet, where that can be told.
+    """`/jobs/<id>`. open_url: its best result page. waiting: why nothing happens yet, if known.
 
     program: how the user's program ended. keeps_recording: cancelling now ends the recording and keeps it;
     discards_recording: cancelling now drops what was recorded. progress: what was seen of it at its target.

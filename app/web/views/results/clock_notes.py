@@ -17,7 +17,7 @@ SIMILAR_SHARE = 0.8
 
 @dataclass(frozen=True)
 class ClockNote:
-    """text: of all ranks. bad: whether times between ranks may be wrong. url: where each rank is told of, "" for
+    """text: of all ranks. bad: whether times between ranks may be wrong. url: of the table of ranks, "" for
     nowhere."""
 
     text: str

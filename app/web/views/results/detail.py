@@ -24,7 +24,7 @@ TOP_ROWS = 8
 
 @dataclass(frozen=True)
 class TopChart:
-    """A chart of the first rows. svg: without script or style of its own."""
+    """A chart of the first rows. svg: without script or style."""
 
     title: str
     total: Quantity
@@ -146,8 +146,8 @@ def flamegraph_url(frame: ResultFrame, name: str) -> str:
 
 def build_figure(label: str, value: float | int | None, unit: str) -> KeyFigure:
     """A number that stands out, in its unit."""
-    told = format_quantity(value, unit)
-    return KeyFigure(label, told.text, told.exact)
+    quantity = format_quantity(value, unit)
+    return KeyFigure(label, quantity.text, quantity.exact)
 
 
 def is_by_rank() -> bool:

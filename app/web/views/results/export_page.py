@@ -1,6 +1,6 @@
 """/results/<id>/export: everything that a result can be saved as, and the tools that it can be opened in.
 
-Perfetto's UI has a page of its own, since a window can only be handed a trace by a page whose opener policy lets it be
+Perfetto's UI has its own page, because a window can only be handed a trace by a page whose opener policy lets it be
 reached. speedscope fetches what it shows, so it is sent there with an address that needs no token.
 """
 

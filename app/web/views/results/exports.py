@@ -1,7 +1,7 @@
 """What leaves Perfloom as a file: the selection of a result in a form that other tools read, and rows of its tables.
 
 `/handed/<file>` is the one address of them that needs no token, for tools that cannot show one: it holds a signature,
-for one export of one selection, and is good for a quarter of an hour.
+for one export of one selection, and is valid for 15 minutes.
 """
 
 from itertools import chain
@@ -49,7 +49,7 @@ def table(id: str, table: str, form: str) -> Response:
 
 
 def signed_url(id: str, form: str, words: Pairs) -> str:
-    """An address of an export that works without the token, for `SIGNED_URL_SECONDS`. words: parameters of the selection."""
+    """An address of an export that works without the token, for `SIGNED_URL_SECONDS`. words: of the selection."""
     key = _signer().dumps([id, form, words])
     return f"{request.host_url}handed/profile{EXPORTERS[form].suffix}?{urlencode({'key': key})}"
 
@@ -100,6 +100,6 @@ def _exported(id: str, exporter: Exporter, selection: Selection, options: dict[s
     # The first piece is made here, so that what cannot be exported is an error and no broken file.
     first = next(content, b"")
     response = Response(chain((first,), content), content_type=exporter.media_type)
-    # Some forms are documents with scripts of their own.
+    # Some formats are documents with their own scripts.
     response.headers["Content-Security-Policy"] = SANDBOX_POLICY
     return attachment(response, name + exporter.suffix)

@@ -197,7 +197,7 @@ def _sandwich_graphs(frame: ResultFrame, function: str) -> tuple[FlameGraphView,
 
 def _nothing(frame: ResultFrame) -> str:
     if frame.chips or frame.selection.invert or frame.selection.recursion:
-        return "This selection contains no samples. Remove a filter above, or press Reset."
+        return "Nothing matches this selection. Remove a filter above, or press Reset."
     return (
         f"No samples of {frame.event or 'any event'} were recorded. The program may have been too short or idle: "
         "record it for longer, or with another event."

@@ -215,7 +215,7 @@ def original(id: str, number: int) -> AnyResponse:
 
 
 def _total(main: EventTotal | None) -> Quantity:
-    """What stands in the list; of an event that was sampled and whose samples tell no total, that."""
+    """The number in the list; a note for an event that was sampled and whose samples give no total."""
     found = format_quantity(main.total if main else None, main.unit if main else "count")
     return (
         replace(found, text=SAMPLED_ONLY, exact=SAMPLED_ONLY) if main and main.total is None and main.samples else found

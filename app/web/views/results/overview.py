@@ -290,7 +290,7 @@ def _sampling(profile: Profile, row: dict[str, Any]) -> str:
     elif row["sampling"] == "frequency" and rate is not None:
         words = f"{rate:,.0f} samples per second"
     elif row["sampling"] == "period" and rate is not None:
-        words = "each" if rate == 1 else f"every {rate:,.0f}th"
+        words = "every event" if rate == 1 else f"every {rate:,.0f}th"
         words = f"every {format_quantity(rate, unit).text}" if unit in ("ns", "bytes") else words
     elif not row["weighted"]:
         words = "sampled, each with weight 1"

@@ -1,4 +1,4 @@
-"""Sheets: a table of app/analysis as a page shows it, columns told in a line each.
+"""Sheets: a table of app/analysis as a page shows it, with a line of code for each column.
 
 A column names what it shows; units, digits, sorting, searching, pages and the bar in front follow from here.
 """
@@ -120,7 +120,7 @@ class ColumnView:
 
 @dataclass(frozen=True)
 class TableCell:
-    """What stands in a column of a row. title: the whole or exact of it. url: where it leads. is_heading: it names the
+    """A cell of a table. title: its full text or exact number. url: where it leads. is_heading: it names the
     row. mark, tag: before and behind a name. status: what became of the row. caveat: what limits the number."""
 
     text: str

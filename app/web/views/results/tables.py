@@ -54,7 +54,7 @@ class SortOrder:
 
     @property
     def param(self) -> str:
-        """As it stands in a query."""
+        """As in a query."""
         return ("-" if self.descending else "") + self.column
 
 

@@ -30,7 +30,7 @@ UNEVEN = 1.1
 
 @dataclass(frozen=True)
 class RankChart:
-    """How even the ranks are. svg: without script or style of its own. uneven: more than a tenth above the mean.
+    """How even the ranks are. svg: without script or style. uneven: more than a tenth above the mean.
 
     table: where the numbers are, as CSV.
     """

@@ -122,7 +122,7 @@ def _advice_item(frame: ResultFrame, profile: Profile, one: Advice) -> AdviceIte
 
 
 def _limit(rule: Rule, one: Advice) -> str:
-    """What was measured beside the threshold."""
+    """The measured value and the threshold."""
     measured, threshold = (rule.format_amount(value) for value in (one.finding.measured, one.threshold))
     passed = "below" if rule.triggers_below else "at least"
     return f"{rule.threshold_meaning[:1].upper()}{rule.threshold_meaning[1:]}: {measured}, {passed} {threshold}."

@@ -57,41 +57,44 @@ def _time(column: str, label: str, description: str = "") -> ColumnView:
     return ColumnView(column, label, "time", description, scale="time")
 
 
-_WAITING = _time("waiting_us", "Waiting", "Until the last rank arrived; only where the same was found on other ranks.")
-_MOVING = _time("transferring_us", "Transfer", "From then on.")
+_WAITING = _time("waiting_us", "Waiting", "Until the last rank arrived; only for collectives found on several ranks.")
+_MOVING = _time("transferring_us", "Transfer", "From the arrival of the last rank to the end.")
 _UNCERTAIN = ColumnView(
     "uncertain",
     "Within skew",
     "flag",
-    "Whether the waiting in a collective is on average shorter than the clocks' residual skew, so not certain",
+    "Whether the mean waiting time in a collective is shorter than the residual clock skew, so not reliable",
 )
 _HELD_UNCERTAIN = ColumnView(
-    "held_up_uncertain", "Within skew", "flag", "The same of what it held others up, each of them"
+    "held_up_uncertain",
+    "Within skew",
+    "flag",
+    "Whether the mean delay of other ranks is shorter than the residual clock skew, so not reliable",
 )
 COLLECTIVES = (
     ColumnView("name", "Collective", "name"),
-    ColumnView("group", "Group", "text", "The process group, as the recording names it."),
-    ColumnView("size", "Ranks in it", "count"),
+    ColumnView("group", "Group", "text", "Name of the process group in the recording."),
+    ColumnView("size", "Ranks", "count"),
     ColumnView("dtype", "Type", "text"),
-    ColumnView("bytes", "Bytes", "bytes", "What one moves: the most that a rank gives or gets."),
-    ColumnView("collectives", "Count", "count", "Each counted once for all ranks."),
-    ColumnView("calls", "Calls, all ranks", "count", "Each counted on every rank."),
-    _time("total_us", "Total, all ranks", "How long the calls took, on all ranks together: calls × mean."),
-    _time("mean_us", "Mean of a call", "How long one took on a rank."),
-    _time("max_us", "Longest call"),
+    ColumnView("bytes", "Bytes", "bytes", "Size of one collective: the most that a rank sends or receives."),
+    ColumnView("collectives", "Count", "count", "Number of collectives, each counted once for all ranks."),
+    ColumnView("calls", "Calls, all ranks", "count", "Number of calls on all ranks."),
+    _time("total_us", "Total, all ranks", "Time of the calls, summed over all ranks: calls × mean."),
+    _time("mean_us", "Mean", "Mean time of a call on a rank."),
+    _time("max_us", "Max", "Longest call."),
     _WAITING,
     _MOVING,
-    ColumnView("algorithm_gb_per_s", "Algorithm", "rate", "Bytes by the time of the transfer."),
-    ColumnView("bus_gb_per_s", "Bus", "rate", "The same times the factor of nccl-tests: what the links carried."),
+    ColumnView("algorithm_gb_per_s", "Algorithm", "rate", "Bytes ÷ transfer time."),
+    ColumnView("bus_gb_per_s", "Bus", "rate", "Algorithm bandwidth × the factor of nccl-tests: the load of the links."),
     _UNCERTAIN,
 )
 STRAGGLERS = (
     ColumnView("rank", "Rank", "count"),
-    ColumnView("last", "Last", "count", "Of how many collectives it was the last to arrive."),
-    ColumnView("collectives", "Of", "count", "How many collectives were found on other ranks, too."),
-    _time("held_up_us", "Held others up", "How long the other ranks waited for it in those."),
+    ColumnView("last", "Last", "count", "Number of collectives at which it arrived last."),
+    ColumnView("collectives", "Of", "count", "Number of its collectives that were found on other ranks, too."),
+    _time("held_up_us", "Delayed others", "How long other ranks waited for it."),
     _HELD_UNCERTAIN,
-    _time("waiting_us", "Waited itself"),
+    _time("waiting_us", "Waited", "How long it waited for other ranks."),
     _UNCERTAIN,
     _time("transferring_us", "Transfer"),
 )
@@ -112,13 +115,15 @@ CLOCKS = (
     ColumnView("rank", "Rank", "count"),
     ColumnView("host", "Host", "text"),
     ColumnView("state", "Clock", "word", "reference, shifted, agrees, off or not aligned."),
-    _time("shift_us", "Shift", "What was added to its times."),
-    _time("skew_us", "Still ahead", "How far it is ahead of the reference, by the median of collectives' ends."),
-    _time("residual_us", "Residual skew", "Within so much three of four of its collectives end on all their ranks."),
-    _time("farthest_us", "Farthest", "Within so much all of them do."),
-    ColumnView("collectives", "Collectives", "count", "How many it shares with other ranks."),
-    ColumnView("matched_by", "Matched by", "word", "By what they are the same on other ranks, the least sure."),
-    ColumnView("drift_ppm", "Drift, ppm", "number", "By how much its clock runs faster, where that is evident."),
+    _time("shift_us", "Shift", "Added to its times."),
+    _time(
+        "skew_us", "Remaining offset", "How far it is ahead of the reference, by the median of the ends of collectives."
+    ),
+    _time("residual_us", "Residual skew", "75 % of its collectives end within this time on all their ranks."),
+    _time("farthest_us", "Max skew", "All of its collectives end within this time on all their ranks."),
+    ColumnView("collectives", "Collectives", "count", "Number of collectives shared with other ranks."),
+    ColumnView("matched_by", "Matched by", "word", "How they were matched with other ranks; the least reliable way."),
+    ColumnView("drift_ppm", "Drift, ppm", "number", "How much faster its clock runs, if measurable."),
 )
 
 
@@ -133,7 +138,7 @@ class PlainTable:
 
 @dataclass(frozen=True)
 class HeatmapRow:
-    """How long a rank waited in each step. svg: without script or style of its own. uncertain: that is within the
+    """How long a rank waited in each step. svg: without script or style. uncertain: that is within the
     residual skew of the clocks; uncertain_cells: in some step it is."""
 
     label: str
@@ -178,7 +183,9 @@ def show(id: str) -> Response:
     steps = records(table)
     every = TABLES["collectives"].rows(profile, frame.selection)
     shown = tuple(
-        column for column in _uncertain(every, COLLECTIVES) if column.column in REQUIRED_COLUMNS or _told(every, column)
+        column
+        for column in _uncertain(every, COLLECTIVES)
+        if column.column in REQUIRED_COLUMNS or _has_values(every, column)
     )
     rows, order = filter_and_sort(every, shown, "-total_us", ("name", "group", "dtype"))
     stragglers = TABLES["stragglers"].rows(profile, frame.selection)
@@ -248,31 +255,31 @@ def _heat(frame: ResultFrame, profile: Profile, steps: list[dict[str, Any]]) -> 
     of_rank: dict[int | None, list[dict[str, Any]]] = defaultdict(list)
     for step in steps:
         of_rank[step["rank"]].append(step)
-    # Against the longest wait that is certain, so that differences are seen.
+    # Relative to the longest reliable wait, so that differences are visible.
     longest = max((_share(step) or 0.0 for step in steps if not step["uncertain"]), default=0.0)
     found = []
     for rank, mine in list(of_rank.items())[:MAX_RANKS]:
         cells = []
         for step in mine:
             share, at = _share(step), place[step["step"]]
-            told = format_quantity((step["waiting_us"] or 0.0) * NS_PER_US, "ns").text
-            words = f"{format_step_with_rank(step, True)}\nwaited {told}, {format_percent(100 * (share or 0.0))}"
-            words += "\nwithin the residual skew of the clocks, not certain" if step["uncertain"] else ""
+            waited = format_quantity((step["waiting_us"] or 0.0) * NS_PER_US, "ns").text
+            words = f"{format_step_with_rank(step, True)}\nwaited {waited}, {format_percent(100 * (share or 0.0))}"
+            words += "\nwithin the residual clock skew, not reliable" if step["uncertain"] else ""
             strength = None if share is None else share / longest if longest else 0.0
             url, outlined = frame.filtered_url(None, step=step["step"]), bool(step["uncertain"])
             cells.append(HeatmapCell(at, at + 1, strength, words, url=url, uncertain=outlined))
-        waited = sum(step["waiting_us"] or 0.0 for step in mine) * NS_PER_US
+        total_ns = sum(step["waiting_us"] or 0.0 for step in mine) * NS_PER_US
         count = sum(step["matched"] for step in mine)
-        (unsure,) = within_skew(profile, np.array([waited]), np.array([count]))
+        (unsure,) = within_skew(profile, np.array([total_ns]), np.array([count]))
         label = f"rank {rank}"
-        svg = Markup(draw_heatmap_strip(f"Waiting of {label} by step", cells, 0, len(place)))
+        svg = Markup(draw_heatmap_strip(f"Waiting time of {label} by step", cells, 0, len(place)))
         only = () if rank is None else ((rank, rank),)
         found.append(
             HeatmapRow(
                 label,
                 frame.filtered_url(None, ranks=only),
                 svg,
-                format_quantity(waited, "ns"),
+                format_quantity(total_ns, "ns"),
                 bool(unsure),
                 any(cell.uncertain for cell in cells),
             )
@@ -301,10 +308,10 @@ def _clocks(profile: Profile, frame: ResultFrame) -> PlainTable | None:
     rows = TABLES["clocks"].rows(profile, frame.selection)
     if not len(rows):
         return None
-    return _plain(rows, tuple(column for column in CLOCKS if _told(rows, column)), None)
+    return _plain(rows, tuple(column for column in CLOCKS if _has_values(rows, column)), None)
 
 
-def _told(rows: pd.DataFrame, column: ColumnView) -> bool:
+def _has_values(rows: pd.DataFrame, column: ColumnView) -> bool:
     values = rows[column.column]
     return bool((values.notna() & (values != "")).any())
 
@@ -319,10 +326,10 @@ def _uncertain(rows: pd.DataFrame, shown: tuple[ColumnView, ...]) -> tuple[Colum
 def _compared(every: list[dict[str, Any]]) -> str:
     count, matched = (sum(row[name] for row in every) for name in ("collectives", "matched"))
     if not count:
-        return "No collective was recorded."
+        return "No collectives were recorded."
     if not matched:
         return (
-            f"{count:,} collectives, none of which was found on a second rank: import the files of all ranks as one "
-            "result to see who waits for whom."
+            f"{count:,} collectives, none of which was found on a second rank. Import the files of all ranks as one "
+            "result to see which ranks wait for others."
         )
-    return f"{matched:,} of {count:,} collectives were found on several ranks; of those it is known who waited."
+    return f"{matched:,} of {count:,} collectives were found on several ranks. Waiting times are known only for these."

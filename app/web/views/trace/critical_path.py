@@ -23,14 +23,14 @@ from .time_parts import HorizontalBar, PartShare, draw_horizontal_bars, list_sha
 blueprint = Blueprint("critical_path", __name__)
 MAX_STEPS = 60
 PATH_PARTS = (
-    StackPart("kernel", "Computation", "A device computed, and what came next waited for it."),
-    StackPart("communication", "Communication", "A device communicated, from when the last rank had come."),
-    StackPart("memcpy", "Memcpy", "A device copied, and what came next waited for it."),
-    StackPart("memset", "Memset", "A device set memory, or did what is of no other kind."),
-    StackPart("cpu", "Host", "The host was at work; devices had nothing to do for it, or were ahead of nothing."),
-    StackPart("runtime", "Launch", "From the end of a launching call until the device began."),
-    StackPart("dataloader", "Between work", "On a device, between work and what waited for it."),
-    StackPart("other", "Nothing recorded", "Nothing was recorded that the end could have waited for."),
+    StackPart("kernel", "Computation", "A device ran a compute kernel that the next work waited for."),
+    StackPart("communication", "Communication", "A device communicated, from the arrival of the last rank."),
+    StackPart("memcpy", "Memcpy", "A device ran a memcpy that the next work waited for."),
+    StackPart("memset", "Memset", "A device ran a memset or other work."),
+    StackPart("cpu", "Host", "The host worked, and devices waited for it or had nothing to do."),
+    StackPart("runtime", "Launch", "From the end of a launching call until the device started."),
+    StackPart("dataloader", "Device gap", "On a device, between work and the work that waited for it."),
+    StackPart("other", "Nothing recorded", "Nothing was recorded that the path could have waited for."),
 )
 PART_BY_KIND = {
     "computation": 0,
@@ -47,16 +47,16 @@ PART_BY_KIND = {
 COLUMN_VIEWS = (
     ColumnView("name", "On the path", "name"),
     ColumnView("kind", "Kind", "word"),
-    ColumnView("parts", "Parts", "count", "How often the path goes through it."),
-    ColumnView("total_us", "On the path", "time", "Time of the path in it.", scale="time"),
+    ColumnView("parts", "Parts", "count", "Number of segments of the path in it."),
+    ColumnView("total_us", "On the path", "time", "Length of these segments.", scale="time"),
     ColumnView("percent", "%", "percent", "Its share of the path."),
     ColumnView("mean_us", "Mean", "time", "Time on the path ÷ parts.", scale="call"),
     ColumnView(
         "saves_us",
         "Would save",
         "time",
-        "How much sooner all would be done if this took no time in itself: less than its time on the path where "
-        "something else would be waited for instead. Of the first 25, for a whole recording.",
+        "How much sooner the recording would end if this took no time: less than its time on the path if another path "
+        "becomes critical. For the first 25, of a whole recording.",
         scale="time",
     ),
     ColumnView("rank", "Rank", "count"),
@@ -64,7 +64,7 @@ COLUMN_VIEWS = (
         "uncertain",
         "Within skew",
         "flag",
-        "Whether the path changes rank there, and its mean is shorter than the clocks' residual skew.",
+        "Whether the path changes rank there, and its mean is shorter than the residual clock skew.",
     ),
 )
 
@@ -101,12 +101,12 @@ def show(id: str) -> Response:
     return render(
         CriticalPathPage(
             frame=frame,
-            whole=draw_horizontal_bars(PATH_PARTS, [StackedValues("all of it", tuple(values))]) if sum(values) else (),
+            whole=draw_horizontal_bars(PATH_PARTS, [StackedValues("whole path", tuple(values))]) if sum(values) else (),
             shares=list_shares(PATH_PARTS, values),
             steps=draw_horizontal_bars(PATH_PARTS, steps[:MAX_STEPS]),
             left_out=max(0, len(steps) - MAX_STEPS),
             is_filtered=frame.selection.replace(event=None) != Selection(),
-            sheet=build_sheet("The critical path", rows, shown, order, noun="name", bar=("percent", "percent")),
+            sheet=build_sheet("Critical path", rows, shown, order, noun="name", bar=("percent", "percent")),
             clock_note=build_clock_note(frame, profile, path=True),
             csv=frame.url("critical-path.csv"),
         )
@@ -125,7 +125,7 @@ def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.Dat
 
 
 def _steps(frame: ResultFrame, profile: Profile) -> list[StackedValues]:
-    """The path in each step, in order; nothing where there are no steps to tell apart."""
+    """The path in each step, in order; nothing with fewer than two steps."""
     found: dict[str, list[float]] = {}
     for row in records(_rows(frame, profile, "step")):
         if row["name"]:

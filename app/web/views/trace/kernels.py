@@ -54,114 +54,110 @@ KINDS = ("computation", "communication", "memory", "other")
 BY_LABELS = {
     "name": "By name",
     "configuration": "By operator and configuration",
-    "stream": "One after the other",
+    "stream": "By stream",
     "operator": "By operator",
 }
 
 _RANK = ColumnView("rank", "Rank")
 _KERNELS = (
-    ColumnView("calls", "Calls", description="How often it ran"),
-    ColumnView("total_us", "Total", "time", "Time it ran"),
-    ColumnView("percent", "%", "percent", "As a share of the time of all kernels selected"),
-    ColumnView("mean_us", "Mean", "time", "Of a run", "call"),
-    ColumnView("min_us", "Min", "time", "The shortest run", "call"),
-    ColumnView("max_us", "Max", "time", "The longest run", "call"),
-    ColumnView("blocks_per_sm", "Blocks per SM", "number", "Blocks of the launch by multiprocessor, weighted by time"),
+    ColumnView("calls", "Calls", description="Number of launches"),
+    ColumnView("total_us", "Total", "time", "Total duration"),
+    ColumnView("percent", "%", "percent", "Share of the time of all selected kernels"),
+    ColumnView("mean_us", "Mean", "time", "Mean duration", "call"),
+    ColumnView("min_us", "Min", "time", "Shortest duration", "call"),
+    ColumnView("max_us", "Max", "time", "Longest duration", "call"),
+    ColumnView("blocks_per_sm", "Blocks per SM", "number", "Thread blocks per SM, weighted by time"),
     ColumnView("occupancy_percent", "Occupancy", "percent", "Estimated by the profiler, weighted by time"),
-    ColumnView("tensor_core", "Tensor cores", "flag", "Whether its name says that it runs on them"),
+    ColumnView("tensor_core", "Tensor cores", "flag", "Whether it uses tensor cores, by its name"),
     ColumnView(
         "delay_mean_us",
         "Launch delay",
         "time",
-        "From the start of the launching call until it began, mean; of a graph the first node has one",
+        "Mean time from the start of the launching call to the start of the kernel; of a graph only for the first node",
         "call",
     ),
-    ColumnView(
-        "queue_mean", "Queue", "number", "How many other launches of its stream waited when it was launched, mean"
-    ),
+    ColumnView("queue_mean", "Queue", "number", "Mean number of launches waiting in its stream when it was launched"),
 )
 _CONFIGURATION = (
     ColumnView("operator", "Operator", "text", "The innermost operator that launched it"),
     ColumnView(
-        "operator_tensor_core_eligible", "Operator could", "flag", "Whether tensor cores could run the operator"
+        "operator_tensor_core_eligible", "Operator eligible", "flag", "Whether tensor cores could run the operator"
     ),
     ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
-    ColumnView("block", "Block", "word", "Threads of a block along x, y and z"),
-    ColumnView("registers", "Registers", "count", "Of a thread"),
-    ColumnView("shared_bytes", "Shared memory", "bytes", "Of a block"),
+    ColumnView("block", "Block", "word", "Threads per block along x, y and z"),
+    ColumnView("registers", "Registers", "count", "Per thread"),
+    ColumnView("shared_bytes", "Shared memory", "bytes", "Per block"),
 )
 _CORES = ("tensor_core", "operator_tensor_core_eligible")
 _COPIES = (
-    ColumnView("name", "Copy or set", "name"),
+    ColumnView("name", "Memcpy or memset", "name"),
     ColumnView("direction", "Direction", "word"),
     ColumnView("count", "Count"),
     ColumnView("bytes", "Size", "bytes"),
     ColumnView("total_us", "Total", "time"),
-    ColumnView("percent", "%", "percent", "As a share of the time of all device work selected"),
+    ColumnView("percent", "%", "percent", "Share of the time of all selected device work"),
     ColumnView("mean_us", "Mean", "time", "", "call"),
     ColumnView("min_us", "Min", "time", "", "call"),
     ColumnView("max_us", "Max", "time", "", "call"),
     ColumnView("bandwidth_gb_per_s", "Bandwidth", "rate", "Σ bytes ÷ Σ time; 1 GB is 10⁹ bytes"),
-    ColumnView("bandwidth_max_gb_per_s", "Fastest", "rate", "Of the fastest one"),
+    ColumnView("bandwidth_max_gb_per_s", "Max", "rate", "Highest bandwidth"),
 )
 _LAUNCHES = (
-    ColumnView("name", "Function of the runtime", "name"),
+    ColumnView("name", "Runtime function", "name"),
     ColumnView("calls", "Calls"),
-    ColumnView("total_us", "Host", "time", "Time of the host in it"),
-    ColumnView("mean_us", "Mean", "time", "Of a call", "call"),
-    ColumnView("max_us", "Max", "time", "The longest call", "call"),
-    ColumnView("launches", "Launches", description="How many of the calls launched anything"),
-    ColumnView("launched", "Launched", description="Kernels, memcpy and memset"),
+    ColumnView("total_us", "Host", "time", "Host time in it"),
+    ColumnView("mean_us", "Mean", "time", "Mean time of a call", "call"),
+    ColumnView("max_us", "Max", "time", "Longest call", "call"),
+    ColumnView("launches", "Launches", description="Number of calls that launched device work"),
+    ColumnView("launched", "Launched", description="Number of kernels, memcpy and memset"),
     ColumnView(
-        "delay_mean_us", "Delay, mean", "time", "From the start of the call until the first work began", "delay"
+        "delay_mean_us", "Delay, mean", "time", "From the start of the call to the start of the first work", "delay"
     ),
-    ColumnView("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
-    ColumnView("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
-    ColumnView("delay_p99_us", "99 %", "time", "99 of 100 delays are no longer", "delay"),
-    ColumnView("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
-    ColumnView("queue_mean", "Queue", "number", "How many other launches of the stream waited, mean"),
-    ColumnView("queue_max", "Queue, most", description="The most that waited"),
-    ColumnView("shorter", "Short work", description="Launches that took the device less time than they took the host"),
+    ColumnView("delay_median_us", "Median", "time", "50 % of the delays are shorter", "delay"),
+    ColumnView("delay_p90_us", "90 %", "time", "90 % of the delays are shorter", "delay"),
+    ColumnView("delay_p99_us", "99 %", "time", "99 % of the delays are shorter", "delay"),
+    ColumnView("delay_max_us", "Delay, max", "time", "Longest delay", "delay"),
+    ColumnView("queue_mean", "Queue", "number", "Mean number of launches waiting in the stream"),
+    ColumnView("queue_max", "Queue, max", description="Maximum number of waiting launches"),
+    ColumnView("shorter", "Short work", description="Launches whose device time is shorter than their host time"),
 )
 _GRAPHS = (
-    ColumnView(
-        "graph_id", "Graph", "name", "Its id as the profiler recorded it", shorten=lambda text: text or "not recorded"
-    ),
+    ColumnView("graph_id", "Graph", "name", "Recorded id of the graph", shorten=lambda text: text or "not recorded"),
     ColumnView("name", "Launched by", "word"),
     ColumnView("launches", "Launches"),
-    ColumnView("works_mean", "Kernels", "number", "Kernels, memcpy and memset of a launch, mean"),
-    ColumnView("nodes", "Nodes", description="Different nodes that ran"),
+    ColumnView("works_mean", "Kernels", "number", "Mean number of kernels, memcpy and memset per launch"),
+    ColumnView("nodes", "Nodes", description="Number of different nodes that ran"),
     ColumnView("streams", "Streams"),
-    ColumnView("total_us", "Device", "time", "Time in which something of it ran, of all launches"),
-    ColumnView("percent", "%", "percent", "As a share of the device time of all launches selected"),
-    ColumnView("mean_us", "Mean", "time", "Of a launch", "call"),
-    ColumnView("min_us", "Min", "time", "The shortest launch", "call"),
-    ColumnView("max_us", "Max", "time", "The longest launch", "call"),
-    ColumnView("gap_mean_us", "Gaps", "time", "Time within a launch in which nothing of it ran, mean", "call"),
-    ColumnView("host_mean_us", "Host", "time", "Time of the host in the launching call, mean", "delay"),
+    ColumnView("total_us", "Device", "time", "Time in which any of its nodes ran, over all launches"),
+    ColumnView("percent", "%", "percent", "Share of the device time of all selected launches"),
+    ColumnView("mean_us", "Mean", "time", "Mean device time of a launch", "call"),
+    ColumnView("min_us", "Min", "time", "Shortest launch", "call"),
+    ColumnView("max_us", "Max", "time", "Longest launch", "call"),
+    ColumnView("gap_mean_us", "Gaps", "time", "Mean time within a launch in which no node ran", "call"),
+    ColumnView("host_mean_us", "Host", "time", "Mean host time of the launching call", "delay"),
     ColumnView(
-        "delay_mean_us", "Delay, mean", "time", "From the start of the call until the first node began", "delay"
+        "delay_mean_us", "Delay, mean", "time", "From the start of the call to the start of the first node", "delay"
     ),
-    ColumnView("delay_median_us", "Median", "time", "Half of the delays are no longer", "delay"),
-    ColumnView("delay_p90_us", "90 %", "time", "Nine tenths of the delays are no longer", "delay"),
-    ColumnView("delay_max_us", "Delay, longest", "time", "The longest delay", "delay"),
+    ColumnView("delay_median_us", "Median", "time", "50 % of the delays are shorter", "delay"),
+    ColumnView("delay_p90_us", "90 %", "time", "90 % of the delays are shorter", "delay"),
+    ColumnView("delay_max_us", "Delay, max", "time", "Longest delay", "delay"),
     ColumnView(
-        "waited_us", "Device waited", "time", "How long the device did nothing because these were not launched yet"
+        "waited_us", "Device waited", "time", "How long the device was idle because these were not launched yet"
     ),
 )
 _SEQUENCES = (
-    ColumnView("count", "Count", description="How often it occurs"),
+    ColumnView("count", "Count", description="Number of occurrences"),
     ColumnView("length", "Length"),
-    ColumnView("device_us", "Device", "time", "Time of the kernels of all occurrences"),
-    ColumnView("mean_us", "Mean", "time", "Device time of an occurrence", "call"),
-    ColumnView("gap_us", "Gaps", "time", "Idle time between the kernels of an occurrence, mean", "call"),
+    ColumnView("device_us", "Device", "time", "Time of the kernels in all occurrences"),
+    ColumnView("mean_us", "Mean", "time", "Mean device time of an occurrence", "call"),
+    ColumnView("gap_us", "Gaps", "time", "Mean idle time between the kernels of an occurrence", "call"),
 )
 
 
 @dataclass(frozen=True)
 class KernelsPage(Page):
-    """views, choices, kinds, ranks, lengths: what to switch between, empty where there is nothing to. explanation: what
-    the rows are, in a sentence. figures: of all device work."""
+    """views, choices, kinds, ranks, lengths: links to switch between, empty without a choice. explanation: a sentence
+    on the rows. figures: of all device work."""
 
     template: ClassVar[str] = "results/kernels.html"
     frame: ResultFrame
@@ -179,16 +175,17 @@ class KernelsPage(Page):
 
 
 TENSOR_CORES_UNKNOWN = (
-    " The recording does not tell whether the device has tensor cores: it names no compute capability or known model."
+    " It is unknown whether the device has tensor cores: the recording has no compute capability and no known model."
 )
 EXPLANATIONS = {
-    "kernels": "A kernel belongs to a window of time that it begins in, and to the step that launched it.",
-    "copies": "Sizes are those the trace has; without one there is no bandwidth.",
-    "launches": "A delay that grows with the queue is waiting; a short one with an empty queue says that the host "
-    "cannot keep up. Short work is bound by its launch: fuse it, or capture it in a CUDA graph. A graph is one launch.",
-    "graphs": "A launch of a graph starts all of its nodes: it waits once, and its delay is that of the first node.",
-    "sequences": "What follows each other again and again could be fused or, where it is not part of one yet, captured "
-    "in a CUDA graph. Occurrences may overlap.",
+    "kernels": "A kernel belongs to the time window in which it starts, and to the step that launched it.",
+    "copies": "Sizes are from the trace. Without a size there is no bandwidth.",
+    "launches": "A delay that grows with the queue is waiting time; a short delay with an empty queue means that the "
+    "host cannot keep up. Short work is bound by its launch: fuse it, or capture it in a CUDA graph. A graph is one "
+    "launch.",
+    "graphs": "A graph launch starts all nodes of the graph: it waits once, and its delay is that of the first node.",
+    "sequences": "Repeated sequences could be fused or, if they are not part of a CUDA graph yet, captured in one. "
+    "Occurrences may overlap.",
 }
 
 
@@ -276,16 +273,16 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
 
 
 def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
-    told = kernel_detail(profile, frame.selection, name)
-    if not len(told.duration):
-        raise NotFound(f"No kernel, copy or set {name[:80]!r} is in this result, or none is left by the selection.")
-    total = int(told.duration.sum())
+    detail = kernel_detail(profile, frame.selection, name)
+    if not len(detail.duration):
+        raise NotFound(f"No kernel, memcpy or memset {name[:80]!r} in this result or selection.")
+    total = int(detail.duration.sum())
     figures = [
-        build_figure("Runs", len(told.duration), "count"),
+        build_figure("Launches", len(detail.duration), "count"),
         build_figure("Total", total, "ns"),
-        build_figure("Mean", total / len(told.duration), "ns"),
-        build_figure("Shortest", int(told.duration.min()), "ns"),
-        build_figure("Longest", int(told.duration.max()), "ns"),
+        build_figure("Mean", total / len(detail.duration), "ns"),
+        build_figure("Min", int(detail.duration.min()), "ns"),
+        build_figure("Max", int(detail.duration.max()), "ns"),
     ]
     alone = compute_kernels(profile, frame.selection, by_rank=False, name=name)
     for row in records(alone):
@@ -294,15 +291,15 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
         if row["occupancy_percent"] is not None:
             figures.append(build_figure("Occupancy", row["occupancy_percent"], "percent"))
         if device_has_tensor_cores(profile) is not False:
-            figures.append(KeyFigure("Tensor cores", "yes" if row["tensor_core"] else "no", "as its name says"))
-    if len(told.queue):
-        figures.append(build_figure("Launch delay, mean", float(told.delay.mean()), "ns"))
-        figures.append(KeyFigure("Queue, mean", f"{told.queue.mean():,.2f}", "launched on its stream and not begun"))
-    calls = (ColumnView("calls", "Runs"), ColumnView("total_us", "Time", "time"))
+            figures.append(KeyFigure("Tensor cores", "yes" if row["tensor_core"] else "no", "by its name"))
+    if len(detail.queue):
+        figures.append(build_figure("Launch delay, mean", float(detail.delay.mean()), "ns"))
+        figures.append(KeyFigure("Queue, mean", f"{detail.queue.mean():,.2f}", "launches waiting in its stream"))
+    calls = (ColumnView("calls", "Launches"), ColumnView("total_us", "Time", "time"))
     parts = [
         build_detail_table(
             "Operators that launched it",
-            told.operators,
+            detail.operators,
             (ColumnView("name", "Operator", "name"), *calls),
             url=lambda row: "" if row["name"].startswith("(") else detail_url(frame, "operators", row["name"]),
         )
@@ -312,22 +309,22 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
         left_out = ("percent", *_CORES) if device_has_tensor_cores(profile) is False else ("percent", "tensor_core")
         columns = tuple(column for column in (*_CONFIGURATION, *_KERNELS) if column.column not in left_out)
         parts.append(build_detail_table("Configurations", table, columns))
-    parts.append(build_detail_table("Streams", told.streams, (ColumnView("name", "Stream", "name"), *calls)))
-    if len(told.steps):
+    parts.append(build_detail_table("Streams", detail.streams, (ColumnView("name", "Stream", "name"), *calls)))
+    if len(detail.steps):
         parts.append(
             build_detail_table(
                 "Steps",
-                told.steps,
+                detail.steps,
                 (ColumnView("name", "Step", "name"), *calls),
-                note="Of the launch, whenever it ran.",
+                note="The step that launched it.",
             )
         )
-    charts = build_distribution_chart("Time of a run", told.duration, "run")
-    charts += build_distribution_chart("Launch delay", told.delay, "run")
+    charts = build_distribution_chart("Duration", detail.duration, "run")
+    charts += build_distribution_chart("Launch delay", detail.delay, "run")
     return render(
         DetailPage(
             frame=frame,
-            kind=f"Kernel ({alone['kind'].iloc[0]})" if len(alone) else "Copy or set",
+            kind=f"Kernel ({alone['kind'].iloc[0]})" if len(alone) else "Memcpy or memset",
             name=shorten_kernel_name(name),
             full_name=name,
             back=frame.url("kernels"),
@@ -341,15 +338,15 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
 
 
 def _beside(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
-    """Where Nsight Compute tells of a kernel: in this result, or beside it in one that is to be chosen."""
+    """A link to a kernel in an Nsight Compute report: in this result, or in another one to choose."""
     search = ("search", get_function_name(name)[:MAX_SEARCH])
     if has_reports(profile):
-        return frame.url("nsight", None, search), "In the report of Nsight Compute"
+        return frame.url("nsight", None, search), "Show in the Nsight Compute report"
     return with_query("/compare/nsight", [("base", frame.id), search]), "Compare with an Nsight Compute report"
 
 
 def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:
-    """Of all device work that is selected, how much was what."""
+    """The time of all selected device work by kind."""
     ran = compute_kernels(profile, frame.selection, by_rank=False)
     moved = compute_copies(profile, frame.selection)
     found = []
@@ -362,15 +359,15 @@ def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:
     if total:
         if device_has_tensor_cores(profile) is not False:
             cores = float(ran.loc[ran["tensor_core"], "total_us"].sum())
-            found.append(build_figure("Of kernel time on tensor cores", 100 * cores / total, "percent"))
-        found.append(build_figure("Kernels run", int(ran["calls"].sum()), "count"))
-        found.append(build_figure("Mean of a kernel", total * NS_PER_US / int(ran["calls"].sum()), "ns"))
+            found.append(build_figure("Kernel time on tensor cores", 100 * cores / total, "percent"))
+        found.append(build_figure("Kernel launches", int(ran["calls"].sum()), "count"))
+        found.append(build_figure("Mean kernel duration", total * NS_PER_US / int(ran["calls"].sum()), "ns"))
     return tuple(found)
 
 
 def _charts(frame: ResultFrame, profile: Profile, view: str, found: pd.DataFrame) -> tuple[TopChart, ...]:
     if view == "copies":
-        return build_top_charts(found, (("total_us", "percent", "Time by sort"),))
+        return build_top_charts(found, (("total_us", "percent", "Time by kind"),))
     if view != "kernels":
         return ()
     by_operator = compute_kernels(profile, frame.selection, "configuration", by_rank=False)
@@ -379,7 +376,7 @@ def _charts(frame: ResultFrame, profile: Profile, view: str, found: pd.DataFrame
         *build_top_charts(found, (("total_us", "percent", "Time by kernel"),), shorten_kernel_name),
         *build_top_charts(
             launched.rename(columns={"operator": "name"}),
-            (("total_us", "percent", "Kernel time by the operator that launched it"),),
+            (("total_us", "percent", "Kernel time by launching operator"),),
         ),
     )
 
@@ -395,7 +392,7 @@ def _kinds(kind: str | None) -> tuple[PageLink, ...]:
 
 
 def _columns(view: str, rows: pd.DataFrame, cores: bool) -> tuple[ColumnView, ...]:
-    """cores: with what is said of tensor cores."""
+    """cores: with the columns on tensor cores."""
     rank = (_RANK,) if "rank" in rows and has_several_ranks(rows) else ()
     if view == "kernels":
         name = ColumnView("name", "Kernel", "name", shorten=shorten_kernel_name)
@@ -404,7 +401,7 @@ def _columns(view: str, rows: pd.DataFrame, cores: bool) -> tuple[ColumnView, ..
     if view == "sequences":
         operator = (
             ColumnView("operator", "Operator", "text"),
-            ColumnView("host_us", "Host", "time", "Host time of these calls"),
+            ColumnView("host_us", "Host", "time", "Host time of the operator calls"),
         )
         name = ColumnView("sequence", "Sequence", "name", shorten=_short_sequence)
         return (name, *(operator if _by(view) == "operator" else ()), *_SEQUENCES)
@@ -443,7 +440,7 @@ def _searched(view: str) -> tuple[str, ...]:
 def _view() -> str:
     view = request.args.get("view") or "kernels"
     if view not in VIEWS:
-        raise InvalidRequest(f"view is one of {', '.join(VIEWS)}, not {view[:40]!r}.", "view")
+        raise InvalidRequest(f"view must be one of {', '.join(VIEWS)}, not {view[:40]!r}.", "view")
     return view
 
 
@@ -451,19 +448,19 @@ def _by(view: str) -> str:
     words = SEQUENCES_BY if view == "sequences" else BY
     by = request.args.get("by") or words[0]
     if by not in words:
-        raise InvalidRequest(f"by is one of {', '.join(words)}, not {by[:40]!r}.", "by")
+        raise InvalidRequest(f"by must be one of {', '.join(words)}, not {by[:40]!r}.", "by")
     return by
 
 
 def _kind() -> str | None:
     kind = request.args.get("kind") or None
     if kind is not None and kind not in KINDS:
-        raise InvalidRequest(f"kind is one of {', '.join(KINDS)}, not {kind[:40]!r}.", "kind")
+        raise InvalidRequest(f"kind must be one of {', '.join(KINDS)}, not {kind[:40]!r}.", "kind")
     return kind
 
 
 def _length() -> int:
     text = request.args.get("length") or str(DEFAULT_LENGTH)
     if not text.isdecimal() or len(text) > 3:
-        raise InvalidRequest(f"length is a whole number, not {text[:40]!r}.", "length")
+        raise InvalidRequest(f"length must be a whole number, not {text[:40]!r}.", "length")
     return int(text)

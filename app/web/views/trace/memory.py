@@ -63,41 +63,43 @@ TABLE_LABELS = {
 GROUPING_LABELS = {"operator": "By operator", "source": "By function", "category": "By category", "block": "Each block"}
 OPERATOR_COLUMNS = (
     ColumnView("name", "Operator", "name"),
-    ColumnView("calls", "Calls", "count", "How often it was called"),
+    ColumnView("calls", "Calls", "count", "Number of calls"),
     ColumnView(
-        "self_growth_bytes", "Self growth", "bytes", "Allocated less freed in it, and in no operator inside", "growth"
+        "self_growth_bytes", "Self growth", "bytes", "Allocated minus freed in it, without nested operators", "growth"
     ),
-    ColumnView("growth_bytes", "Growth", "bytes", "Allocated less freed while it ran", "growth"),
-    ColumnView("self_allocated_bytes", "Self allocated", "bytes", "Allocated by it, and by no operator inside", "size"),
+    ColumnView("growth_bytes", "Growth", "bytes", "Allocated minus freed while it ran", "growth"),
+    ColumnView("self_allocated_bytes", "Self allocated", "bytes", "Allocated in it, without nested operators", "size"),
     ColumnView("allocated_bytes", "Allocated", "bytes", "Allocated while it ran", "size"),
-    ColumnView("self_allocations", "Self blocks", "count", "How many blocks it allocated itself"),
-    ColumnView("allocations", "Blocks", "count", "How many blocks were allocated while it ran"),
+    ColumnView(
+        "self_allocations", "Self blocks", "count", "Number of blocks allocated in it, without nested operators"
+    ),
+    ColumnView("allocations", "Blocks", "count", "Number of blocks allocated while it ran"),
 )
 LIVE_COLUMNS = (
     ColumnView("name", "Allocated by", "name"),
-    ColumnView("bytes", "Size", "bytes", "How large its blocks are together"),
-    ColumnView("percent", "%", "percent", "Of all that is allocated at this time"),
-    ColumnView("blocks", "Blocks", "count", "How many blocks live at this time"),
+    ColumnView("bytes", "Size", "bytes", "Total size of its blocks"),
+    ColumnView("percent", "%", "percent", "Share of all memory allocated at this time"),
+    ColumnView("blocks", "Blocks", "count", "Number of live blocks at this time"),
 )
 NEVER_TEXT = "never"
-"""In place of the time at which a block was freed."""
+"""Shown instead of the time at which a block was freed."""
 BLOCK_COLUMNS = (
     ColumnView("operator", "Operator", "name"),
-    ColumnView("source", "Function", "code", "The innermost function of Python on its call stack"),
-    ColumnView("category", "Category", "word", "What the file says of it"),
-    ColumnView("bytes", "Size", "bytes", "As the program asked for it"),
+    ColumnView("source", "Function", "code", "The innermost Python function on its call stack"),
+    ColumnView("category", "Category", "word", "Category in the file"),
+    ColumnView("bytes", "Size", "bytes", "Requested size"),
     ColumnView("start_us", "Allocated", "time", "When it was allocated", "at"),
     ColumnView("end_us", "Freed", "time", "When it was freed", "at", missing=NEVER_TEXT),
-    ColumnView("duration_us", "Lived", "time", "From its allocation until it was freed"),
+    ColumnView("duration_us", "Lifetime", "time", "From allocation to free"),
     ColumnView("address", "Address", "word"),
-    ColumnView("live_at_peak", "At the peak", "flag", "Whether it lived when most was allocated"),
+    ColumnView("live_at_peak", "At the peak", "flag", "Whether it was live at the peak"),
 )
 SEARCH_COLUMNS = ("name",)
 
 
 @dataclass(frozen=True)
 class MemoryTile:
-    """A number that stands out. caveat: what is said below it."""
+    """A prominent number. caveat: the text below it."""
 
     label: str
     text: str
@@ -186,19 +188,18 @@ def _place(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:
 
 
 def _labels(profile: Profile) -> dict[str, str]:
-    """The tables that there are. Without operators nothing is told by them."""
+    """The available tables; without operators, not the one by operator."""
     at_ns = _at_ns()
     labels = TABLE_LABELS if at_ns is None else TABLE_LABELS | {"live": f"Live at {format_duration(at_ns)}"}
-    told = has_operators(profile)
-    return labels if told else {word: label for word, label in labels.items() if word != "operators"}
+    return labels if has_operators(profile) else {word: label for word, label in labels.items() if word != "operators"}
 
 
 def _show(profile: Profile, place: DeviceMemory | None) -> str:
     labels = _labels(profile)
-    told = place is None or has_operator_allocations(profile, place)
-    word = request.args.get("show") or (next(iter(labels)) if told and _at_ns() is None else "live")
+    by_operator = place is None or has_operator_allocations(profile, place)
+    word = request.args.get("show") or (next(iter(labels)) if by_operator and _at_ns() is None else "live")
     if word not in labels:
-        raise InvalidRequest(f"show is one of {', '.join(labels)}, not {word[:40]!r}.", "show")
+        raise InvalidRequest(f"show must be one of {', '.join(labels)}, not {word[:40]!r}.", "show")
     return word
 
 
@@ -210,15 +211,15 @@ def _at_ns() -> int | None:
     try:
         return Selection.from_query({"start-ms": [text]}).start_ns
     except InvalidRequest:
-        raise InvalidRequest(f"at-ms is a time in milliseconds from 0, not {text[:40]!r}.", "at-ms") from None
+        raise InvalidRequest(f"at-ms must be a time in milliseconds from 0, not {text[:40]!r}.", "at-ms") from None
 
 
 def _way(profile: Profile, place: DeviceMemory | None) -> str:
-    """How what lives is told."""
+    """How live blocks are grouped."""
     ways = _ways_known(profile, place)
     word = request.args.get("by") or ways[0]
     if word not in GROUPING_LABELS:
-        raise InvalidRequest(f"by is one of {', '.join(GROUPING_LABELS)}, not {word[:40]!r}.", "by")
+        raise InvalidRequest(f"by must be one of {', '.join(GROUPING_LABELS)}, not {word[:40]!r}.", "by")
     return word
 
 
@@ -268,14 +269,14 @@ def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kin
             )
             found, order = filter_and_sort(rows, LIVE_COLUMNS, "-bytes", SEARCH_COLUMNS)
             shown = build_sheet(
-                "What lives", found, LIVE_COLUMNS, order, noun="row", bar=("percent", "percent"), total_rows=len(rows)
+                "Live blocks", found, LIVE_COLUMNS, order, noun="row", bar=("percent", "percent"), total_rows=len(rows)
             )
             return _Table(shown, lambda: found)
     return _blocks(frame, profile, place, kind, at_ns)
 
 
 def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kind: str, at_ns: int | None) -> _Table:
-    """The table of single blocks: of those that are not shown only what sorts them is looked at."""
+    """The table of single blocks: of those that are not shown only the sort column is read."""
     selection = frame.selection
     rows = np.zeros(0, np.int64)
     if place is not None and kind == "unfreed":
@@ -312,7 +313,7 @@ def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, ki
 
 
 def _unknown(profile: Profile) -> set[str]:
-    """The columns of blocks of which nothing is known."""
+    """The columns of blocks without values."""
     missing = {"source"} if not block_sources(profile).names else set()
     missing |= {"category"} if not block_categories(profile).names else set()
     if not has_operators(profile):
@@ -338,54 +339,56 @@ def _devices(frame: ResultFrame, profile: Profile, now: DeviceMemory | None) -> 
 
 
 def _tiles(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> tuple[MemoryTile, ...]:
-    told = next(
+    row = next(
         one
         for one in records(compute_memory(profile, frame.selection))
         if (one["device"], one["rank"]) == (place.label, place.rank)
     )
 
     def size(label: str, column: str, description: str, caveat: str = "") -> MemoryTile | None:
-        if told[column] is None:
+        if row[column] is None:
             return None
-        shown = format_quantity(told[column], "bytes")
+        shown = format_quantity(row[column], "bytes")
         return MemoryTile(label, shown.text, shown.exact, description, caveat)
 
-    peak_at = "" if told["peak_us"] is None else f"at {format_duration(told['peak_us'] * NS_PER_US)}"
-    capacity = told["memory_bytes"]
-    if capacity and told["peak_bytes"] is not None:
-        peak_at += f", {100 * told['peak_bytes'] / capacity:.1f} % of the device"
-    blocks = format_quantity(told["allocations"], "count")
+    peak_at = "" if row["peak_us"] is None else f"at {format_duration(row['peak_us'] * NS_PER_US)}"
+    capacity = row["memory_bytes"]
+    if capacity and row["peak_bytes"] is not None:
+        peak_at += f", {100 * row['peak_bytes'] / capacity:.1f} % of the device"
+    blocks = format_quantity(row["allocations"], "count")
     tiles = [
-        size("Peak allocated", "peak_bytes", "The most that was allocated at any time", peak_at),
-        size("Peak reserved", "peak_reserved_bytes", "The most that the allocator had taken from the system"),
+        size("Peak allocated", "peak_bytes", "Maximum of the allocated memory", peak_at),
         size(
-            "Most unused",
+            "Peak reserved",
+            "peak_reserved_bytes",
+            "Maximum of the memory that the allocator had reserved from the device",
+        ),
+        size(
+            "Max unused",
             "unused_bytes",
-            "The most that was reserved and not allocated at any time",
-            f"{format_quantity(told['unused_at_peak_bytes'], 'bytes').text} at the peak"
-            if told["unused_at_peak_bytes"] is not None
+            "Maximum of the memory that was reserved and not allocated",
+            f"{format_quantity(row['unused_at_peak_bytes'], 'bytes').text} at the peak"
+            if row["unused_at_peak_bytes"] is not None
             else "",
         ),
         MemoryTile(
             "Blocks allocated",
             blocks.text,
             blocks.exact,
-            "How many blocks were allocated",
-            f"{format_quantity(told['allocated_bytes'], 'bytes').text} in all, {told['frees'] or 0:,} freed",
+            "Number of allocated blocks",
+            f"{format_quantity(row['allocated_bytes'], 'bytes').text} in total, {row['frees'] or 0:,} freed",
         )
-        if told["allocations"] is not None
+        if row["allocations"] is not None
         else None,
-        size("Never freed", "unfreed_bytes", "Allocated, and not freed by the end", _blocks_text(told["unfreed"])),
-        size(
-            "Largest free block", "largest_free_bytes", "At the end: an allocation larger than that needs a new segment"
-        ),
+        size("Never freed", "unfreed_bytes", "Allocated and not freed by the end", _blocks_text(row["unfreed"])),
+        size("Largest free block", "largest_free_bytes", "At the end: larger allocations need a new segment"),
         size(
             "Inactive split",
             "inactive_split_bytes",
-            "At the end: free blocks that cannot go back to the system, because a part of their segment is in use",
-            _blocks_text(told["inactive_split_blocks"]),
+            "At the end: free blocks that cannot be released to the device, because a part of their segment is in use",
+            _blocks_text(row["inactive_split_blocks"]),
         ),
-        size("Rounding", "rounding_bytes", "At the end: what the allocator gave more than it was asked for"),
+        size("Rounding", "rounding_bytes", "At the end: memory that the allocator added to requested sizes"),
     ]
     return tuple(tile for tile in tiles if tile is not None)
 
@@ -397,25 +400,25 @@ def _blocks_text(number: int | None) -> str:
 def _event(one: dict[str, Any]) -> str:
     """What went wrong, as a sentence."""
     at = format_duration(one["time_us"] * NS_PER_US)
-    asked_for = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
+    size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
     if one["event"] == "out of memory":
         free = one["device_free_bytes"]
         left = f"; the device had {format_quantity(free, 'bytes').text} free" if free is not None else ""
-        return f"Out of memory at {at}: {asked_for} asked for{left}."
-    return f"At {at} the allocator gave back what it had cached, to have {asked_for} for one allocation."
+        return f"Out of memory at {at}: {size} requested{left}."
+    return f"At {at} the allocator released its cache to get {size} for an allocation."
 
 
 def _note(profile: Profile, place: DeviceMemory | None, kind: str) -> str:
-    """What the table cannot tell."""
+    """What the table cannot show."""
     if place is None or kind == "operators" or has_paired_frees(profile, place):
         return ""
     if kind == "live" and _way(profile, place) == "category" and categories_of(profile, place):
         return ""
     if not has_blocks(profile, place):
-        return "This recording tells how much was allocated, and not by what. A memory snapshot tells both."
+        return "This recording contains how much was allocated, but not by what. A memory snapshot contains both."
     return (
-        "This recording has no addresses, so nothing tells which free belongs to which allocation. Record with PyTorch "
-        "1.10 or later, or take a memory snapshot: that tells it."
+        "This recording has no addresses, so allocations and frees cannot be matched. Record with PyTorch 1.10 or "
+        "later, or take a memory snapshot."
     )
 
 

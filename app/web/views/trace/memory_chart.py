@@ -26,7 +26,7 @@ from ..results.result_frame import ResultFrame
 from ..results.tables import current_url_with
 
 SAMPLE_COUNT = 240
-"""At so many times the value under the pointer is told."""
+"""The number of times at which the value under the pointer is known."""
 MAX_MARKS = 100
 HEADROOM = 1.08
 """How much higher than the greatest value the drawing is."""
@@ -34,7 +34,7 @@ HEADROOM = 1.08
 
 @dataclass(frozen=True)
 class LegendKey:
-    """What a color stands for. max: its greatest value in the window. is_area: an area and no line."""
+    """What a color means. max: its greatest value in the window. is_area: an area and no line."""
 
     css: str
     label: str
@@ -45,7 +45,7 @@ class LegendKey:
 
 @dataclass(frozen=True)
 class MemoryChart:
-    """svg: without script or style of its own. levels: what stands beside its top, middle and bottom; ends: below its
+    """svg: without script or style. levels: labels next to its top, middle and bottom; ends: below its
     left and right. start_ms, end_ms: of what is drawn. summary: values for a script, by label. zoom_in_url: the address
     without a window, to which a script adds one; zoom_out_url, around_peak_url: the addresses of all, and of the time
     around the peak; empty where there is nothing to go to."""
@@ -84,11 +84,11 @@ def build_memory_chart(
     most = max((one.value for one in tops), default=0) * HEADROOM
     most_at = find_block_peak(profile, frame.selection, place)
     marks = _marks(frame, profile, place)
-    said = f"{format_quantity(most_at.value, 'bytes').text} at {format_duration(most_at.time_ns)}" if most_at else ""
+    peak = f"{format_quantity(most_at.value, 'bytes').text} at {format_duration(most_at.time_ns)}" if most_at else ""
     if most_at is not None:
-        marks.append(CurveMark(most_at.time_ns, "peak", f"Peak: {said}", float(most_at.value)))
+        marks.append(CurveMark(most_at.time_ns, "peak", f"Peak: {peak}", float(most_at.value)))
     if at_ns is not None:
-        marks.append(CurveMark(at_ns, "at", f"The table is of {format_duration(at_ns)}"))
+        marks.append(CurveMark(at_ns, "at", f"Time of the table: {format_duration(at_ns)}"))
     named = [("allocated", allocated)] + [(n, c) for n, c in (("reserved", reserved), ("active", active)) if c]
     narrow = current_url_with(("start-ms", None), ("end-ms", None), ("page", None), ("at-ms", None))
     windowed = frame.selection.start_ns is not None or frame.selection.end_ns is not None
@@ -97,7 +97,7 @@ def build_memory_chart(
         svg=Markup(draw_curves(f"Memory of {place.label} over time", lines, marks, start, end, most)),
         levels=format_axis_labels((most, most / 2, 0), "bytes"),
         ends=format_axis_labels((start, end), "ns"),
-        peak=said,
+        peak=peak,
         keys=_keys(lines, parts, stretch),
         start_ms=start / NS_PER_MS,
         end_ms=end / NS_PER_MS,
@@ -133,7 +133,7 @@ def _marks(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> list[Cu
         if (one["device"], one["rank"]) == (place.label, place.rank):
             css = "oom" if one["event"] == OUT_OF_MEMORY else "retry"
             size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
-            words = f"{one['event'].capitalize()}: {size} asked for at {format_duration(one['time_us'] * NS_PER_US)}"
+            words = f"{one['event'].capitalize()}: {size} requested at {format_duration(one['time_us'] * NS_PER_US)}"
             found.append(CurveMark(round(one["time_us"] * NS_PER_US), css, words))
     return found[:MAX_MARKS]
 
@@ -142,9 +142,9 @@ def _keys(
     lines: list[CurveLine], parts: list[tuple[str, Curve]], stretch: list[tuple[int, int]]
 ) -> tuple[LegendKey, ...]:
     described = {
-        ALLOCATED: "What programs held",
-        RESERVED: "What the allocator had taken from the system",
-        ACTIVE: "Allocated, and freed memory that other streams still use",
+        ALLOCATED: "Memory in use by the program",
+        RESERVED: "Memory reserved by the allocator",
+        ACTIVE: "Allocated memory, and freed memory that other streams still use",
     }
     named = {f"part-{n % 8 + 1}": word for n, (word, _) in enumerate(parts)}
     found = []
@@ -153,7 +153,7 @@ def _keys(
         best = find_peak(line.curve, stretch)
         shown = format_quantity(best.value, "bytes").text if best else ""
         found.append(
-            LegendKey(line.css, label, shown, described.get(label, "A part of what is allocated"), line.stacked)
+            LegendKey(line.css, label, shown, described.get(label, "Part of the allocated memory"), line.stacked)
         )
     return tuple(found)
 

@@ -28,21 +28,21 @@ from ..results.tables import FILE_RULE, ColumnHeading, current_url_with, table_f
 blueprint = Blueprint("modules", __name__)
 GROUPING_LABELS = {"place": "Tree", "type": "By class"}
 MAX_ROWS = 150
-"""With more modules than this the tree is shown down to where it has so many."""
+"""With more modules than this, deeper levels of the tree are hidden."""
 MAX_DEPTH = 60
 
 _COLUMNS = (
     ColumnView("calls", "Calls"),
-    ColumnView("host_total_us", "Host total", "time", "Time of the host in it", "host"),
-    ColumnView("host_percent", "%", "percent", "Host total as a share of all outermost modules"),
-    ColumnView("host_self_us", "Host self", "time", "In it and in no module inside", "host"),
-    ColumnView("host_mean_us", "Mean", "time", "Host total of a call", "call"),
-    ColumnView("device_total_us", "Device total", "time", "What was launched while it ran", "device"),
-    ColumnView("device_percent", "%", "percent", "Device total as a share of all outermost modules"),
-    ColumnView("device_self_us", "Device self", "time", "Launched in it and in no module inside", "device"),
-    ColumnView("backward_host_us", "Backward, host", "time", "Backward pass of its operators", "host"),
-    ColumnView("backward_device_us", "Backward, device", "time", "What the backward pass launched", "device"),
-    ColumnView("operators", "Operators", "count", "Called in it, those inside of operators included"),
+    ColumnView("host_total_us", "Host total", "time", "Host time in it", "host"),
+    ColumnView("host_percent", "%", "percent", "Share of the host total of all outermost modules"),
+    ColumnView("host_self_us", "Host self", "time", "Host time in it, without nested modules", "host"),
+    ColumnView("host_mean_us", "Mean", "time", "Mean host total of a call", "call"),
+    ColumnView("device_total_us", "Device total", "time", "Device time launched while it ran", "device"),
+    ColumnView("device_percent", "%", "percent", "Share of the device total of all outermost modules"),
+    ColumnView("device_self_us", "Device self", "time", "Device time launched in it, without nested modules", "device"),
+    ColumnView("backward_host_us", "Backward, host", "time", "Host time of the backward pass of its operators", "host"),
+    ColumnView("backward_device_us", "Backward, device", "time", "Device time launched by the backward pass", "device"),
+    ColumnView("operators", "Operators", "count", "Number of operator calls in it, including nested ones"),
 )
 _DEVICE = frozenset({"device_total_us", "device_percent", "device_self_us", "backward_device_us"})
 
@@ -144,9 +144,7 @@ def _tree(
     if at:
         matching = rows.index[(rows["path"] == at) & (rows["rank"].isna() if rank is None else rows["rank"] == rank)]
         if not len(matching):
-            raise InvalidRequest(
-                f"There is no module {at[:80]!r} in this selection; open it again from the tree.", "at"
-            )
+            raise InvalidRequest(f"No module {at[:80]!r} in this selection. Open it again from the tree.", "at")
         first = int(matching[0])
     top = int(rows["depth"].iloc[first]) if at else 0
     depths = rows["depth"].tolist()
@@ -217,7 +215,7 @@ def _levels(depth: "pd.Series[Any]", deepest: int) -> int:
     text = request.args.get("levels")
     if text:
         if not text.isdecimal() or len(text) > 6 or int(text) < 1:
-            raise InvalidRequest(f"levels is a whole number from 1, not {text[:40]!r}.", "levels")
+            raise InvalidRequest(f"levels must be a whole number from 1, not {text[:40]!r}.", "levels")
         return min(int(text), deepest)
     return next((n for n in range(deepest, 1, -1) if int((depth < n).sum()) <= MAX_ROWS), 1)
 
@@ -242,5 +240,5 @@ def _visible_columns(rows: pd.DataFrame, devices: bool) -> tuple[ColumnView, ...
 def _by() -> str:
     by = request.args.get("by") or BY[0]
     if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
     return by

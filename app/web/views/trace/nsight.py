@@ -40,7 +40,7 @@ blueprint = Blueprint("nsight", __name__)
 VIEWS = {"launches": "Launches", "hints": "Hints", "metrics": "Metrics", "source": "Instructions"}
 LAUNCH_VIEWS = {"metrics": "Metrics and hints", "source": "Instructions"}
 NOUNS = {"launches": "row", "hints": "hint", "metrics": "metric", "source": "instruction"}
-KINDS = {"OPT": ("optimisation", "warn"), "WRN": ("warning", "bad"), "INF": ("information", "")}
+KINDS = {"OPT": ("optimization", "warn"), "WRN": ("warning", "bad"), "INF": ("information", "")}
 SPEED_OF_LIGHT = (
     ("sm_percent", "Compute (SM)"),
     ("memory_percent", "Memory"),
@@ -50,27 +50,25 @@ SPEED_OF_LIGHT = (
 )
 _KERNEL = ColumnView("name", "Kernel", "name", shorten=shorten_kernel_name)
 _KERNEL_TEXT = ColumnView("name", "Kernel", "text", shorten=shorten_kernel_name)
-_ID = ColumnView("launch", "ID", "plain", "Of the launch, in the report")
+_ID = ColumnView("launch", "ID", "plain", "ID of the launch in the report")
 _LAUNCHES = (
     _KERNEL,
     _ID,
     ColumnView("grid", "Grid", "word", "Blocks along x, y and z"),
-    ColumnView("block", "Block", "word", "Threads of a block along x, y and z"),
-    ColumnView("duration_us", "Duration", "time", "Of the launch, measured by itself", "call"),
-    ColumnView(
-        "estimated_speedup_percent", "Est. speedup", "percent", "The most that one rule estimates for the launch"
-    ),
-    ColumnView("sm_percent", "Compute", "percent", "Throughput of the multiprocessors as a share of the peak"),
+    ColumnView("block", "Block", "word", "Threads per block along x, y and z"),
+    ColumnView("duration_us", "Duration", "time", "Duration of the launch, measured separately", "call"),
+    ColumnView("estimated_speedup_percent", "Est. speedup", "percent", "Largest estimate of a rule for the launch"),
+    ColumnView("sm_percent", "Compute", "percent", "SM throughput as a share of the peak"),
     ColumnView("memory_percent", "Memory", "percent", "Throughput of caches and memory as a share of the peak"),
-    ColumnView("bound", "Bound by", "word", "By its throughputs: latency where both are below 60 %"),
-    ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved: warps that were active, of those that fit"),
+    ColumnView("bound", "Bound by", "word", "By its throughputs: latency if both are below 60 %"),
+    ColumnView("occupancy_percent", "Occupancy", "percent", "Achieved: active warps as a share of the maximum"),
     ColumnView(
-        "theoretical_percent", "Theoretical", "percent", "Occupancy that registers, shared memory and size allow"
+        "theoretical_percent", "Theoretical", "percent", "Occupancy that registers, shared memory and block size allow"
     ),
     ColumnView("limit", "Limited by", "word", "What limits the theoretical occupancy"),
-    ColumnView("registers", "Registers", "count", "Of a thread"),
-    ColumnView("shared_bytes", "Shared memory", "bytes", "Of a block, static and dynamic"),
-    ColumnView("waves_per_sm", "Waves per SM", "number", "How often its blocks fill all multiprocessors"),
+    ColumnView("registers", "Registers", "count", "Per thread"),
+    ColumnView("shared_bytes", "Shared memory", "bytes", "Per block, static and dynamic"),
+    ColumnView("waves_per_sm", "Waves per SM", "number", "How often its blocks fill all SMs"),
     ColumnView("hints", "Hints", "count"),
 )
 _HINTS = tuple(
@@ -80,7 +78,7 @@ _METRICS = (
     ColumnView("metric", "Metric", "name"),
     ColumnView("value", "Value", "plain"),
     ColumnView("unit", "Unit", "word"),
-    ColumnView("label", "Called", "text"),
+    ColumnView("label", "Label", "text"),
     ColumnView("section", "Section", "text"),
     ColumnView("part", "Part", "text", "A chart or table of the section"),
     ColumnView("order", "#", "plain", "In the order of the report"),
@@ -88,21 +86,26 @@ _METRICS = (
 _SOURCE = (
     ColumnView("source", "Instruction", "name"),
     ColumnView("number", "Line", "plain", "In the order of the report"),
-    ColumnView("samples", "Samples", "count", "How often a warp was met at it"),
-    ColumnView("percent", "%", "percent", "Of all samples of the launch"),
-    ColumnView("not_issued", "Not issued", "count", "Of these, how often the scheduler issued nothing"),
-    ColumnView("stall", "Stall", "word", "The reason that most of the samples were waiting for"),
-    ColumnView("stall_samples", "Samples of it", "count"),
-    ColumnView("instructions", "Executed", "count", "By warps"),
-    ColumnView("thread_instructions", "By threads", "count", "Executed by threads"),
-    ColumnView("divergent", "Divergent", "count", "Branches at which the threads of a warp parted"),
-    ColumnView("excessive_global", "Excessive, L2", "count", "Sectors for global memory beyond the best pattern's"),
+    ColumnView("samples", "Samples", "count", "Number of warp samples at this instruction"),
+    ColumnView("percent", "%", "percent", "Share of all samples of the launch"),
+    ColumnView("not_issued", "Not issued", "count", "Samples in which the scheduler issued nothing"),
+    ColumnView("stall", "Stall", "word", "The most frequent stall reason"),
+    ColumnView("stall_samples", "Stall samples", "count"),
+    ColumnView("instructions", "Executed", "count", "Executions by warps"),
+    ColumnView("thread_instructions", "By threads", "count", "Executions by threads"),
+    ColumnView("divergent", "Divergent", "count", "Branches at which the threads of a warp diverged"),
     ColumnView(
-        "excessive_shared", "Excessive, shared", "count", "Wavefronts of shared memory beyond the best pattern's"
+        "excessive_global", "Excessive, L2", "count", "Sectors of global memory beyond those of the best access pattern"
+    ),
+    ColumnView(
+        "excessive_shared",
+        "Excessive, shared",
+        "count",
+        "Wavefronts of shared memory beyond those of the best access pattern",
     ),
     ColumnView("address", "Address", "word"),
 )
-_PLACE = (ColumnView("file", "File", "text"), ColumnView("line", "Line of it", "plain"))
+_PLACE = (ColumnView("file", "File", "text"), ColumnView("line", "Source line", "plain"))
 
 
 @dataclass(frozen=True)
@@ -298,7 +301,7 @@ def _figures(launches: pd.DataFrame) -> tuple[KeyFigure, ...]:
     found = [
         build_figure("Launches", len(launches), "count"),
         build_figure("Kernels", int(launches["name"].nunique()), "count"),
-        build_figure("Time measured", total, "ns") if total else None,
+        build_figure("Measured time", total, "ns") if total else None,
         build_figure("Hints", int(launches["hints"].sum()), "count") if launches["hints"].sum() else None,
     ]
     for word in ("memory", "compute", "both", "latency"):
@@ -313,7 +316,7 @@ def _figures_of(row: dict[str, Any]) -> tuple[KeyFigure, ...]:
     found = [
         build_figure("Duration", None if taken is None else taken * NS_PER_US, "ns"),
         KeyFigure("Grid", row["grid"] or "", "Blocks along x, y and z"),
-        KeyFigure("Block", row["block"] or "", "Threads of a block along x, y and z"),
+        KeyFigure("Block", row["block"] or "", "Threads per block along x, y and z"),
         build_figure("Registers", row["registers"], "count"),
         build_figure("Shared memory", row["shared_bytes"], "bytes"),
         build_figure("Achieved occupancy", row["occupancy_percent"], "percent"),
@@ -330,7 +333,7 @@ def _hints(frame: ResultFrame, rows: pd.DataFrame) -> tuple[Hint, ...]:
     for row in records(rows):
         word, css = KINDS.get(row["kind"] or "", (row["kind"] or "", ""))
         gain = row["estimated_speedup_percent"]
-        of = "" if (row["of"] or GLOBAL).lower() == GLOBAL else " of what it is about"
+        of = "" if (row["of"] or GLOBAL).lower() == GLOBAL else " of the part that the rule covers"
         found.append(
             Hint(
                 rule=row["rule"] or "",
@@ -382,14 +385,16 @@ def _link(frame: ResultFrame, view: str, row: int | None) -> Callable[[dict[str,
 
 
 def _row(profile: Profile) -> int | None:
-    """The launch asked for, by its place in the report. Raises InvalidRequest, NotFound."""
+    """The requested launch, by its position in the report. Raises InvalidRequest, NotFound."""
     text = request.args.get("launch")
     if not text:
         return None
     if not text.isdecimal() or len(text) > 9:
-        raise InvalidRequest(f"launch is a whole number from 0, not {text[:40]!r}.", "launch")
+        raise InvalidRequest(f"launch must be a whole number from 0, not {text[:40]!r}.", "launch")
     if int(text) >= profile.profiled_kernels.num_rows:
-        raise NotFound(f"This report has {profile.profiled_kernels.num_rows:,} launches, from 0; there is no {text}.")
+        raise NotFound(
+            f"This report has {profile.profiled_kernels.num_rows:,} launches, numbered from 0, but no launch {text}."
+        )
     return int(text)
 
 
@@ -397,7 +402,7 @@ def _view(row: int | None) -> str:
     known = VIEWS if row is None else LAUNCH_VIEWS
     view = request.args.get("view") or next(iter(known))
     if view not in known:
-        raise InvalidRequest(f"view is one of {', '.join(known)}, not {view[:40]!r}.", "view")
+        raise InvalidRequest(f"view must be one of {', '.join(known)}, not {view[:40]!r}.", "view")
     return view
 
 

@@ -50,28 +50,34 @@ GROUPING_LABELS = {
 KINDS = ("operator", "annotation")
 FOLDER_PATTERN = re.compile(r"^[^()]*/(?=[^/()]+\.py\()")
 MISSING_TEXTS = {
-    "shapes": "No shapes of inputs were recorded. Record with record_shapes=True to tell calls apart by them.",
-    "stack": "No call stacks were recorded. Record with with_stack=True to see what called each operator.",
+    "shapes": "No input shapes were recorded. Record with record_shapes=True to distinguish calls by shape.",
+    "stack": "No call stacks were recorded. Record with with_stack=True to see the callers of each operator.",
 }
 
 _TIMES = (
-    ColumnView("device_self_us", "Device self", "time", "Kernels, memcpy and memset that it launched itself", "device"),
-    ColumnView("device_self_percent", "%", "percent", "Device self as a share of all that was launched"),
-    ColumnView("device_total_us", "Device total", "time", "All that was launched while it ran", "device"),
-    ColumnView("host_self_us", "Host self", "time", "In it, and in no operator or runtime call inside", "host"),
-    ColumnView("host_self_percent", "%", "percent", "Host self as a share of all operators and annotations"),
-    ColumnView("host_total_us", "Host total", "time", "In it", "host"),
-    ColumnView("host_mean_us", "Mean", "time", "Host total of a call", "call"),
-    ColumnView("host_min_us", "Min", "time", "The shortest call", "call"),
-    ColumnView("host_max_us", "Max", "time", "The longest call", "call"),
+    ColumnView(
+        "device_self_us",
+        "Device self",
+        "time",
+        "Kernels, memcpy and memset launched in it, without nested operators",
+        "device",
+    ),
+    ColumnView("device_self_percent", "%", "percent", "Share of the device time of all launched work"),
+    ColumnView("device_total_us", "Device total", "time", "All device work launched while it ran", "device"),
+    ColumnView(
+        "host_self_us", "Host self", "time", "Host time in it, without nested operators and runtime calls", "host"
+    ),
+    ColumnView("host_self_percent", "%", "percent", "Share of the host self time of all operators and annotations"),
+    ColumnView("host_total_us", "Host total", "time", "Host time in it", "host"),
+    ColumnView("host_mean_us", "Mean", "time", "Mean host total of a call", "call"),
+    ColumnView("host_min_us", "Min", "time", "Shortest call", "call"),
+    ColumnView("host_max_us", "Max", "time", "Longest call", "call"),
 )
 _CORES = (
     ColumnView("tensor_core_eligible", "Tensor cores", "flag", "Whether tensor cores could run it"),
+    ColumnView("tensor_core_self_percent", "Used, self", "percent", "Share of device self in kernels on tensor cores"),
     ColumnView(
-        "tensor_core_self_percent", "Used, self", "percent", "Kernels on tensor cores as a share of device self"
-    ),
-    ColumnView(
-        "tensor_core_total_percent", "Used, total", "percent", "Kernels on tensor cores as a share of device total"
+        "tensor_core_total_percent", "Used, total", "percent", "Share of device total in kernels on tensor cores"
     ),
 )
 
@@ -120,7 +126,7 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
     shown = _columns(by, devices, each, device_has_tensor_cores(profile) is not False)
     found, order = filter_and_sort(rows, shown, _default(rows), ("name", "input_shapes", "call_stack"))
     kind = _kind()
-    # Annotations are around operators: beside them, their time would count twice.
+    # Annotations enclose operators, so their time would count twice.
     alike = found if kind == "annotation" else found[found["kind"] == "operator"]
     words = ("device", "host") if devices else ("host",)
 
@@ -180,9 +186,9 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
 def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
     rows = compute_operators(profile, frame.selection, by_rank=False, name=name)
     if not len(rows):
-        raise NotFound(f"No operator or annotation {name[:80]!r} is in this result, or none is left by the selection.")
+        raise NotFound(f"No operator or annotation {name[:80]!r} in this result or selection.")
     row = records(rows)[0]
-    told = operator_detail(profile, frame.selection, name)
+    detail = operator_detail(profile, frame.selection, name)
     devices = row["device_self_us"] is not None
     figures = [build_figure("Calls", row["calls"], "count")]
     for label, column in (
@@ -194,13 +200,13 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
         if row[column] is not None:
             figures.append(build_figure(label, row[column] * NS_PER_US, "ns"))
     figures += [
-        build_figure("Mean of a call", row["host_mean_us"] * NS_PER_US, "ns"),
-        build_figure("Shortest", row["host_min_us"] * NS_PER_US, "ns"),
+        build_figure("Mean", row["host_mean_us"] * NS_PER_US, "ns"),
+        build_figure("Min", row["host_min_us"] * NS_PER_US, "ns"),
     ]
-    figures.append(build_figure("Longest", row["host_max_us"] * NS_PER_US, "ns"))
+    figures.append(build_figure("Max", row["host_max_us"] * NS_PER_US, "ns"))
     if devices and row["tensor_core_eligible"] is not None and device_has_tensor_cores(profile) is not False:
         figures.append(KeyFigure("Could use tensor cores", "yes" if row["tensor_core_eligible"] else "no", ""))
-        figures.append(build_figure("Of its device time on them", row["tensor_core_total_percent"], "percent"))
+        figures.append(build_figure("Device time on tensor cores", row["tensor_core_total_percent"], "percent"))
 
     def link(key: str) -> Any:
         return lambda found: "" if found["name"].startswith("(") else detail_url(frame, key, found["name"])
@@ -213,14 +219,18 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
     parts = []
     if devices:
         columns = (
-            ColumnView("name", "Kernel, copy or set", "name", shorten=shorten_kernel_name),
+            ColumnView("name", "Kernel, memcpy or memset", "name", shorten=shorten_kernel_name),
             ColumnView("place", "Launched by", "text"),
             ColumnView("calls", "Calls"),
             ColumnView("total_us", "Time", "time"),
         )
         parts.append(
             build_detail_table(
-                "Kernels", told.kernels, columns, url=link("kernels"), note="Itself: not by an operator inside of it."
+                "Kernels",
+                detail.kernels,
+                columns,
+                url=link("kernels"),
+                note="Without kernels launched by nested operators.",
             )
         )
     for by, title in (("shapes", "Input shapes"), ("stack", "Call stacks")):
@@ -237,14 +247,14 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
         if len(known) or is_pytorch_trace(profile):
             parts.append(build_detail_table(title, known, columns, note="" if len(known) else MISSING_TEXTS[by]))
     name_column = ColumnView("name", "Operator or annotation", "name")
-    parts.append(build_detail_table("Called from", told.callers, (name_column, *calls), url=link("operators")))
-    parts.append(build_detail_table("Calls inside", told.callees, (name_column, *calls), url=link("operators")))
-    if len(told.steps):
-        parts.append(build_detail_table("Steps", told.steps, (ColumnView("name", "Step", "name"), *calls)))
-    parts.append(build_detail_table("Threads", told.threads, (ColumnView("name", "Thread", "name"), *calls)))
-    charts = build_distribution_chart("Host time of a call", told.host, "call")
-    if devices and told.device.any():
-        charts += build_distribution_chart("Device time of a call", told.device, "call")
+    parts.append(build_detail_table("Callers", detail.callers, (name_column, *calls), url=link("operators")))
+    parts.append(build_detail_table("Callees", detail.callees, (name_column, *calls), url=link("operators")))
+    if len(detail.steps):
+        parts.append(build_detail_table("Steps", detail.steps, (ColumnView("name", "Step", "name"), *calls)))
+    parts.append(build_detail_table("Threads", detail.threads, (ColumnView("name", "Thread", "name"), *calls)))
+    charts = build_distribution_chart("Host time of a call", detail.host, "call")
+    if devices and detail.device.any():
+        charts += build_distribution_chart("Device time of a call", detail.device, "call")
     return render(
         DetailPage(
             frame=frame,
@@ -261,7 +271,7 @@ def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
 
 
 def innermost_first(stack: str) -> str:
-    """A call stack with the innermost call first, which tells it from its like, and files without their folders."""
+    """A call stack with the innermost call first, which distinguishes it best, and files without their folders."""
     return " ← ".join(FOLDER_PATTERN.sub("", call) for call in reversed(stack.split(";")))
 
 
@@ -272,24 +282,24 @@ def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnVi
         *((ColumnView("rank", "Rank"),) if ranks else ()),
         *((ColumnView("input_shapes", "Input shapes", "code"),) if by == "shapes" else ()),
         *(
-            (ColumnView("call_stack", "Call stack", "code", "The innermost first", shorten=innermost_first),)
+            (ColumnView("call_stack", "Call stack", "code", "Innermost call first", shorten=innermost_first),)
             if by == "stack"
             else ()
         ),
-        ColumnView("calls", "Calls", description="How often it was called"),
+        ColumnView("calls", "Calls", description="Number of calls"),
         *times,
         *(_CORES if devices and cores else ()),
     )
 
 
 def _choices(profile: Profile, by: str) -> list[str]:
-    """What rows can be by here. Shapes are offered where PyTorch could have recorded them, too, to tell how."""
+    """The available groupings. Shapes are also offered where PyTorch could have recorded them, to explain how."""
     offered = {"name", "stack", by, *operator_parts_of(profile), *(("shapes",) if is_pytorch_trace(profile) else ())}
     return [word for word in BY if word in offered]
 
 
 def _url(frame: ResultFrame, by: str, row: dict[str, Any]) -> str:
-    """The operator's own page; of those of a kind or tensor their names."""
+    """The page of the operator; for a kind or tensor, a search for it."""
     name = row["name"] or ""
     if by not in OPERATOR_PARTS or row["kind"] == "annotation":
         return detail_url(frame, "operators", name)
@@ -322,12 +332,12 @@ def _missing(by: str, rows: pd.DataFrame) -> str:
 def _by() -> str:
     by = request.args.get("by") or "name"
     if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
     return by
 
 
 def _kind() -> str | None:
     kind = request.args.get("kind") or None
     if kind is not None and kind not in KINDS:
-        raise InvalidRequest(f"kind is one of {', '.join(KINDS)}, not {kind[:40]!r}.", "kind")
+        raise InvalidRequest(f"kind must be one of {', '.join(KINDS)}, not {kind[:40]!r}.", "kind")
     return kind

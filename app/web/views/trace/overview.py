@@ -40,7 +40,7 @@ from .time_parts import (
 )
 
 MAX_AREAS = 4
-"""So many devices have an area over time each; more of them have strips."""
+"""Up to this many devices are drawn as areas over time; more of them as strips."""
 MAX_ROWS = 16
 TOP_ROWS = 6
 PERCENT_SCALE = choose_scale(100, "percent")
@@ -51,17 +51,17 @@ SHARES = {
     ),
     "sm_efficiency_percent": (
         "SM efficiency",
-        "Estimated: share of that time in which a multiprocessor had a block of a kernel to run, from how many blocks "
-        "each kernel has.",
+        "Estimated: share of that time in which an SM had a thread block to run, from the number of blocks of each "
+        "kernel.",
     ),
     "occupancy_percent": (
         "Occupancy",
-        "Estimated achieved occupancy: how many warps of those a multiprocessor could hold it held while a kernel ran, "
-        "weighted by how long each kernel ran.",
+        "Estimated achieved occupancy: active warps as a share of the maximum per SM, weighted by the duration of each "
+        "kernel.",
     ),
     "tensor_core_time_percent": (
         "Tensor cores",
-        "Share of the time of kernels that belongs to kernels which use tensor cores, as their names tell.",
+        "Share of the kernel time in kernels that use tensor cores, by their names.",
     ),
 }
 
@@ -87,7 +87,7 @@ class TraceFigure:
 
 @dataclass(frozen=True)
 class DeviceActivity:
-    """A device over time. svg: without script or style of its own."""
+    """A device over time. svg: without script or style."""
 
     label: str
     svg: Markup
@@ -171,7 +171,7 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
     if not has_clock(profile):
         return None
     every = records(TABLES["steps"].rows(profile, frame.selection))
-    # Who cannot record steps or devices is not told of the one step that all would be.
+    # Without steps or devices, the whole recording would be one step, which is not shown.
     steps = every if is_pytorch_trace(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
     devices = records(TABLES["devices"].rows(profile, frame.selection))
     worked = [device for device in devices if device["work"]]
@@ -190,7 +190,7 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
         time_range=over,
         left_out=max(0, len(worked) - MAX_ROWS),
         # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
-        step_chart=Markup(draw_columns("The time of each step", STEP_PARTS, made, "ns")) if len(made) > 1 else Markup(),
+        step_chart=Markup(draw_columns("Time by step", STEP_PARTS, made, "ns")) if len(made) > 1 else Markup(),
         step_ends=first_and_last([format_step(step["step"]) for step in steps]),
         longest=format_quantity(max((sum(one.values) for one in made), default=None), "ns"),
         step_shares=list_shares(STEP_PARTS, average) if steps else (),
@@ -211,12 +211,12 @@ def _figures(steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tupl
     found = []
     if steps:
         count = len({step["step"] for step in steps})
-        found.append(TraceFigure("Steps", f"{count:,}", f"{count:,}", "Steps that were recorded whole."))
+        found.append(TraceFigure("Steps", f"{count:,}", f"{count:,}", "Completely recorded steps."))
         took = NS_PER_US * sum(step["total_us"] for step in steps) / len(steps)
-        told = format_quantity(took, "ns")
-    # Evaluating a prompt and a token are too different for a mean of them.
+        mean = format_quantity(took, "ns")
+    # Steps that evaluate a prompt or a token are too different for a common mean.
     if steps and not any(parse_step_kind(step["step"]) for step in steps):
-        found.append(TraceFigure("Mean step", told.text, told.exact, "From its start to its end on host and devices."))
+        found.append(TraceFigure("Mean step", mean.text, mean.exact, "From its start to its end on host and devices."))
     for name, (label, description) in SHARES.items():
         values = [device[name] for device in devices if device[name] is not None]
         if values:
@@ -239,7 +239,7 @@ def _cards(devices: list[dict[str, Any]]) -> tuple[DeviceCard, ...]:
     found = []
     for (name, memory, compute, sms), same in alike.items():
         if name and not (memory or compute or sms or any(one["work"] for one in same)):
-            # Nothing is known but what it is called.
+            # Only the name is known.
             continue
         listed = [device_label(device["rank"], device["device"]) for device in same]
         found.append(
@@ -278,14 +278,18 @@ def _busy(
         cells = [_cell(frame, part) for part in parts[device["rank"], device["device"]]]
         svg = Markup(draw(f"Utilization of {label} over time", cells, start, end))
         found.append(DeviceActivity(label, svg, PERCENT_SCALE.format(device["utilization_percent"])))
-    told = any(part["sm_efficiency_percent"] is not None for part in every)
-    return tuple(found), first_and_last([format_quantity(ms * NS_PER_MS, "ns").text for ms in (start, end)]), told
+    has_efficiency = any(part["sm_efficiency_percent"] is not None for part in every)
+    return (
+        tuple(found),
+        first_and_last([format_quantity(ms * NS_PER_MS, "ns").text for ms in (start, end)]),
+        has_efficiency,
+    )
 
 
 def _cell(frame: ResultFrame, part: dict[str, Any]) -> HeatmapCell:
     start, end = (format_quantity(part[name] * NS_PER_MS, "ns").text for name in ("start_ms", "end_ms"))
     busy, used = part["utilization_percent"], part["sm_efficiency_percent"]
-    words = f"{start} – {end}\nutilisation {format_percent(busy)}"
+    words = f"{start} – {end}\nutilization {format_percent(busy)}"
     first, last = (round(part[name] * NS_PER_MS) for name in ("start_ms", "end_ms"))
     return HeatmapCell(
         start=part["start_ms"],
@@ -305,7 +309,7 @@ def _made_steps(frame: ResultFrame, steps: list[dict[str, Any]]) -> list[Stacked
     several = len({step["rank"] for step in steps}) > 1
     return [
         StackedValues(
-            format_step(name) + (", mean of ranks" if several else ""),
+            format_step(name) + (", mean over ranks" if several else ""),
             mean_values(values),
             frame.filtered_url(None, step=name) if len(alike) > 1 else "",
         )
@@ -369,20 +373,20 @@ def _ranks(frame: ResultFrame, steps: list[dict[str, Any]], devices: list[dict[s
 
 
 def _tops(frame: ResultFrame, profile: Profile, tabs: set[str]) -> tuple[TopList, ...]:
-    """The operators and kernels that took most, each with its page."""
+    """The operators and kernels with the most time, each with its page."""
     found = []
     if profile.device_work.num_rows:
         for key, title, leaders in (
-            ("operators", "Operators, by what they launched", top_operators),
+            ("operators", "Operators by device time", top_operators),
             ("kernels", "Kernels", top_kernels),
         ):
-            told = leaders(profile, frame.selection, TOP_ROWS)
-            found.append(_top(frame, key, title, told.entries, told.count, told.total_ns))
+            top = leaders(profile, frame.selection, TOP_ROWS)
+            found.append(_top(frame, key, title, top.entries, top.count, top.total_ns))
     elif "operators" in tabs:
         by_kind = "kind" in operator_parts_of(profile)
         rows = TABLES["operators"].rows(profile, frame.selection, "kind" if by_kind else None)
         if by_kind:
-            # What is marked around operators would stand before all of them.
+            # Annotations around operators would come before all of them.
             rows = rows[rows["kind"] == "operator"]
         sums = (rows.groupby("name")["host_self_us"].sum() * NS_PER_US).sort_values(ascending=False, kind="stable")
         first = tuple((str(name), float(took)) for name, took in sums.head(TOP_ROWS).items())
@@ -419,14 +423,14 @@ def _top(
 
 
 _WORDS = (
-    ("Work of devices", "activities with ProfilerActivity.CUDA", "a PyTorch that finds the GPU"),
+    ("Device work", "activities with ProfilerActivity.CUDA", "a PyTorch that detects the GPU"),
     ("Steps", "schedule=…, and step() in each iteration", "--torch-steps"),
-    ("Shapes of inputs", "record_shapes=True", "--torch-shapes"),
-    ("Call stacks of Python", "with_stack=True", "--torch-stacks"),
+    ("Input shapes", "record_shapes=True", "--torch-shapes"),
+    ("Python call stacks", "with_stack=True", "--torch-stacks"),
     ("Memory", "profile_memory=True", "--torch-memory"),
     ("Modules", "with_stack=True and with_modules=True", "--torch-stacks"),
 )
-"""What a trace may hold, and how it is asked for: in a script, and of our recorder."""
+"""What a trace may contain, and the options for it: in a script, and of our recorder."""
 
 
 def _recorded(profile: Profile) -> tuple[RecordedItem, ...]:
@@ -438,10 +442,10 @@ def _recorded(profile: Profile) -> tuple[RecordedItem, ...]:
         return bool(sets.column(name).null_count < sets.num_rows)
 
     there = {
-        "Work of devices": bool(profile.device_work.num_rows),
+        "Device work": bool(profile.device_work.num_rows),
         "Steps": bool(profile.steps.num_rows),
-        "Shapes of inputs": some("shapes"),
-        "Call stacks of Python": some("call_stack") or "python" in kinds,
+        "Input shapes": some("shapes"),
+        "Python call stacks": some("call_stack") or "python" in kinds,
         "Memory": bool(profile.allocations.num_rows or profile.counters.num_rows),
         "Modules": "module" in kinds,
     }

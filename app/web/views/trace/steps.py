@@ -41,10 +41,10 @@ def _time(column: str, label: str, description: str = "") -> ColumnView:
 COLUMN_VIEWS = (
     ColumnView("step", "Step", "name"),
     ColumnView("rank", "Rank", "count"),
-    ColumnView("start_ms", "Start", "time", "When it began, from the start of the recording."),
+    ColumnView("start_ms", "Start", "time", "From the start of the recording."),
     _time("total_us", "Total", "From its start to its end on host and devices."),
     _time("kernel_us", "Kernels", "A kernel ran on a device."),
-    _time("communication_kernel_us", "Communicating", f"Of the time of kernels: {STEP_PARTS[1].description.lower()}"),
+    _time("communication_kernel_us", "Communicating", f"Part of the kernel time: {STEP_PARTS[1].description.lower()}"),
     _time("memcpy_us", "Memcpy", STEP_PARTS[2].description),
     _time("memset_us", "Memset", STEP_PARTS[3].description),
     _time("communication_us", "Calls of collectives", STEP_PARTS[4].description),
@@ -52,10 +52,10 @@ COLUMN_VIEWS = (
     _time("dataloader_us", "DataLoader", STEP_PARTS[6].description),
     _time("cpu_exec_us", "Operators", STEP_PARTS[7].description),
     _time("other_us", "Other", STEP_PARTS[8].description),
-    _time("idle_us", "Devices idle", "No device did anything."),
-    ColumnView("device_work", "Launched", "count", "How many kernels, memcpy and memset it launched."),
-    ColumnView("tokens", "Tokens", "count", "How many tokens of a language model it evaluated."),
-    ColumnView("tokens_per_s", "Tokens/s", "number", "In a second of this step."),
+    _time("idle_us", "Devices idle", "No device was busy."),
+    ColumnView("device_work", "Launched", "count", "Number of kernels, memcpy and memset that it launched."),
+    ColumnView("tokens", "Tokens", "count", "Number of tokens that it evaluated."),
+    ColumnView("tokens_per_s", "Tokens/s", "number", "Tokens per second in this step."),
 )
 REQUIRED_COLUMNS = ("start_ms", "total_us", "other_us")
 
@@ -94,7 +94,7 @@ def show(id: str) -> Response:
         StepsPage(
             frame=frame,
             # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
-            svg=Markup(draw_columns("The time of each step", STEP_PARTS, made, "ns")),
+            svg=Markup(draw_columns("Time by step", STEP_PARTS, made, "ns")),
             ends=first_and_last([one.label for one in made]),
             longest=format_quantity(max((sum(one.values) for one in made), default=None), "ns"),
             average=draw_horizontal_bars(STEP_PARTS, [StackedValues("average", average)]) if made else (),

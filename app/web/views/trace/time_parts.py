@@ -1,4 +1,4 @@
-"""What pages of traces are made of: the parts of a step's time and of a device's, with what they are called."""
+"""Elements of the pages of traces: the parts of the time of a step and of a device, with their labels."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,38 +16,38 @@ from ....domain.units import NS_PER_US, Quantity, choose_scale, format_quantity
 from ..results.result_frame import ResultFrame
 
 STEP_PARTS = (
-    StackPart("kernel", "Computation", "A kernel ran on a device, not only those that communicate."),
-    StackPart("communication", "Communication", "The only kernels that ran were those of a communication library."),
-    StackPart("memcpy", "Memcpy", "No kernel ran, but something was copied from or to a device."),
-    StackPart("memset", "Memset", "None of these, but memory of a device was set."),
-    StackPart("call", "Calls of collectives", "The devices did nothing; the host was in the call of a collective."),
+    StackPart("kernel", "Computation", "A kernel other than communication kernels ran on a device."),
+    StackPart("communication", "Communication", "Only kernels of a communication library ran."),
+    StackPart("memcpy", "Memcpy", "No kernel ran, but a memcpy from or to a device."),
+    StackPart("memset", "Memset", "No kernel or memcpy ran, but a memset on a device."),
+    StackPart("call", "Calls of collectives", "Devices were idle; the host was in the call of a collective."),
     StackPart(
-        "runtime", "Runtime", "The devices did nothing; the host was in a call of their runtime, as to launch or wait."
+        "runtime", "Runtime", "Devices were idle; the host was in a runtime call, such as a launch or synchronization."
     ),
-    StackPart("dataloader", "DataLoader", "The devices did nothing; the host waited for the next batch."),
-    StackPart("cpu", "Operators on the CPU", "The devices did nothing; the host was in an operator or annotation."),
-    StackPart("other", "Other", "The devices did nothing; the host was in none of these: Python outside of operators."),
+    StackPart("dataloader", "DataLoader", "Devices were idle; the host waited for the next batch."),
+    StackPart("cpu", "Operators on the CPU", "Devices were idle; the host was in an operator or annotation."),
+    StackPart("other", "Other", "Devices were idle; the host was in none of these: Python outside of operators."),
 )
-"""The time of a step. What the table `steps` has as kernel is parted into computation and communication."""
+"""The time of a step. The kernel time of the table `steps` is split into computation and communication."""
 CAUSE_PARTS = (
-    StackPart("kernel", "Busy", "The device computed, communicated, copied or set memory."),
-    StackPart("dataloader", "Waited for the host", "The work that ended the gap was launched during it: too late."),
+    StackPart("kernel", "Busy", "The device ran kernels, memcpy or memset."),
+    StackPart("dataloader", "Waited for the host", "The work after the gap was launched during the gap: too late."),
     StackPart(
-        "memset", "Between kernels", "Launched in time; the gap is shorter than 30 µs, what starting a kernel takes."
+        "memset",
+        "Between kernels",
+        "Launched in time; the gap is shorter than 30 µs, the overhead of starting a kernel.",
     ),
     StackPart(
         "memcpy",
         "Other waits",
-        "Launched in time, but waited longer: for another stream, an event or memory. Or its launch is unknown.",
+        "Launched in time, but waited longer: for another stream, an event or memory; or the launch is unknown.",
     ),
-    StackPart("other", "At the edges", "Before the first work of the device in what is shown, or after the last."),
+    StackPart("other", "At the edges", "Before the first work of the device in the selection, or after the last."),
 )
 OVERLAP_PARTS = (
-    StackPart("kernel", "Only computation", "Kernels that compute ran, and none of a communication library."),
-    StackPart("both", "Both at once", "Kernels that compute ran, and kernels of a communication library."),
-    StackPart(
-        "communication", "Only communication", "The only kernels that ran were those of a communication library."
-    ),
+    StackPart("kernel", "Only computation", "Compute kernels ran, but no communication kernels."),
+    StackPart("both", "Both at once", "Compute and communication kernels ran at the same time."),
+    StackPart("communication", "Only communication", "Communication kernels ran, but no compute kernels."),
     StackPart("other", "Neither", "No kernel ran."),
 )
 
@@ -135,17 +135,17 @@ def first_and_last(labels: Sequence[str]) -> tuple[str, str]:
 
 
 def format_step(name: str) -> str:
-    """A step in words: many have but a number, those of language models a word."""
+    """A label of a step: many have only a number, those of language models a word."""
     return f"step {name}" if name[:1].isdigit() else name
 
 
 def format_step_with_rank(step: Mapping[str, Any], several: bool) -> str:
-    """A step in words, with its rank where there are several."""
+    """A label of a step, with its rank where there are several."""
     return format_step(step["step"]) + (f" of rank {step['rank']}" if several and step["rank"] is not None else "")
 
 
 def step_url(frame: ResultFrame, step: Mapping[str, Any], several: bool) -> str:
-    """The overview of a step alone; empty where there are no steps."""
+    """The overview of one step; empty where there are no steps."""
     if step["step"] == ALL_STEP:
         return ""
     rank = step["rank"]
@@ -154,7 +154,7 @@ def step_url(frame: ResultFrame, step: Mapping[str, Any], several: bool) -> str:
 
 
 def device_label(rank: int | None, device: int | None) -> str:
-    """A device, in words."""
+    """A label of a device."""
     name = "GPU" if device is None else f"GPU {device}"
     return name if rank is None else f"rank {rank} · {name}"
 
@@ -168,11 +168,9 @@ def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
         schedule = f", recorded by the schedule {recorder['schedule']}" if recorder.get("schedule") else ""
         found.append(f"A step is one {recorder['step']}{counted}{schedule}.")
     elif not profile.steps.num_rows:
-        found.append("The recording has no steps, so that all of it counts as one.")
+        found.append("The recording has no steps, so it counts as one step.")
         if is_pytorch_trace(profile):
-            found.append(
-                "Record with a schedule, or call the profiler's step() once in each iteration, to see them apart."
-            )
+            found.append("Record with a schedule, or call the profiler's step() in each iteration, to get steps.")
     known = steps_of(profile)
     left = [(int(known.rank[row]), known.name[row]) for row in (~known.complete).nonzero()[0].tolist()]
     if left and selection.step is None:
@@ -180,13 +178,13 @@ def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
         names = [f"{name} of rank {rank}" if several else name for rank, name in left]
         few = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
         found.append(
-            f"Not counted: step {few}. The profiler stopped before all the work that it launched was recorded."
+            f"Not counted: step {few}. The profiler stopped before all its device work was recorded."
             if len(left) == 1
-            else f"Not counted: steps {few}. The profiler stopped before all the work that they launched was recorded."
+            else f"Not counted: steps {few}. The profiler stopped before all their device work was recorded."
         )
     return tuple(found)
 
 
 def recorder_notes(profile: Profile) -> dict[str, str]:
-    """What the recorder wrote of its steps into the file; nothing where another profiler made it."""
+    """What the recorder wrote into the file about its steps; empty for files of other profilers."""
     return {key: str(value)[:80] for key, value in json_fact(profile, "perfloom").items()}
