@@ -92,7 +92,7 @@ def test_the_command_runs_here_with_this_environment(settings: Settings, tmp_pat
         (("--", "/bin/sh", "-c", "exit 9"), 4, "exit status 9"),
         (("-e", "nonsense-event", "--", "true"), 4, "nonsense-event"),
         (("--pid", "4194304"), 2, "--pid: Process 4194304 does not exist"),
-        ((), 2, "nothing to record"),
+        ((), 2, "Nothing to record"),
         (("--frequency", "0", "--", "true"), 2, "frequency"),
         (("--frequency", "9", "--period", "9", "--", "true"), 2, "exclude"),
         (("--pid", "1", "--", "true"), 2, "one process"),

@@ -284,7 +284,7 @@ def delete_with_full_catalogue(store: Store) -> dict[str, Any]:
     argv = [sys.executable, "-c", START, "delete", "--data", str(store.settings.data), named.id]
     environment = os.environ | {"PERFLOOM_DATABASE_URL": store.settings.database_url}
     done = subprocess.run(argv, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0 and "the files are gone" in done.stderr and "full" in done.stderr, done
+    assert done.returncode == 0 and "Deleted the files" in done.stderr and "full" in done.stderr, done
     assert not (store.results.directory / named.id).exists()
     listed = [result.id for result in store.results.search()[0]]
     with store.database.read() as session:

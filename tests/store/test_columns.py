@@ -147,7 +147,7 @@ def test_a_damaged_manifest_is_said_to_be_damaged(tmp_path: Path, text: bytes) -
 
 
 def test_no_profile_at_all(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="no stored profile"):
+    with pytest.raises(UnreadableInput, match="No stored profile"):
         columns.read(tmp_path)
 
 

@@ -115,7 +115,7 @@ def test_an_exit_status_is_told_once(browser_client: Browser, store: Store, ordi
         ended = job(store, state, reason=reason, outcome=outcome, result_id=result)
         text = text_of(browser_client.page(f"/jobs/{ended.id}"))
         assert text.count("exit status 3") == 1 and text.count("A process was left.") == 1, reason
-        assert "or retry as it was" not in text or "submit it again" not in text
+        assert "or retry unchanged" not in text or "submit it again" not in text
 
 
 def test_live_answers_what_has_changed(browser_client: Browser, store: Store) -> None:

@@ -99,7 +99,7 @@ def test_words_that_are_none_are_refused(browser_client: Browser, stored: Callab
         ("device=gpu3", "choose one of cpu"),
         ("show=everything", "show must be one of operators"),
         ("show=live&by=colour", "by must be one of"),
-        ("at-ms=soon", "at-ms is a time"),
+        ("at-ms=soon", "at-ms must be a time"),
         ("sort=password", "cannot be sorted"),
         ("rank=5", "This result has none of these ranks"),
         ("step=99", "no step"),

@@ -74,7 +74,7 @@ def test_operators(browser_client: Browser, trace: str) -> None:
     assert "Nothing here contains" in browser_client.page(f"/results/{trace}/operators?search=nowhere")
     assert "[[8,16],[16,4]]" in browser_client.page(f"/results/{trace}/operators?by=shapes")
     assert "1 row<" in browser_client.page(f"/results/{trace}/operators?step=2&search=linear")
-    assert "No operator begins in this selection" in browser_client.page(f"/results/{trace}/operators?start-ms=99")
+    assert "No operator starts in this selection" in browser_client.page(f"/results/{trace}/operators?start-ms=99")
     assert "has no step" in browser_client.page(f"/results/{trace}/operators?step=9", 400)
     assert "by must be one of name, shapes, stack" in browser_client.page(f"/results/{trace}/operators?by=x", 400)
     rows = list(
@@ -110,7 +110,7 @@ def test_kernels(browser_client: Browser, trace: str) -> None:
     assert "cudaMemcpyAsync" in browser_client.page(f"/results/{trace}/kernels?view=launches")
     assert "Nothing occurs twice" in browser_client.page(f"/results/{trace}/kernels?view=sequences")
     assert "from 2 to 8" in browser_client.page(f"/results/{trace}/kernels?view=sequences&length=1", 400)
-    assert "Nothing of this is left" in browser_client.page(f"/results/{trace}/kernels?kind=communication&start-ms=9")
+    assert "Nothing matches" in browser_client.page(f"/results/{trace}/kernels?kind=communication&start-ms=9")
     one = browser_client.page(f"/results/{trace}/kernels?name={quote(GEMM)}")
     for told in ("Configurations", "Streams", "stream 7", "Launch delay", "Operators that launched it", "aten::addmm"):
         assert told in one, told

@@ -60,7 +60,7 @@ def test_the_list(browser_client: Browser, ordinary: str, evil: str) -> None:
     assert "Nothing found" in browser_client.page("/?search=nowhere-to-be-found")
     assert "Results cannot" not in browser_client.page("/?sort=-bytes")
     assert "cannot be sorted" in browser_client.page("/?sort=password", 400)
-    assert "no whole number" in browser_client.page("/?page=-1", 400)
+    assert "must be a whole number" in browser_client.page("/?page=-1", 400)
     assert "Nothing found" in browser_client.page("/?page=9")
 
 
@@ -305,10 +305,10 @@ def test_what_was_only_counted_shows_nothing_of_samples(browser_client: Browser,
     assert not any(f"/results/{id}/threads" in link for link in read(overview).links)
     assert ">Samples</th>" not in overview
     counts = browser_client.page(f"/results/{id}/counts")
-    assert "Counted, not sampled" in counts and "stacked by the functions" not in counts
+    assert "Counted, not sampled" in counts and "divided by its top functions" not in counts
     assert ">other<" not in counts and "bars-plain" in counts
     sampled = stored(profile(), "another00000")
-    assert "stacked by the functions" in browser_client.page(f"/results/{sampled}/counts?focus=nothing")
+    assert "divided by its top functions" in browser_client.page(f"/results/{sampled}/counts?focus=nothing")
     tiles = re.findall(
         r"<dt>(Samples|Processes|Threads|Counted values)</dt>", browser_client.page(f"/results/{sampled}")
     )

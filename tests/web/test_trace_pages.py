@@ -125,7 +125,7 @@ def test_the_page_of_steps(browser_client: Browser, stored: Callable[..., str]) 
     first = re.findall(r'<a href="/results/\w+\?step=(\d)">', browser_client.page(f"/results/{id}/steps?sort=total_us"))
     assert first == ["4", "3"]
     assert "No step contains" in browser_client.page(f"/results/{id}/steps?search=seven")
-    assert "No step is left" in browser_client.page(f"/results/{id}/steps?start-ms=5")
+    assert "No step matches" in browser_client.page(f"/results/{id}/steps?start-ms=5")
     browser_client.page(f"/results/{id}/steps?sort=nothing", 400)
     rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/steps.csv?step=4"))))
     assert [row["total_us"] for row in rows] == ["95.0"]
@@ -152,7 +152,7 @@ def test_the_page_of_communication(browser_client: Browser, stored: Callable[...
         rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/{name}.csv"))))
         assert len(rows) == len(TABLES[name].rows(pair(), Selection()))
     assert "No collective contains" in browser_client.page(f"/results/{id}/communication?search=gather")
-    assert "No step is left" in browser_client.page(f"/results/{id}/communication?start-ms=5")
+    assert "No step matches" in browser_client.page(f"/results/{id}/communication?start-ms=5")
 
 
 def test_one_rank_has_collectives_and_nobody_to_wait_for(browser_client: Browser, stored: Callable[..., str]) -> None:

@@ -16,7 +16,7 @@ def choose() -> Response:
     """Keep the choice and go back to the page it was made on."""
     theme = request.form.get("theme", "")
     if theme not in THEMES:
-        raise InvalidRequest(f"There is no such theme; choose one of {', '.join(THEMES)}.", "theme")
+        raise InvalidRequest(f"No such theme. Choose one of {', '.join(THEMES)}.", "theme")
     response = redirect(local_path(request.form.get("next", "/")), 303)
     response.set_cookie(THEME_COOKIE, theme, max_age=YEAR_S, samesite="Lax", secure=request.is_secure)
     return response
