@@ -116,7 +116,7 @@ def wait(data: Path | None, id: str) -> int:
 @data_option
 @job_argument(active=True, many=True)
 def cancel(data: Path | None, ids: tuple[str, ...]) -> int:
-    """Cancel jobs. What was recorded so far is kept; cancel again to drop it."""
+    """Cancel jobs. What was recorded so far is kept; cancel again to discard it."""
     from ..workers import job_client
 
     job_client.cancel(load_settings(data), ids)
@@ -124,11 +124,16 @@ def cancel(data: Path | None, ids: tuple[str, ...]) -> int:
 
 
 @click.command()
-@click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended. Ctrl-C ends this, not the job.")
+@click.option(
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="Follow the output until the job has ended. Ctrl-C ends this command, not the job.",
+)
 @data_option
 @job_argument()
 def logs(follow: bool, data: Path | None, id: str) -> int:
-    """Print what the program of a job has printed."""
+    """Print the output of the program of a job."""
     from ..workers import job_client
 
     settings = load_settings(data)
