@@ -33,7 +33,7 @@ BY = ("process", "thread", "rank", "host")
 TOP_FUNCTIONS = 8
 MAX_BARS = 24
 SAMPLE_GROUPINGS = ("process", "thread")
-"""What samples tell apart where an event was counted too; counts are of all processes and threads together."""
+"""What samples distinguish where an event was counted too; counts are of all processes and threads together."""
 ROW_HEIGHT, LEGEND_ROW_HEIGHT, AXIS_HEIGHT, MARGIN = 30, 20, 26, 4
 LABEL_PX, SCALE_PX = 12, 11
 """The sizes of the text of labels and of the scale, in static/css/bars.css."""
@@ -62,7 +62,7 @@ NARROW_LAYOUT = BarLayout("bars--narrow", 350, 8.0, 40, 5)
 
 @dataclass(frozen=True)
 class BarSeries:
-    """What one color stands for. name, module: of a function; other: it stands for all that has no color of its own.
+    """What one color represents. name, module: of a function; other: it represents everything without its own color.
 
     values: by bar, in the event's unit.
     """
@@ -101,7 +101,7 @@ def build_bars(
     """The bars of the selected event (None: the main one) by process, thread, rank or host, stacked by function.
 
     A sample counts for its innermost function that is not hidden. The `top` functions with the greatest self weight
-    have a series of their own; the rest, samples without a stack and what was counted without sampling are "other".
+    have their own series; the rest, samples without a stack and what was counted without sampling are "other".
     Raises InvalidRequest.
     """
     if by not in BY:

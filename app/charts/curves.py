@@ -1,6 +1,6 @@
 """Quantities over time as steps: each value holds until the next.
 
-SVG without script or inline style that stretches to the box a page gives it; what the axes say stands in the page.
+SVG without script or inline style that stretches to the box a page gives it; what the axes say is in the page.
 Colors come from static/css/memory.css by class. However many values a curve has, no more points are drawn than fit:
 where they are closer than that, the least and the greatest of each column are, so that no extreme is lost.
 """

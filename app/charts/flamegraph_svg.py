@@ -1,4 +1,4 @@
-"""A flame graph as one SVG file that needs nothing beside it: drawn to be looked at anywhere, and with a script of its
+"""A flame graph as one SVG file that needs nothing beside it: it opens in any viewer, and with a script of its
 own to zoom and search in any browser.
 
 Names are hostile. They only ever become text between tags, with every character that XML 1.0 does not know replaced,
@@ -46,7 +46,7 @@ OPTIONS = {
 }
 Link = Callable[[int], str]
 """The address for the frame with an id."""
-# XML 1.0, production [2] Char; the rest cannot stand in a document, not even as a reference. The marks of direction
+# XML 1.0, production [2] Char; the rest cannot be in a document, not even as a reference. The marks of direction
 # are allowed there, but would turn around the text that follows.
 _FOREIGN = re.compile(
     "[^\t\n\r\u0020-\u007e\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u200e\u200f\u2028-\u202e\u2066-\u2069]"
@@ -68,7 +68,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class FlameSvgStyle:
-    """How a graph is drawn. root_at_bottom: with the root at the bottom. color_mode: one of COLOURS. theme: one of
+    """How a graph is drawn. root_at_bottom: with the root at the bottom. color_mode: one of COLOR_MODES. theme: one of
     THEMES.
 
     interactive: with a script; without one there is none. width: pixels. min_px: frames narrower than this are left
@@ -203,7 +203,7 @@ def _chosen(tree: FlameTree, look: FlameSvgStyle) -> Array:
         return np.zeros(0, np.int64)
     weight = tree.total_weight[tree.zoom :]
     least = look.min_px / _scale(_span(tree), look)
-    # Widest first, outer before inner: a frame is never drawn without the one it stands on.
+    # Heaviest first, outer before inner: a frame is never drawn without the one it stands on.
     widest = np.argsort(-weight, kind="stable")[: look.max_frames]
     kept: IndexArray = np.sort(widest[(weight[widest] >= least) & (weight[widest] > 0)]) + tree.zoom
     return np.concatenate((np.arange(tree.zoom), kept))
@@ -341,7 +341,7 @@ def _room(look: FlameSvgStyle) -> int:
 
 
 def _opening(look: FlameSvgStyle, height: int, title: str, scales: bool) -> str:
-    # One with links stands in a frame of a page, which would shrink all of it to the frame's height.
+    # One with links is in a frame of a page, which would shrink all of it to the frame's height.
     box = f' viewBox="0 0 {look.width} {height}"' if scales else ""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{look.width}" '

@@ -1,4 +1,4 @@
-"""How evenly an event lies on the ranks: a column for each, or for a few that are neighbours, beside their mean.
+"""How evenly an event lies on the ranks: a column for each, or for a few that are neighbors, beside their mean.
 
 An SVG without script or inline style, as small for a hundred thousand ranks as for a hundred; colors come from
 static/css/bars.css by class.

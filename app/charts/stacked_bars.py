@@ -1,6 +1,6 @@
 """How something is made up: lying bars and upright columns of parts, as SVG without script or inline style.
 
-They stretch to the box that a page gives them; all text about them stands in the page, or in their titles. Colors come
+They stretch to the box that a page gives them; all text about them is in the page, or in their titles. Colors come
 from static/css/trace.css by the keys of the parts.
 """
 
@@ -13,14 +13,14 @@ from .layout import Area, bar_layout
 from .svg import clean, element
 
 MAX_COLUMNS = 160
-"""More columns than that are put together with their neighbours."""
+"""More columns than that are put together with their neighbors."""
 WIDTH, HEIGHT = 1000, 100
 GAP = 0.15
 
 
 @dataclass(frozen=True)
 class StackPart:
-    """What one color stands for. key: the end of its class."""
+    """What one color represents. key: the end of its class."""
 
     key: str
     name: str
@@ -75,7 +75,7 @@ def draw_columns(title: str, parts: Sequence[StackPart], bars: Sequence[StackedV
 
 
 def _neighbours(every: Sequence[StackedValues]) -> list[StackedValues]:
-    """The same, several that are neighbours put together as their mean where they are too many."""
+    """The same, several that are neighbors put together as their mean where they are too many."""
     size = -(-len(every) // MAX_COLUMNS)
     if size < 2:
         return list(every)

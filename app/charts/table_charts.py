@@ -42,7 +42,7 @@ SIZES = (ChartSize("bars--wide", 560, 250, 20.0, 110), ChartSize("bars--narrow",
 
 @dataclass(frozen=True)
 class TopBar:
-    """A row. label: what stands beside it; name: the whole of it. share: in percent, None for none."""
+    """A row. label: what is next to it; name: the whole of it. share: in percent, None for none."""
 
     label: str
     name: str
@@ -52,7 +52,7 @@ class TopBar:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often values lie in classes of a distribution. edges: one more than counts."""
+    """How often values are in classes of a distribution. edges: one more than counts."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]

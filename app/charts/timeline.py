@@ -260,7 +260,7 @@ class _NameTable:
     def places(self, items: MipmapItems, steps: bool) -> list[int]:
         """Where the names of these will stand."""
         distinct, which = np.unique(items.code, return_inverse=True)
-        # Steps have numbers of their own, below those of functions.
+        # Steps have their own numbers, below those of functions.
         keys = [-2 - code if steps else code for code in distinct.tolist()]
         place = np.array([self.codes.setdefault(key, len(self.codes)) for key in keys], np.int64)
         wide = np.unique(which[items.end - items.start >= self.least])

@@ -13,7 +13,7 @@ the empty Braille pattern."""
 
 
 def escape_csv_cell(value: Any) -> Any:
-    """What stands in a CSV file for a value: a text that a spreadsheet may take for a formula gets an apostrophe before
+    """What is in a CSV file for a value: a text that a spreadsheet may take for a formula gets an apostrophe before
     it, as OWASP advises (CSV Injection)."""
     return "'" + value if isinstance(value, str) and _like_formula(value) else value
 

@@ -112,7 +112,7 @@ class SecretNeeded(Refused):
 
 
 class HostKeyUnknown(Refused):
-    """A host showed a key that nobody has accepted yet. key: a line for a known_hosts file."""
+    """A host showed a key that no user has accepted yet. key: a line for a known_hosts file."""
 
     def __init__(self, message: str, host: str, key: str, fingerprint: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Names of events as perf writes them: what is measured, told apart from how it is sampled.
+"""Names of events as perf writes them: what is measured, distinguished from how it is sampled.
 
 perf prints an event as it was typed: `cpu-clock/freq=997/` and `cpu-clock` measure the same thing. A profile names an
 event by what it measures, and keeps the terms of sampling as its attributes. The terms are those of perf's parser
@@ -141,7 +141,7 @@ def split_sampling_terms(event: str) -> tuple[str, str]:
 
 
 def _by_config(name: str, terms: Sequence[str]) -> str | None:
-    """The software event that a term config names; it goes before the name that stands in front."""
+    """The software event that a term config names; it goes before the name that is in front."""
     configs = [_WHOLE.fullmatch(term) for term in terms if term.partition("=")[0] == "config"]
     if not configs or configs[-1] is None or (name != "software" and name not in SOFTWARE_EVENTS):
         return None

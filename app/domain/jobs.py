@@ -20,7 +20,7 @@ class JobState(StrEnum):
     PENDING = "pending"
     """Waits in the batch system's queue."""
     RUNNING = "running"
-    """The program runs, or ran and nobody has looked yet."""
+    """The program runs, or ran and its exit was not yet seen."""
     COLLECTING = "collecting"
     """The program has ended; what it left is brought together."""
     READING = "reading"
@@ -80,8 +80,8 @@ class MpiFlavor(StrEnum):
 class Mpi:
     """How ranks are started, and which of them are recorded.
 
-    program: the starter as it is called there ("": what the flavour's is called where the job runs). arguments: of the
-    starter, for all ranks (mpirun's global options); rank_arguments: those that go with the set of ranks, right before
+    program: the name of the MPI launcher there ("": that of the MPI implementation where the job runs). arguments: of
+    the launcher, for all ranks (mpirun's global options); rank_arguments: those for the set of ranks, right before
     the program (mpiexec's local options). Recorded is every `every`-th rank from 0 on, of those that `only` names
     ("0-3,8"; "": all of them). per_host: in their place one recording of the whole system on every host.
     """
@@ -154,7 +154,7 @@ class JobSpec:
 
     target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
     library_path: directories put before PATH and LD_LIBRARY_PATH; preload: files put before LD_PRELOAD. splitting: see
-    there; where there are several runs, `{run}` in command, inputs and environment stands for the run's number, from 0.
+    there; where there are several runs, `{run}` in command, inputs and environment means the number of the run.
     events_per_run: how many events a run has at most (null: as many as the CPU counts at once). sudo: perf, and
     nothing else, is started with sudo. keep_recordings: perf.data is brought too, not only the text made of it.
     leave_files: nothing is removed where the job ran.

@@ -10,7 +10,7 @@ def abbreviate_names(names: Sequence[str], limit: int) -> str:
 
 
 def to_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Ascending numbers as inclusive ranges, those that are neighbours in one."""
+    """Ascending numbers as inclusive ranges, those that are neighbors in one."""
     found: list[tuple[int, int]] = []
     for number in numbers:
         low = found.pop()[0] if found and number == found[-1][1] + 1 else number

@@ -1,7 +1,7 @@
 """What figures a loss is missing from, by its reason."""
 
 EVENT_WITHOUT_VALUE = "event without a value: "
-"""Losses whose reason begins so are missing from the figures of the event that they name, and stand beside it."""
+"""Losses whose reason begins so are missing from the figures of the event that they name, and are next to it."""
 
 SAMPLE_LABELS = "label of a sample, which has no place here"
 PART_OF_EVENT = "part of a track event that is not shown"
@@ -25,5 +25,5 @@ any figure."""
 
 
 def affects_values(reason: str) -> bool:
-    """Whether figures may be too small for a loss that does not stand beside them."""
+    """Whether figures may be too small for a loss that is not next to them."""
     return not reason.startswith((EVENT_WITHOUT_VALUE, *HARMLESS_REASONS))

@@ -150,7 +150,7 @@ def add_samples(
 ) -> tuple[str, ...]:
     """Add what blocks weigh: a sample at its start of each that was allocated, and of each that lived at the peak.
 
-    devices: by what stands in `blocks.device`. began_ns: when the recording began, which is the time of the samples of
+    devices: by what is in `blocks.device`. began_ns: when the recording began, which is the time of the samples of
     blocks that were there before. Returns the names of the events that got samples, those of the peaks first.
     """
     known = blocks.start_ns != MISSING

@@ -2,7 +2,7 @@
 
 A plan is JSON: {"runs": [{"run": 0, "events": [...], "command": [...]}], "ranks": 4 or null, "flavour": ..., "target":
 ..., "recorder": ..., "clock_ns": how far the target's clock was ahead of ours, or null, "told": whether the whole job
-was told to end}. A state is lines of `key
+was asked to stop}. A state is lines of `key
 value`; of a key that comes again the last line counts, but notes are kept all.
 """
 
@@ -49,7 +49,7 @@ class PlannedRun:
 @dataclass(frozen=True)
 class RecordingPlan:
     """What was planned. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead.
-    stop_requested: whether the job was told to end, and says so itself."""
+    stop_requested: whether the job was asked to stop, and says so itself."""
 
     runs: tuple[PlannedRun, ...]
     ranks: int | None = None
@@ -62,7 +62,7 @@ class RecordingPlan:
 @dataclass(frozen=True)
 class RankState:
     """What a rank noted of itself. start_ns, end_ns: since the epoch, by its host's clock. stop_reason: what it was
-    told to end by, empty where it was not told. perf_signal: the signal that ended perf while the program ran on.
+    asked to stop by, empty if it was not. perf_signal: the signal that ended perf while the program ran on.
     text_status: what became of the text of its recording, empty where that is not known.
     """
 

@@ -1,4 +1,4 @@
-"""Selection: which part of a profile is looked at. One value, carried by every page, link, command and API call.
+"""Selection: which part of a profile is shown. One value, carried by every page, link, command and API call.
 
 The words are the same in a query string and on the command line (`--start-ms 12.5`, `?start-ms=12.5`).
 """

@@ -70,7 +70,7 @@ class DeviceWorkKind(IntEnum):
 
 
 class FlowKind(IntEnum):
-    """Why two slices belong together. Launches stand in `device_work`. The order is part of the stored form."""
+    """Why two slices belong together. Launches are in `device_work`. The order is part of the stored form."""
 
     FORWARD_BACKWARD = 0
     ASYNC = 1
@@ -97,7 +97,7 @@ NUMERIC_ARGUMENTS = (
     "graph id",
     "graph node id",
 )
-"""Arguments of slices that nearly every slice has another whole number for: they stand in `slice_numbers`, their key
+"""Arguments of slices that nearly every slice has another whole number for: they are in `slice_numbers`, their key
 is their place here. The order is part of the stored form; a new one comes last. All others are in `argument_sets`."""
 
 
@@ -322,7 +322,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # null for one that was never freed. slice: the innermost slice around its allocation, end_slice: that around its
     # free, both -1 where there is none. stack: of the first. category: the file's own word (PARAMETER, ACTIVATION …).
     # Where the file has no addresses (address is null) nothing tells what was freed when: what made a block and what
-    # freed one are rows of their own, that with start_ns alone, this with end_ns alone.
+    # freed one are separate rows, that with start_ns alone, this with end_ns alone.
     "allocations": _schema(
         start_ns=pa.int64(),
         end_ns=pa.int64(),

@@ -56,10 +56,10 @@ class Target:
     ssh None: this machine, that is the worker's. directory: where jobs have their directories; with a batch system or
     several hosts it must be one that all of them see ("": ~/.perfloom). scratch: a directory of each host's own in
     which a rank records before its files are copied to the job's directory ("": it records there at once; $TMPDIR and
-    the like may stand in it and are filled in on that host). perf: its path there ("": as PATH finds it). modules:
-    loaded for every job. environment: for every job. mpi: the flavor that is suggested. starters: how a flavor's
-    starter is called there. sudo: whether a job may start perf with sudo. counters: how many events of the hardware a
-    run may have (null: by the CPU's family). poll_s: how often jobs are looked at.
+    the like may be in it and are filled in on that host). perf: its path there ("": as PATH finds it). modules:
+    loaded for every job. environment: for every job. mpi: the suggested MPI implementation. starters: the MPI
+    launcher of each. sudo: whether a job may start perf with sudo. counters: how many events of the hardware a
+    run may have (null: by the CPU's family). poll_s: how often jobs are checked.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Numbers for people: short enough to compare at a glance, with the exact value beside it.
 
-Units are those of events: "count", "ns", "bytes" and what a counter has of its own, as "Joules"; and "percent"
+Units are those of events: "count", "ns", "bytes" and units of single counters, such as "Joules"; and "percent"
 (0–100). A number in a sentence or tile takes the scale that suits it (`format_quantity`); the numbers of one column
 share one (`choose_scale`), so that their digits line up. Who wants to see all times in one unit says so once
 (`set_time_unit`), for the request or command being answered.

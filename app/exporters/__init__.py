@@ -36,7 +36,7 @@ class Exporter:
     name: as given to `convert --to`. title, description: what it is, in words. suffix: of a file's name. options: the
     switches that `write_chunks` understands, with a sentence each. writes_all_events: without a selected one it holds
     all, else only the main one. requires_recorded_stacks: it keeps call stacks as they are, and refuses a selection
-    that changes them (hide, invert, recursion). has_data: whether a profile has anything that would stand in it.
+    that changes them (hide, invert, recursion). has_data: whether a profile has anything to write.
     other_suffixes: what else names of such files end with. `write` yields the bytes of one file; it raises
     InvalidRequest for a selection that the profile does not have, and for one without samples where other tools would
     refuse such a file.

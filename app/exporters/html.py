@@ -1,7 +1,7 @@
 """A result as one HTML file that needs nothing beside it: what it is, its flame graphs, its tables.
 
 Every text of the result is hostile: it only ever becomes text between tags or the value of an attribute, escaped. The
-graphs stand in frames of their own, as data.
+graphs are in their own frames, as data.
 """
 
 import base64

@@ -69,7 +69,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 
 
 def _about(profile: Profile) -> dict[str, Any]:
-    """What stands beside the events. That of PyTorch's traces stays what it was, so that its readers know it."""
+    """What is next to the events. That of PyTorch's traces stays what it was, so that its readers know it."""
     meta = profile.meta
     found: dict[str, Any] = {"otherData": {"exporter": "Perfloom", "format": meta.format}}
     if meta.start_epoch_ns is not None:

@@ -206,7 +206,7 @@ def _places(profile: Profile, strings: _Strings) -> Iterator[bytes]:
             encode_message(4, encode_number(1, function + 1), encode_number(2, line or 0)),
         )
     for name, place in modules.items():
-        # Its functions are known: nobody need look for them in the file.
+        # Its functions are known: no tool has to look for them in the file.
         yield encode_message(
             _MAPPING,
             encode_number(1, place),

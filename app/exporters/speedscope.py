@@ -1,6 +1,6 @@
 """speedscope: what https://www.speedscope.app opens. Format: its own file-format-schema.json.
 
-A profile of its own for each thread and event. What a trace did is there with its times, each call as it began and
+One profile for each thread and event. What a trace did is there with its times, each call as it began and
 ended; what was sampled as samples with weights.
 """
 
@@ -76,7 +76,7 @@ def _frames(profile: Profile) -> list[dict[str, Any]]:
 
 
 class _Stacks:
-    """The call stacks. shown: of each node the one that stands for it. frame: of each node. depth: how many frames."""
+    """The call stacks. shown: of each node the one that represents it. frame: of each node. depth: how many frames."""
 
     def __init__(self, profile: Profile, selection: Selection) -> None:
         self.shown, self._parent = stack_frames(profile, selection)

@@ -61,7 +61,7 @@ def weigh_stacks(profile: Profile, selection: Selection) -> StackWeights:
 
 
 def stack_frames(profile: Profile, selection: Selection) -> tuple[Array, Array]:
-    """(of each node of `stacks` the one that stands for it, of each node the next one outwards that is shown).
+    """(of each node of `stacks` the one that represents it, of each node the next one outwards that is shown).
 
     `hide` takes frames out: what is below them hangs on what is above. The root is 0.
     """

@@ -66,7 +66,7 @@ def write_json(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mappin
 
 
 def write_parquet(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping[str, str] = {}) -> Iterator[bytes]:
-    """Parquet with zstd. A column's unit and description stand in its metadata, `facts` in that of the file."""
+    """Parquet with zstd. A column's unit and description are in its metadata, `facts` in that of the file."""
     sink = io.BytesIO()
     table = arrow_table(data, columns, facts)
     pq.write_table(table, sink, compression="zstd", row_group_size=GROUP_ROWS)

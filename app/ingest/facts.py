@@ -25,7 +25,7 @@ class FactMerger:
             if len(shown) < MAX_VALUES:
                 shown.append(value)
             else:
-                # Of the others only the number is told; what they are need not be kept.
+                # Of the others only the number is given; what they are need not be kept.
                 self._more.setdefault(name, set()).add(hash(value))
 
     def merge(self, left_out: Collection[str] = ()) -> dict[str, str]:

@@ -19,7 +19,7 @@ class KeyInterner:
 
     def __init__(self) -> None:
         self._bits = MIN_BITS
-        # A multiplier that nobody can foresee: no file can be made up so that all of its keys meet in one place.
+        # A multiplier that cannot be foreseen: no file can be made up so that all of its keys meet in one place.
         self._factor = np.uint64(secrets.randbits(64) | 1)
         self._keys = np.full(1 << self._bits, EMPTY, np.int64)
         self._numbers = np.full(1 << self._bits, EMPTY, np.int32)
@@ -47,7 +47,7 @@ class KeyInterner:
         return self._known[0]
 
     def _slots(self, keys: Array) -> Int64Array:
-        """Where each key stands in the table, put there where it was not."""
+        """Where each key is in the table, put there where it was not."""
         slots = ((keys.astype(np.uint64) * self._factor) >> np.uint64(64 - self._bits)).astype(np.int64)
         last = len(self._keys) - 1
         left = np.arange(len(keys))

@@ -44,7 +44,7 @@ EMPTY_FILE = TableFile(rows=0, bytes=0, sha256=hashlib.sha256(b"").hexdigest())
 
 @dataclass(frozen=True)
 class Manifest:
-    """What stands in manifest.json."""
+    """What is in manifest.json."""
 
     schema_version: int
     meta: Meta
@@ -129,7 +129,7 @@ def _written(writer: Any, batch: pa.RecordBatch) -> int:
 
 def _written_apart(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> int:
     """Write columns without gaps as one record batch. Returns how many rows there were."""
-    # These bytes are never looked at, and so need no memory.
+    # These bytes are never checked, and so need no memory.
     nothing = pa.py_buffer(mmap.mmap(-1, 8 * pieces.rows, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ))
     widths = [field.type.bit_width // 8 for field in schema]
     columns = [
@@ -174,7 +174,7 @@ def read_table(source: Any, name: str, manifest: Manifest) -> pa.Table:
 
 
 def compute_digest(data: Any) -> str:
-    """The SHA-256 of some bytes, as it stands in the manifest."""
+    """The SHA-256 of some bytes, as it is in the manifest."""
     return hashlib.sha256(data).hexdigest()
 
 

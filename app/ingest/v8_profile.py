@@ -1,4 +1,4 @@
-"""Sampled JavaScript: profiles of V8, in files of their own (.cpuprofile of Node and of Chrome's developer tools) and
+"""Sampled JavaScript: profiles of V8, in separate files (.cpuprofile of Node and of Chrome's developer tools) and
 in traces of Chrome (`Profile` and `ProfileChunk`); and samples beside the events of a trace (`samples` with
 `stackFrames`, of Google's "Trace Event Format").
 
@@ -174,7 +174,7 @@ class V8ProfileParser:
                 found.lost.append((BAD_NODE, f"node {id} is before its caller"))
             elif found.parent[place] == NO_ID and above < place:
                 found.parent[place] = above
-        # The root stands for the thread.
+        # The root represents the thread.
         root = next((at for at, (name, _, _) in enumerate(found.frames) if name == "(root)"), NO_ID)
         if root == 0:
             del found.frames[0], found.parent[0]

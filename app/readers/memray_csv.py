@@ -111,7 +111,7 @@ def _numbers(row: list[str]) -> tuple[int, int] | None:
 
 
 def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
-    """The frames, outermost first. A name with a | in it stands in several pieces."""
+    """The frames, outermost first. A name with a | in it is in several pieces."""
     found: list[int] = []
     before: list[str] = []
     for last in trace.split("|") if trace else ():

@@ -47,7 +47,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
 
 
 class _Begun:
-    """A stream of which the beginning was looked at."""
+    """A stream of which the beginning was checked."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""The rules of advice, one row each: what is looked at, from where on it is told, and what to do about it."""
+"""The rules of advice, one row each: what is checked, the threshold, and what to do about it."""
 
 from . import detectors as told
 from .model import Rule

@@ -43,7 +43,7 @@ def flame_diff(
     rounded one by one. reverse: the graph of
     `base` with what its frames weigh in `other` beside it, so that what vanished is seen; then it is `other` that is
     scaled. Frames of fewer than `MIN_COMPARED_SAMPLES` samples in both are marked as such. Groups match by their label;
-    where `can_group` is false there are none. Siblings cannot stand in order of time here: it counts as "weight".
+    where `can_group` is false there are none. Siblings cannot be in order of time here: it counts as "weight".
 
     zoom, least: as in `flame_tree`; ids are not those of `flame_tree`. Raises InvalidRequest.
     """

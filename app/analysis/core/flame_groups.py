@@ -29,7 +29,7 @@ class FlameGroup(StrEnum):
 @dataclass(frozen=True, eq=False)
 class FlameGroups:
     """group: what one is. labels: of the groups, whose numbers do not depend on any selection; processes (threads) that
-    would have the same are told apart by rank and host. thread_groups: the group of each thread. sample_groups: where
+    would be the same also have rank and host. thread_groups: the group of each thread. sample_groups: where
     threads change their group, the group of each row of `samples`.
     """
 
@@ -82,7 +82,7 @@ def _build(profile: Profile, group: FlameGroup) -> FlameGroups:
     elif group is FlameGroup.HOST:
         identity, label = [(h,) for h in host], host
     elif group is FlameGroup.PROCESS:
-        # Without a number, a process is told by its name.
+        # Without a number, a process is determined by its name.
         identity = [
             (host[i], rank[i], threads.pid[i], threads.process[i] if threads.pid[i] is None else "") for i in every
         ]

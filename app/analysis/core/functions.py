@@ -71,7 +71,7 @@ def functions_of(profile: Profile) -> FunctionIndex:
 def match_functions(profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES) -> Array:
     """Which rows of `functions` match, as bools; where one row of a function does, all of them do.
 
-    Each distinct text is looked at once, and the answer remembered. word: what the user calls the pattern. Raises
+    Each distinct text is checked once, and the answer remembered. word: what the user calls the pattern. Raises
     InvalidRequest for a pattern that is none.
     """
     expression = compile_pattern(pattern, word)

@@ -1,4 +1,4 @@
-"""Sets of time: what intervals cover together, and how much of that lies in windows of time.
+"""Sets of time: what intervals cover together, and how much of that is in windows of time.
 
 Times are int64 ns, intervals half open [start, end). Everything is one sort and running maxima, so that millions of
 intervals take milliseconds.
@@ -55,7 +55,7 @@ class IntervalSet:
         return IntervalSet(self.end[:-1], self.start[1:])
 
     def clip(self, start: int, end: int) -> "IntervalSet":
-        """What of it lies in the window [start, end)."""
+        """What of it is in the window [start, end)."""
         first = int(np.searchsorted(self.end, start, "right"))
         last = max(first, int(np.searchsorted(self.start, end, "left")))
         return IntervalSet(np.maximum(self.start[first:last], start), np.minimum(self.end[first:last], end))

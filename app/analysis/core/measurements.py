@@ -59,7 +59,7 @@ class Measurement(NamedTuple):
 
 def find_share_only_events(profile: Profile) -> frozenset[int]:
     """The events whose samples tell no total: what occurs now and then (see `is_occurrence`) and was sampled by
-    frequency, so that perf guessed how many each sample stands for, or by period with samples lost or sampling
+    frequency, so that perf guessed how many each sample represents, or by period with samples lost or sampling
     throttled."""
 
     def build() -> frozenset[int]:
@@ -276,7 +276,7 @@ def _or_none(number: Any) -> int | None:
 
 def select_counts(profile: Profile, selection: Selection) -> Array:
     """Which rows of `counts` are selected, as bools. A count of all threads is of its rank, and of no single thread;
-    what has no interval is of the whole run. focus, ignore and hide are about stacks and are not looked at here."""
+    what has no interval is of the whole run. focus, ignore and hide are about stacks and are not checked here."""
     wanted, chosen = select_events(profile, selection), select_threads(profile, selection)
     if not profile.counts.num_rows:
         return np.zeros(0, bool)

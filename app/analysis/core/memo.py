@@ -85,7 +85,7 @@ def memoize_table(
 ) -> "pd.DataFrame":
     """The table `name` of a selection, made once: several parts of a page, and of the next one, need the same.
 
-    The caller gets a frame of its own over the same columns: it may add and replace columns, not change their values.
+    The caller gets its own frame over the same columns: it may add and replace columns, not change their values.
     """
     return memoize(profile, ("table", name, selection), build).copy(deep=False)
 

@@ -1,7 +1,7 @@
 """Samples in piles: those of one thread and one call stack taken together, for sums over millions of them.
 
 What a sum asks of a sample is its thread, its node of `calls`, and what it weighs. Where an event has many samples,
-these are added up once for each of some blocks of them; then only those at the edges of a window are looked at one by
+these are added up once for each of some blocks of them; then only those at the edges of a window are checked one by
 one.
 """
 
@@ -29,7 +29,7 @@ from .sample_selection import (
 )
 
 MIN_ROLLUP_SAMPLES = 2_000_000
-"""From so many samples of an event on, there are piles of blocks; fewer are looked at one by one as fast."""
+"""From so many samples of an event on, there are piles of blocks; fewer are checked one by one as fast."""
 BLOCK_COUNT = 16
 MAX_DENSE_KEYS = 1 << 21
 """So many pairs of thread and node can have a place each while adding up."""

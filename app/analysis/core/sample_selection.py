@@ -251,7 +251,7 @@ def select_samples(profile: Profile, selection: Selection, event: int | None) ->
     """The rows of `samples` of which some is in the window and step, of the threads and of one event (None: of every).
 
     A slice where that says it all, else ascending row numbers. focus, ignore and hide are about stacks and are not
-    looked at here: see `filter_calls`. What the rows weigh: see `clip_weights`.
+    checked here: see `filter_calls`. What the rows weigh: see `clip_weights`.
     """
     samples = samples_of(profile)
     threads = select_threads(profile, selection)

@@ -160,7 +160,7 @@ def select_device_work(profile: Profile, selection: Selection) -> Array | None:
 def _work_selected(profile: Profile, selection: Selection) -> Array | None:
     slices, work = slices_of(profile), device_work_of(profile)
     launched = work.anchor >= 0
-    # Only looked at where there is one.
+    # Only checked where there is one.
     from_thread = np.where(launched, slices.thread[work.anchor], work.thread) if len(slices) else work.thread
     on_stream = _on_threads(profile, selection, work.thread)
     if on_stream is not None and selection.threads:

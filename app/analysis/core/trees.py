@@ -30,7 +30,7 @@ def outermost(end: Array, label: Array) -> Int64Array:
     key = label.astype(np.int64) * n + np.arange(n)
     key.sort()
     by_label = key % n
-    # Ends of earlier labels must not reach into later ones: each label has a stretch of numbers of its own.
+    # Ends of earlier labels must not reach into later ones: each label has its own range of numbers.
     ends = key - by_label
     ends += end[by_label]
     reach = np.maximum.accumulate(ends)

@@ -67,7 +67,7 @@ def find_crossing_samples(profile: Profile, last: DurationEvents, at: int) -> Ar
 def clip_to_window(
     profile: Profile, last: DurationEvents, rows: Array, start_ns: Array | int, end_ns: Array | int
 ) -> Array:
-    """What of these rows' weights lies in a window, or in one for each row; 0 for those of no time in it."""
+    """What of these rows' weights is in a window, or in one for each row; 0 for those of no time in it."""
     table = profile.samples
     time_ns, weight = get_column(table, "time_ns")[rows], get_column(table, "weight")[rows]
     over = np.minimum(sample_ends(profile, last.event, rows), end_ns)
@@ -175,7 +175,7 @@ def launch_times(profile: Profile, rows: Array) -> Array:
     same[order] = np.cumsum(new) - 1
     known = np.full(int(same.max()) + 1, MAX_TIME_NS)
     some = launch != NO_ID
-    # Of works that cannot be told apart, the one launched first.
+    # Of works that cannot be distinguished, the one launched first.
     np.minimum.at(known, same[: len(at)][some], start_ns[launch[some]])
     found = known[same[len(at) :]]
     return np.where(found == MAX_TIME_NS, began, found)

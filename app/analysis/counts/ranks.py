@@ -84,7 +84,7 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
     for event, key in order:
         if event != NO_ID:
             whole[event, key[0], counted[event, key]].append(value[event, key] or 0)
-    # Of those that vanished nobody knows what they did.
+    # What vanished ranks did is unknown.
     recorded = Counter(
         run
         for (run, rank, _), row in told.items()

@@ -1,6 +1,6 @@
 """Counts, threads, events, summary and losses: what was measured in all, and by whom.
 
-What was sampled (rows of `samples`) and what was counted (rows of `counts`, as `perf stat` gives) stand in the same
+What was sampled (rows of `samples`) and what was counted (rows of `counts`, as `perf stat` gives) are in the same
 tables. A counted interval belongs to the window in which it starts; a count of a whole run belongs to no window and
 is left out where one is chosen. focus, ignore and hide are about stacks, which a count has none of.
 """
@@ -421,7 +421,7 @@ def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
 
 
 def _duration_ms(profile: Profile, selection: Selection) -> float | None:
-    """The length of the window, as far as it lies in the profile."""
+    """The length of the window, as far as it is in the profile."""
     whole = profile.meta.duration_ns
     if whole is None:
         return None

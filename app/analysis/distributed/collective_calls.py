@@ -1,7 +1,7 @@
 """Calls of collectives: which slices they are, and what is known of each from its arguments.
 
 On a rank with devices a collective is a kernel of a communication library; on one without, the slice of the call
-(gloo:all_reduce). What it is, how much it moves and among whom is told by the arguments of the kernel, else of the
+(gloo:all_reduce). What it is, how much it moves and among whom follows from the arguments of the kernel, else of the
 annotations and operators around its launch. docs/metrics.md has the definitions.
 
 Used while files are read, too: nothing here needs pandas.
@@ -30,7 +30,7 @@ RECORD_EVENT = "record_param_comms"
 SEQUENCE_ARGUMENT = "Seq"
 """The argument with the number of a collective in its process group."""
 MAX_SLICE_DISTANCE = 64
-"""At most so many slices around a launch are looked at."""
+"""At most so many slices around a launch are checked."""
 BYTES = {
     "double": 8,
     "long": 8,
@@ -180,7 +180,7 @@ def match_collectives(
     group = np.array([names.setdefault((kind.group, kind.members, kind.name), len(names)) for kind in kinds] + [0])
     numbered = sequence >= 0
     family = np.where(numbered, group[what], alike[what])
-    # What has a number is told by it, whatever step it is in.
+    # What has a number is determined by it, whatever step it is in.
     period = np.where(numbered, sequence, step)
     order = np.lexsort((np.arange(len(rank)), rank, family, period, numbered))
     keys = np.stack((numbered, period, family, rank), 1)[order]
@@ -291,7 +291,7 @@ def _only_group(profile: Profile) -> str:
 
 
 def _around(slices: SliceColumns, row: Array, wanted: Array) -> Array:
-    """The innermost slice that each of these is or lies in and whose function is wanted, -1 for none."""
+    """The innermost slice that each of these is or is in and whose function is wanted, -1 for none."""
     at, found = row.astype(np.int64), np.full(len(row), NO_ID)
     for _ in range(MAX_SLICE_DISTANCE):
         open_ = (at >= 0) & (found < 0)

@@ -365,7 +365,7 @@ def _nodes(profile: Profile, known: Steps) -> dict[str, dict[int, list[Array]]]:
         of_id[int(rank_of[slices.thread[row]]), number].append(row)
     node_of: dict[tuple[int, int, int], int] = {}
     for row, number in zip(calls.tolist(), ids.tolist(), strict=True):
-        # The last call with an id stands for all of them.
+        # The last call with an id represents all of them.
         node_of[int(rank_of[slices.thread[row]]), number, row if number < 0 else NO_ID] = row
     found: dict[str, dict[int, list[Array]]] = defaultdict(lambda: defaultdict(list))
     order = sorted(node_of.items(), key=lambda node: int(slices.start[node[1]]))

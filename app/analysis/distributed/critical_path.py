@@ -100,7 +100,7 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
         "kind": kinds,
         "step": [of_step[row] if row >= 0 else "" for row in step[firsts].tolist()],
     }[by]
-    # Where steps are not told apart, a part in two of them counts once.
+    # Where steps are not distinguished, a part in two of them counts once.
     parts = some.count() if by == "step" else some.sum((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
     least, most = some.min(path.rank), some.max(path.rank)
     beside = some.any(_between_ranks(path))

@@ -4,7 +4,7 @@ for device work; ranks for each other in collectives.
 A trace does not say what waited for what; it is inferred from times, as far as these leave one answer. Work that was
 launched before the one ahead of it in its stream was over waited for that one. Work that began within DEPENDENCY_NS
 after work of another stream, which ended after its launch, waited for that (an event between streams). A call that
-synchronises waited for the last work that was over before it returned, and a copy whose call returns after it is over
+synchronizes waited for the last work that was over before it returned, and a copy whose call returns after it is over
 was waited for by that call.
 """
 

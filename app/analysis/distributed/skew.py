@@ -1,6 +1,6 @@
 """How far the clocks of ranks can be trusted: what was added to the times of each, and what is left.
 
-The times in a result are aligned where its files were brought together (`clocks`); here it is told what was done then,
+The times in a result are aligned where its files were brought together (`clocks`); here is what was done then,
 and how well the same collectives end together now. docs/metrics.md has the definitions.
 """
 

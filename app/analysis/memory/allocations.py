@@ -348,8 +348,8 @@ def compute_memory_live(profile: Profile, selection: Selection, by: str = "opera
 def group_live_blocks(
     profile: Profile, selection: Selection, device_memory: DeviceMemory, time_ns: int, by: str
 ) -> pd.DataFrame:
-    """What of a memory lives at a time, by operator, source or category; the largest first. What is allocated and of
-    no block that is known is a row of its own."""
+    """What of a memory lives at a time, by operator, source or category; the largest first. Allocated memory
+    without a known block has its own row."""
     told = (
         categories_of(profile, device_memory)
         if by == "category" and not has_paired_frees(profile, device_memory)

@@ -144,7 +144,7 @@ def selected_windows(profile: Profile, selection: Selection, rank: int | None) -
 
 
 def in_windows(time_ns: Array, stretches: Sequence[tuple[int, int]]) -> Array:
-    """Which of these times lie in one of the stretches, as bools."""
+    """Which of these times are in one of the stretches, as bools."""
     found = np.zeros(len(time_ns), bool)
     for start, end in stretches:
         found |= (time_ns >= start) & (time_ns < end)

@@ -1,4 +1,4 @@
-"""Kernels: how often each ran, for how long, how it was launched, and what launched it; copies and sets of memory.
+"""Kernels: how often each ran, for how long, how it was launched, and what launched it; memcpy and memset.
 
 Definitions are those of torch-tb-profiler (kernel_parser.py and op_agg.py of its last revision); docs/metrics.md has
 each, and where this differs.
@@ -260,7 +260,7 @@ def select_kernels(profile: Profile, selection: Selection, name: str | None = No
 
 
 def kernel_rows(profile: Profile) -> Array:
-    """The rows of `device_work` that are kernels: all but copies and sets."""
+    """The rows of `device_work` that are kernels: all but memcpy and memset."""
 
     def build() -> IndexArray:
         work = device_work_of(profile)

@@ -28,7 +28,7 @@ class LaunchGroups:
 
     launch: by row of `device_work`, the launch. call: the slice of the call, -1 not known. first: the row of the work
     that began first. start, end: from when to when there was work, ns. busy: how long there was any, ns. work_count:
-    how many kernels, copies and sets. is_graph: whether it is that of a graph. graph_id: as recorded, -1 not known.
+    how many kernels, memcpy and memset. is_graph: whether it is that of a graph. graph_id: as recorded, -1 not known.
     """
 
     launch: Array
@@ -142,7 +142,7 @@ def _busy(of: Array, start: Array, end: Array, count: int) -> Array:
     """How long there was work in each launch. of, start, end: of all work, in order of launch and start."""
     if not len(of):
         return np.zeros(0, np.int64)
-    # Times by their places in order, each launch in a stretch of its own: running maxima of all launches at once.
+    # Times by their places in order, each launch in its own stretch: running maxima of all launches at once.
     ends, place = np.unique(end, return_inverse=True)
     reached = np.maximum.accumulate(of * len(ends) + place.ravel())
     same = np.concatenate(([False], of[1:] == of[:-1]))

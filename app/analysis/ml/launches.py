@@ -175,7 +175,7 @@ def _queued(stream: Array, called: Array, began: Array) -> Array:
     """How many of the same stream were called before each and had not begun when it was called."""
     if not len(stream):
         return np.zeros(0, np.int64)
-    # Times by their places in order, each stream in a stretch of its own, which holds as many calls as beginnings.
+    # Times by their places in order, each stream in its own stretch, which holds as many calls as beginnings.
     times, place = np.unique(np.concatenate((called, began)), return_inverse=True)
     offset = np.unique(stream, return_inverse=True)[1] * len(times)
     calls, begins = (part + offset for part in np.split(place.ravel(), 2))

@@ -233,7 +233,7 @@ def module_tree_of(profile: Profile) -> ModuleTree:
 
 
 def operator_prefix_counts(profile: Profile) -> Array:
-    """How many calls of operators stand in `slices` before each row, and in all."""
+    """How many calls of operators are in `slices` before each row, and in all."""
 
     def build() -> Array:
         calls = operator_calls_of(profile)

@@ -64,7 +64,7 @@ class RankTime:
 
 
 def rank_times(profile: Profile) -> tuple[RankTime, ...]:
-    """Every rank with slices, ascending; -1 stands for no rank. Built once."""
+    """Every rank with slices, ascending; -1 represents no rank. Built once."""
     return memoize(profile, "rank times", lambda: _build(profile), pin=True)
 
 
@@ -106,7 +106,7 @@ def _roles(profile: Profile) -> Array:
         pc.and_(pc.starts_with(names, "enumerate(DataLoader)#"), pc.ends_with(names, ".__next__")),
         pc.starts_with(names, "enumerate(DataPipe)#"),
     )
-    # Lightning wraps everything in annotations of its own.
+    # Lightning wraps everything in its own annotations.
     around = pc.or_(pc.starts_with(names, STEP_PREFIX), pc.starts_with(names, "[pl]["))
     other = np.full(profile.functions.num_rows, NO_ROLE, np.int8)
     other[around.to_numpy()], other[loads.to_numpy()] = NO_ROLE + 1, Role.DATALOADER

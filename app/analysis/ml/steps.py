@@ -163,7 +163,7 @@ def window_bounds(selection: Selection) -> tuple[int, int]:
 
 
 def clip_steps(known: Steps, rows: Array, selection: Selection) -> tuple[Array, Array]:
-    """From when to when each of these steps is looked at."""
+    """Start and end of the observed time of each of these steps."""
     low, high = window_bounds(selection)
     return np.maximum(known.start_ns[rows], low), np.minimum(known.end_ns[rows], high)
 

@@ -134,7 +134,7 @@ def may_use_tensor_cores(operator: str) -> bool:
 
 
 def tensor_cores_of(profile: Profile) -> TensorCores:
-    """Both for every function of a profile; each distinct name is looked at once."""
+    """Both for every function of a profile; each distinct name is checked once."""
 
     def build() -> TensorCores:
         functions = functions_of(profile)

@@ -217,7 +217,7 @@ def compute_nsight_metrics(profile: Profile, selection: Selection) -> pd.DataFra
 def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     """The metrics of some launches that follow each other, by section in the order of the report.
 
-    A metric of the page raw that a section shows, too, stands in that section only. search: words that must all be in
+    A metric of the page raw that a section shows, too, is in that section only. search: words that must all be in
     what a metric is called; of many launches that is much faster than to search the rows.
     """
     launches, metrics = report_launches_of(profile), profile.metrics.to_pylist()

@@ -39,7 +39,7 @@ class FlameTree:
     the left edge; exact with order "time", else siblings are packed to the left.
 
     total: the weight of all that is selected. zoom: the row that was zoomed to. pruned: frames that were left out
-    for being too narrow, at least. Of the frames on the path to the zoomed one only the total is told; self is 0.
+    for being too narrow, at least. Of the frames on the path to the zoomed one only the total is given; self is 0.
 
     Of a difference: base_self, base_total: what the same frame weighs in the base. base_weight: the weight of all of
     it. All three scaled to `total` where the difference is normalized; base_measured: that weight as it was measured.
@@ -114,7 +114,7 @@ def build_flame_tree(
 
 
 def _packed(view: VisibleRuns, frames: FrameColumns, function: Array, kind: Array, place: Array) -> dict[str, Any]:
-    """The columns of a tree whose frames stand in the order `place`, siblings packed to the left."""
+    """The columns of a tree whose frames are in the order `place`, siblings packed to the left."""
     count = len(place)
     at = int(np.searchsorted(frames.id, view.zoom))
     own = np.where(np.arange(count) < at, 0, frames.own)

@@ -93,7 +93,7 @@ def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
 def function_weights(
     profile: Profile, selection: Selection, event: int, by: str = "function", calls: Array | None = None
 ) -> tuple[Array, Array, Array, int]:
-    """(rows of `functions` that stand for each function or module, self, total, all that was selected): int64.
+    """(rows of `functions` that represent each function or module, self, total, all that was selected): int64.
 
     calls: what is added up by node of `calls`; by default the weights of the event."""
     tree = build_call_tree(profile, selection.hide, kinds=False)

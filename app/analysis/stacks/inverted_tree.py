@@ -55,7 +55,7 @@ def invert_tree(tree: CallTree, leaves: Array, label: Array) -> InvertedTree:
     """The inverted tree of the stacks that end at `leaves` (distinct nodes of `tree`).
 
     label: what a frame is, by node of `tree`; no two siblings share one. Stacks are sorted by their inverted path
-    one frame at a time, and only those that still look the same as another are looked at again.
+    one frame at a time, and only those that still look the same as another are checked again.
     """
     rows = _Rows([], [], [], [], [])
     n = len(leaves)

@@ -19,7 +19,7 @@ class SiblingOrder(StrEnum):
     """The order of siblings."""
 
     WEIGHT = "weight"
-    """The widest first."""
+    """The heaviest first."""
     TIME = "time"
     """As they ran: nothing is merged but what ran without a break."""
     NAME = "name"
@@ -78,7 +78,7 @@ def lay_out(runs: FrameRuns) -> FrameColumns:
 def sibling_keys(
     profile: Profile, order: SiblingOrder, function: Array, total: Array, labels: tuple[str, ...]
 ) -> Array:
-    """A key by which siblings stand in the order asked for: ints, by frame."""
+    """A key by which siblings are in the order asked for: ints, by frame."""
     if order is not SiblingOrder.NAME:
         return -total
     distinct, inverse = np.unique(function, return_inverse=True)

@@ -1,6 +1,6 @@
-"""The flame graph by time: each thread's samples one after another, merged where neighbours share frames.
+"""The flame graph by time: each thread's samples one after another, merged where neighbors share frames.
 
-A box is a frame and an unbroken run of one thread's samples that are all in it. Two neighbours share their frames
+A box is a frame and an unbroken run of one thread's samples that are all in it. Two neighbors share their frames
 down to their lowest common ancestor, whose depth in a preorder tree is one less than the least depth of a node
 between them; that is a range minimum over the rows that are wide enough to matter.
 """
@@ -29,7 +29,7 @@ from ..core.trees import nearest_ancestor
 from .shapes import TreeShape
 
 THREAD_BOUNDARY, GROUP_BOUNDARY, NOTHING = 0, -1, -2
-"""What neighbours share: of two threads the root or their group, of two groups not even that."""
+"""What neighbors share: of two threads the root or their group, of two groups not even that."""
 SORT_RATIO = 10
 """Below one in so many samples, sorting them is faster than looking them up among all."""
 
@@ -258,7 +258,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     code = code[row]
     slot = code >> 1
     ending = weight * (code & 1)
-    # Neighbours on one slot are one piece, unless a thread begins between them.
+    # Neighbors on one slot are one piece, unless a thread begins between them.
     inside = slice(*np.searchsorted(sequence.order.edge, (top.low + 1, top.high)))
     edge = sequence.order.edge[inside] - top.low
     new = np.ones(len(slot), bool)
@@ -320,7 +320,7 @@ def _neighbours(slot: Array, first: Array) -> Int32Array:
 def _runs(shared: Array, deep: Array, running: Array, depth: int, narrowest: int) -> tuple[Array, Array, Array, int]:
     """(low, high, depth, pruned) of the runs of pieces that share a depth below `depth` and are wide enough.
 
-    running: the weight up to a piece. Pieces in no such run are looked at no deeper.
+    running: the weight up to a piece. Pieces in no such run are checked no deeper.
     """
     lows, highs, depths = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     index = np.arange(len(shared))

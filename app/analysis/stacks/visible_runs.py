@@ -96,7 +96,7 @@ def select_visible_grouped_runs(
 ) -> VisibleRuns:
     """The root, below it the groups, and in each the tree of its samples without its root.
 
-    Frame v of group g has the id 1 + g · frames + v; the group stands for the frame 0, the tree's root.
+    Frame v of group g has the id 1 + g · frames + v; the group represents the frame 0, the tree's root.
     """
     everything = sum_call_weights(profile, selection, event)
     group, inner = divmod(zoom - 1, shape.frames)
@@ -142,7 +142,7 @@ class GroupWeights:
 
     rows: the rows, ascending, and with every row the one above it; end: where their subtrees end among them. groups:
     how many there are. The rest is by sample: its group, its column in a table of group × column, its weight. A row
-    has two columns: what it weighs itself, and what lies in other rows below it; one column more is for all that is
+    has two columns: what it weighs itself, and what is in other rows below it; one column more is for all that is
     not drawn at all.
     """
 

@@ -1,4 +1,4 @@
-"""What is told of one thing on a timeline: a slice with all that hangs on it, the samples in a box, instants, steps."""
+"""Details of one item of a timeline: a slice with all that belongs to it, the samples in a box, instants, steps."""
 
 import json
 from collections.abc import Mapping
@@ -248,7 +248,7 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
         text = {"arguments": text}
     shown = {str(key): _short(value) for key, value in text.items()}
     if found["call_stack"]:
-        # It is told by itself.
+        # It is shown separately.
         shown.pop("Call stack", None)
     return numbers, shown, found["call_stack"]
 

@@ -21,7 +21,7 @@ from .tracks import TimeExtent, lane_event
 BINS = 512
 """Parts of the whole time, at most."""
 MIN_BINS, MIN_SAMPLES_PER_BIN = 32, 8
-"""As far as there are at least so many parts, each is as long as so many samples: in less, what one sample stands for
+"""As far as there are at least so many parts, each is as long as so many samples: in less, what one sample represents
 would be seen more than how much was used."""
 CPUS_UNIT = "CPUs in use"
 _UNITS = {
@@ -127,7 +127,7 @@ def _strip(
 
 
 def bin_weights(items: MipmapItems, weight: Array, start: int, size: int, bins: int) -> Array:
-    """What of the weights lies in each of `bins` parts of `size` ns from `start` on: each evenly over its item."""
+    """What of the weights is in each of `bins` parts of `size` ns from `start` on: each evenly over its item."""
     low, high = items.start - start, items.end - start
     first = np.clip(low // size, 0, bins - 1)
     last = np.clip(np.maximum(high - 1, low) // size, 0, bins - 1)

@@ -17,7 +17,7 @@ from ...domain.arrays import Array, BoolArray
 
 MAX_SHRINK_RATIO = 0.6
 BATCH_EVENTS = 1_000_000
-"""So many things have levels of their own, to bound the memory that making them takes: some 300 bytes for each."""
+"""So many things have their own levels, to bound the memory that making them takes: some 300 bytes for each."""
 MAX_FILL = 255
 TOP_CELL = 62
 

@@ -73,7 +73,7 @@ def load_busy_share(
     rate = sm_efficiency_of(profile, found) if efficiency else None
     covered = rate.integrate(low, high) if rate else found.kernels.length_within(low, high)
     percent = 100.0 * covered / (1 << cell)
-    # What stays the same needs no value of its own.
+    # What stays the same needs no new value.
     new = np.ones(len(low), bool)
     new[1:] = percent[1:] != percent[:-1]
     percent = np.round(percent[new], 2)

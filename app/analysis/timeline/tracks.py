@@ -266,7 +266,7 @@ def _in_order(found: list[TimelineTrack], profile: Profile) -> list[TimelineTrac
         busiest[track.group] += track.weight
     place = {group: n for n, group in enumerate(dict.fromkeys(t.group for t in found))}
     kinds = ("stream", "counter", "thread", "track")
-    # What is told of the states of a thread stands below what it ran.
+    # The states of a thread are below what it ran.
     threads = {track.thread: n for n, track in enumerate(found) if track.kind == "thread"}
     together: Counter[int] = Counter()
     for track in found:

@@ -1,6 +1,6 @@
 """Where compiled loops are kept: a folder of this user's for each version of Perfloom and of the compiler.
 
-What lies in it is run, so nobody else may write there. NUMBA_CACHE_DIR says where else than in the user's cache.
+What is in it is run, so no other user may write there. NUMBA_CACHE_DIR says where else than in the user's cache.
 """
 
 import fcntl
@@ -73,7 +73,7 @@ def configure_folder(numba: Any) -> bool:
 
 
 def remove_unused() -> None:
-    """Remove the folders of other versions that nobody has used for UNUSED_S."""
+    """Remove the folders of other versions that were not used for UNUSED_S."""
     with suppress(OSError, RuntimeError):
         mine = get_folder()
         for path in get_base_folder().iterdir():

@@ -13,7 +13,7 @@ from .decorators import jit
 from .hashing import factorize
 
 ABSENT, NUMBER, CONTENT = 0, 1, 2
-"""What stands in a column of sizes: that there is no such field, that it is a number, or CONTENT and the size of it."""
+"""What is in a column of sizes: that there is no such field, that it is a number, or CONTENT and the size of it."""
 MAX_NUMBER = (1 << 31) - 1 - CONTENT
 OTHER, IGNORED = -1, -2
 """What a field is that is no column."""

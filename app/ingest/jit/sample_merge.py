@@ -89,6 +89,6 @@ def _cuts(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int) -> li
     run = np.repeat(np.arange(len(runs)), counts)
     row = np.concatenate([*(np.arange(count) * STEP for count in counts), np.zeros(0, np.int64)])
     order = np.argsort(every, kind="stable")
-    # Each stands for the STEP rows that begin with it.
+    # Each represents the STEP rows that begin with it.
     chosen = order[max(1, stretch // STEP) :: max(1, stretch // STEP)]
     return list(zip(every[chosen].tolist(), run[chosen].tolist(), row[chosen].tolist(), strict=True))

@@ -102,7 +102,7 @@ class MergedProfile:
 
 
 def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profile:
-    """One profile with the samples of all: each profile is a run of its own (or several), its threads belong to it.
+    """One profile with the samples of all: each profile is its own run (or several), its threads belong to it.
 
     Several spans of a process (see `spans`) count as one. Threads without a rank get the number of their profile
     as rank, where there are several. Times are put on one clock where the profiles tell enough: by the time of day at

@@ -1,4 +1,4 @@
-"""What stands beside samples in the text of perf script, for readers of what tracepoints tell: remarks, call stacks."""
+"""What is next to samples in the text of perf script, for readers of what tracepoints tell: remarks, call stacks."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ MAX_FACTS, MAX_FACT_CHARS = 100, 1000
 
 
 def parse_loss(name: str, value: str) -> tuple[str, str, int] | None:
-    """The loss that a comment stands for, with an example and how often; None for a comment that is a fact."""
+    """The loss that a comment represents, with an example and how often; None for a comment that is a fact."""
     if name == INCOMPLETE and value:
         return END_MISSING, value, 1
     if name == THROTTLED and _NUMBER.fullmatch(value):
@@ -29,8 +29,8 @@ def parse_loss(name: str, value: str) -> tuple[str, str, int] | None:
 
 
 class TextComments:
-    """What a text says of itself. facts: of the recording. reasons: why it is not complete. lost: is told a reason, an
-    example and how many."""
+    """What a text says of itself. facts: of the recording. reasons: why it is not complete. lost: called with a
+    reason, an example and how many."""
 
     def __init__(self, lost: Callable[[str, str, int], None]) -> None:
         self.facts: dict[str, str] = {}

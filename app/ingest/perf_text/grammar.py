@@ -76,7 +76,7 @@ class SampleHeader:
 
 @dataclass(frozen=True)
 class Task:
-    """Who ran: comm is None where not printed; a comm such as ":123" stands for a name that perf did not know."""
+    """Who ran: comm is None where not printed; a comm such as ":123" represents a name that perf did not know."""
 
     comm: str | None
     pid: int | None
@@ -143,7 +143,7 @@ def parse_header(line: bytes) -> SampleHeader | None:
 
 
 def has_odd_time(prefix: bytes) -> bool:
-    """Whether a time stands in what should be before the time: one of more digits than fit, or of other digits than
+    """Whether a time is in what should be before the time: one of more digits than fit, or of other digits than
     ASCII's. Without this check the period behind it would be taken for the thread."""
     if b":" not in prefix:
         return False

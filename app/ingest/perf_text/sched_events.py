@@ -207,7 +207,7 @@ class SchedEventParser:
         return self._each(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
 
     def _told(self, process: Sequence[bytes | None], tasks: Array) -> None:
-        """Which process the threads are in, where that is told."""
+        """Which process the threads are in, where that is given."""
         if any(process):
             known = self._scheduling.processes
             for task, pid in dict.fromkeys(zip(tasks.tolist(), process, strict=True)):
@@ -232,7 +232,7 @@ class SchedEventParser:
             self._scheduling.add_switches(*switches)
         if not switches.size:
             return
-        # What is about to be woken is told before it is, where both are.
+        # What is about to be woken is given before it is, where both are.
         kind = WAKING if len(self._wakes[WAKING]) else WAKEUP
         for wakes in (self._wakes[kind], self._wakes[WAKEUP_NEW]):
             if len(wakes):

@@ -53,7 +53,7 @@ _QUIET = (b"awakened:", b"migrated:", b"[tid/pid]", b"------", b"task name", b"<
 
 
 class SchedTextParser:
-    """What stands in a text, while it is read."""
+    """What is in a text, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()
@@ -106,7 +106,7 @@ class SchedTextParser:
         time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
         self.last_ns = max(self.last_ns, time_ns)
         if task < 0:
-            # A thread that has ended is only known from what is told of it.
+            # A thread that has ended is only known from what is given of it.
             about = _ABOUT.search(rest)
             task = int(about[1]) if about else 0
         else:

@@ -2,7 +2,7 @@
 
 A recording repeats itself: the same few events and tasks, the same stacks, and even where all stacks differ the same
 lines within them. So nothing is parsed here but the numbers of the headers. Everything else is replaced by a code
-for its text, and each distinct text is looked at once by the caller. What does not look like the usual form is left
+for its text, and each distinct text is checked once by the caller. What does not look like the usual form is left
 to the grammar, header by header, or named in `odd` for the caller to read line by line.
 
 The array operations let go of the interpreter's lock, so that chunks can be cut in several threads at once.

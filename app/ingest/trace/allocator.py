@@ -166,7 +166,7 @@ class _Ranges:
         insort(self._held, new)
 
     def take(self, address: int, size: int) -> tuple[list[Segment], list[tuple[int, int]]]:
-        """Take out what lies in a range: (the ranges that did, those in it that nothing was known of)."""
+        """Take out what is in a range: (the ranges that did, those in it that nothing was known of)."""
         end = address + size
         first = bisect_left(self._held, (address,))
         if first and self._held[first - 1].address + self._held[first - 1].size > address:

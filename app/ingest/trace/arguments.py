@@ -1,4 +1,4 @@
-"""The arguments of events: the distinct sets of them, and what a member is in each, as it stands in the text."""
+"""The arguments of events: the distinct sets of them, and what a member is in each, as it is in the text."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -153,7 +153,7 @@ class ArgumentSets:
         return start, stop
 
     def to_table(self, members: Mapping[str, str]) -> pa.Table:
-        """The table `argument_sets`. members: which member stands in which column."""
+        """The table `argument_sets`. members: which member is in which column."""
         start, stop = self._places(members)
         first, last = (np.full((len(_COLUMNS), len(self)), -1, np.int64) for _ in range(2))
         for member, column in enumerate(members.values()):

@@ -56,7 +56,7 @@ class AtraceMarkers:
         return True
 
     def feed_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> IndexArray:
-        """Take in marks of threads: code says which of `marks`, each of which is looked at once. Returns which are
+        """Take in marks of threads: code says which of `marks`, each of which is checked once. Returns which are
         none."""
         meant = [self._meant(mark) for mark in marks]
         none = np.flatnonzero(np.array([one is None for one in meant], bool)[code])

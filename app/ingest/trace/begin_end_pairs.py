@@ -12,7 +12,7 @@ from .nesting import OPEN_END_NS, sort_slices
 from .phases import ASYNC_BEGIN, BEGIN
 
 NAMES_COMPARED = 16
-"""How many open asynchronous slices of one id are looked at for the one that an end names."""
+"""How many open asynchronous slices of one id are checked for the one that an end names."""
 NESTED_COMPARED = 1 << 10
 """The same of slices of a thread, which are nested."""
 
@@ -34,7 +34,7 @@ def pair_thread_events(events: TraceEvents, rows: Array) -> SlicePairs:
 
     As Perfetto has it (trace_processor, SliceTracker::End): an end with a name belongs to what began last under that
     name and is open, one without a name to what began last. What began inside of it ends with it; where nothing of
-    that name is open the end is nobody's.
+    that name is open the end is no process's.
     """
     return _paired(events, rows, events.process, events.thread, BEGIN, nested=True)
 

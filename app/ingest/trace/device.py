@@ -1,4 +1,4 @@
-"""What devices did: kernels, copies and sets, joined with the calls and operators that launched them."""
+"""What devices did: kernels, memcpy and memset, joined with the calls and operators that launched them."""
 
 import json
 from collections.abc import Mapping

@@ -107,7 +107,7 @@ class TraceEventBuilder:
         arguments: Array | int = NONE,
         value: Array | None = None,
     ) -> None:
-        """Add many events: columns, or what is the same in all of them, as in TraceEvents; texts are told by their
+        """Add many events: columns, or what is the same in all of them, as in TraceEvents; texts are given by their
         places. They come behind those that are added one by one. value: of counters, in place of arguments. The columns
         are not to be changed afterwards."""
         letters = ord(phase) if isinstance(phase, str) else phase

@@ -1,4 +1,4 @@
-"""Trace events: what stands in a trace in the JSON of Chrome's trace viewer, as columns, before any meaning is given.
+"""Trace events: what is in a trace in the JSON of Chrome's trace viewer, as columns, before any meaning is given.
 
 A scanner or a JSON decoder fills them; the readers of the formats that are such JSON (PyTorch's first of all) make
 profiles of them. The format is described in Google's "Trace Event Format".
@@ -33,13 +33,13 @@ class TraceEvents:
     """The events of a file, in its order, one entry each in every column.
 
     texts: every distinct text once. phase: uint8, the letter `ph` (0: none). name, category, process, thread, id: int32
-    places in `texts`, -1 where missing; process and thread are the texts of `pid` and `tid`, a number as it stands in
+    places in `texts`, -1 where missing; process and thread are the texts of `pid` and `tid`, a number as it is in
     the file, a string as its content. id: int32, equal where the texts of `id`, else of `bind_id`, are; -1 where there
     is none (a whole number below ID_TEXT is itself, another text its place in `texts` plus ID_TEXT). time_ns,
     duration_ns: int64 exact nanoseconds from `ts` and `dur` (µs), MISSING where there is none; never as far as 2^62
-    from zero. arguments: int32 places in `texts` of the members of `args` as a JSON object, each as it stands in the
+    from zero. arguments: int32 places in `texts` of the members of `args` as a JSON object, each as it is in the
     file, without those that are in `numbers`; -1 where none are left. numbers: by key, those of `tables.NUMBERED` that
-    are whole numbers. top: what stands beside `traceEvents`. lost: (reason, how many, first example) of what could not
+    are whole numbers. top: what is next to `traceEvents`. lost: (reason, how many, first example) of what could not
     be read.
     """
 

@@ -1,4 +1,4 @@
-"""Slices that lie in time as they lie in each other: their order, parents, own time, call stacks and lanes.
+"""Slices that are in time as they are in each other: their order, parents, own time, call stacks and lanes.
 
 Slices of a thread that runs code are nested. One that reaches a little past the end of another, by what rounding does
 or a quarter of what it has in common with it, is still inside of it: a call that ends an annotation returns a moment
@@ -22,7 +22,7 @@ WITHIN = 4
 OPEN_END_NS = 1 << 62
 """The end of a slice of which only the beginning is known: it ends with the one around it."""
 MAX_ENCLOSING = 64
-"""How many open slices are looked at for one that holds another, on a stream."""
+"""How many open slices are checked for one that holds another, on a stream."""
 
 
 @jit
@@ -390,7 +390,7 @@ def assign_lanes(
     bounds[i] … bounds[i+1]-1, in their order.
 
     stop: the end of each slice, OPEN where not known (then it is set). sort: 0 for what may be the parent of others (an
-    annotation), 1, 2; each sort has lanes of its own, below those of the sorts before. parent, lane, end, own: filled
+    annotation), 1, 2; each sort has its own lanes, below those of the sorts before. parent, lane, end, own: filled
     in. Own time of an annotation: what is covered by none of the slices directly in it.
     """
     for line in range(len(lanes)):

@@ -80,7 +80,7 @@ def _around(row: Array, parent: Array, wanted: Array) -> Int32Array:
 
 
 def find_enclosing_slices(rows: SliceTable, row: Array, wanted: Array) -> Array:
-    """For each row the innermost wanted slice that it is or lies in. wanted: by row, as bools."""
+    """For each row the innermost wanted slice that it is or is in. wanted: by row, as bools."""
     return _around(row, rows.parent, wanted)
 
 
@@ -163,7 +163,7 @@ def add_counters(
     without = np.setdiff1d(found, counted.event)
     if len(without):
         builder.add_loss(NO_NUMBER, describe_event(events, int(without[0])), len(without))
-    # A series for each process, name, id and key; those of one counter are told apart by their keys.
+    # A series for each process, name, id and key; those of one counter are distinguished by their keys.
     at = np.arange(len(counted.event))
     named, _ = factorize_pairs(at, events.process[counted.event], events.name[counted.event])
     counter, _ = factorize_pairs(at, named, events.id[counted.event])
@@ -230,7 +230,7 @@ def _counted(events: TraceEvents, found: Array) -> _Counted:
 
 
 def find_flow_events(rows: SliceTable, builder: ProfileBuilder | None = None) -> Array:
-    """The events of ARROWS that have a time and an id, without which nobody knows what belongs together. The others
+    """The events of ARROWS that have a time and an id, without which it is unknown what belongs together. The others
     are lost."""
     events = rows.events
     found = drop_impossible(events, rows.phases, rows.phases.select(FLOW, ordered=False), builder)

@@ -55,9 +55,9 @@ from .tracks import STREAM, THREAD
 
 BACKWARD_FLOWS = ("fwdbwd", "forward_backward")
 NUMBERS = ("bytes", "Bytes", "Addr", "Total Allocated", "Total Reserved", "Sequence number")
-"""The numbers that are looked at once those of slices are in their table, and work has found what launched it."""
+"""The numbers that are checked once those of slices are in their table, and work has found what launched it."""
 KINETO_THREAD_NAME = re.compile(r"thread (-?\d+) \((.+)\)", re.DOTALL)
-"""How Kineto names a thread of the host: by its number, which stands beside the name here, and its own name."""
+"""How Kineto names a thread of the host: by its number, which is next to the name here, and its own name."""
 MAX_FACT_CHARS = 20_000
 _TAKEN = frozenset({"deviceProperties", "traceEvents", TOP_LEVEL_KEY})
 
@@ -65,7 +65,7 @@ _TAKEN = frozenset({"deviceProperties", "traceEvents", TOP_LEVEL_KEY})
 @dataclass(frozen=True)
 class Dialect:
     """What a format makes of trace events. empty_advice: why a file has none, and what to do then: the end of a
-    sentence and another. facts: what else is to be told of the file, behind what stands beside its events. add_more:
+    sentence and another. facts: what else is to be told of the file, behind what is next to its events. add_more:
     adds what else was sampled, at times that count from the profile's zero, which it is given. span: when that begins
     and ends, in the file's own time. capabilities: as in Meta."""
 
@@ -263,7 +263,7 @@ def _add_stacks(rows: SliceTable, work: DeviceWork) -> None:
     above = np.zeros(len(node), np.int32)
     source = np.where(work.launch >= 0, work.launch, work.operator)
     above[work.slice] = np.where(source >= 0, node[source], 0)
-    # Where the operator is another one than the call lies in, that one is not what launched it.
+    # Where the operator is another one than the call is in, that one is not what launched it.
     inside = (work.operator <= work.launch) & (work.launch < rows.end[work.operator])
     other = np.flatnonzero((work.launch >= 0) & (work.operator >= 0) & ~inside)
     frame = rows.codes.frame[rows.code[work.launch[other]]]

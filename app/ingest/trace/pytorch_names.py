@@ -16,7 +16,7 @@ ARGUMENTS = {
     "Concrete Inputs": "values",
     "Call stack": "call_stack",
 }
-"""Arguments of operators that have columns of their own in `argument_sets`."""
+"""Arguments of operators that have their own columns in `argument_sets`."""
 
 _KINDS = {
     "cpu_op": "operator",
@@ -102,7 +102,7 @@ def classify(category: str, name: str) -> SliceType:
         label = _ADDRESS.sub("", name) if built_in else None
     module = place[1] if place else ""
     if place and module.rpartition("/")[2] == INJECTED_FILE:
-        # Each job has lain it down in a directory of its own, and it is the same in all of them.
+        # Each job copies it to its own directory, and it is the same in all of them.
         module, label = INJECTED_FILE, f"{INJECTED_FILE}({place[2]}): {place[3]}"
     return SliceType(
         kind=kind,

@@ -7,7 +7,7 @@ from typing import Any
 from ...domain.text import sanitize_line
 
 TOP_LEVEL_KEY = "perfloom"
-"""Under which it stands beside the events, and in the facts of a profile."""
+"""Under which it is next to the events, and in the facts of a profile."""
 SCHEDULE_KEYS = ("step", "counted", "schedule")
 """What is the same in all traces of a job, and told as a fact: what a step is, whose steps count, and which were asked
 for."""
@@ -32,7 +32,7 @@ class RecorderInfo:
 
 
 def parse_recorder_info(top: dict[str, Any]) -> RecorderInfo:
-    """What stands beside the events of a trace."""
+    """What is next to the events of a trace."""
     said = top.get(TOP_LEVEL_KEY)
     if not isinstance(said, dict):
         return RecorderInfo()

@@ -1,7 +1,7 @@
 """Which thread ran on which CPU, and what it did otherwise: from the switches and wakeups of a scheduler, or stretches.
 
 Each thread has a row of its states (running, runnable, sleeping …) and each CPU one of what ran there. Neither is code
-that a thread ran, so neither counts as host time, and no time counts twice: the time of threads in each state stands in
+that a thread ran, so neither counts as host time, and no time counts twice: the time of threads in each state is in
 samples of three events, a row of which is a stretch of a thread, with the CPU where it ran. Beside them sleeps count
 once more, by who ended them, and each switch by itself.
 """
@@ -43,7 +43,7 @@ BY_STACK = timed_events.RUNNING_BY_STACK
 SWITCHES = "switches"
 """How often threads left a CPU, in which state."""
 _KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
-"""How states are drawn: running as code is, waiting for a CPU as what is told beside it; all else is gray."""
+"""How states are drawn: running as code is, waiting for a CPU as what is given beside it; all else is gray."""
 STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
 """The categories of the two sorts of slices, and the process in which the CPUs stand."""
 Frames = Callable[[ProfileBuilder, int, str], list[int]]
@@ -120,7 +120,7 @@ class SchedulerTimeline:
         lost: Callable[[str, str, int], None],
         frames: Frames | None = None,
     ) -> Callable[[ProfileBuilder, int], None]:
-        """Add the slices of threads and CPUs to the events. last_ns: when the last thing was seen. lost: is told a
+        """Add the slices of threads and CPUs to the events. last_ns: when the last thing was seen. lost: called with a
         reason, an example and how many.
 
         Returns what adds the samples, for `Dialect.more`.
@@ -183,7 +183,7 @@ class SchedulerTimeline:
         return f"[{name}]" if "/" in name else name
 
     def get_process(self, task: int) -> str:
-        """The text that stands for the process of a thread: where it is not known, the thread's name tells."""
+        """The text that represents the process of a thread: where it is not known, the thread's name tells."""
         pid = self.processes.get(task)
         return self.get_thread_name(task) if pid is None else str(pid)
 

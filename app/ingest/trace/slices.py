@@ -49,7 +49,7 @@ class SliceType:
 @dataclass(frozen=True)
 class SliceClassifier:
     """What a format makes of its events. classify: of a category and a name. non_process_pids: processes that are none,
-    by their pid: what stands there is nobody's time."""
+    by their pid: what stands there is no process's time."""
 
     classify: Callable[[str, str], SliceType]
     non_process_pids: frozenset[str] = frozenset()

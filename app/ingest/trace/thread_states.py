@@ -30,7 +30,7 @@ STATE_LETTERS = {
 """The kernel's letters of states, but for R, the state of what wants to run on."""
 UNKNOWN_TASK = -1
 IDLE_TASK = 0
-"""The number of the thread that stands for an idle CPU. What wakes in its place is an interrupt."""
+"""The number of the thread that represents an idle CPU. What wakes in its place is an interrupt."""
 _IN, _WOKEN, _SEEN, _NOTHING, _GONE = -1, -2, -3, -4, -5
 
 

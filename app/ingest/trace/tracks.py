@@ -1,6 +1,6 @@
 """The lines of a trace: threads, streams of devices and tracks, with the names and the order that its metadata give.
 
-A thread is told by the texts of `pid` and `tid`, and by what lies on it: a device whose index is also the number of a
+A thread is given by the texts of `pid` and `tid`, and by what lies on it: a device whose index is also the number of a
 process is not mixed up with it.
 """
 

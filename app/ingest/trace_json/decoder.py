@@ -130,7 +130,7 @@ def parse_small_id(raw: bytes | None) -> int | None:
 
 @dataclass
 class DecodedEvent:
-    """An event's columns. Texts as they stand in the file, strings without quotes."""
+    """An event's columns. Texts as they are in the file, strings without quotes."""
 
     phase: int = 0
     name: bytes | None = None
@@ -163,7 +163,7 @@ def decode_event_at(window: Window | TextChunk, start: int, losses: LossCounts) 
 
 
 def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> DecodedEvent | None:
-    """The event in the text of an object, None for an empty one. lost: told a reason and the text."""
+    """The event in the text of an object, None for an empty one. lost: called with a reason and the text."""
     if bent:
         raw, words = to_strict_json(raw, 0, len(raw))
         for _ in range(words):
@@ -246,7 +246,7 @@ def decode_texts(
     raw = text.tobytes()
     whole = raw.decode("latin-1")
     texts = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    # What is to be looked at is that with escapes or other than ASCII characters.
+    # What is to be checked is that with escapes or other than ASCII characters.
     odd = np.unique(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
     parts = [(int(places[i]), raw[starts[i] : ends[i]], i) for i in odd.tolist()]
     for place, part, i in sorted(parts):
@@ -262,7 +262,7 @@ def decode_texts(
 
 
 def apply_shifts(time_ns: Array, shifts: list[tuple[int, int]]) -> None:
-    """Add to times what `Block.finish` is told."""
+    """Add to times what `Block.finish` is given."""
     for (start, add), (end, _) in zip(shifts, [*shifts[1:], (len(time_ns), 0)], strict=False):
         part = time_ns[start:end]
         part[part != MISSING] += add

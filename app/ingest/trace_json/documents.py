@@ -101,7 +101,7 @@ def find_event(window: Window | TextChunk, start: int, end: int) -> int | None:
 
 
 def skip_damaged(piece: TextChunk, damaged: int, losses: LossCounts) -> int | None:
-    """Where the next event begins behind a damaged one, which is noted; None where that is not told within a piece, and
+    """Where the next event begins behind a damaged one, which is noted; None if that is not clear within a piece, and
     `DocumentReader` has to see what follows. It finds the same one."""
     data, start = piece.data, damaged + 1
     found = find_event(piece, start, min(len(data), start + RESYNC_BYTES))
@@ -116,7 +116,7 @@ def skip_damaged(piece: TextChunk, damaged: int, losses: LossCounts) -> int | No
 
 
 class DocumentReader:
-    """Goes through the documents of a file, and has what stands in their lists of events taken in."""
+    """Goes through the documents of a file, and has what is in their lists of events taken in."""
 
     def __init__(self, window: Window, block: EventConsumer) -> None:
         self._window = window
@@ -228,7 +228,7 @@ class DocumentReader:
         window.at += 1
 
     def _beside(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
-        """Keep a value that stands beside the events."""
+        """Keep a value that is next to the events."""
         if bent:
             raw, lost = to_strict_json(raw, 0, len(raw))
             if lost:
@@ -251,7 +251,7 @@ class DocumentReader:
         return True
 
     def _keep(self, top: dict[str, Any], rows: int) -> None:
-        """Keep what stands beside the events of a document that began at event `rows`."""
+        """Keep what is next to the events of a document that began at event `rows`."""
         if not self._top:
             self._top = top
             return
@@ -328,7 +328,7 @@ class DocumentReader:
         return close if found is None else found
 
     def _close(self, start: int) -> int | None:
-        """Where the list ends behind `start`, as far as can be told."""
+        """Where the list ends behind `start`, as far as can be determined."""
         window, known = self._window, self._closed
         end, at = window.place + len(window.data), window.place + start
         if known.end != end or at < known.since or (known.found is not None and known.found[0] < at):

@@ -1,4 +1,4 @@
-"""JSON as traces have it, whole or bent, on bytes: values and their members as they stand in the text.
+"""JSON as traces have it, whole or bent, on bytes: values and their members as they are in the text.
 
 No number is converted and no string unescaped on the way, so that times stay exact and texts are those of the file.
 What is bent but clear is straightened: commas too many, control characters and bad escapes in strings, words that are
@@ -153,8 +153,8 @@ def scan_value(data: Text, start: int, deepest: int = MAX_DEPTH) -> JsonValue:
 class UnterminatedValues:
     """Where in a file values begin that are known to come to no end, so that none is followed to there again.
 
-    What stands in a value that is damaged, and is open where that is, is damaged there as well: however often a file
-    opens what it does not close, each part of it is looked at once.
+    What is in a value that is damaged, and is open where that is, is damaged there as well: however often a file
+    opens what it does not close, each part of it is checked once.
     """
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ def iterate_members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, byt
 
 
 def find_event_candidates(data: Text, start: int, end: int) -> Iterator[int]:
-    """Where in data[start:end] events seem to begin, as far as can be told without what is before."""
+    """Where in data[start:end] events seem to begin, as far as can be determined without what is before."""
     return (one.start(1) for one in _START.finditer(data, start, end))
 
 

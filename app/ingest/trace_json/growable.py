@@ -12,7 +12,7 @@ INITIAL_ROWS = 1 << 16
 
 
 class GrowableColumn:
-    """A column of numbers of one type. Its memory is the system's: it is given back as soon as nobody holds it."""
+    """A column of numbers of one type. Its memory is the system's: it is given back as soon as it is not referenced."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = np.dtype(kind)

@@ -1,4 +1,4 @@
-"""Events from bytes, compiled: what stands in a list of events, as columns, without a look at how lines are laid out.
+"""Events from bytes, compiled: what is in a list of events, as columns, without a look at how lines are laid out.
 
 It takes strict JSON only, and of that what traces are made of. At whatever else it stops (ODD): a decoder has a look.
 So what it does take, it takes exactly as the decoder would.
@@ -82,7 +82,7 @@ class KeyTable(NamedTuple):
 
 
 def make_key_table() -> KeyTable:
-    """Those keys, each in a slot of its own."""
+    """Those keys, each in its own slot."""
     words = [_words(key.encode()) for key in NUMERIC_ARGUMENTS]
     lengths = [len(key) for key in NUMERIC_ARGUMENTS]
     slots = np.full(SLOTS, BAD, np.int64)

@@ -17,7 +17,7 @@ _QUOTE, _BACKSLASH, _BLANKS = 34, 92, (32, 10, 13, 9)
 
 
 def _instruction(function: Any) -> Any:
-    """What a compiled loop calls, and nobody else."""
+    """Functions that only compiled loops call."""
     return intrinsic(function)
 
 

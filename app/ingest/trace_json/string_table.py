@@ -16,7 +16,7 @@ class StringTable(NamedTuple):
 
     slots: which text may be found where, -1 none; a power of two, at least twice as many as there is room for texts.
     seed: differs in each process, so that no file can be made up whose texts all meet in one slot.
-    How many texts there are, and how many bytes of them, stands in at[2] and at[3] of an array beside it.
+    How many texts there are, and how many bytes of them, is in at[2] and at[3] of an array beside it.
     """
 
     slots: Array

@@ -189,7 +189,7 @@ def find_literal_end(data: Array, p: int) -> int:
 
 @jit_inline
 def find_nested_end(data: Array, start: int, end: int) -> int:
-    """Where the brackets are closed again that open at `start`. Nothing else is looked at but strings."""
+    """Where the brackets are closed again that open at `start`. Nothing else is checked but strings."""
     p, depth = start, 0
     in_string = uint64(0)
     while p < end:

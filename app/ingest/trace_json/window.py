@@ -24,11 +24,11 @@ NEAR = 16 << 10
 MAX_EVENT_BYTES = 16 << 20
 """An event that is longer is none."""
 MAX_WINDOW_BYTES = 64 << 20
-"""So much is brought into sight to find where an event begins, or for what stands beside the events."""
+"""So much is brought into sight to find where an event begins, or for what is next to the events."""
 PAD = 128
 """Zeros behind what is read, for whoever looks at many bytes at once."""
 NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
-"""How far from its end a piece is looked at for the beginning of an event, before all of it is."""
+"""How far from its end a piece is checked for the beginning of an event, before all of it is."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,7 +107,7 @@ class _Text:
         )
 
     def _places(self, frames: bytes) -> list[int]:
-        """The frames of a stack. A path with a semicolon in it stands in several pieces."""
+        """The frames of a stack. A path with a semicolon in it is in several pieces."""
         found: list[int] = []
         before: list[bytes] = []
         for last in frames.split(b";")[1:]:

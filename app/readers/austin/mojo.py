@@ -230,7 +230,7 @@ class MojoParser:
             self._native.add(frame)
 
     def _odd_frame(self, key: int) -> None:
-        """Take in a frame of a task, or one by a key that was not told."""
+        """Take in a frame of a task, or one with an undefined key."""
         if self._of_task:
             self._of_task -= 1
             return

@@ -1,6 +1,6 @@
 """The lines of a callgrind file, compiled: costs added up for each function and each call, names by number.
 
-What is not a cost, a position or an association (header lines, and what nobody knows) is handed back line by line.
+What is not a cost, a position or an association (header lines, and unknown ones) is handed back line by line.
 Format: valgrind.org/docs/manual/cl-format.html.
 """
 
@@ -11,7 +11,7 @@ from ...ingest.trace_json.string_table import StringTable, intern
 DONE, FULL, OTHER = 0, 1, 2
 """Why a scan ended: it came to `stop`; there is no more room; a line for who called."""
 
-# Kinds of names, each with ids of its own.
+# Kinds of names, each with its own ids.
 FILES, FUNCTIONS, OBJECTS = 0, 1, 2
 # Places in `state`. PRESENT, CALLED: of the present position and of the next call, a place for each kind of name.
 AT, END, LINES, POSITIONS, EVENTS, LINE_PLACE, ROWS, SELF_ROW, PENDING, COUNT, TARGET = range(11)
@@ -151,7 +151,7 @@ def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
     rows[row, 3:6] = -1
     rows[row, 6], rows[row, 7] = NO_CALL, 0
     if call:
-        # Without a word on it, what is called lies in the present file and object.
+        # Without a word on it, what is called is in the present file and object.
         for column, kind in ((3, FUNCTIONS), (4, FILES), (5, OBJECTS)):
             called = state[CALLED + kind]
             rows[row, column] = state[PRESENT + kind] if called < 0 and kind != FUNCTIONS else called

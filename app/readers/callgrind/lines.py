@@ -101,7 +101,7 @@ class Part:
         return graph, [_parts(keys[one]) for one in kept.tolist()]
 
     def _same(self, keys: list[int]) -> Array:
-        """For each function the place of the one it stands for: one that is only called, by a file of which nothing
+        """For each function the place of the one it represents: one that is only called, by a file of which nothing
         else is known, is the one of that name in that object, if there is but one."""
         named: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(keys):

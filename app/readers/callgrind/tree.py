@@ -20,10 +20,10 @@ DEEPEST = 256
 WIDEST = 4000
 """Stacks of one depth that are followed further: those with the most."""
 MOST_CALLS = 100_000
-"""Calls from all stacks of one depth together that are looked at."""
+"""Calls from all stacks of one depth together that are checked."""
 MOST_NODES = 300_000
 LEAST_SHARE = 1e-7
-"""A stack with less of the whole is not followed; its functions' own costs stand in other stacks of theirs."""
+"""A stack with less of the whole is not followed; its functions' own costs are in other stacks of theirs."""
 SETTLED, MOST_TURNS = 1e-3, 100
 """What is passed around in circles is followed until another turn adds less than this part of it, and no further."""
 NO_REST = 0.01
@@ -197,7 +197,7 @@ def _sums(place: Array, values: Array, length: int) -> Array:
 
 
 def _outermost(own: Array, caller: Array, called: Array, cost: Array, group: Array) -> Array:
-    """What of each function's cost nobody called it for, by event.
+    """What of each function's cost has no caller, by event.
 
     Functions that call each other in a circle are taken together, for what they pass around is counted again and again;
     the circle is entered where most of its calls from outside go to, else at the function with the most.

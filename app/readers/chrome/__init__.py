@@ -1,6 +1,6 @@
 """Reader of traces in the JSON of Chrome's trace viewer, whoever wrote them: browsers, Perfetto, build tools, games.
 
-What PyTorch's profiler writes is such JSON too, and has a reader of its own.
+What PyTorch's profiler writes is such JSON too, and has its own reader.
 """
 
 from dataclasses import replace

@@ -53,7 +53,7 @@ def convert_events(events: TraceEvents) -> TraceEvents:
     files = np.full(len(texts) + 1, -1, np.int32)
     for place in np.unique(events.arguments[mine]).tolist():
         file = _file(texts[place]) if place >= 0 else ""
-        # The last one stands for what has no arguments.
+        # The last one represents what has no arguments.
         files[place] = place_of(file) if file else -1
     category = np.where(mine, files[events.arguments], events.category).astype(np.int32)
     named = []

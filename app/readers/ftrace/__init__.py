@@ -62,7 +62,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
 
 def _told_in(page: bytes, inside: bool) -> tuple[bytes, bool]:
-    """Only what stands in parts of a page that are the trace, in as many lines. inside: whether the piece begins there
+    """Only what is in parts of a page that are the trace, in as many lines. inside: whether the piece begins there
     (returned: whether it ends there)."""
     parts = []
     while page:

@@ -40,7 +40,7 @@ _PLAIN = SliceType("other", FrameKind.USER)
 
 
 class FtraceParser:
-    """What stands in a trace, while it is read."""
+    """What is in a trace, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()

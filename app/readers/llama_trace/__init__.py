@@ -6,7 +6,7 @@
     thr: 23241, counter: tokens, value: 12, time: 34519553440
     end_time: 34520659278
 
-Times are microseconds of a clock that begins when the machine does. A name is what was traced, and a number of its own
+Times are microseconds of a clock that begins when the machine does. A name is what was traced, and its own number
 behind a _; the line of its end repeats both behind end_. Threads come in any order, each thread's lines in the order of
 time.
 """

@@ -1,4 +1,4 @@
-"""From the lines of a text trace to a Profile: begins and ends paired, operators told apart, steps of decoding."""
+"""From the lines of a text trace to a Profile: begins and ends paired, operators distinguished, steps of decoding."""
 
 import json
 from contextlib import suppress

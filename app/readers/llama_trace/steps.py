@@ -25,7 +25,7 @@ _DECODE = re.compile(rf"(?:decode|generate|next[_ ]token){_NUMBER}", re.IGNORECA
 
 
 def steps_of(profile: Profile) -> pa.Table:
-    """The table `steps`, of one thread and in order of time; without rows where less than two can be told."""
+    """The table `steps`, of one thread and in order of time; without rows where less than two can be determined."""
     names, found = get_strings(profile.functions, "name"), _Slices(profile)
     rows, prompt = _marked(found, names)
     marked = len(rows) > 1

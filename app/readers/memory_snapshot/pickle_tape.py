@@ -127,7 +127,7 @@ class Tape:
 
 
 def read(stream: BinaryIO, source: str) -> Tape:
-    """The values of the pickle in a stream. What stands behind its end is not looked at.
+    """The values of the pickle in a stream. What follows its end is not read.
 
     Raises UnreadableInput for a pickle of anything but plain values, and for one that makes no sense.
     """

@@ -1,6 +1,6 @@
 """From the tape of a snapshot to columns: the events of each device, its segments and blocks, and their call stacks.
 
-What the keys mean is told in torch/cuda/memory.py (`_snapshot`) and torch/csrc/cuda/memory_snapshot.cpp; what older
+What the keys mean is given in torch/cuda/memory.py (`_snapshot`) and torch/csrc/cuda/memory_snapshot.cpp; what older
 versions had instead in torch/cuda/_memory_viz.py.
 """
 
@@ -17,7 +17,7 @@ from .pickle_tape import Tape
 from .stacks import Stacks
 
 AT_ONCE = 1 << 17
-"""How many dicts are looked at together: of each all keys are."""
+"""How many dicts are checked together: of each all keys are."""
 MOST_BYTES = 1 << 46
 """No machine has as much memory; a number beyond it would not add up with others."""
 MOST_ADDRESS = 1 << 62
@@ -169,7 +169,7 @@ def _possible(address: Array, size: Array) -> Array:
 
 
 def _set_times(snapshot: Snapshot, raw: dict[int, Events]) -> None:
-    """Put events on one clock of ns. Events of one microsecond stay in their order: each gets a ns of its own."""
+    """Put events on one clock of ns. Events of one microsecond stay in their order: each gets its own ns."""
     times = [events.time_ns for events in raw.values()]
     known = [one[one != MISSING] for one in times]
     snapshot.timed = any(len(one) for one in known)

@@ -149,7 +149,7 @@ def _frames(tape: Tape, nodes: Array, builder: ProfileBuilder) -> Array:
             result.append(LEFT_OUT)
             continue
         native = not path or path.endswith(NATIVE)
-        # Functions of Python's are told from their namesakes by their file.
+        # Functions of Python's are distinguished from others of the same name by their file.
         function = builder.intern_function(text, "" if native else path, None if path in ("", "??") else path)
         kind = FrameKind.USER if native else FrameKind.PYTHON
         result.append(builder.intern_frame(function, kind=kind, line=of_line if 0 < of_line < 1 << 31 else None))

@@ -40,7 +40,7 @@ _WHAT = {"operator": SliceType("operator", FrameKind.OPERATOR), "memory": SliceT
 
 @dataclass
 class _Found:
-    """What stands in a file. complete: whether it could be understood as a whole."""
+    """What is in a file. complete: whether it could be understood as a whole."""
 
     init: int | None = None
     lists: dict[str, list[Any]] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class _EventCollector:
             self._operators.append((start, end or start, self._device(row), row["op_name"]))
 
     def place(self) -> None:
-        """Give operators tracks on which they lie in or behind each other, as few as can be."""
+        """Give operators tracks on which they are in or behind each other, as few as can be."""
         opened: dict[str, list[list[int]]] = {}
         for start, end, device, name in sorted(self._operators, key=lambda one: (one[0], -one[1])):
             tracks = opened.setdefault(device, [])

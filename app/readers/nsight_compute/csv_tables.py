@@ -1,4 +1,4 @@
-"""The CSV that `ncu --csv` prints, taken apart: which table a row is of, and what stands in its columns.
+"""The CSV that `ncu --csv` prints, taken apart: which table a row is of, and what is in its columns.
 
 A file may hold several tables one after the other, each with its heading: the pages raw, details and source of a
 report, or those of several reports. Around and between them may stand what ncu and the program say.
@@ -44,8 +44,8 @@ class PageKind(Enum):
 
 @dataclass(frozen=True)
 class CsvHeader:
-    """The columns of a table. kernel, file: what was told before a table of source lines. block: of which
-    kernel of the page it is, from 1; 0 where none was told."""
+    """The columns of a table. kernel, file: what was recorded before a table of source lines. block: of which
+    kernel of the page it is, from 1; 0 where none was recorded."""
 
     kind: PageKind
     columns: tuple[str, ...]
@@ -68,7 +68,7 @@ class CsvRow:
     number: int
 
     def get_cell(self, *names: str) -> str:
-        """What stands in the first of these columns that there is."""
+        """What is in the first of these columns that there is."""
         for name in names:
             place = self.heading.column_indices.get(name)
             if place is not None:
@@ -81,7 +81,7 @@ LossCallback = Callable[[str, int, str], None]
 
 @dataclass
 class _Place:
-    """What was told so far of a table of source lines that is to come. blocks: how many kernels were."""
+    """What was recorded so far of a table of source lines that is to come. blocks: how many kernels were."""
 
     kernel: str = ""
     file: str = ""
@@ -122,8 +122,8 @@ def parse_header(cells: Sequence[str]) -> CsvHeader | None:
 
 
 def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
-    """The rows of all tables, headings and what others say left out. lost: told why a row was lost, the number of its
-    line, and what it says."""
+    """The rows of all tables, without headings and other lines. lost: called with reason, line number and text of a lost
+    row."""
     heading: CsvHeader | None = None
     place = _Place()
     for number, record in _records(text, lost):

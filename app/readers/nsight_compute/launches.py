@@ -68,7 +68,7 @@ class MeasurementCollector:
         self.losses[reason] = (before + 1, first)
 
     def add_value(self, launch: Launch, metric: int, value: float | None, text: str | None, unit: str) -> None:
-        """A launch has a value of a metric: a number, a text, or a number that stands in a text."""
+        """A launch has a value of a metric: a number, a text, or a number that is in a text."""
         if text is not None:
             launch.texts[len(launch.metrics)] = text
         launch.metrics.append(metric)

@@ -1,7 +1,7 @@
 """Numbers as Nsight Compute prints them: grouped, in the language of whoever printed them, with a unit that varies.
 
 One and the same text may be two numbers ("1.234" is 1.234 in English, and 1234 in German). So all numbers of a file
-are looked at first: `DecimalMark` counts what only one of the two can be.
+are checked first: `DecimalMark` counts what only one of the two can be.
 """
 
 import math
@@ -55,7 +55,7 @@ class DecimalMark:
 
     @property
     def is_certain(self) -> bool:
-        """Whether no more numbers need to be looked at."""
+        """Whether no more numbers need to be checked."""
         return abs(self._dots - self._commas) >= MAX_PROOFS
 
     def feed(self, text: str) -> None:

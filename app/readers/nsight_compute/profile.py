@@ -275,7 +275,7 @@ def _columns(name: str, columns: Sequence[Any]) -> pa.Table:
 
 
 def _values(reading: MeasurementCollector) -> pa.Table:
-    """The table `metric_values`: what is told twice in the same words stands once."""
+    """The table `metric_values`: what is given twice in the same words stands once."""
     kernels: list[int] = []
     metrics: list[int] = []
     values: list[float | None] = []

@@ -2,7 +2,7 @@
 
 Numbers of fields are those of the definitions that come with Nsight Compute (extras/FileFormat: ProfilerReport.proto,
 ProfilerResultsCommon.proto, ProfilerSection.proto, RuleResults.proto, Nvtx.proto). A report holds the machine code of
-kernels, not the text of it that `ncu` disassembles: instructions are told by their place in the function.
+kernels, not the text of it that `ncu` disassembles: instructions are determined by their place in the function.
 """
 
 import math

@@ -25,7 +25,7 @@ Value = str | float | int
 
 
 class ReportMessage:
-    """The fields of a message by their numbers. Of a damaged one those before the damage; `damaged` is told of it."""
+    """The fields of a message by their numbers. Of a damaged one those before the damage; `damaged` gets it."""
 
     def __init__(self, data: bytes | memoryview, damaged: Callable[[], None]) -> None:
         self._fields: dict[int, list[tuple[int, Any]]] = {}
@@ -47,7 +47,7 @@ class ReportMessage:
         return None
 
     def get_contents(self, number: int) -> list[memoryview]:
-        """What stands in all fields of a number."""
+        """What is in all fields of a number."""
         return [value for kind, value in self._fields.get(number, ()) if kind == BYTES]
 
     def get_text(self, number: int) -> str:
@@ -83,7 +83,7 @@ def parse_value(data: memoryview) -> Value | None:
 
 @dataclass(frozen=True)
 class BlockEntry:
-    """Something that a block holds. kind: CODE, RESULT, RANGE. strings: what numbers of names stand for."""
+    """Something that a block holds. kind: CODE, RESULT, RANGE. strings: what numbers of names represent."""
 
     kind: int
     data: memoryview
@@ -92,7 +92,7 @@ class BlockEntry:
 
 
 class BlockReader:
-    """A report taken apart. defect: what is wrong with the file, known at the end. headers: told of each header."""
+    """A report taken apart. defect: what is wrong with the file, known at the end. headers: called with each header."""
 
     def __init__(self, data: bytes, damaged: Callable[[], None], headers: Callable[[ReportMessage], None]) -> None:
         self.defect: str | None = None

@@ -100,7 +100,7 @@ class LockWaitParser:
         return stack
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that was taken in. Raises UnreadableInput where no wait is told as a whole."""
+        """The profile of all that was taken in. Raises UnreadableInput where no wait is complete."""
         builder, facts = self._builder, self._remarks.facts
         if self._open:
             number, lock = next(iter(self._open))

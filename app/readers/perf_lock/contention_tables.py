@@ -7,7 +7,7 @@
                             0xffffffff8220319d  _raw_spin_lock_irqsave+0x4d
 
 Each line is the sum over a caller, a thread, a lock, an owner of locks or a control group; with -v the call stack
-stands below it, innermost first. With -x the columns stand in a comment, apart by what was asked for. Defined by perf's
+stands below it, innermost first. With -x the columns are in a comment, apart by what was asked for. Defined by perf's
 own printing (tools/perf/builtin-lock.c of Linux).
 """
 
@@ -88,7 +88,7 @@ class LockTableParser:
             self._builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS].strip()}")
 
     def _one(self, line: str) -> tuple[dict[str, int], list[str]] | None:
-        """Numbers by the names of columns, and what else stands in the line; None where it is none of the table."""
+        """Numbers by the names of columns, and what else is in the line; None where it is none of the table."""
         if self._mark:
             return self._apart(line)
         words: list[str] = []
@@ -167,7 +167,7 @@ class LockTableParser:
         place = row.get("caller") or row.get("Name") or row.get("cgroup")
         kind = row.get("type") or ""
         if "address" in row:
-            # Behind the lock's name, which many have not, its type may stand in brackets.
+            # Behind the lock's name, which many have not, its type may be in brackets.
             name = row.get("symbol", "")
             if not kind and name.endswith(")"):
                 name, _, kind = (part.rstrip(" )") for part in name.rpartition("("))

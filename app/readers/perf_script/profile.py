@@ -311,7 +311,7 @@ class ScriptProfileBuilder:
         return event
 
     def _frame_of(self, line: bytes) -> int:
-        """The frame that a line of a stack (with its line end) stands for; _SPECIAL for more or less than one."""
+        """The frame that a line of a stack (with its line end) represents; _SPECIAL for more or less than one."""
         known = self._frames.get(line)
         if known is None:
             known = self._frames[line] = self._new_frame(line)

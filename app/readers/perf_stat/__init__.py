@@ -31,7 +31,7 @@ _TITLE = re.compile(r"^\s*Performance counter stats for (?P<what>.*?)(?: \((?P<r
 _COMMAND = re.compile(r"'(?P<command>.*)'$")
 _ELAPSED = re.compile(r"^\s*(?P<seconds>[0-9][0-9,']*(?:\.[0-9]+)?)\s+(?:\+- [0-9.]+ )?seconds time elapsed\b")
 _STARTED = re.compile(r"^# started on (?P<when>.{1,60})$")
-# What stands in the text for people beside the counts.
+# What is in the text for people beside the counts.
 _PEOPLE = re.compile(
     r"""^\s*(?:[0-9][0-9.,']*\s+(?:\+-\s[0-9.]+\s)?seconds\s(?:time|user|sys)\b|Some\sevents\sweren't\scounted
     |\s*echo\s[0-9]\s>\s/proc/sys/kernel/nmi_watchdog|perf\sstat\s\.\.\.)""",

@@ -1,4 +1,4 @@
-"""Metrics that `perf stat` computes from its counts: behind a count, on a row of their own, or alone (`--metric-only`).
+"""Metrics that `perf stat` computes from its counts: behind a count, in a separate row, or alone (`--metric-only`).
 
 perf prints a metric's value and one text for name and unit ("insn per cycle", "K/sec", "%  tma_retiring"). Layouts as
 in perf's own source, tools/perf/util/stat-display.c of 5.x, 6.1 and later.

@@ -35,7 +35,7 @@ _WHAT = SliceType("other", FrameKind.KERNEL)
 
 
 class PerfTraceParser:
-    """What stands in a text, while it is read."""
+    """What is in a text, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()

@@ -62,7 +62,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     # What is compiled is loaded where something is read, and nowhere else.
     from .profile import build_profile
 
-    # Nobody else holds the bytes, so that they can be let go.
+    # Nothing else refers to the bytes, so that they can be freed.
     return build_profile(_whole(stream, source), source, getattr(stream, "defect", None))
 
 

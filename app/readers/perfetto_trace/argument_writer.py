@@ -94,7 +94,7 @@ def _text(data: Array, begin: int, end: int, out: Array, to: int) -> int:
 
 @jit_no_refcount
 def _stands_for(known: Array, first: int, mask: int, key: int, factor: int) -> int:
-    """Which of the texts a key stands for, -1 for none."""
+    """Which of the texts a key represents, -1 for none."""
     at = hash_slot(key, factor, mask)
     while known[1, first + at] >= 0 and known[0, first + at] != key:
         at = (at + 1) & mask
@@ -192,7 +192,7 @@ def _named(
     first: int, mask: int, generation: int, number: int, known: Array, quoted: Array, bounds: Array, out: Array,
     to: int, factor: int,
 ) -> int:  # fmt: skip
-    """Write the text that a number stands for. first, mask: of the table in `known`."""
+    """Write the text that a number represents. first, mask: of the table in `known`."""
     text = -1
     if 0 <= number <= MAX_INT32:
         key: Any = (np.int64(generation) << 32) | number

@@ -1,6 +1,6 @@
 """The clocks of a Perfetto trace, and the times of its packets: of several clocks, one of them the trace's.
 
-A sequence may have clocks of its own, which may count time from the packet before.
+A sequence may have its own clocks, which may count time from the packet before.
 """
 
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class TraceClocks:
             self._beside.setdefault(key, {}).update(dict.fromkeys(shown))
 
     def find_path(self, clock: ClockKey) -> list[ClockKey] | None:
-        """From a clock to that of the trace, by clocks that were looked at together."""
+        """From a clock to that of the trace, by clocks that were checked together."""
         came: dict[ClockKey, ClockKey | None] = {clock: None}
         todo = [clock]
         for one in todo:
@@ -163,7 +163,7 @@ def compute_times(packets: Packets, clocks: TraceClocks, lost: LossCallback) -> 
 
 
 def _counted(time: Array, packet: Array, told: dict[int, tuple[int, int, bool]]) -> Int64Array:
-    """Times in ns of a clock that has a unit of its own or counts from the packet before. told: as in `counting`."""
+    """Times in ns of a clock that has its own unit or counts from the packet before. told: as in `counting`."""
     found = np.empty(len(time), np.int64)
     cuts = np.searchsorted(packet, list(told)).tolist()
     for (shown, unit, counts), first, last in zip(told.values(), cuts, [*cuts[1:], len(time)], strict=True):

@@ -1,6 +1,6 @@
 """Switches and wakeups of a scheduler that a Perfetto trace has in columns, bundle by bundle.
 
-Of a switch the thread that was left is not told: it is the one that its CPU took before.
+Of a switch the thread that was left is not recorded: it is the one that its CPU took before.
 """
 
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class CompactSched:
 
 
 def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText) -> CompactSched:
-    """What stands in these bundles, each of a CPU. place: of a text."""
+    """What is in these bundles, each of a CPU. place: of a text."""
     array = np.frombuffer(data, np.uint8)
     bundles = read_messages(array, spans, (), (), (*_COLUMNS, COMMS))
     count = len(bundles)

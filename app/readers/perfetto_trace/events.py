@@ -90,7 +90,7 @@ class TrackEvents:
         self._add_flows(events, legacy, time, process, thread)
 
     def _named(self, events: MessageColumns, number: int, inline: int, kind: int, generation: Array) -> Int32Array:
-        """Places of texts that are told by a number or as they are."""
+        """Places of texts that are determined by a number or as they are."""
         found = np.full(len(events), NONE, np.int32)
         rows = np.flatnonzero(events.has(number))
         if len(rows):
@@ -102,7 +102,7 @@ class TrackEvents:
         return found
 
     def _uuids(self, events: MessageColumns, packet: Array) -> tuple[Array, Array]:
-        """The track of each event, and whether any is told."""
+        """The track of each event, and whether any is given."""
         packets = self.packets
         own, uuid = events.has(TRACK_ID), events.get_number(TRACK_ID)
         rows, spans = packets.all.get_spans(DEFAULTS)
@@ -260,7 +260,7 @@ class TrackEvents:
         new[1:] = (flow[1:] != flow[:-1]) | ends[:-1]
         last = np.append(new[1:], True)[: len(row)]
         letters = np.where(new, ord("s"), np.where(last, ord("f"), ord("t")))
-        # Each chain has a number of its own, though one that ended gives its to the next.
+        # Each chain has its own number, though one that ended gives its to the next.
         self.event_builder.add_events(
             *(letters, time[row], self.event_builder.intern_text("flow"), thread[row]),
             category=self.event_builder.intern_text("flow"),

@@ -17,7 +17,7 @@ MAX_NUMBER = (1 << 31) - 1
 
 
 class InternedStrings:
-    """What numbers of one sort stand for: places of texts."""
+    """What numbers of one sort represent: places of texts."""
 
     def __init__(self, packets: Packets, kind: int, place: InternText, content: int = 2) -> None:
         """kind: the field of InternedData. content: which field of its entries is meant."""
@@ -34,7 +34,7 @@ class InternedStrings:
 
     @property
     def fits_in_key(self) -> bool:
-        """Whether the numbers are small enough to stand in keys as they are."""
+        """Whether the numbers are small enough to be in keys as they are."""
         return self._codes is None
 
     def make_keys(self, generation: Array, number: Array) -> Array:
@@ -45,7 +45,7 @@ class InternedStrings:
         return np.where(good, (generation.astype(np.int64) << 32) | number, NONE)
 
     def lookup(self, generation: Array, number: Array) -> Array:
-        """The place of each text, NONE where the number stands for nothing."""
+        """The place of each text, NONE where the number represents nothing."""
         row = self.index.lookup(self.make_keys(generation, number))
         return np.append(self.places, NONE)[row]
 

@@ -94,7 +94,7 @@ class KernelEvents:
         self.scheduling.add_switches(time[rows], cpu[rows], left, _states(of.get_number(4)), taken, comm)
 
     def _wakes(self, events: MessageColumns, time: Array) -> None:
-        # What is about to be woken is told before it is, and in both cases by the same thread's number.
+        # What is about to be woken is given before it is, and in both cases by the same thread's number.
         kinds = (WAKING, NEW) if events.has(WAKING).any() else (WAKEUP, NEW)
         for kind in kinds:
             rows, spans = events.get_spans(kind)
@@ -138,7 +138,7 @@ class KernelEvents:
             self._called(of.get_number(1), self._texts(of, 3))
 
     def _compact(self, bundles: MessageColumns, offset: Array) -> None:
-        """Switches and wakeups that stand in columns."""
+        """Switches and wakeups that are in columns."""
         rows, spans = bundles.get_spans(4)
         if not len(rows):
             return

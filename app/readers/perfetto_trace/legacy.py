@@ -47,7 +47,7 @@ class LegacyEvents:
         return len(self.rows) > 0
 
     def name(self, packets: Packets, place: InternText, generation: Array, names: Array) -> None:
-        """Fill in the places of names that events have by numbers of their own."""
+        """Fill in the places of names that events have by their own numbers."""
         rows = np.flatnonzero(names[self.rows] < 0)
         of = self.rows[rows]
         names[of] = InternedStrings(packets, NAMES, place).lookup(generation[of], self._of.get_number(_NAME)[rows])

@@ -17,7 +17,7 @@ UNITS = {1: "ns", 2: "count", 3: "bytes"}
 
 @dataclass
 class PerfettoTrack:
-    """What is told of a track. counter: whether it is one, and of those its unit, factor and whether values add up."""
+    """What is given of a track. counter: whether it is one, and of those its unit, factor and whether values add up."""
 
     name: str = ""
     parent: int = 0
@@ -94,7 +94,7 @@ def read_names(packets: Packets, lost: LossCallback) -> TrackNames:
 
 
 class _Fields:
-    """The fields of messages, as `wire.fields` gives them. Many come again and again: those are looked at once."""
+    """The fields of messages, as `wire.fields` gives them. Many come again and again: those are checked once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[list[tuple[int, int, Any]], MalformedMessage | None]] = {}

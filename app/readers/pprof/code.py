@@ -37,7 +37,7 @@ class CodeTables:
         # Of several with one id the last counts.
         self._rows = RowIndex(locations.get_number(1)[::-1], np.arange(len(locations))[::-1])
         mapping = RowIndex(mappings.get_number(1)[::-1], np.arange(len(mappings))[::-1]).lookup(locations.get_number(2))
-        # The last one stands for locations of no mapping.
+        # The last one represents locations of no mapping.
         modules = np.append(texts.get_codes(mappings.get_number(5)), texts.none)
         self._module = modules[mapping]
         self._address = locations.get_number(3)

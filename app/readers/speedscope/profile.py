@@ -1,6 +1,6 @@
-"""From what stands in a file of speedscope to a Profile.
+"""From what is in a file of speedscope to a Profile.
 
-A profile of time becomes slices: what begins and ends as it is told, samples one after the other, each as long as it
+A profile of time becomes slices: what begins and ends as it is given, samples one after the other, each as long as it
 weighs, with what two have in common going on. One that counts something else becomes samples; where it says what begins
 and ends, its values count up, and each is what was counted since the one before.
 """
