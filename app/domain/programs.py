@@ -1,4 +1,4 @@
-"""Which program a process runs, told by its call stacks: where its main thread was never seen, nothing else tells."""
+"""Which program a process runs, by its call stacks: where its main thread was never seen, nothing else tells."""
 
 import re
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def infer_programs(
     while (node > 0).any():
         found = np.where((node > 0) & (code[node] >= 0), code[node], found)
         node = np.where(node > 0, parent[node], 0)
-    told = found >= 0
+    has_program = found >= 0
     weight = np.zeros((int(process.max()) + 1, len(known)), np.int64)
-    np.add.at(weight, (process[told], found[told]), count[told])
+    np.add.at(weight, (process[has_program], found[has_program]), count[has_program])
     return {row: known[int(best)] for row, best in enumerate(weight.argmax(axis=1)) if weight[row].any()}

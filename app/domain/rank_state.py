@@ -90,7 +90,7 @@ class Rank:
 
     @property
     def number(self) -> int | None:
-        """The rank; null for a program without ranks, and for what cannot be told to be one."""
+        """The rank; null for a program without ranks, and for what is not clearly one."""
         return int(self.folder) if self.folder.isdecimal() else None
 
     @property

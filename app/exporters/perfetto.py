@@ -3,7 +3,7 @@
 What a profile has in time is there: slices with their arguments, arrows between them, instants, counters, steps. Of
 what was sampled one event is a profile of each thread (see cpu_profiles), and each sample of others an instant with its
 call stack as an argument, unless the profile has slices: then its samples are what those slices did themselves, and
-nothing to be told twice.
+nothing is written twice.
 """
 
 import json
@@ -101,8 +101,8 @@ def _blocks(profile: Profile) -> Iterator[pa.Array]:
     yield from _counters(profile)
     if not profile.slices.num_rows and profile.samples.num_rows:
         event = event_id(profile, profile.meta.main_event)
-        for told in write_cpu_profiles(profile, event, places.pid, places.tid):
-            yield pa.array([EVENT_SEPARATOR + told], pa.string())
+        for sample in write_cpu_profiles(profile, event, places.pid, places.tid):
+            yield pa.array([EVENT_SEPARATOR + sample], pa.string())
         yield from _samples(profile, places, get_column(profile.samples, "event") != event)
 
 
@@ -318,9 +318,10 @@ def _counters(profile: Profile) -> Iterator[pa.Array]:
         )
     series, time, value = (get_column(profile.counters, name) for name in ("series", "time_ns", "value"))
     for rows in text_columns.split_blocks(len(value)):
-        told, of = np.unique(value[rows], return_inverse=True)
+        distinct, of = np.unique(value[rows], return_inverse=True)
         shown = [
-            json.dumps(int(one) if one == int(one) else one) if np.isfinite(one) else "null" for one in told.tolist()
+            json.dumps(int(one) if one == int(one) else one) if np.isfinite(one) else "null"
+            for one in distinct.tolist()
         ]
         yield text_columns.concat_columns(
             text_columns.take_texts(names, series[rows]),

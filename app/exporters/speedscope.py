@@ -132,7 +132,7 @@ def _profile(
     )
     name = json.dumps(f"{rank}{of_thread}{number} · {event_title(profile, event)}")
     lasting = names[event] in (HOST_TIME, DEVICE_TIME)
-    # What overlaps cannot be told by beginnings and ends.
+    # Overlapping frames cannot be written as begins and ends.
     if lasting and (time[1:] >= (time + weight)[:-1]).all():
         yield (
             f'{{"type":"evented","name":{name},"unit":"nanoseconds","startValue":{int(time[0])},'

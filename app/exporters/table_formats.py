@@ -80,8 +80,8 @@ def arrow_table(data: pd.DataFrame, columns: Sequence[Column], facts: Mapping[st
     for name, values in data.items():
         kind = _kind(values)
         about = known.get(str(name))
-        told = {"unit": about.unit, "description": about.description} if about else {}
-        fields.append(pa.field(str(name), kind, metadata={word: text for word, text in told.items() if text}))
+        details = {"unit": about.unit, "description": about.description} if about else {}
+        fields.append(pa.field(str(name), kind, metadata={word: text for word, text in details.items() if text}))
         missing = values.isna().to_numpy()
         arrays.append(
             pa.array([None if no else value for value, no in zip(values.tolist(), missing, strict=True)], kind)

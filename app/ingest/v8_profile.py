@@ -254,7 +254,7 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
     """What `samples` and `stackFrames` beside the events tell, by thread; taken out of what stands there."""
     if not isinstance(top.get("samples"), list) or not isinstance(top.get("stackFrames"), dict):
         return []
-    samples, told = top.pop("samples"), top.pop("stackFrames")
+    samples, stack_frames = top.pop("samples"), top.pop("stackFrames")
     by_thread: dict[int | None, tuple[V8Profile, Callable[[Any], int | None]]] = {}
     for sample in samples:
         if not isinstance(sample, dict):
@@ -262,7 +262,7 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
         tid = _whole(sample.get("tid"))
         if tid not in by_thread:
             sampled = V8Profile(tid=tid, pid=_whole(sample.get("pid")))
-            by_thread[tid] = sampled, _Frames(told, sampled).place
+            by_thread[tid] = sampled, _Frames(stack_frames, sampled).place
         sampled, place = by_thread[tid]
         ts: Any = sample.get("ts")
         weight = _whole(sample.get("weight", 1))
@@ -281,8 +281,8 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
 class _Frames:
     """Frames that name the one that called them, by what they are called in the file."""
 
-    def __init__(self, told: Mapping[str, Any], sampled: V8Profile) -> None:
-        self._told, self._sampled = told, sampled
+    def __init__(self, stack_frames: Mapping[str, Any], sampled: V8Profile) -> None:
+        self._stack_frames, self._sampled = stack_frames, sampled
         self._place: dict[str, int] = {}
 
     def place(self, name: Any) -> int | None:
@@ -290,7 +290,7 @@ class _Frames:
         todo: list[str] = []
         above, at = NO_ID, str(name)
         while at not in self._place:
-            frame = self._told.get(at)
+            frame = self._stack_frames.get(at)
             if not isinstance(frame, dict) or at in todo[-1000:] or len(todo) > 10_000:
                 return None
             todo.append(at)
@@ -300,7 +300,7 @@ class _Frames:
         else:
             above = self._place[at]
         for one in reversed(todo):
-            frame = self._told[one]
+            frame = self._stack_frames[one]
             self._sampled.frames.append(
                 (str(frame.get("name") or "(anonymous)"), str(frame.get("category") or ""), None)
             )
@@ -318,12 +318,12 @@ def _name_threads(events: TraceEvents, found: Sequence[V8Profile]) -> None:
         tid = _whole_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
         if events.arguments[row] >= 0:
             try:
-                told = orjson.loads(events.texts[events.arguments[row]]).get("name")
+                thread_name = orjson.loads(events.texts[events.arguments[row]]).get("name")
             except ValueError:
                 continue
             for sampled in found:
-                if sampled.tid == tid and isinstance(told, str):
-                    sampled.thread = told
+                if sampled.tid == tid and isinstance(thread_name, str):
+                    sampled.thread = thread_name
 
 
 def _list(value: Any) -> list[Any]:

@@ -69,12 +69,12 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
 
     In the order of runs, events and ranks.
     """
-    told = _rank_facts(profile, selection)
+    rank_facts = _rank_facts(profile, selection)
     found: dict[tuple[int, RankKey], list[Measurement]] = defaultdict(list)
     for m in list_measurements(profile, selection):
         found[m.event, _key(m)].append(m)
     if not selection.threads:
-        for key in told.keys() - {key for _, key in found}:
+        for key in rank_facts.keys() - {key for _, key in found}:
             found[NO_ID, key] = []
     order = sorted(found, key=lambda one: (one[1][0], one[0] == NO_ID, one[0], _order(one[1])))
     value = {one: best_total(found[one]) for one in order}
@@ -87,7 +87,7 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
     # What vanished ranks did is unknown.
     recorded = Counter(
         run
-        for (run, rank, _), row in told.items()
+        for (run, rank, _), row in rank_facts.items()
         if row["recorded"] and rank is not None and row["start_ns"] is not None
     )
     names, units = [*event_names(profile), None], [*get_strings(profile.events, "unit"), None]
@@ -96,7 +96,7 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
         total = sum(whole[one[0], one[1][0], counted[one]])
         return None if value[one] is None or one[0] == NO_ID else scale * (value[one] or 0) / total if total else 0.0
 
-    about = [told.get(key, {}) for _, key in order]
+    about = [rank_facts.get(key, {}) for _, key in order]
     return build_frame(
         RANKS,
         {

@@ -30,7 +30,7 @@ from .collective_calls import (
 RESIDUAL_SHARE = 0.75
 """Of the collectives this share ends within the residual skew: few that were compared wrongly do not spoil it."""
 MIN_COLLECTIVES = 5
-"""A difference told by fewer collectives is asked last."""
+"""A difference that fewer collectives show is used last."""
 MIN_DRIFT_COLLECTIVES = 20
 """From so many collectives on a drift is looked for."""
 
@@ -51,7 +51,7 @@ class ClockEstimate:
     """What ends of collectives tell of a clock.
 
     group: clocks that are known relative to each other have one number. reference: whether the others of its group are
-    told relative to it. ahead_ns: how far it is ahead of that. residual_ns: with that taken off, three of four of its
+    given relative to it. ahead_ns: how far it is ahead of that. residual_ns: with that taken off, three of four of its
     collectives end on all ranks within so much; farthest_ns: all of them do. collectives: how many it shares with
     others. drift_ppm: by how much it runs faster than the median of those it shares collectives with, where that is
     evident.

@@ -212,8 +212,8 @@ def match_collectives(
     basis = np.full(len(rank), MatchBasis.ALONE)
     unsure = np.bincount(party[~sure], minlength=len(least)) > 0
     basis[order[comparable & unsure[party][block]]] = MatchBasis.UNDECIDED
-    told = np.where(numbered, MatchBasis.NUMBER, MatchBasis.ORDER if stepless else MatchBasis.STEP)
-    return CollectiveMatches(found, np.where(found >= 0, told, basis))
+    matched_by = np.where(numbered, MatchBasis.NUMBER, MatchBasis.ORDER if stepless else MatchBasis.STEP)
+    return CollectiveMatches(found, np.where(found >= 0, matched_by, basis))
 
 
 def _place(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lacking: Array) -> None:

@@ -88,8 +88,8 @@ def _build(profile: Profile) -> Collectives:
     shortest = np.full(int(match.max(initial=NO_ID)) + 2, np.iinfo(np.int64).max)
     np.minimum.at(shortest, match, length)
     transfer = np.where(match >= 0, shortest[match], NO_ID)
-    told = found.rank, found.slice, found.start, found.end, step, found.kind, found.kinds
-    return Collectives(*told, match, matching.basis, transfer)
+    columns = found.rank, found.slice, found.start, found.end, step, found.kind, found.kinds
+    return Collectives(*columns, match, matching.basis, transfer)
 
 
 def _steps(profile: Profile, rank: Array, time: Array) -> Array:

@@ -90,7 +90,7 @@ def _build(profile: Profile) -> WorkDependencies:
 
 
 def _late(profile: Profile, on: Array) -> tuple[Array, Array]:
-    """(which collectives waited for another rank, which are the same one), told in `on` too."""
+    """(which collectives waited for another rank, which are the same one), also set in `on`."""
     work, found = device_work_of(profile), collectives_of(profile)
     late, group = np.zeros(len(work), bool), np.full(len(work), NO_ID)
     place = np.searchsorted(work.slice, found.slice)

@@ -120,7 +120,7 @@ def compute_clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
         kept = match_ranks(np.array([one.rank for one in rows]), selection)
         rows = [one for one, keep in zip(rows, kept.tolist(), strict=True) if keep]
 
-    def told(name: str) -> list[float | None]:
+    def clock_values(name: str) -> list[float | None]:
         return [None if one.clock is None else getattr(one.clock, name) / NS_PER_US for one in rows]
 
     return build_frame(
@@ -131,9 +131,9 @@ def compute_clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
             "state": [one.state.value for one in rows],
             "group": [None if one.clock is None else one.clock.group for one in rows],
             "shift_us": [None if one.shift_ns is None else one.shift_ns / NS_PER_US for one in rows],
-            "skew_us": told("ahead_ns"),
-            "residual_us": told("residual_ns"),
-            "farthest_us": told("farthest_ns"),
+            "skew_us": clock_values("ahead_ns"),
+            "residual_us": clock_values("residual_ns"),
+            "farthest_us": clock_values("farthest_ns"),
             "collectives": [0 if one.clock is None else one.clock.collectives for one in rows],
             "matched_by": [MATCHED_BY.get(one.basis) for one in rows],
             "drift_ppm": [None if one.clock is None else one.clock.drift_ppm for one in rows],

@@ -350,13 +350,13 @@ def group_live_blocks(
 ) -> pd.DataFrame:
     """What of a memory lives at a time, by operator, source or category; the largest first. Allocated memory
     without a known block has its own row."""
-    told = (
+    categories = (
         categories_of(profile, device_memory)
         if by == "category" and not has_paired_frees(profile, device_memory)
         else []
     )
-    if told:
-        return _live_in_curves(profile, device_memory, time_ns, told)
+    if categories:
+        return _live_in_curves(profile, device_memory, time_ns, categories)
     labels = {"operator": block_operators, "source": block_sources, "category": block_categories}[by](profile)
     rows = live_blocks(profile, selection, device_memory, time_ns)
     code, size = labels.code[rows] + 1, blocks_of(profile).bytes[rows]
@@ -434,12 +434,12 @@ def _all_troubles(profile: Profile) -> list[dict[str, Any]]:
     meant = np.array([name in words for name in names] or [False], bool)
     table = profile.instants
     ranks = threads_of(profile).rank
-    told = get_strings(profile.argument_sets, "text")
+    texts = get_strings(profile.argument_sets, "text")
     result = []
     for row in np.flatnonzero(meant[get_column(table, "function")]).tolist() if table.num_rows else []:
         arguments, thread = int(get_column(table, "arguments")[row]), int(get_column(table, "thread")[row])
         try:
-            said = json.loads(told[arguments]) if arguments >= 0 else {}
+            said = json.loads(texts[arguments]) if arguments >= 0 else {}
         except ValueError:
             said = {}
         said = said if isinstance(said, dict) else {}

@@ -88,9 +88,11 @@ def list_device_memories(profile: Profile) -> list[DeviceMemory]:
     def build() -> list[DeviceMemory]:
         held = np.unique(get_column(profile.allocations, "device")).tolist()
         names, units = get_strings(profile.series, "name"), get_strings(profile.series, "unit")
-        told = get_column(profile.series, "device").tolist()
+        series_devices = get_column(profile.series, "device").tolist()
         held += [
-            row for row, name, unit in zip(told, names, units, strict=True) if unit == "bytes" and name in CURVE_NAMES
+            row
+            for row, name, unit in zip(series_devices, names, units, strict=True)
+            if unit == "bytes" and name in CURVE_NAMES
         ]
         devices = profile.devices.to_pylist()
         found = []

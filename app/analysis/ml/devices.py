@@ -187,7 +187,7 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
     for first, last in zip(start.tolist(), end.tolist(), strict=True):
         inside += np.maximum(np.minimum(done, last) - np.maximum(begun, first), 0)
     occupancy = _of_configuration(profile, rows, "occupancy_percent")
-    told = (occupancy >= 0) & (inside > 0)
+    known = (occupancy >= 0) & (inside > 0)
     weight = int(inside.sum())
     tensor = uses[device_work_of(profile).function[rows]]
     rate = sm_efficiency_of(profile, device)
@@ -197,7 +197,7 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
         "utilization_percent": _known_share(kernel_ns, whole),
         "sm_efficiency_percent": None if rate is None else _known_share(float(rate.integrate(start, end).sum()), whole),
         "occupancy_percent": (
-            float((occupancy[told] * inside[told]).sum() / inside[told].sum()) if told.any() else None
+            float((occupancy[known] * inside[known]).sum() / inside[known].sum()) if known.any() else None
         ),
         # What a device has not is not 0 % used.
         "tensor_core_time_percent": (
@@ -213,8 +213,8 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
 
 
 def _without_tensor_cores(profile: Profile, device: Device) -> bool:
-    told = profile.devices.slice(device.row, 1).to_pylist()[0] if device.row >= 0 else {}
-    return has_tensor_cores(told.get("name"), told.get("compute"), told.get("warp_size")) is False
+    properties = profile.devices.slice(device.row, 1).to_pylist()[0] if device.row >= 0 else {}
+    return has_tensor_cores(properties.get("name"), properties.get("compute"), properties.get("warp_size")) is False
 
 
 def _known(profile: Profile, rank: int, row: int) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def shorten_kernel_name(name: str) -> str:
     if base in _GENERIC:
         inner = _parts(_first(types))[0] if types else ""
         return (inner if len(inner) > MIN_LENGTH else _qualified(text, base) or base or name)[:MAX_LENGTH]
-    told = next((word for word in _TELLING.findall(types) if word not in _WRAPPERS and word not in base), "")
-    return (f"{base} · {told}" if told else base)[:MAX_LENGTH] or name[:MAX_LENGTH]
+    type_name = next((word for word in _TELLING.findall(types) if word not in _WRAPPERS and word not in base), "")
+    return (f"{base} · {type_name}" if type_name else base)[:MAX_LENGTH] or name[:MAX_LENGTH]
 
 
 def _parts(text: str) -> tuple[str, str]:

@@ -113,8 +113,8 @@ def has_modules(profile: Profile) -> bool:
         if not profile.slices.num_rows:
             return False
         names = functions_of(profile).names
-        told = pc.any(pc.match_substring(profile.argument_sets.column("text"), HIERARCHY_FIELD))
-        return bool(told.as_py()) or any(name.startswith((MODULE_PREFIX, LIGHTNING_PREFIX)) for name in names)
+        has_hierarchy = pc.any(pc.match_substring(profile.argument_sets.column("text"), HIERARCHY_FIELD))
+        return bool(has_hierarchy.as_py()) or any(name.startswith((MODULE_PREFIX, LIGHTNING_PREFIX)) for name in names)
 
     return memoize(profile, "has modules", build, pin=True)
 
@@ -287,8 +287,12 @@ def _told(profile: Profile) -> ModuleTree:
     parents: list[int] = []
     names: list[str] = []
     levels = [_levels(text) if HIERARCHY_FIELD in text else () for text in table]
-    told = np.array([bool(level) for level in levels] + [False], bool)
-    rows = np.flatnonzero(told[slices.arguments] & slices.is_kind("operator")) if len(slices) else np.zeros(0, np.int64)
+    with_modules = np.array([bool(level) for level in levels] + [False], bool)
+    rows = (
+        np.flatnonzero(with_modules[slices.arguments] & slices.is_kind("operator"))
+        if len(slices)
+        else np.zeros(0, np.int64)
+    )
     ranks = threads_of(profile).rank[slices.thread[rows]]
     found: dict[tuple[int, int], int] = {}
     node, first = np.empty(len(rows), np.int64), []
@@ -310,7 +314,7 @@ def _told(profile: Profile) -> ModuleTree:
         node[at] = found[key]
     place = np.full(len(slices) + 1, NO_ID, np.int64)
     place[rows] = np.arange(len(rows))
-    operator = told[slices.arguments] & slices.is_kind("operator") if len(slices) else np.zeros(0, bool)
+    operator = with_modules[slices.arguments] & slices.is_kind("operator") if len(slices) else np.zeros(0, bool)
     outer_row = place[innermost_slices(slices.parent, operator, slices.parent[rows])]
     around = np.where(outer_row < 0, NO_ID, node[outer_row]) if len(rows) else node
     firsts = np.array(first, np.int64)

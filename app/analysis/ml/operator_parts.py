@@ -34,8 +34,8 @@ def operator_parts_of(profile: Profile) -> dict[str, tuple[list[str], Array]]:
         some = pc.match_substring_regex(text, f'"(?:{"|".join(OPERATOR_PARTS)})"').to_numpy(zero_copy_only=False)
         values: dict[str, dict[str, int]] = {word: {} for word in OPERATOR_PARTS}
         codes = {word: np.full(sets.num_rows + 1, NO_ID, np.int32) for word in OPERATOR_PARTS}
-        for row, told in zip(used[some].tolist(), text.filter(some).to_pylist(), strict=True):
-            for word, value in _read(told).items():
+        for row, arguments in zip(used[some].tolist(), text.filter(some).to_pylist(), strict=True):
+            for word, value in _read(arguments).items():
                 if word in values and isinstance(value, str | int):
                     codes[word][row] = values[word].setdefault(str(value), len(values[word]))
         return {word: (list(known), codes[word]) for word, known in values.items() if known}

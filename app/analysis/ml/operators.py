@@ -215,8 +215,8 @@ def _part_names(profile: Profile, part: str, places: Array, names: list[str]) ->
     calls, known = operator_calls_of(profile), operator_parts_of(profile).get(part, ([], None))[0]
     codes = _part_codes(profile, part, calls.row[places]).tolist()
     noted = calls.annotation[places].tolist()
-    told = zip(names, codes, noted, strict=True)
-    return [name if of else known[code] if code >= 0 else NO_PART for name, code, of in told]
+    parts = zip(names, codes, noted, strict=True)
+    return [name if of else known[code] if code >= 0 else NO_PART for name, code, of in parts]
 
 
 def call_names(profile: Profile, places: Array) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which kernels run on the matrix units of a GPU, and which operators could: told by their names.
+"""Which kernels run on the matrix units of a GPU, and which operators could, by their names.
 
 No profiler records it. NVIDIA's libraries write the shape of the instruction into the name of a kernel (`s884` of
 Volta, `s1688` of Turing, `s16816` and `tensor16x8x8` of Ampere, warp groups of Hopper), CUTLASS the class of operation
@@ -116,8 +116,8 @@ def device_has_tensor_cores(profile: Profile) -> bool | None:
         found: set[bool | None] = set()
         rows = profile.devices.to_pylist()
         for row in np.unique(device_work_of(profile).device).tolist():
-            told = rows[row] if row >= 0 else {}
-            found.add(has_tensor_cores(told.get("name"), told.get("compute"), told.get("warp_size")))
+            properties = rows[row] if row >= 0 else {}
+            found.add(has_tensor_cores(properties.get("name"), properties.get("compute"), properties.get("warp_size")))
         return True if True in found else False if found == {False} else None
 
     return memoize(profile, "tensor cores there", build, pin=True)

@@ -227,9 +227,9 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     # Of two numbers in one: which launch, and which of the distinct names; -1 for those that a section tells.
     names: dict[str, int] = {}
     of_name = np.array([names.setdefault(row["name"] or "", len(names)) for row in metrics] or [0], np.int64)
-    told = np.array([row["section"] is not None for row in metrics] or [False], bool)
+    in_section = np.array([row["section"] is not None for row in metrics] or [False], bool)
     both = kernel.astype(np.int64) * (len(names) + 1) + of_name[metric]
-    stays = told[metric] | ~np.isin(both, both[told[metric] & (of_name[metric] != names.get("", -1))])
+    stays = in_section[metric] | ~np.isin(both, both[in_section[metric] & (of_name[metric] != names.get("", -1))])
     section = [row["section"] or get_section(row["name"] or "") for row in metrics]
     called = [f"{row['name'] or ''} {_label(row) or ''}" for row in metrics]
     words = search.casefold().split()

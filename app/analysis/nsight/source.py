@@ -103,7 +103,7 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         percent = 100 * counted["samples"] / whole if len(kernels) else np.zeros(0)
-    told = table.take(chosen)
+    selected = table.take(chosen)
     numbers = {name: [None if of != of else of for of in values.tolist()] for name, values in counted.items()}
     return build_frame(
         SOURCE,
@@ -112,10 +112,10 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
             "launch": launches.number[kernels] if len(kernels) else [],
             "name": [launches.name[of] for of in kernels.tolist()],
             "number": _numbered(kernels),
-            "file": told.column("file").to_pylist(),
-            "line": told.column("line").to_pylist(),
-            "address": [None if of is None else f"{of:#x}" for of in told.column("address").to_pylist()],
-            "source": [of.strip() for of in told.column("text").to_pylist()],
+            "file": selected.column("file").to_pylist(),
+            "line": selected.column("line").to_pylist(),
+            "address": [None if of is None else f"{of:#x}" for of in selected.column("address").to_pylist()],
+            "source": [of.strip() for of in selected.column("text").to_pylist()],
             "percent": percent,
             "stall": stall,
             "stall_samples": stall_samples,

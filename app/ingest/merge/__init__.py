@@ -287,7 +287,7 @@ class ProfileMerger:
             )
 
     def _ends(self, added: Sequence[int]) -> Ends:
-        """From when to when there is anything in each run, on the clock of the result; told to the runs too."""
+        """From when to when there is anything in each run, on the clock of the result; set in the runs too."""
         ends: Ends = {}
         begins: dict[int, int] = {}
         for part, offset in zip(self.parts, added, strict=True):

@@ -105,8 +105,8 @@ def decode_text(raw: bytes) -> str:
 
 def format_example(line: bytes, number: int) -> str:
     """A line of a file with its number, for who reads what was lost; cut where it is long."""
-    told = decode_text(line[: 4 * MAX_EXAMPLE_CHARS])
-    return f"line {number}: {told if len(told) <= MAX_EXAMPLE_CHARS else told[:MAX_EXAMPLE_CHARS] + '…'}"
+    text = decode_text(line[: 4 * MAX_EXAMPLE_CHARS])
+    return f"line {number}: {text if len(text) <= MAX_EXAMPLE_CHARS else text[:MAX_EXAMPLE_CHARS] + '…'}"
 
 
 def parse_header(line: bytes) -> SampleHeader | None:

@@ -1,4 +1,4 @@
-"""What the kernel and perf print of the scheduler's events, told to `SchedulerTimeline`.
+"""What the kernel and perf print of the scheduler's events, added to `SchedulerTimeline`.
 
 prev_comm=bash prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=ls next_pid=13 next_prio=120
 bash:12 [120] S ==> ls:13 [120]
@@ -51,8 +51,8 @@ def make_patterns(before: bytes, prefix: bytes, stack: bytes) -> SchedPatterns:
     """before: what stands before the event, with the groups tid, pid, cpu, seconds and part. prefix: of its name.
     stack: what follows the line and belongs to it."""
 
-    def lines(told: bytes) -> re.Pattern[bytes]:
-        return re.compile(before + prefix + told + rb"[^\n]*+(?P<chain>" + stack + rb")$", re.MULTILINE)
+    def lines(pattern: bytes) -> re.Pattern[bytes]:
+        return re.compile(before + prefix + pattern + rb"[^\n]*+(?P<chain>" + stack + rb")$", re.MULTILINE)
 
     return SchedPatterns(
         lines(
@@ -114,25 +114,25 @@ class SchedEventParser:
         self._wakes: dict[bytes, array[int]] = {kind: array("q") for kind in (WAKING, WAKEUP_NEW, WAKEUP)}
         self._ran = array("q")
 
-    def feed(self, kind: bytes, time_ns: int, cpu: int, task: int, told: bytes) -> bool:
+    def feed(self, kind: bytes, time_ns: int, cpu: int, task: int, text: bytes) -> bool:
         """Take in one of the KNOWN events, of a thread; False where its text cannot be understood."""
         if kind == SWITCH:
-            return self._switch(time_ns, cpu, told)
+            return self._switch(time_ns, cpu, text)
         if kind == STAT_RUNTIME:
-            found = _RAN.match(told)
+            found = _RAN.match(text)
             if found is None or len(found[1]) > 18:
                 return False
             runner = int(found[1])
             self._ran.extend((time_ns, runner, int(found[2]), cpu if runner == task else NONE, NONE))
             return True
-        found = _WOKEN.match(told)
+        found = _WOKEN.match(text)
         if found is None or len(found[2] or found[4]) > 18:
             return False
         self._wakes[kind].extend((time_ns, int(found[2] or found[4]), task, NONE))
         return True
 
-    def _switch(self, time_ns: int, cpu: int, told: bytes) -> bool:
-        found = _SWITCH.match(told) or _SHORT.match(told)
+    def _switch(self, time_ns: int, cpu: int, text: bytes) -> bool:
+        found = _SWITCH.match(text) or _SHORT.match(text)
         if found is None:
             return False
         before, left, letters, after, taken = found.groups()

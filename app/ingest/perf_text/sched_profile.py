@@ -93,15 +93,15 @@ class SchedTextParser:
         for at, line in enumerate(text.split(b"\n"), number):
             if not line or self._summary:
                 continue
-            if told := LINE.fullmatch(line):
-                self._one(at, line, told.groups())
+            if matched := LINE.fullmatch(line):
+                self._one(at, line, matched.groups())
             elif past := TIMEHIST.fullmatch(line):
                 self._history.take(past.groups())
             else:
                 self._other(at, line)
 
-    def _one(self, number: int, line: bytes, told: tuple[bytes, ...]) -> None:
-        comm, process, tid, cpu, seconds, fraction, event, rest = told
+    def _one(self, number: int, line: bytes, fields: tuple[bytes, ...]) -> None:
+        comm, process, tid, cpu, seconds, fraction, event, rest = fields
         task = int(tid)
         time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
         self.last_ns = max(self.last_ns, time_ns)
@@ -210,9 +210,9 @@ class _History:
         """The stacks by their numbers."""
         return {number: raw for raw, number in self._known.items()}
 
-    def take(self, told: tuple[bytes | None, ...]) -> None:
+    def take(self, fields: tuple[bytes | None, ...]) -> None:
         """Take in a line."""
-        seconds, fraction, cpu_text, comm, tid, pid, *times, letter, rest = (part or b"" for part in told)
+        seconds, fraction, cpu_text, comm, tid, pid, *times, letter, rest = (part or b"" for part in fields)
         task, cpu = int(tid), int(cpu_text)
         stop = int(seconds) * NS_PER_S + int(fraction) * NS_PER_US
         if task <= 0:

@@ -17,7 +17,7 @@ from .scheduler import CPUS
 
 LETTERS = frozenset("BECISFGHN")
 MARK = "marks"
-"""The category of slices of threads that programs told of themselves."""
+"""The category of slices of threads that programs recorded of themselves."""
 COUNTER = ord("C")
 OF_TASK, MAX_VALUE = -(1 << 63), (1 << 63) - 1
 """In place of a process: that of the thread. No number of a process is as far from zero."""
@@ -90,7 +90,7 @@ class AtraceMarkers:
         letter, _, rest = mark.partition("|")
         if letter not in LETTERS or (not rest and letter != "E"):
             return None
-        owner, _, told = rest.partition("|")
+        owner, _, body = rest.partition("|")
         try:
             pid = int(owner) if owner else 0
         except ValueError:
@@ -99,16 +99,16 @@ class AtraceMarkers:
             return None
         text = self._events.intern_text
         if letter == "B":
-            return ord("B"), text(told or "unnamed"), text(MARK), OF_TASK, NONE, pid, 0.0
+            return ord("B"), text(body or "unnamed"), text(MARK), OF_TASK, NONE, pid, 0.0
         if letter == "E":
             return ord("E"), NONE, text(MARK), OF_TASK, NONE, pid, 0.0
         if letter == "I":
-            return ord("i"), text(told), text(MARK), OF_TASK, NONE, pid, 0.0
+            return ord("i"), text(body), text(MARK), OF_TASK, NONE, pid, 0.0
         if letter == "N":
-            track, _, name = told.partition("|")
+            track, _, name = body.partition("|")
             return ord("i"), text(name or track), text(track), OF_TASK, NONE, 0, 0.0
         if letter == "C":
-            name, _, number = told.rpartition("|")
+            name, _, number = body.rpartition("|")
             try:
                 value = float(number)
             except ValueError:
@@ -116,7 +116,7 @@ class AtraceMarkers:
             if not math.isfinite(value):
                 return None
             return COUNTER, text(name), NONE, text(str(pid)) if pid > 0 else NONE, NONE, 0, value
-        head, _, cookie = told.rpartition("|")
+        head, _, cookie = body.rpartition("|")
         track, _, name = head.partition("|") if letter == "G" else (head, "", head)
         if letter == "H":
             name = ""

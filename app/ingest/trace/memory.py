@@ -27,7 +27,7 @@ CPU = 0
 
 @dataclass(frozen=True, eq=False)
 class AllocatorEvents:
-    """What allocators told, in order of time. event: its events. place: of each, in `devices`: (kind, index).
+    """Events of allocators, in order of time. event: its events. place: of each, in `devices`: (kind, index).
 
     allocator: of each, the same where process and device are.
     """

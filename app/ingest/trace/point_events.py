@@ -212,8 +212,8 @@ def _counted(events: TraceEvents, found: Array) -> _Counted:
         if mine.any():
             key = np.full(int(mine.sum()), keys.setdefault(name, len(keys)))
             parts.append((given.event[mine], key, given.value[mine].astype(np.float64)))
-    told = found[events.arguments[found] >= 0]
-    places, text = np.unique(events.arguments[told], return_inverse=True)
+    with_arguments = found[events.arguments[found] >= 0]
+    places, text = np.unique(events.arguments[with_arguments], return_inverse=True)
     counts, listed_keys, listed = np.zeros(len(places), np.int64), [], []
     for row, place in enumerate(places.tolist()):
         for name, value in parse_arguments(events.texts[place]).items():
@@ -223,7 +223,7 @@ def _counted(events: TraceEvents, found: Array) -> _Counted:
                 listed.append(known)
     times, first = counts[text], (np.cumsum(counts) - counts)[text]
     entry = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times) + np.repeat(first, times)
-    parts.append((np.repeat(told, times), np.array(listed_keys, np.int64)[entry], np.array(listed)[entry]))
+    parts.append((np.repeat(with_arguments, times), np.array(listed_keys, np.int64)[entry], np.array(listed)[entry]))
     event, key, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(event, kind="stable")
     return _Counted(event[order], key[order], value[order], list(keys))

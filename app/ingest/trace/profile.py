@@ -65,7 +65,7 @@ _TAKEN = frozenset({"deviceProperties", "traceEvents", TOP_LEVEL_KEY})
 @dataclass(frozen=True)
 class Dialect:
     """What a format makes of trace events. empty_advice: why a file has none, and what to do then: the end of a
-    sentence and another. facts: what else is to be told of the file, behind what is next to its events. add_more:
+    sentence and another. facts: further facts of the file, after those next to its events. add_more:
     adds what else was sampled, at times that count from the profile's zero, which it is given. span: when that begins
     and ends, in the file's own time. capabilities: as in Meta."""
 
@@ -241,8 +241,8 @@ def _threads(
             name = name or (f"stream {tid}" if tid is not None else line.thread)
             if several and device is not None:
                 name = f"GPU {device} {name}"
-        elif (told := KINETO_THREAD_NAME.fullmatch(name or "")) and to_int(told[1]) == tid:
-            name = told[2]
+        elif (matched := KINETO_THREAD_NAME.fullmatch(name or "")) and to_int(matched[1]) == tid:
+            name = matched[2]
         kind = ("thread", "gpu_stream", "track")[line.track_kind]
         thread = builder.intern_thread(pid=pid, tid=tid, rank=rank, host=host, kind=kind, incarnation=at)
         name = name or (f"thread {tid}" if tid is not None else line.thread)

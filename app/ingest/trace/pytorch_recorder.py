@@ -9,8 +9,8 @@ from ...domain.text import sanitize_line
 TOP_LEVEL_KEY = "perfloom"
 """Under which it is next to the events, and in the facts of a profile."""
 SCHEDULE_KEYS = ("step", "counted", "schedule")
-"""What is the same in all traces of a job, and told as a fact: what a step is, whose steps count, and which were asked
-for."""
+"""What is the same in all traces of a job, and stored as a fact: what a step is, whose steps count, and which were
+requested."""
 MAX_TEXT_CHARS = 400
 
 

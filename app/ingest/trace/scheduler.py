@@ -82,7 +82,7 @@ class SchedulerTimeline:
         comm: Sequence[int] | Array,
         stack: Sequence[int] | Array | int = NONE,
     ) -> None:
-        """Add switches: the thread that a CPU left (UNKNOWN_TASK: not told) and in which state, the one it took, as a
+        """Add switches: the thread that a CPU left (UNKNOWN_TASK: unknown) and in which state, the one it took, as a
         number and the place of its name among the texts of the events, and the stack from which it left."""
         self._switches.append(_block(time_ns, cpu, left, state, taken, comm, stack))
 
@@ -98,7 +98,7 @@ class SchedulerTimeline:
         self._wakes.append(_block(time_ns, task, waker, stack))
 
     def add_runtimes(self, until_ns: Array, task: Array, length_ns: Array, cpu: Array, stack: Array) -> None:
-        """Add times up to which threads are known to have run, for how long, on which CPU (-1: not told), and the stack
+        """Add times up to which threads are known to have run, for how long, on which CPU (-1: unknown), and the stack
         at the end."""
         self._ran.append(_block(until_ns, task, length_ns, cpu, stack))
 
@@ -138,7 +138,7 @@ class SchedulerTimeline:
         return samples
 
     def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> None:
-        """Add to a profile of samples, switches among them, how long its threads ran and waited, at the times told."""
+        """Add to a profile of samples, switches among them, how long its threads ran and waited, at these times."""
         _, found, switches, ran = self._worked_out(
             last_ns, lambda reason, first, count: builder.add_loss(reason, first, count)
         )
@@ -155,12 +155,12 @@ class SchedulerTimeline:
         if self._stretches is not None:
             return False, self._stretches, switches, ran
         ends = np.array(self._ends, np.int64).reshape(-1, 2).T
-        told = SchedulerEvents(switches, _joined(self._wakes, 4), ran[:4], ends)
+        recorded = SchedulerEvents(switches, _joined(self._wakes, 4), ran[:4], ends)
         self._switches, self._wakes, self._ran, self._ends = [], [], [], []
-        found, unknown = compute_state_intervals(told, last_ns)
+        found, unknown = compute_state_intervals(recorded, last_ns)
         if len(unknown):
             lost(UNKNOWN_RUNTIME, f"at {unknown[0]} ns", len(unknown))
-        return not told.has_thread_filter(), found, switches, ran
+        return not recorded.has_thread_filter(), found, switches, ran
 
     def _add_runs(self, events: TraceEventBuilder, found: StateIntervals) -> None:
         """Slices of CPUs, of stretches in which threads ran."""
@@ -192,7 +192,7 @@ class SchedulerTimeline:
         texts = [(events.intern_text(str(task)), events.intern_text(self.get_process(task))) for task in tasks.tolist()]
         thread, process = np.array(texts or [(0, 0)], np.int64).T
         cpus, on = np.unique(found.cpu, return_inverse=True)
-        told = [events.intern_arguments({"cpu": cpu}) if cpu >= 0 else NONE for cpu in cpus.tolist()]
+        argument_sets = [events.intern_arguments({"cpu": cpu}) if cpu >= 0 else NONE for cpu in cpus.tolist()]
         events.add_events(
             "X",
             found.start_ns,
@@ -201,7 +201,7 @@ class SchedulerTimeline:
             duration_ns=found.stop_ns - found.start_ns,
             category=events.intern_text(STATE),
             process=process[inverse],
-            arguments=np.array(told or [NONE])[on],
+            arguments=np.array(argument_sets or [NONE])[on],
         )
         for task in tasks.tolist():
             events.add_metadata("thread_name", str(task), self.get_process(task), name=self.get_thread_name(task))
@@ -241,10 +241,10 @@ def _add_lanes(
     cpus, on = np.unique(cpu, return_inverse=True)
     lanes = np.array([events.intern_text(f"CPU {number}") for number in cpus.tolist()] or [0], np.int64)
     tasks, inverse = np.unique(task, return_inverse=True)
-    told = []
+    argument_sets = []
     for number in tasks.tolist():
         pid = {"pid": processes[number]} if number in processes else {}
-        told.append(events.intern_arguments({"tid": number} | pid))
+        argument_sets.append(events.intern_arguments({"tid": number} | pid))
     events.add_events(
         "X",
         start,
@@ -253,7 +253,7 @@ def _add_lanes(
         duration_ns=stop - start,
         category=events.intern_text(ON_CPU),
         process=events.intern_text(CPUS),
-        arguments=np.array(told or [NONE])[inverse],
+        arguments=np.array(argument_sets or [NONE])[inverse],
     )
     for place, number in enumerate(cpus.tolist()):
         events.add_metadata("thread_sort_index", f"CPU {number}", CPUS, sort_index=place)

@@ -65,9 +65,9 @@ class StateIntervals:
 
 @dataclass(frozen=True, eq=False)
 class SchedulerEvents:
-    """What a scheduler told. switches: time, CPU, the thread it left and in which state, the one it took, that one's
+    """Events of a scheduler. switches: time, CPU, the thread it left and in which state, the one it took, that one's
     name (a number of the caller's) and the stack from which it left. wakes: time, thread, waker and its stack. ran:
-    up to when a thread is known to have run, the thread, for how long, and on which CPU (-1: not told). ends: when a
+    up to when a thread is known to have run, the thread, for how long, and on which CPU (-1: unknown). ends: when a
     thread ended, and which."""
 
     switches: Array
@@ -85,14 +85,14 @@ class SchedulerEvents:
         return never > len(np.unique(cpu)) + len(taken) // 10
 
 
-def compute_state_intervals(told: SchedulerEvents, last_ns: int) -> tuple[StateIntervals, Array]:
+def compute_state_intervals(events: SchedulerEvents, last_ns: int) -> tuple[StateIntervals, Array]:
     """What each thread did from one thing that happened to it to the next.
 
     Also, of what was recorded of some threads alone, the times up to which it is not known what a thread did, as
     nothing tells since when, or how long, it ran: there are no stretches there.
     """
-    few = told.has_thread_filter()
-    rows = _rows(told, few)
+    few = events.has_thread_filter()
+    rows = _rows(events, few)
     task, time, _, kind = rows[:4]
     # Of several that tell that it ran, the first tells since when; who runs or wants to run cannot be woken.
     before, switched = _before(task, kind), _before(task, kind, np.flatnonzero(kind != _WOKEN))
@@ -120,23 +120,23 @@ def compute_state_intervals(told: SchedulerEvents, last_ns: int) -> tuple[StateI
     return StateIntervals(*(values[lasting & ~unknown] for values in columns)), stop[unknown]
 
 
-def _rows(told: SchedulerEvents, few: bool) -> Array:
+def _rows(events: SchedulerEvents, few: bool) -> Array:
     """What happened to each thread, in order: thread, time, place among what is at one time, kind, CPU, stack, waker,
     the waker's stack, and since when it ran."""
-    time_ns, cpu, left, state, taken, _, stack = told.switches
+    time_ns, cpu, left, state, taken, _, stack = events.switches
     # At one time things are in the order of the switches, and what tells of a thread besides before them.
     place = 2 * np.arange(len(time_ns))
     of_left = _block(left, time_ns, place, state, stack=stack)
     of_taken = _block(taken, time_ns, place + 1, _IN, cpu=cpu)
-    wake_ns, woken, waker, call = told.wakes
+    wake_ns, woken, waker, call = events.wakes
     of_woken = _block(woken, wake_ns, -2, _WOKEN, waker=waker, call=call)
-    until, runner, length, where = told.ran
+    until, runner, length, where = events.ran
     of_seen = _block(runner, until, -1, _SEEN, cpu=where, begun=until - length)
     blocks = [of_left, of_taken, of_woken, of_seen]
     if few:
         # Of all others there is no telling when they stop. A thread that ends is not seen to leave.
         known = np.concatenate((left, runner[where >= 0]))
-        when, ended = told.ends
+        when, ended = events.ends
         blocks = [block[:, np.isin(block[0], known)] for block in (*blocks, _block(ended, when, -3, DEAD))]
     else:
         # Where another leaves than was taken, that one had left before.

@@ -97,7 +97,7 @@ class SampleCollector:
         memory_bytes: int | None,
         idle: bool = False,
     ) -> None:
-        """Add a sample of a thread, told by its process, its interpreter and its own number or name."""
+        """Add a sample of a thread, given by its process, its interpreter and its own number or name."""
         if time_us is None and memory_bytes is None:
             self.add_loss(NO_VALUE, f"process {thread[0]}, thread {thread[2]}")
             return
@@ -151,10 +151,11 @@ class SampleCollector:
         self._builder.format = format
         self._builder.add_run()
         duration = self._about.get("duration", "")
-        told = int(duration) * NS_PER_US if duration.isdecimal() and len(duration) < 16 else None
+        duration_ns = int(duration) * NS_PER_US if duration.isdecimal() and len(duration) < 16 else None
         reasons = [defect] if defect else []
-        if self.cut or ("austin" in self._about and told is None):
+        if self.cut or ("austin" in self._about and duration_ns is None):
             reasons.append(CUT_OFF)
         return self._builder.finish_with_stack_rows(
-            Meta(format, duration_ns=told, complete=not reasons, reasons=tuple(reasons), facts=self._about), zero=0
+            Meta(format, duration_ns=duration_ns, complete=not reasons, reasons=tuple(reasons), facts=self._about),
+            zero=0,
         )[0]

@@ -80,8 +80,8 @@ class Part:
             called = self.functions.of(called_key)
             arcs = self.calls.of(caller[calls] << 32 | called)
             heavy[calls] = self.calls.add(arcs, np.column_stack([costs[calls], rows[calls, 6]]))
-            told = np.flatnonzero(rows[calls, 7] > 0)[::-1]
-            self.lines.update(zip(called_key[told].tolist(), rows[calls, 7][told].tolist(), strict=True))
+            with_line = np.flatnonzero(rows[calls, 7] > 0)[::-1]
+            self.lines.update(zip(called_key[with_line].tolist(), rows[calls, 7][with_line].tolist(), strict=True))
         return heavy
 
     def graph(self) -> tuple[Graph, list[tuple[int, int, int]]]:
@@ -136,7 +136,7 @@ class Reading:
         self.losses: dict[str, tuple[int, str]] = {}
         self.pids: list[int] = []
         self.ended = False
-        """Whether the last part told its totals."""
+        """Whether the last part has totals."""
         self._rest = b""
         self._state = np.zeros(kernel.STATE, np.int64)
         self._state[kernel.PRESENT : kernel.POSITION] = -1
@@ -289,10 +289,10 @@ class Reading:
             return
         self.ended = True
         self._flush()
-        told = np.zeros(len(self._sum))
-        told[: len(numbers)] = numbers[: len(told)]
-        if self._events and (np.abs(told - self._sum) > 1e-9 * self._sum).any():
-            place = int(np.argmax(np.abs(told - self._sum)))
-            example = f"{self._events[place]}: {told[place]:.0f} in the totals, {self._sum[place]:.0f} found"
+        totals = np.zeros(len(self._sum))
+        totals[: len(numbers)] = numbers[: len(totals)]
+        if self._events and (np.abs(totals - self._sum) > 1e-9 * self._sum).any():
+            place = int(np.argmax(np.abs(totals - self._sum)))
+            example = f"{self._events[place]}: {totals[place]:.0f} in the totals, {self._sum[place]:.0f} found"
             self._lost(OTHER_SUM, f"line {self._state[kernel.LINES]}: {example}")
         self._sum[:] = 0

@@ -33,8 +33,8 @@ def is_py_spy_trace(events: TraceEvents) -> bool:
     """Whether all events are py-spy's."""
     if CATEGORY not in events.texts:
         return False
-    told = events.category[events.category >= 0]
-    return bool(len(told) and (told == events.texts.index(CATEGORY)).all())
+    categories = events.category[events.category >= 0]
+    return bool(len(categories) and (categories == events.texts.index(CATEGORY)).all())
 
 
 def convert_events(events: TraceEvents) -> TraceEvents:

@@ -79,7 +79,7 @@ class FunctionGraph:
         tid: bytes | None,
         duration: bytes | None,
         indent: bytes,
-        told: bytes,
+        text: bytes,
     ) -> int:
         """Take in a line of a CPU; the time up to which it goes."""
         cpu = self._cpus.setdefault(int(number), _Cpu())
@@ -93,23 +93,23 @@ class FunctionGraph:
         else:
             self.facts.setdefault("times of calls", NO_TIMES)
         timed = seconds is not None
-        if told.startswith(b"}"):
+        if text.startswith(b"}"):
             if not cpu.open and (length is None or not timed):
-                self._lost(UNMATCHED_RETURN, decode_name(told))
+                self._lost(UNMATCHED_RETURN, decode_name(text))
                 return cpu.now
             # A call that began before the trace did ends, and lasts as long as it says, too.
-            start, name = cpu.open.pop() if cpu.open else (cpu.now - (length or 0), told)
+            start, name = cpu.open.pop() if cpu.open else (cpu.now - (length or 0), text)
             stop = start + length if length is not None else cpu.now
             if not timed:
                 cpu.now = stop = max(stop, cpu.now)
             self._add(task, max(start, 0), stop, _called(name))
-        elif told.endswith(b"{"):
-            cpu.open.append((cpu.now, told))
-        elif told.endswith(b";"):
-            self._add(task, cpu.now, cpu.now + (length or 0), _called(told))
+        elif text.endswith(b"{"):
+            cpu.open.append((cpu.now, text))
+        elif text.endswith(b";"):
+            self._add(task, cpu.now, cpu.now + (length or 0), _called(text))
             cpu.now += 0 if timed else length or 0
-        elif told.startswith(b"/*"):
-            self._markers.add("i", cpu.now, decode_name(told.strip(b"/* ")), task, self._category)
+        elif text.startswith(b"/*"):
+            self._markers.add("i", cpu.now, decode_name(text.strip(b"/* ")), task, self._category)
         return cpu.now
 
     def _add(self, task: int, start: int, stop: int, name: str) -> None:
@@ -139,7 +139,7 @@ def _ns(us: bytes | None) -> int | None:
     return int(whole or b"0") * NS_PER_US + int(part.ljust(3, b"0")[:3])
 
 
-def _called(told: bytes) -> str:
+def _called(text: bytes) -> str:
     """The name of a function in "name() {", "name();" or "} /* name */"."""
-    name = told.removeprefix(b"}").strip(b" /*").partition(b"(")[0].rstrip(b" ;{")
+    name = text.removeprefix(b"}").strip(b" /*").partition(b"(")[0].rstrip(b" ;{")
     return decode_name(name) or "unknown function"

@@ -19,7 +19,7 @@ from .format import FORMAT, GRAPH, LINE, LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRIT
 
 MAX_EXAMPLE_CHARS = 160
 EVENT, SYSTEM_CALL = "events", "system calls"
-"""Categories: what else the kernel told, and calls into it."""
+"""Categories: other messages of the kernel, and calls into it."""
 _MARKED = frozenset({b"tracing_mark_write", b"print", b"bprint", b"0"})
 _BUFFER = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
 _LOST = re.compile(rb"\s*CPU:?\s*\d+ \[LOST (\d+)? ?EVENTS\]")
@@ -78,7 +78,7 @@ class FtraceParser:
                 self._other(at, line.rstrip())
                 last = max(last, self.last_ns)
                 continue
-            comm, tid, process, cpu, flags, seconds, fraction, told = found.groups()
+            comm, tid, process, cpu, flags, seconds, fraction, body = found.groups()
             task = int(tid)
             time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
             last = max(last, time_ns)
@@ -86,7 +86,7 @@ class FtraceParser:
                 comms[task] = comm
             if process is not None and process[:1] != b"-" and task not in processes:
                 processes[task] = int(process)
-            event, _, rest = told.partition(b":")
+            event, _, rest = body.partition(b":")
             rest = rest.strip()
             if event in SCHED_EVENTS:
                 if not self.sched.feed(event, time_ns, int(cpu), get_waker(task, flags), rest):
@@ -99,23 +99,23 @@ class FtraceParser:
             elif event == b"funcgraph_entry" or event == b"funcgraph_exit":
                 self.calls.feed_event(event == b"funcgraph_entry", time_ns, task, rest)
             else:
-                self._one(time_ns, task, told, event, rest)
+                self._one(time_ns, task, body, event, rest)
         self.last_ns = last
 
-    def _one(self, time_ns: int, task: int, told: bytes, event: bytes, rest: bytes) -> None:
-        """Something that the kernel told, other than what stands apart."""
-        if entry := _ENTRY.fullmatch(told.rstrip()):
+    def _one(self, time_ns: int, task: int, text: bytes, event: bytes, rest: bytes) -> None:
+        """Another message of the kernel."""
+        if entry := _ENTRY.fullmatch(text.rstrip()):
             given = self.events.intern_arguments({"arguments": decode_name(entry[2])} if entry[2] else {})
             self._open.setdefault(task, []).append((entry[1], time_ns, given))
-        elif left := _EXIT.match(told):
+        elif left := _EXIT.match(text):
             self._ended(time_ns, task, left[1])
-        elif called := _CALLED.match(told if event != b"function" else rest):
+        elif called := _CALLED.match(text if event != b"function" else rest):
             given = self.events.intern_arguments({"from": decode_name(called[2])})
             self.markers.add("i", time_ns, decode_name(called[1]), task, self._called, arguments=given)
-        elif b":" in told:
+        elif b":" in text:
             self._instant(time_ns, task, decode_name(event), rest)
         else:
-            self._instant(time_ns, task, decode_name(told.strip()), b"")
+            self._instant(time_ns, task, decode_name(text.strip()), b"")
 
     def _instant(self, time_ns: int, task: int, name: str, rest: bytes) -> None:
         given = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})

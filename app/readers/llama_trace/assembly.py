@@ -86,14 +86,14 @@ def _events(lines: Lines) -> TraceEvents:
         lost.append((NO_VALUE, len(bad), f"line {lines.line[bad[0]]}: value: {value}"[:SHOWN]))
         begins[bad] = False
     rows = np.flatnonzero(begins)
-    told = np.full(len(texts), NONE, np.int32)
+    argument_sets = np.full(len(texts), NONE, np.int32)
     category = np.full(len(texts), texts.setdefault(MARK, len(texts)), np.int32)
     operator = texts.setdefault(OPERATOR, len(texts))
     program = texts.setdefault(PROGRAM, len(texts))
     names = list(texts)
     for place in np.unique(shown[rows[~counter[rows]]]).tolist():
         if said := told_by(names[place]):
-            told[place], category[place] = texts.setdefault(json.dumps(said), len(texts)), operator
+            argument_sets[place], category[place] = texts.setdefault(json.dumps(said), len(texts)), operator
     end = other[rows]
     marks = ~counter[rows]
     name = shown[rows]
@@ -104,7 +104,7 @@ def _events(lines: Lines) -> TraceEvents:
         category=np.where(marks, category[name], NONE).astype(np.int32),
         process=np.full(len(rows), program, np.int32),
         thread=np.where(marks, lines.thread[rows], NONE).astype(np.int32),
-        arguments=np.where(marks, told[name], arguments[rows]).astype(np.int32),
+        arguments=np.where(marks, argument_sets[name], arguments[rows]).astype(np.int32),
         id=np.full(len(rows), NONE, np.int32),
         time_ns=lines.time_ns[rows],
         duration_ns=np.where(marks & (end != NONE), lines.time_ns[end] - lines.time_ns[rows], MISSING),

@@ -212,12 +212,12 @@ class _Making:
             ("snapshot", history.select(SNAPSHOT)),
         ):
             for row in rows.tolist():
-                told = {"device": number}
+                arguments = {"device": number}
                 if name != "snapshot":
-                    told["bytes"] = int(history.size[row])
+                    arguments["bytes"] = int(history.size[row])
                 if name == OUT_OF_MEMORY:
-                    told["device_free_bytes"] = int(history.address[row])
-                self._instants.append((int(history.time_ns[row]), place, name, json.dumps(told)))
+                    arguments["device_free_bytes"] = int(history.address[row])
+                self._instants.append((int(history.time_ns[row]), place, name, json.dumps(arguments)))
 
     def profile(self, meta: Meta, words: list[str]) -> Profile:
         """The profile of all that was taken in. words: the texts that `Events.word` is about."""
@@ -297,18 +297,18 @@ class _Making:
     def _moments(self, functions: list[int]) -> tuple[pa.Table, pa.Table, pa.Table]:
         """The tables of what happened at one moment."""
         order = sorted(range(len(self._instants)), key=lambda n: self._instants[n][0])
-        told = list(dict.fromkeys(text for _, _, _, text in self._instants))
+        texts = list(dict.fromkeys(text for _, _, _, text in self._instants))
         instants = build_table(
             "instants",
             time_ns=[self._instants[n][0] for n in order],
             thread=[self._threads[self._instants[n][1]] for n in order],
             function=[functions[n] for n in order],
             category=[0] * len(order),
-            arguments=[told.index(self._instants[n][3]) for n in order],
+            arguments=[texts.index(self._instants[n][3]) for n in order],
         )
-        none = [None] * len(told)
+        none = [None] * len(texts)
         arguments = build_table(
-            "argument_sets", text=told, shapes=none, types=none, strides=none, values=none, call_stack=none
+            "argument_sets", text=texts, shapes=none, types=none, strides=none, values=none, call_stack=none
         )
         categories = build_table("categories", name=[CATEGORY][: len(order)], kind=["other"][: len(order)])
         return instants, arguments, categories

@@ -29,7 +29,7 @@ def sniff(head: bytes) -> bool:
 
 def read(stream: BinaryIO, source: str = FORMAT, clock: str = "") -> Profile:
     """The profile in a file. `source` names it in messages. clock: the unit of its times, one of TIME_UNITS; empty: to
-    be told by the file. Raises UnreadableInput where nothing is in it."""
+    be given by the file. Raises UnreadableInput where nothing is in it."""
     # What is compiled is loaded where something is read, and nowhere else.
     from .profile import build_profile
 

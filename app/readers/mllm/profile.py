@@ -220,11 +220,11 @@ class _EventCollector:
             self.events.add_instant(MEMORY, thread, start, arguments=given, process=process, Bytes=size, Addr=number)
             if end:
                 self.events.add_instant(MEMORY, thread, end, arguments=given, process=process, Bytes=-size, Addr=number)
-            told = self.events.intern_arguments({"uuid": uuid, "bytes": size, "freed": bool(end)})
+            argument_set = self.events.intern_arguments({"uuid": uuid, "bytes": size, "freed": bool(end)})
             name = shown_size(size).replace(NO_BREAK_SPACE, " ") + ("" if end else NEVER_FREED)
             # One that was never freed is there to the end.
             self.events.add_async_slice(
-                name, f"memory of {device}", start, end or last, number, arguments=told, process=process
+                name, f"memory of {device}", start, end or last, number, arguments=argument_set, process=process
             )
 
     def finish(self, lost: list[tuple[str, int, str]], properties: list[dict[str, Any]]) -> Any:

@@ -90,9 +90,9 @@ class CsvReport(MeasurementCollector):
                 launch.identity[column] = cell
         if not launch.ranges:
             for part in RANGE_COLUMNS:
-                told = next((name for name in row.heading.columns if part in name), None)
-                if told is not None and not launch.ranges:
-                    launch.ranges = parse_ranges(row.get_cell(told))
+                range_column = next((name for name in row.heading.columns if part in name), None)
+                if range_column is not None and not launch.ranges:
+                    launch.ranges = parse_ranges(row.get_cell(range_column))
         return launch
 
     def _raw(self, row: CsvRow) -> None:
@@ -114,9 +114,9 @@ class CsvReport(MeasurementCollector):
     def _detail(self, row: CsvRow) -> None:
         launch = self._launch(row)
         section = row.get_cell("Section Name") or None
-        if told := row.get_cell("Metric Name"):
-            named = _NAMED.fullmatch(told)
-            name, label = (named[2], named[1]) if named else (told, None) if _NAME.fullmatch(told) else (None, told)
+        if title := row.get_cell("Metric Name"):
+            named = _NAMED.fullmatch(title)
+            name, label = (named[2], named[1]) if named else (title, None) if _NAME.fullmatch(title) else (None, title)
             unit = row.get_cell("Metric Unit")
             metric = self.intern_metric(name, label, section, row.get_cell("Body Item Label") or None, unit)
             self._measured(launch, metric, row.get_cell("Metric Value"), unit)
@@ -181,8 +181,8 @@ class CsvReport(MeasurementCollector):
 def parse_ranges(cell: str) -> tuple[str, ...]:
     """The names of NVTX ranges, the outermost first. Each is printed as "domain:name:none:none:…", in quotes."""
     found = []
-    for told in _QUOTED.findall(cell):
-        rest = told.partition(":")[2] or told
+    for quoted in _QUOTED.findall(cell):
+        rest = quoted.partition(":")[2] or quoted
         words = rest.rsplit(":", _RANGE_WORDS)
         name = words[0] if len(words) > _RANGE_WORDS else rest
         if name:

@@ -122,8 +122,8 @@ def parse_header(cells: Sequence[str]) -> CsvHeader | None:
 
 
 def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
-    """The rows of all tables, without headings and other lines. lost: called with reason, line number and text of a lost
-    row."""
+    """The rows of all tables, without headings and other lines. lost: called with reason, line number and text of each
+    lost row."""
     heading: CsvHeader | None = None
     place = _Place()
     for number, record in _records(text, lost):

@@ -281,14 +281,14 @@ def _values(reading: MeasurementCollector) -> pa.Table:
     values: list[float | None] = []
     texts: list[str | None] = []
     for row, launch in enumerate(reading.launches):
-        told = {
+        measured = {
             (metric, None if value != value else value, launch.texts.get(at)): None
             for at, (metric, value) in enumerate(zip(launch.metrics, launch.values, strict=True))
         }
-        kernels += [row] * len(told)
-        metrics += [metric for metric, _, _ in told]
-        values += [value for _, value, _ in told]
-        texts += [text for _, _, text in told]
+        kernels += [row] * len(measured)
+        metrics += [metric for metric, _, _ in measured]
+        values += [value for _, value, _ in measured]
+        texts += [text for _, _, text in measured]
     return _columns("metric_values", [kernels, metrics, values, texts])
 
 

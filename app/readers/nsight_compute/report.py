@@ -120,8 +120,8 @@ class Report(MeasurementCollector):
     def _session(self, header: ReportMessage) -> None:
         for session in header.iterate_messages(3):
             for version in session.iterate_messages(8):
-                if (name := _VERSIONS.get(version.get_text(1))) and (told := version.get_text(2)):
-                    self.facts[name] = told[:200]
+                if (name := _VERSIONS.get(version.get_text(1))) and (text := version.get_text(2)):
+                    self.facts[name] = text[:200]
 
     def _code(self, entry: BlockEntry) -> None:
         """Where the functions of a module begin."""
@@ -241,10 +241,10 @@ class _Result:
             launch.identity["Device"] = str(numbers[0])
         if None not in numbers[1:]:
             launch.identity["CC"] = f"{numbers[1]}.{numbers[2]}"
-        told = {name: self._told(name) for name in dict.fromkeys([*self.values, *self.lists])}
-        rows = [(name, label or None, title) for title, name, label in self.shown if name in told]
-        for name, label, section in [*rows, *((name, None, None) for name in told)]:
-            value, text = told[name]
+        metrics = {name: self._get_value(name) for name in dict.fromkeys([*self.values, *self.lists])}
+        rows = [(name, label or None, title) for title, name, label in self.shown if name in metrics]
+        for name, label, section in [*rows, *((name, None, None) for name in metrics)]:
+            value, text = metrics[name]
             if value is not None or text:
                 unit = self._unit(name)
                 report.add_value(launch, report.intern_metric(name, label, section, None, unit), value, text, unit)
@@ -276,7 +276,7 @@ class _Result:
         if listed is not None:
             self.lists[name] = listed
 
-    def _told(self, name: str) -> tuple[float | None, str | None]:
+    def _get_value(self, name: str) -> tuple[float | None, str | None]:
         """The number and the text of a metric. Of a list with names, or of one that stands alone, the text has it."""
         value = self.values.get(name)
         number = _finite(value)

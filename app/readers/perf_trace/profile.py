@@ -67,22 +67,22 @@ class PerfTraceParser:
             if found is None:
                 self._other(at, line.rstrip())
                 continue
-            ms, part, long, fraction, comm, tid, told = found.groups()
+            ms, part, long, fraction, comm, tid, body = found.groups()
             task = int(tid) if tid else 0
             if comm:
                 self._comms[task] = comm
             start = None if ms is None else int(ms) * NS_PER_MS + int(part) * NS_PER_US
             length = None if long is None else int(long) * NS_PER_MS + int(fraction) * NS_PER_US
-            if not self._one(task, start, length, told):
+            if not self._one(task, start, length, body):
                 self.add_loss(NO_BEGIN if start is None else NO_LINE, at, line)
 
-    def _one(self, task: int, start: int | None, length: int | None, told: bytes) -> bool:
+    def _one(self, task: int, start: int | None, length: int | None, text: bytes) -> bool:
         """Take in what a thread did; False where nothing can be made of it."""
-        call = _CALL.fullmatch(told)
+        call = _CALL.fullmatch(text)
         if call is not None and start is not None:
             self._left(task)
             self._add(task, start, length or 0, call[1], call[2], call[3])
-        elif again := _AGAIN.fullmatch(told):
+        elif again := _AGAIN.fullmatch(text):
             name, _, result = again.groups()
             begun = self._open.pop(task, None)
             given = begun[2] if begun is not None and begun[0] == name else b""
@@ -91,12 +91,12 @@ class PerfTraceParser:
             self._add(task, start, length, name, given, result)
         elif start is None:
             return False
-        elif opened := _OPEN.fullmatch(told):
+        elif opened := _OPEN.fullmatch(text):
             self._left(task)
             self._open[task] = (opened[1], start, opened[2])
-        elif fault := _FAULT.fullmatch(told):
+        elif fault := _FAULT.fullmatch(text):
             self._instant(task, start, fault[1], fault[2], FAULT)
-        elif point := _POINT.fullmatch(told.rstrip()):
+        elif point := _POINT.fullmatch(text.rstrip()):
             self._instant(task, start, point[1], point[2], EVENT)
         else:
             return False
@@ -114,8 +114,8 @@ class PerfTraceParser:
         shown = decode_name(name)
         self.markers.add("X", start, shown, task, self._category[CALL], duration_ns=length, arguments=place)
 
-    def _instant(self, task: int, start: int, name: bytes, told: bytes, category: str) -> None:
-        given = self.events.intern_arguments({"told": decode_name(told)} if told else {})
+    def _instant(self, task: int, start: int, name: bytes, text: bytes, category: str) -> None:
+        given = self.events.intern_arguments({"told": decode_name(text)} if text else {})
         self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=given)
 
     def _left(self, task: int) -> None:

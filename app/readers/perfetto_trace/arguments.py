@@ -80,8 +80,8 @@ class ArgumentDecoder:
         of = read_messages(self._packets.all.data, given.spans, (_NAME_ID, _NAME, *_VALUES))
         generations = generation[given.row]
         name = self._keys.lookup(generations, of.get_number(_NAME_ID))
-        told, spans = of.get_spans(_NAME)
-        name[told] = read_texts(self._packets.data, spans, self._made.intern_text)
+        present, spans = of.get_spans(_NAME)
+        name[present] = read_texts(self._packets.data, spans, self._made.intern_text)
         kind = np.zeros(len(of), np.int64)
         value, size = np.zeros(len(of), np.int64), np.zeros(len(of), np.int64)
         for number in reversed(_VALUES):
@@ -174,15 +174,15 @@ class ArgumentDecoder:
 
     def _more(self, events: MessageColumns, generation: Array, category: Array) -> Int64Array:
         """What stands behind the arguments, by column the row, the place of the key and that of the value: where in
-        source code an event is, told in it or by a number, and the category."""
+        source code an event is, given in it or by a number, and the category."""
         text, data = self._made.intern_text, self._packets.data
         parts = []
         rows, spans = events.get_spans(LOCATION)
         locations = read_messages(events.data, spans, (2, 3, 4))
         numbered = np.flatnonzero(events.has(LOCATION_ID))
         for part, word in ((2, "file"), (3, "function")):
-            told, spans = locations.get_spans(part)
-            parts.append((rows[told], text(word), read_texts(data, spans, text)))
+            present, spans = locations.get_spans(part)
+            parts.append((rows[present], text(word), read_texts(data, spans, text)))
         for part, word in ((2, "file"), (3, "function")):
             if len(numbered):
                 interned = InternedStrings(self._packets, LOCATIONS, text, part)

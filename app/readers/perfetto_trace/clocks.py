@@ -162,13 +162,13 @@ def compute_times(packets: Packets, clocks: TraceClocks, lost: LossCallback) -> 
     return time
 
 
-def _counted(time: Array, packet: Array, told: dict[int, tuple[int, int, bool]]) -> Int64Array:
-    """Times in ns of a clock that has its own unit or counts from the packet before. told: as in `counting`."""
+def _counted(time: Array, packet: Array, clocks: dict[int, tuple[int, int, bool]]) -> Int64Array:
+    """Times in ns of a clock that has its own unit or counts from the packet before. clocks: as in `counting`."""
     found = np.empty(len(time), np.int64)
-    cuts = np.searchsorted(packet, list(told)).tolist()
-    for (shown, unit, counts), first, last in zip(told.values(), cuts, [*cuts[1:], len(time)], strict=True):
+    cuts = np.searchsorted(packet, list(clocks)).tolist()
+    for (shown, unit, counts), first, last in zip(clocks.values(), cuts, [*cuts[1:], len(time)], strict=True):
         part = time[first:last]
         found[first:last] = (shown + np.cumsum(part) if counts else part) * unit
     # What comes before anything is known of the clock.
-    found[: cuts[0]] = time[: cuts[0]] * next(iter(told.values()))[1]
+    found[: cuts[0]] = time[: cuts[0]] * next(iter(clocks.values()))[1]
     return found

@@ -64,8 +64,8 @@ class TrackEvents:
                 PART_OF_EVENT, f"packet {int(packet[others[0]]) + 1}, field {int(events.other[others[0]])}", len(others)
             )
         generation, time = packets.generation[packet], self.times[packet]
-        told = np.flatnonzero((time == MISSING) & events.has(ABSOLUTE_US))
-        time[told] = events.get_number(ABSOLUTE_US)[told] * NS_PER_US
+        present = np.flatnonzero((time == MISSING) & events.has(ABSOLUTE_US))
+        time[present] = events.get_number(ABSOLUTE_US)[present] * NS_PER_US
         legacy = LegacyEvents(events)
         name = self._named(events, NAME_ID, NAME, NAMES, generation)
         if legacy:
@@ -96,9 +96,9 @@ class TrackEvents:
         if len(rows):
             interned = InternedStrings(self.packets, kind, self.event_builder.intern_text)
             found[rows] = interned.lookup(generation[rows], events.get_number(number)[rows])
-        told, spans = events.get_spans(inline)
-        if len(told):
-            found[told] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
+        present, spans = events.get_spans(inline)
+        if len(present):
+            found[present] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
         return found
 
     def _uuids(self, events: MessageColumns, packet: Array) -> tuple[Array, Array]:
@@ -109,19 +109,19 @@ class TrackEvents:
         if own.all() or not len(rows):
             return uuid, own
         count = len(packets.all)
-        told, default = np.zeros(count + 1, bool), np.zeros(count + 1, np.int64)
+        present, default = np.zeros(count + 1, bool), np.zeros(count + 1, np.int64)
         of, inner = read_messages(packets.all.data, spans, (11,)).get_spans(11)
         tracks = read_messages(packets.all.data, inner, (TRACK_ID,))
         has = tracks.has(TRACK_ID)
-        told[rows[of[has]]], default[rows[of[has]]] = True, tracks.get_number(TRACK_ID)[has]
-        given = packets.carry_forward(told[:-1])[packet]
-        return np.where(own, uuid, default[given]), own | told[given]
+        present[rows[of[has]]], default[rows[of[has]]] = True, tracks.get_number(TRACK_ID)[has]
+        given = packets.carry_forward(present[:-1])[packet]
+        return np.where(own, uuid, default[given]), own | present[given]
 
     def _lanes(self, events: MessageColumns, packet: Array, legacy: "LegacyEvents") -> tuple[Array, Array, list[Lane]]:
         """The track of each event; which lane each is on; and the lanes."""
-        uuid, told = self._uuids(events, packet)
+        uuid, present = self._uuids(events, packet)
         rows, spans = self.packets.all.get_spans(THREAD)
-        columns = [np.where(told, uuid, 0)]
+        columns = [np.where(present, uuid, 0)]
         if len(rows) or legacy.of_others:
             pid, tid = np.full(len(packet), NONE, np.int64), np.full(len(packet), NONE, np.int64)
             if len(rows):
@@ -129,7 +129,7 @@ class TrackEvents:
                 pids, tids = np.full(len(self.packets.all) + 1, NONE), np.full(len(self.packets.all) + 1, NONE)
                 pids[rows], tids[rows] = of.get_number(1, NONE), of.get_number(2, NONE)
                 given = self.packets.carry_forward(tids[:-1] != NONE)[packet]
-                pid, tid = np.where(told, NONE, pids[given]), np.where(told, NONE, tids[given])
+                pid, tid = np.where(present, NONE, pids[given]), np.where(present, NONE, tids[given])
             legacy.override(pid, tid)
             columns += [pid, tid]
         found, code = unique_rows(*columns)

@@ -23,9 +23,9 @@ class InternedStrings:
         """kind: the field of InternedData. content: which field of its entries is meant."""
         found = packets.interned[kind]
         entries = read_messages(packets.all.data, found.spans, (1, content))
-        told, spans = entries.get_spans(content)
+        present, spans = entries.get_spans(content)
         self.places = read_texts(packets.data, spans, place)
-        self._numbers, self._generations = entries.get_number(1)[told], packets.generation[found.row[told]]
+        self._numbers, self._generations = entries.get_number(1)[present], packets.generation[found.row[present]]
         wide = ((self._numbers < 0) | (self._numbers > MAX_NUMBER)).any()
         self._codes = RowIndex(self._numbers, factorize(self._numbers)[0]) if wide else None
         keys = self.make_keys(self._generations, self._numbers)

@@ -204,7 +204,7 @@ def _track(names: TrackNames, fields: _Fields, data: bytes) -> None:
             _counter(track, fields, value)
     known = names.tracks.get(uuid)
     if known is not None:
-        # What one description leaves out another may have told.
+        # What one description leaves out another may have.
         track.name = track.name or known.name
         track.parent = track.parent or known.parent
         track.pid, track.tid = (track.pid, track.tid) if track.pid is not None else (known.pid, known.tid)

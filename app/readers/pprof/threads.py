@@ -58,9 +58,9 @@ class ThreadLabels:
         which, rows = factorize_rows(*values.values())
         threads = []
         for row in rows.tolist():
-            told = {name: int(column[row]) - 1 for name, column in values.items() if column[row]}
-            words = {name: self._texts.get_text(value) for name, value in told.items() if name in _WORDS}
-            numbers = {name: int(number[first[value]]) for name, value in told.items() if name in _NUMBERS}
+            fields = {name: int(column[row]) - 1 for name, column in values.items() if column[row]}
+            words = {name: self._texts.get_text(value) for name, value in fields.items() if name in _WORDS}
+            numbers = {name: int(number[first[value]]) for name, value in fields.items() if name in _NUMBERS}
             threads.append(self._thread(words, numbers))
         return np.array(threads, np.int64)[which]
 

@@ -78,11 +78,11 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     for name, one, factor in times:
         spans = _spans(one, factor, lost) if one["type"] == "evented" else _stretches(one, factor, lost)
         thread, process = name, NONE
-        if exporter.startswith("py-spy@") and (told := _OF_PY_SPY.fullmatch(name)):
-            thread, process = told[2], events.intern_text(told[1] or "")
+        if exporter.startswith("py-spy@") and (matched := _OF_PY_SPY.fullmatch(name)):
+            thread, process = matched[2], events.intern_text(matched[1] or "")
             # A thread has no name yet while it begins; that of its outermost frame comes later.
-            named = told[3] or names.get(told[2]) or f"thread {thread}"
-            events.add_metadata("thread_name", thread, told[1] or "", name=named)
+            named = matched[3] or names.get(matched[2]) or f"thread {thread}"
+            events.add_metadata("thread_name", thread, matched[1] or "", name=named)
         _nested(events, thread, spans, frames, lost, process)
     about = {"exporter": exporter} if exporter else {}
     if not times:
@@ -259,10 +259,10 @@ def _counted(
     units = [str(one.get("unit") or "none") for _, one in counts]
     alike = len(set(units)) == 1
     for place, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
-        told = UNITS.get(unit, unit)
+        unit_name = UNITS.get(unit, unit)
         # What memray counts is of one thread each time.
-        shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else told
-        event = builder.intern_event(shown, told)
+        shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else unit_name
+        event = builder.intern_event(shown, unit_name)
         thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - place)
         if not of_memray:
             builder.set_thread_name(thread, 0, name)
