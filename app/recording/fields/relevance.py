@@ -4,7 +4,7 @@ One definition for form, API and command line; the page hides a field exactly wh
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import Any
 
 from ...domain.jobs import Batch, CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from ...domain.targets import LOCAL, SchedulerName, Target
+from ..schedulers import SCHEDULERS, Scheduler, field_label, scheduler_of
 
 LOCAL_ONLY: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
 """The targets where nobody has added one."""
@@ -54,11 +55,6 @@ PYTORCH_FIELDS = {
     "seconds": "torch_seconds",
 }
 """Fields of the form by names in PyTorch."""
-_SCHEDULER_FIELDS = {
-    SchedulerName.NONE: frozenset[str](),
-    SchedulerName.SLURM: frozenset(BATCH_FIELDS.values()) - {"resources"},
-    SchedulerName.LSF: frozenset(BATCH_FIELDS.values()) - {"nodes"},
-}
 
 
 def form_field(name: str) -> str:
@@ -97,8 +93,36 @@ def relevant_fields(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) ->
         used |= {"mpi"}
         if spec.mpi is not None:
             used |= set(MPI_FIELDS.values()) - ({"every", "only"} if spec.mpi.per_host else set())
-    schedulers = (target.scheduler,) if target else tuple(SchedulerName)
-    return frozenset(used).union(*(_SCHEDULER_FIELDS[name] for name in schedulers))
+    schedulers = SCHEDULERS.values() if target is None else filter(None, [scheduler_of(target.scheduler)])
+    return frozenset(used).union(*(scheduler_fields(each) for each in schedulers))
+
+
+def scheduler_fields(scheduler: Scheduler) -> frozenset[str]:
+    """The fields of the form that a batch system takes."""
+    return frozenset(BATCH_FIELDS[name] for name in scheduler.fields)
+
+
+@dataclass(frozen=True)
+class FieldLabel:
+    """What some batch systems call a field. hidden_by: the choices with which it has another label, as a page hides."""
+
+    text: str
+    hidden_by: str
+
+
+def batch_labels() -> dict[str, tuple[FieldLabel, ...]]:
+    """The labels of fields that batch systems name differently, by field of the form."""
+    found: dict[str, tuple[FieldLabel, ...]] = {}
+    for name, field in BATCH_FIELDS.items():
+        labels = dict.fromkeys(text for each in SCHEDULERS.values() if (text := each.fields.get(name)))
+        found[field] = tuple(FieldLabel(text, _hidden_without(name, text)) for text in labels)
+    return {field: labels for field, labels in found.items() if labels}
+
+
+def _hidden_without(name: str, label: str) -> str:
+    return " ".join(
+        f"scheduler-{other}" for other in CHOICES["scheduler"] if field_label(SchedulerName(other), name) != label
+    )
 
 
 def normalize(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> JobSpec:

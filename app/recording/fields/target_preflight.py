@@ -12,6 +12,7 @@ from ...domain.targets import LOCAL, SchedulerName, Target, TargetFacts
 from ...domain.units import NS_PER_S
 from ..probe.check_report import MIN_FREE_BYTES
 from ..recorders.preflight import PreflightFinding, Severity
+from ..schedulers import field_label
 from .placement_validity import MPI_TITLES
 
 
@@ -99,7 +100,7 @@ def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefligh
 def _batch(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
     if target.scheduler is SchedulerName.NONE or not facts.queues:
         return
-    noun = "partition" if target.scheduler is SchedulerName.SLURM else "queue"
+    noun = field_label(target.scheduler, "queue", "Queue").lower()
     wanted = spec.batch.queue
     queue = next((one for one in facts.queues if one.name == wanted or (not wanted and one.default)), None)
     if queue is None:

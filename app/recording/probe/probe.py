@@ -398,11 +398,7 @@ def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tupl
 
 
 def _scheduler_version(scheduler: Scheduler, text: str) -> str:
-    patterns = {
-        SchedulerName.SLURM: r"^slurm(?:-wlm)? ([\w.-]+)",
-        SchedulerName.LSF: r"^(?:IBM |Platform )?.*?LSF.*?\b(\d+(?:\.\d+)+)",
-    }
-    found = re.search(patterns[scheduler.name], text, re.M)
+    found = re.search(scheduler.version_pattern, text, re.M)
     return f"{scheduler.title} {found[1]}" if found else ""
 
 

@@ -13,4 +13,10 @@ def scheduler_of(name: SchedulerName) -> Scheduler | None:
     return SCHEDULERS.get(name)
 
 
-__all__ = ["SCHEDULERS", "Scheduler", "scheduler_of"]
+def field_label(name: SchedulerName, field: str, default: str = "") -> str:
+    """What the batch system calls a field of Batch; `default` where it has no own word for it."""
+    scheduler = scheduler_of(name)
+    return (scheduler.fields.get(field) if scheduler else "") or default
+
+
+__all__ = ["SCHEDULERS", "Scheduler", "field_label", "scheduler_of"]

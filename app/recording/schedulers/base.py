@@ -27,6 +27,18 @@ class Scheduler(Protocol):
         """For a person."""
 
     @property
+    def hint(self) -> str:
+        """What it means for a target, in one line."""
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The fields of Batch that it takes, each with its label in the form; "" for the form's own label."""
+
+    @property
+    def version_pattern(self) -> str:
+        """A regular expression whose group is the version, in what its section of the probe printed."""
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """What must be on PATH there."""
 

@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import Batch, JobSpec, Mpi
@@ -74,6 +75,11 @@ FIND_SCRIPT = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\
 KILL_SCRIPT = FEW_TRIES + 'bkill "$@"\n'
 QUEUES_SCRIPT = FEW_TRIES + "bqueues -w || exit\nbparams 2>/dev/null\nexit 0\n"
 
+FIELDS: Mapping[str, str] = MappingProxyType(
+    {"queue": "Queue", "project": "Project"}
+    | dict.fromkeys(("wall_time_s", "resources", "cpus", "exclusive", "arguments"), "")
+)
+
 
 @dataclass(frozen=True)
 class Lsf:
@@ -83,6 +89,9 @@ class Lsf:
 
     name: SchedulerName = SchedulerName.LSF
     title: str = ANSWERS.title
+    hint: str = "Jobs are submitted with bsub."
+    fields: ClassVar[Mapping[str, str]] = FIELDS
+    version_pattern: str = r"^(?:IBM |Platform )?.*?LSF.*?\b(\d+(?:\.\d+)+)"
     programs: tuple[str, ...] = ("bsub", "bjobs", "bkill", "bhist", "bqueues")
 
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:

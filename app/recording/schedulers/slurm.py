@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
 
 from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import JobSpec
@@ -61,6 +63,11 @@ RESERVED_OPTIONS = (
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
+FIELDS: Mapping[str, str] = MappingProxyType(
+    {"queue": "Partition", "project": "Account"}
+    | dict.fromkeys(("wall_time_s", "nodes", "cpus", "exclusive", "arguments"), "")
+)
+
 
 @dataclass(frozen=True)
 class Slurm:
@@ -71,6 +78,9 @@ class Slurm:
 
     name: SchedulerName = SchedulerName.SLURM
     title: str = ANSWERS.title
+    hint: str = "Jobs are submitted with sbatch."
+    fields: ClassVar[Mapping[str, str]] = FIELDS
+    version_pattern: str = r"^slurm(?:-wlm)? ([\w.-]+)"
     programs: tuple[str, ...] = ("sbatch", "squeue", "scancel", "sinfo")
 
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:

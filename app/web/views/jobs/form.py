@@ -12,7 +12,7 @@ from ....domain.jobs import CallGraph, EventSplitting, JobSpec, RecorderName, Sc
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import NO_MPI, JobForm, to_form
 from ....recording.fields.placement_validity import MPI_TITLES
-from ....recording.fields.relevance import hiding_choices
+from ....recording.fields.relevance import FieldLabel, batch_labels, hiding_choices
 from ....recording.recorders import RECORDERS
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
@@ -110,6 +110,7 @@ class JobFormPage(Page):
     mpi_implementations: tuple[SelectOption, ...]
     recorded: tuple[SelectOption, ...]
     hidden_by: Mapping[str, str]
+    batch_labels: Mapping[str, tuple[FieldLabel, ...]]
     secrets: tuple[Prompt, ...]
 
     def findings(self, field: str) -> tuple[PreflightFinding, ...]:
@@ -306,6 +307,7 @@ def form_page(
         ),
         recorded=tuple(SelectOption(*choice) for choice in RECORDED_OPTIONS),
         hidden_by=hiding_choices(),
+        batch_labels=batch_labels(),
         secrets=credentials.secret_prompts(selected_target.target),
     )
     return render(page, status)

@@ -12,6 +12,7 @@ from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.target_file import from_file
 from ....recording.fields.target_form import SSH_FIELDS, TargetForm, parse, to_form
 from ....recording.recorders.preflight import PreflightFinding, Severity
+from ....recording.schedulers import SCHEDULERS
 from ...pages import target_url
 from ...rendering import Page, render
 from ...services import current_services
@@ -25,11 +26,7 @@ ACCESS_OPTIONS = (
     ("ssh", "Another host, over SSH", "Jobs run there, or in its batch system."),
     ("here", "This machine", "Without SSH: to use its batch system, or other settings."),
 )
-SCHEDULER_OPTIONS = (
-    (SchedulerName.NONE, "None", "Programs are started directly."),
-    (SchedulerName.SLURM, "Slurm", "Jobs are submitted with sbatch."),
-    (SchedulerName.LSF, "LSF", "Jobs are submitted with bsub."),
-)
+NO_SCHEDULER = (SchedulerName.NONE, "None", "Programs are started directly.")
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,10 @@ def form_page(
         local=name == LOCAL,
         keep_hours=KEEP_HOURS,
         access_options=tuple(SelectOption(*way) for way in ACCESS_OPTIONS),
-        schedulers=tuple(SelectOption(*choice) for choice in SCHEDULER_OPTIONS),
+        schedulers=(
+            SelectOption(*NO_SCHEDULER),
+            *(SelectOption(name, each.title, each.hint) for name, each in SCHEDULERS.items()),
+        ),
         mpi_implementations=(
             SelectOption("", "No suggestion"),
             *(SelectOption(each.value, MPI_TITLES[each]) for each in MpiFlavor),

@@ -15,6 +15,7 @@ from ....recording.fields.preset_file import FORMATS
 from ....recording.fields.target_file import to_file
 from ....recording.plan.submission import DEFAULT_DIRECTORY
 from ....recording.probe.target_text import SCHEDULER_TITLES, fingerprint, parse_host_key, target_location
+from ....recording.schedulers import SCHEDULERS, field_label, scheduler_of
 from ....store import StoredTarget
 from ...pages import target_url
 from ...rendering import Page, render
@@ -62,11 +63,13 @@ class TargetListRow:
 
 @dataclass(frozen=True)
 class TargetListPage(Page):
-    """`/targets`. is_empty: there is none but the worker's own machine."""
+    """`/targets`. is_empty: there is none but the worker's own machine. schedulers: titles of the batch systems that
+    Perfloom knows."""
 
     template: ClassVar[str] = "targets/list.html"
     rows: tuple[TargetListRow, ...]
     is_empty: bool
+    schedulers: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class TargetPage(Page):
     checked_iso: str
     check: CheckView | None
     batch: str
+    project_label: str
     queues: tuple[QueueView, ...]
     keys: tuple[HostKeyView, ...]
     jobs: tuple[TargetJobRow, ...]
@@ -155,7 +159,9 @@ def index() -> AnyResponse:
     store = current_services().store
     active = store.jobs.active_by_target(kind="record")
     rows = tuple(_row(one, active.get(one.name, 0)) for one in store.targets.list())
-    return render(TargetListPage(rows=rows, is_empty=len(rows) == 1))
+    return render(
+        TargetListPage(rows=rows, is_empty=len(rows) == 1, schedulers=tuple(each.title for each in SCHEDULERS.values()))
+    )
 
 
 @blueprint.get("/targets/<name>")
@@ -216,7 +222,7 @@ def _lights(lines: tuple[CheckLine, ...]) -> tuple[LightCount, ...]:
 def _page(stored: StoredTarget, check: CheckView | None) -> TargetPage:
     target, facts = stored.target, stored.facts
     jobs = current_services().store.jobs.list(target=stored.name, kind="record", limit=JOBS_SHOWN)
-    batch = {SchedulerName.SLURM: "Partition", SchedulerName.LSF: "Queue"}.get(target.scheduler, "")
+    batch = field_label(target.scheduler, "queue", "Queue") if scheduler_of(target.scheduler) else ""
     return TargetPage(
         name=stored.name,
         url=target_url(stored.name),
@@ -230,6 +236,7 @@ def _page(stored: StoredTarget, check: CheckView | None) -> TargetPage:
         checked_iso="" if stored.checked is None else format_utc_iso(stored.checked),
         check=check,
         batch=batch,
+        project_label=field_label(target.scheduler, "project", "Project"),
         queues=tuple(map(_queue, facts.queues)) if facts and batch else (),
         keys=tuple(
             HostKeyView(*parse_host_key(line), fingerprint(line))
