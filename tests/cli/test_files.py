@@ -83,7 +83,7 @@ def test_a_large_file_is_kept_compressed_and_left_where_it_is(run: Run, tmp_path
     [
         (b"", "is empty"),
         (b"hello\nworld\n", "is unknown"),
-        (bytes(5000), "nothing but zero bytes"),
+        (bytes(5000), "only zero bytes"),
         (None, "does not exist"),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_sparse_file_is_refused_at_once(run: Run, tmp_path: Path) -> None:
     for command in (["import", str(path)], ["report", str(path), "summary"]):
         status, _, err = run(*command)
         assert status == 3
-        assert "nothing but zero bytes" in err
+        assert "only zero bytes" in err
 
 
 def test_list_and_delete(run: Run, stored: str) -> None:

@@ -112,9 +112,9 @@ def _garbage(path: Path) -> str:
     [
         (lambda f: "/does/not/exist", "does not exist"),
         (lambda f: "no-such-program-here", "not found in PATH"),
-        (lambda f: _plain(f / "plain"), "may not be executed"),
+        (lambda f: _plain(f / "plain"), "may not execute"),
         (lambda f: _garbage(f / "garbage"), "exit status 127"),
-        (lambda f: str(f), "may not be executed"),
+        (lambda f: str(f), "may not execute"),
         (lambda f: "./relative", "which is empty for this job"),
     ],
 )
@@ -131,9 +131,9 @@ def test_a_command_that_cannot_be_executed(context: JobContext, tmp_path: Path, 
         ({"cwd": "/does/not/exist"}, "/does/not/exist does not exist on"),
         ({"cwd": "relative"}, "not an absolute path"),
         ({"inputs": ("/does/not/exist",)}, "/does/not/exist does not exist on"),
-        ({"command": ()}, "no command"),
-        ({"environment": {"A=": "x"}}, "cannot be the name"),
-        ({"scope": Scope.PROCESS, "pid": 4194304, "command": ()}, "no process 4194304"),
+        ({"command": ()}, "No command"),
+        ({"environment": {"A=": "x"}}, "not a valid variable name"),
+        ({"scope": Scope.PROCESS, "pid": 4194304, "command": ()}, "Process 4194304 does not exist"),
         ({"call_graph": CallGraph.DWARF, "stack_bytes": 70_000}, "perf ended with exit status"),
     ],
 )
@@ -155,7 +155,7 @@ def test_without_perf(context: JobContext, monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_job_description_of_another_time_is_refused(context: JobContext) -> None:
     job = context.store.jobs.create("record", {"recorder": "vtune", "command": ["x"]}, "strange")
     job = steps.run_to_end(context, job.id)
-    assert job.state is JobState.FAILED and "cannot be used" in (job.reason or "")
+    assert job.state is JobState.FAILED and "Invalid job description" in (job.reason or "")
 
 
 def test_the_time_limit(context: JobContext) -> None:
@@ -359,7 +359,7 @@ def test_recordings_wait_for_each_other_in_order(context: JobContext) -> None:
     for waiting in (second, third):
         steps.advance(context, waiting.id)
     assert "Waiting for job 1" in context.store.jobs.get(second.id).progress_text
-    assert "1 before it" in context.store.jobs.get(third.id).progress_text
+    assert "1 ahead of it" in context.store.jobs.get(third.id).progress_text
     steps.cancel(context, first.id)
     steps.run_to_end(context, first.id)
     until_state(context, second.id, JobState.RUNNING)

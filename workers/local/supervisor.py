@@ -382,8 +382,8 @@ class Supervisor:
         """How the program below perf stat ended, where that says 0."""
         missed = self.lineage.unreported_exit() if self.lineage else None
         if missed is None:
-            told = parse_signal(self.task["argv"], Path(self.task["output"]), self.environment)
-            return {"exit_status": None, "signal": told} if told else {}
+            number = parse_signal(self.task["argv"], Path(self.task["output"]), self.environment)
+            return {"exit_status": None, "signal": number} if number else {}
         if os.WIFSIGNALED(missed):
             return {"exit_status": None, "signal": os.WTERMSIG(missed)}
         return {"exit_status": os.WEXITSTATUS(missed)}

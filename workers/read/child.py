@@ -56,16 +56,16 @@ class _WithoutPandas:
 
 
 def main() -> None:
-    """Answer one request and end: status 0 with the result, 1 with an error that was told, 3 out of memory."""
+    """Answer one request and end: status 0 with the result, 1 with an error that was reported, 3 out of memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.name_process("perfloom-read")
     # What a library prints by itself must not get between the answers.
-    told = os.dup(1)
+    answer_fd = os.dup(1)
     os.dup2(2, 1)
     os.umask(0o077)
     sys.meta_path.insert(0, _WithoutPandas())
     path = sys.argv[1] if len(sys.argv) == 2 else _waited_for(int(sys.argv[1]), int(sys.argv[2]))
-    _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(told))
+    _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(answer_fd))
 
 
 def _waited_for(descriptor: int, parent: int) -> str:
@@ -109,7 +109,7 @@ def _answer(request: Request, answers: AnswerWriter) -> None:
     DeadlockWatchdog(lambda: os._exit(EXIT_OUT_OF_MEMORY))
     try:
         answers.done(read(request, answers))
-        # All is written and told; taking apart what lies in memory would only keep the caller waiting.
+        # All is written and reported; freeing the memory would only keep the caller waiting.
         sys.stderr.flush()
         os._exit(0)
     except PerfloomError as error:

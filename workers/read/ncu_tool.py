@@ -38,7 +38,7 @@ def _installed() -> Iterator[str]:
 
 class ReportStream:
     """The pages of a report as ncu prints them, one after the other. Raises UnreadableInput where the first one cannot
-    be printed; another that cannot be is told in `defect`."""
+    be printed; another that cannot be printed is reported in `defect`."""
 
     def __init__(self, ncu: str, report: Path, scratch: Path) -> None:
         self.defect: str | None = None
@@ -57,8 +57,8 @@ class ReportStream:
             if said and not number:
                 raise UnreadableInput(f"ncu cannot read this report: {said}")
             if said:
-                told = f"ncu could not print the page {page[1]} of the report: {said}"
-                self.defect = f"{self.defect} {told}" if self.defect else told
+                problem = f"ncu could not print the page {page[1]} of the report: {said}"
+                self.defect = f"{self.defect} {problem}" if self.defect else problem
 
     def _page(self, words: tuple[str, ...]) -> Generator[bytes, None, str]:
         """The text of a page. Returns what ncu complained of, empty where it did not."""

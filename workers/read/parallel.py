@@ -124,7 +124,7 @@ class _Helper:
     ) -> None:
         self._folder = Path(request.scratch)
         asked, self._questions = os.pipe()
-        self._answers, told = os.pipe()
+        self._answers, answer_fd = os.pipe()
         parent = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -134,12 +134,12 @@ class _Helper:
             try:
                 for descriptor in (self._questions, self._answers, *(d for one in others for d in one.descriptors)):
                     os.close(descriptor)
-                _help(request, inputs, memory_bytes, asked, told, parent)
+                _help(request, inputs, memory_bytes, asked, answer_fd, parent)
             except BaseException:
                 traceback.print_exc()
             os._exit(1)
         os.close(asked)
-        os.close(told)
+        os.close(answer_fd)
         self._lines = os.fdopen(self._answers, encoding="utf-8", closefd=False)
 
     @property
@@ -156,16 +156,16 @@ class _Helper:
         """What came of the first file of which it has not told yet; None where it could not read it. Raises OSError."""
         line = self._lines.readline()
         # One that has no end was being written when its writer ended.
-        told = json.loads(line) if line.endswith("\n") else {}
-        if "error" in told:
-            return FileResult(error=error_from_json(told["error"]))
-        if "errno" in told:
-            raise OSError(*told["errno"])
-        if "file" not in told:
+        answer = json.loads(line) if line.endswith("\n") else {}
+        if "error" in answer:
+            return FileResult(error=error_from_json(answer["error"]))
+        if "errno" in answer:
+            raise OSError(*answer["errno"])
+        if "file" not in answer:
             return None
-        profile = None if told["file"] is None else _taken(Path(told["file"]))
-        unpacked = None if told["unpacked"] is None else Path(told["unpacked"])
-        return FileResult(profile, tuple(map(Path, told["written"])), unpacked)
+        profile = None if answer["file"] is None else _taken(Path(answer["file"]))
+        unpacked = None if answer["unpacked"] is None else Path(answer["unpacked"])
+        return FileResult(profile, tuple(map(Path, answer["written"])), unpacked)
 
     def end(self) -> None:
         """End it, whatever it is doing."""
@@ -176,14 +176,16 @@ class _Helper:
         os.waitpid(self.pid, 0)
 
 
-def _help(request: Request, inputs: Sequence[Input], memory_bytes: int, asked: int, told: int, parent: int) -> None:
+def _help(
+    request: Request, inputs: Sequence[Input], memory_bytes: int, asked: int, answer_fd: int, parent: int
+) -> None:
     """What a helper does until nothing more is asked."""
     processes.die_with_parent(signal.SIGKILL, parent)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, hard))
     # The parent finds out, and has more memory.
     DeadlockWatchdog(lambda: os._exit(1))
-    with open(asked, encoding="ascii") as questions, open(told, "w", encoding="utf-8", buffering=1) as answers:
+    with open(asked, encoding="ascii") as questions, open(answer_fd, "w", encoding="utf-8", buffering=1) as answers:
         for line in questions:
             number = int(line)
             answers.write(json.dumps(_helped(request, inputs[number], number, len(inputs))) + "\n")

@@ -190,8 +190,8 @@ def open_script(perf: str, perf_data: Path, scratch: Path, symbols: str | None =
                 process.wait()
                 if process.stdout:
                     process.stdout.close()
-    told = explain_versions(perf, perf_data) or "Record it again, or read it where it was recorded."
-    raise UnreadableInput(f"perf cannot read this recording: {said} {told}")
+    advice = explain_versions(perf, perf_data) or "Record it again, or read it where it was recorded."
+    raise UnreadableInput(f"perf cannot read this recording: {said} {advice}")
 
 
 def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Popen[bytes]":

@@ -75,12 +75,12 @@ def error_to_json(error: PerfloomError) -> dict[str, str]:
     return {"kind": type(error).__name__, "message": error.message}
 
 
-def error_from_json(told: Mapping[str, str]) -> PerfloomError:
-    """The error that another process told of."""
-    kind = getattr(errors, told["kind"], UnreadableInput)
+def error_from_json(answer: Mapping[str, str]) -> PerfloomError:
+    """The error that another process reported."""
+    kind = getattr(errors, answer["kind"], UnreadableInput)
     if not (isinstance(kind, type) and issubclass(kind, PerfloomError)):
         kind = UnreadableInput
-    return kind(told["message"])
+    return kind(answer["message"])
 
 
 class AnswerWriter:

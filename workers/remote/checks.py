@@ -240,8 +240,8 @@ def _status(transport: Transport, target: Target, job: ProbeJob) -> BatchStatus:
     adapter = _adapter(target)
     done = transport.run(in_target_environment(target, adapter.status_command((job.id,))))
     status = adapter.parse_status_output((job.id,), *done.output)[job.id]
-    told = status.exit_status is not None or status.state is BatchState.DONE
-    if told or not (status.state.final or status.state is BatchState.GONE):
+    has_ended = status.exit_status is not None or status.state is BatchState.DONE
+    if has_ended or not (status.state.final or status.state is BatchState.GONE):
         return status
     done = transport.run(in_target_environment(target, adapter.history_command(job.id)))
     back = adapter.parse_history_output(job.id, *done.output)

@@ -162,9 +162,9 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, asked: bool) -> R
     cancelled = asked and bool(ended_early or not job_status.submissions)
     limit = not cancelled and (_at_own_limit(job_status) or any(_at_limit(one) for one in job_status.submissions))
     short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_cut_short(spec, job_status)))
-    told = cancelled or limit or any(one.stopped for one in job_status.submissions)
-    # What was told to end says nothing about the command with its status.
-    runs = [] if told else [run for run in job_status.runs if run.exit_status is not None]
+    stop_requested = cancelled or limit or any(one.stopped for one in job_status.submissions)
+    # A program that was requested to end says nothing about the command with its status.
+    runs = [] if stop_requested else [run for run in job_status.runs if run.exit_status is not None]
     worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
     number = _signal(worst) if spec.mpi is None else None
     untold = [_bad_run(spec, job_status, run) for run in runs if run.exit_status and not _rank_tells(job_status, run)]

@@ -1,4 +1,4 @@
-"""A starter of MPI ranks: it gives words of a command line, and runs nothing."""
+"""An MPI launcher: it returns arguments of a command line, and runs nothing."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -29,14 +29,14 @@ class MpiLauncher(Protocol):
 
     @property
     def program_names(self) -> tuple[str, ...]:
-        """What its starter is usually called, the likeliest first."""
+        """Usual names of the launcher, the most likely first."""
 
     @property
     def version_pattern(self) -> str:
         """What `NAME --version` says of it: a basic regular expression of grep. Empty where nothing needs to."""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
-        """What stands between the starter and what each rank runs."""
+        """Arguments between the launcher and the command of each rank."""
 
     def value_count(self, word: str) -> int:
         """How many of the next words a word of the user's takes for its values, whatever they are."""
@@ -48,7 +48,7 @@ def has_option(words: Sequence[str], *options: str) -> bool:
 
 
 def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> None:
-    """Raises InvalidRequest where the last option lacks a value: the starter would take a word of ours for it."""
+    """Raises InvalidRequest where the last option lacks a value: it would get an argument of Perfloom as its value."""
     rest = iter(words)
     for word in rest:
         needed = launcher.value_count(word)
@@ -62,7 +62,7 @@ def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> 
 
 
 def launcher_programs(launcher: MpiLauncher, mpi: Mpi, target: Target, facts: TargetFacts | None) -> tuple[str, ...]:
-    """What the starter may be called there: what the user says, what the target says, what its check found, or else
+    """Possible names of the launcher there: what the user says, what the target says, what its check found, or else
     its usual names, of which the first is taken that is there and says that it is of the flavor."""
-    told = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
-    return (told,) if told else launcher.program_names
+    chosen = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
+    return (chosen,) if chosen else launcher.program_names

@@ -1,4 +1,4 @@
-"""Hydra, the starter of MPICH and of Intel MPI."""
+"""Hydra, the launcher of MPICH and of Intel MPI."""
 
 from dataclasses import dataclass
 

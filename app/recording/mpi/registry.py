@@ -1,4 +1,4 @@
-"""What a starter of MPI ranks is, and which there are. A new one is one file and one entry here."""
+"""The MPI launchers. A new one needs one file and one entry here."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -16,7 +16,7 @@ MPI_LAUNCHERS: Mapping[MpiFlavor, MpiLauncher] = MappingProxyType(
 
 
 def mpi_launcher_of(flavour: MpiFlavor) -> MpiLauncher:
-    """The starter of that flavour's ranks."""
+    """The launcher of this MPI implementation."""
     return MPI_LAUNCHERS[flavour]
 
 

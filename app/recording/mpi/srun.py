@@ -1,4 +1,4 @@
-"""Slurm's own starter of ranks."""
+"""Slurm's launcher of ranks."""
 
 from dataclasses import dataclass
 

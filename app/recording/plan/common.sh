@@ -290,7 +290,7 @@ pl_forget() {
 }
 
 # pl_enter RUN: give this (sub)shell what the user's program is to find: modules, variables, paths, umask, directory.
-# Ends it with 125 where that cannot be had. What was there already, from a starter of ranks, is not done twice.
+# Ends it with 125 where that cannot be had. What was there already, from a launcher of ranks, is not done twice.
 pl_enter() {
     PATH=$pl_path
     umask "$pl_umask"

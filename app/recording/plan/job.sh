@@ -79,14 +79,14 @@ for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     trap "pl_stop $pl_each" "$pl_each"
 done
 
-# The ranks' starter, in a shell of its own that has the job's environment.
+# The ranks' launcher, in a shell of its own that has the job's environment.
 pl_launch() {
     case $pl_flavour in mpich | intel | platform) trap '' USR2 ;; esac
     pl_enter "$pl_run"
-    pl_starter=''
-    pl_starters pl_find_starter
-    [ -n "$pl_starter" ] || {
-        echo "perfloom: No launcher of $pl_starter_title was found on PATH on $pl_host. Set the launcher, or" \
+    pl_launcher=''
+    pl_launchers pl_find_launcher
+    [ -n "$pl_launcher" ] || {
+        echo "perfloom: No launcher of $pl_launcher_title was found on PATH on $pl_host. Set the launcher, or" \
             "load the module that provides it." >&2
         exit 125
     }
@@ -95,24 +95,24 @@ pl_launch() {
     pl_start "$pl_run" pl_become
 }
 
-# pl_find_starter NAME …: the first that is there and says that it is of the flavour; the first there is, if none does.
+# pl_find_launcher NAME …: the first that is there and says that it is of the flavour; the first there is, if none does.
 # A name that stands alone was given by a person and needs to say nothing.
-pl_find_starter() {
+pl_find_launcher() {
     pl_first=''
     for pl_each in "$@"; do
         command -v "$pl_each" >/dev/null 2>&1 || continue
         : "${pl_first:=$pl_each}"
-        if [ $# -eq 1 ] || [ -z "$pl_starter_says" ] ||
-            "$pl_each" --version </dev/null 2>&1 | grep -q -e "$pl_starter_says"; then
-            pl_starter=$pl_each
+        if [ $# -eq 1 ] || [ -z "$pl_version_pattern" ] ||
+            "$pl_each" --version </dev/null 2>&1 | grep -q -e "$pl_version_pattern"; then
+            pl_launcher=$pl_each
             return 0
         fi
     done
-    [ -z "$pl_first" ] || pl_note "$pl_first does not report that it belongs to $pl_starter_title, but was used."
-    pl_starter=$pl_first
+    [ -z "$pl_first" ] || pl_note "$pl_first does not report that it belongs to $pl_launcher_title, but was used."
+    pl_launcher=$pl_first
 }
 
-# What the starter's options depend on: who we are, and what the batch system gave us.
+# What the launcher's options depend on: who we are, and what the batch system gave us.
 pl_find_situation() {
     pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_unbound='' pl_pmi='' pl_nameless=''
     [ "$(id -u)" -ne 0 ] || pl_root=1
@@ -155,11 +155,11 @@ pl_find_own_name() {
     if [ "${SLURM_JOB_NUM_NODES-}" = 1 ]; then
         pl_nameless=1
     else
-        pl_note "This host's name, $pl_name, cannot be resolved here. Ranks on other hosts may not reach $pl_starter_title. Add it to /etc/hosts or to DNS."
+        pl_note "This host's name, $pl_name, cannot be resolved here. Ranks on other hosts may not reach $pl_launcher_title. Add it to /etc/hosts or to DNS."
     fi
 }
 
-# pl_check_program PROGRAM …: whose MPI library it has. With another's starter it would silently be as many times rank
+# pl_check_program PROGRAM …: whose MPI library it has. With another's launcher it would silently be as many times rank
 # 0 of 1 as there are ranks.
 pl_check_program() {
     pl_linked=''
@@ -174,19 +174,19 @@ pl_check_program() {
     *libmpich.so* | *libmpi.so.12* | *libmpi.so.4*) pl_linked=mpich ;;
     esac
     if [ "$pl_flavour" = srun ]; then pl_find_pmi; fi
-    # MPICH and Intel MPI have one binary interface, and each other's starters work.
+    # MPICH and Intel MPI have one binary interface, and each other's launchers work.
     case $pl_flavour/$pl_linked in
     */ | srun/* | openmpi/openmpi | spectrum/spectrum | platform/platform | mpich/mpich | intel/mpich) ;;
     *)
         case $pl_linked in mpich) pl_whose="MPICH or Intel MPI" ;; openmpi) pl_whose="Open MPI" ;; *) pl_whose=$pl_linked ;; esac
-        pl_note "The program was built with $pl_whose, but started by $pl_starter_title. Each rank may run as if it were the only one. Choose the MPI implementation that it was built with."
+        pl_note "The program was built with $pl_whose, but started by $pl_launcher_title. Each rank may run as if it were the only one. Choose the MPI implementation that it was built with."
         ;;
     esac
 }
 
 # How srun lets ranks find each other, after the library of the program, of what srun can do.
 pl_find_pmi() {
-    pl_offered=" $("$pl_starter" --mpi=list 2>&1 | tr -s '[:space:],' ' ') "
+    pl_offered=" $("$pl_launcher" --mpi=list 2>&1 | tr -s '[:space:],' ' ') "
     case $pl_linked in
     openmpi | spectrum) pl_wanted='pmix pmix_v4 pmix_v3 pmi2' ;;
     mpich) pl_wanted='pmi2 pmix' ;;
@@ -202,7 +202,7 @@ pl_find_pmi() {
 }
 
 pl_become() {
-    exec "$pl_starter" "$@" /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run"
+    exec "$pl_launcher" "$@" /bin/sh "$pl_directory/rank.sh" "$pl_directory" "$pl_run"
 }
 
 pl_one_run() {
@@ -235,7 +235,7 @@ pl_one_run() {
     [ "$pl_status" -eq 0 ] || pl_worst=$pl_status
 }
 
-# Where a rank failed its starter kills the others and ends; they still complete their recordings. Who is on another
+# Where a rank failed its launcher kills the others and ends; they still complete their recordings. Who is on another
 # host cannot be seen, but what it writes.
 pl_wait_for_ranks() {
     pl_rounds=0

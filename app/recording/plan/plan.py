@@ -91,9 +91,9 @@ def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: 
     if len(found) > MAX_RUNS:
         raise InvalidRequest(f"The job needs {len(found):,} runs. The limit is {MAX_RUNS:,}. Choose fewer events.")
     parts = submissions(spec, found)
-    starters = base.launcher_programs(mpi_launcher_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
+    launchers = base.launcher_programs(mpi_launcher_of(spec.mpi.flavour), spec.mpi, target, facts) if spec.mpi else ()
     files = {name: "".join(script_text(f"plan/{script}") for script in names) for name, names in SCRIPTS.items()}
-    files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, starters)
+    files["plan.sh"] = plan_text(spec, host, job_id, target, found, parts, launchers)
     if (injection := recorder_of(spec).injection(spec)) is not None:
         files |= injection.files
     return Plan(files, parts, tuple(run.events for run in found), found)
@@ -122,9 +122,9 @@ def require_plannable(spec: JobSpec, target: Target) -> None:
         if mpi.ranks < 1 or mpi.every < 1 or (mpi.ranks_per_node or 1) < 1:
             raise InvalidRequest("The number of ranks must be at least 1.", "ranks")
         parse_rank_ranges(mpi.only)
-        starter = mpi_launcher_of(mpi.flavour)
-        base.check_arguments(starter, mpi.arguments, "mpi_arguments")
-        base.check_arguments(starter, mpi.rank_arguments, "rank_arguments")
+        launcher = mpi_launcher_of(mpi.flavour)
+        base.check_arguments(launcher, mpi.arguments, "mpi_arguments")
+        base.check_arguments(launcher, mpi.rank_arguments, "rank_arguments")
     injection = recorder_of(spec).injection(spec)
     if injection is not None and (spec.scope is not Scope.COMMAND or spec.sudo or (mpi is not None and mpi.per_host)):
         raise InvalidRequest("PyTorch is only recorded in a command without sudo. Choose that.", "scope")

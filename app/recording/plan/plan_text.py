@@ -40,9 +40,9 @@ def plan_text(
     target: Target,
     runs: Sequence[Run],
     parts: Sequence[tuple[int, ...]],
-    starters: Sequence[str],
+    launchers: Sequence[str],
 ) -> str:
-    """The text. facts: of the host where perf runs. parts: the runs of each submission. starters: what MPI's starter of
+    """The text. facts: of the host where perf runs. parts: the runs of each submission. launchers: what the launcher of
     ranks may be called."""
     mpi = spec.mpi
     observed = recorder_specs(spec)
@@ -96,11 +96,15 @@ def plan_text(
     else:
         lines += shell_function("pl_inject", _injected(injection))
     if mpi:
-        starter = mpi_launcher_of(mpi.flavour)
-        values = {"starter_says": starter.version_pattern, "starter_title": starter.title, "ranks": str(mpi.ranks)}
+        launcher = mpi_launcher_of(mpi.flavour)
+        values = {
+            "version_pattern": launcher.version_pattern,
+            "launcher_title": launcher.title,
+            "ranks": str(mpi.ranks),
+        }
         lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
-        lines += shell_function("pl_starters", [_words(starters)])
-        lines += shell_function("pl_start", ["shift", _words(starter.arguments(spec, mpi))])
+        lines += shell_function("pl_launchers", [_words(launchers)])
+        lines += shell_function("pl_start", ["shift", _words(launcher.arguments(spec, mpi))])
     return "\n".join(lines) + "\n"
 
 

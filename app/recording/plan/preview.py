@@ -64,10 +64,10 @@ def _ssh(target: Target) -> str:
 
 def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFacts, run: Run) -> Iterator[str]:
     if spec.mpi is not None:
-        starter = mpi_launcher_of(spec.mpi.flavour)
+        launcher = mpi_launcher_of(spec.mpi.flavour)
         yield (
-            f"{join(base.launcher_programs(starter, spec.mpi, target, facts)[:1])} "
-            f"{_plain(starter.arguments(spec, spec.mpi))}"
+            f"{join(base.launcher_programs(launcher, spec.mpi, target, facts)[:1])} "
+            f"{_plain(launcher.arguments(spec, spec.mpi))}"
         )
     place = PurePath(f"run{run.number}", "RANK" if spec.mpi is not None else "all")
     recorder = recorder_of(spec)

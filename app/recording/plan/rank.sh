@@ -2,8 +2,8 @@
 # One rank of one run, or the one process of a job without MPI: sh rank.sh DIRECTORY RUN. Records it where it is to be
 # recorded, has the recording made text here, where its symbols are, and ends as the user's program did.
 #
-# With MPI it is two: a starter that loses one rank may kill all others on the spot, and what perf has not written yet
-# would be lost. So what the starter started only waits for the same script in a session of its own (with a third
+# With MPI it is two: a launcher that loses one rank may kill all others on the spot, and what perf has not written yet
+# would be lost. So what the launcher started only waits for the same script in a session of its own (with a third
 # argument: the waiting one's process), which ends in order when the other one is gone.
 # shellcheck disable=SC2034,SC2154,SC2317
 
@@ -33,7 +33,7 @@ pl_stand_in() {
         sh "$pl_directory" "$pl_fifo" "$pl_child" "$pl_ticks" <"$pl_fifo/life" >/dev/null 2>&1 &
     pl_watcher=$!
     trap 'pl_interrupted=1; kill -s TERM "$pl_child" 2>/dev/null' TERM INT HUP USR2 XCPU
-    # It failed, and its starter is to know at once, while it sees to its recording.
+    # It failed, and its launcher is to know at once, while it sees to its recording.
     pl_failed=''
     trap 'pl_failed=1' USR1
     wait "$pl_child"
@@ -52,7 +52,7 @@ pl_stand_in() {
     exit "$pl_status"
 }
 
-# Our output may go to a starter that is gone: neither we nor perf, which talks before it has completed its file, are to
+# Our output may go to a launcher that is gone: neither we nor perf, which talks before it has completed its file, are to
 # be ended by that. A pipe that we could read from, too, never breaks.
 trap : PIPE
 pl_never_break() {
@@ -74,7 +74,7 @@ pl_number() {
     case $1 in '' | *[!0-9]*) return 1 ;; esac
 }
 
-# pl_try RANK SIZE: take these values of a starter's variables, where they are there.
+# pl_try RANK SIZE: take these values of a launcher's variables, where they are there.
 pl_try() {
     pl_number "$1" || return 1
     pl_rank=$1
@@ -117,7 +117,7 @@ pl_chosen() {
     return 1
 }
 
-# A directory of its own, made exclusively: no rank writes into another's, whatever the starter told it.
+# A directory of its own, made exclusively: no rank writes into another's, whatever the launcher told it.
 pl_take_place() {
     mkdir -p "$pl_directory/run$pl_run" 2>/dev/null
     pl_place=${pl_rank:-all}
@@ -354,7 +354,7 @@ for pl_each in TERM INT HUP USR1 USR2 XCPU; do
     trap "pl_stop 'signal $pl_each'" "$pl_each"
 done
 trap 'pl_stop limit' ALRM
-# What stands in for us with the starter was killed.
+# What stands in for us with the launcher was killed.
 trap 'pl_stop starter' HUP
 
 # With sudo it takes a while until perf observes it.
@@ -423,7 +423,7 @@ if pl_leave_nobody "$pl_part" 2; then
     pl_note "Processes that still ran when the program ended were also ended."
 fi
 
-# Where a rank came to a bad end, its starter is to know at once, or the others wait for it.
+# Where a rank came to a bad end, its launcher is to know at once, or the others wait for it.
 if [ -n "$pl_outer" ] && [ "$pl_ended" -ne 0 ] && [ -z "$pl_stopped" ]; then
     echo "$pl_ended" >"$pl_directory/run$pl_run/.failed-$$"
     kill -s USR1 "$pl_outer" 2>/dev/null

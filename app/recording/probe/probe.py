@@ -94,7 +94,7 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     """
     scheduler = scheduler_of(target.scheduler)
     wanted = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
-    starters = dict.fromkeys((*target.starters.values(), *MPI_LAUNCHERS))
+    launchers = dict.fromkeys((*target.starters.values(), *MPI_LAUNCHERS))
     lines = [
         f"probe_mark={quote(SECTION_MARKER)}",
         f"probe_perf={quote(target.perf or 'perf')}",
@@ -104,7 +104,7 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
         *shell_function(
             "scratch", [f"printf '%s.' {expand_path(target.scratch).text}" if target.scratch else "echo none; false"]
         ),
-        *shell_function("each_starter", [f"starter {quote(name)}" for name in starters]),
+        *shell_function("each_launcher", [f"launcher {quote(name)}" for name in launchers]),
         *shell_function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
         *shell_function(
             "queues", [f"apart queues {join(scheduler.queues_command())}"] if scheduler and not compute else []
@@ -352,7 +352,7 @@ def _starters(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str,
     """The program and its version, by flavor. What the target names itself goes first, then the order of STARTERS."""
     programs: dict[str, str] = {}
     versions: dict[str, str] = {}
-    for section in one.all.get("starter", []):
+    for section in one.all.get("launcher", []):
         program, _, rest = section.text.partition("\n")
         said = rest.partition("\n")[2]
         for flavour, pattern in _VERSIONS:

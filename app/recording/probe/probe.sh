@@ -1,5 +1,5 @@
 # What a target has. Runs there, in any POSIX sh, and prints sections: see probe.py, which writes what stands before
-# this: probe_mark, probe_perf, probe_sudo, probe_makes, the functions directory, scratch, each_starter, each_program and
+# this: probe_mark, probe_perf, probe_sudo, probe_makes, the functions directory, scratch, each_launcher, each_program and
 # queues, and those of recording/plan/around.sh. Variables begin with probe_, since those of the target stand beside them.
 # shellcheck shell=sh disable=SC2086,SC2154
 
@@ -186,10 +186,10 @@ place scratch scratch "$probe_makes"
 
 # ---- MPI, batch systems, other programs ----
 
-# starter PROGRAM: says what it is. Some take only the older option.
-starter() {
+# launcher PROGRAM: says what it is. Some take only the older option.
+launcher() {
     probe_path=$(command -v "$1" 2>/dev/null) || return 0
-    begin starter
+    begin launcher
     printf '%s\n%s\n' "$1" "$probe_path"
     probe_version=$($probe_limit "$probe_path" --version 2>&1 </dev/null) ||
         probe_version=$($probe_limit "$probe_path" -version 2>&1 </dev/null)
@@ -204,7 +204,7 @@ program() {
     fi
 }
 
-each_starter
+each_launcher
 if command -v srun >/dev/null 2>&1; then
     say srun srun --mpi=list
 fi

@@ -100,7 +100,7 @@ def functions(tmp_path: Path, mpi: Mpi) -> str:
     for name, text in plan.files.items():
         (tmp_path / name).write_text(text)
     job = plan.files["job.sh"]
-    body = job[job.index("# pl_find_starter NAME") : job.index("pl_become() {")]
+    body = job[job.index("# pl_find_launcher NAME") : job.index("pl_become() {")]
     start = (
         f'pl_directory={tmp_path}\n. "$pl_directory/common.sh"\n. "$pl_directory/plan.sh"\npl_state={tmp_path}/noted\n'
     )
@@ -124,12 +124,12 @@ def test_the_starter_that_says_its_flavour_is_taken(tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tool(tools, "mpirun", "mpirun (Open MPI) 4.1.4")
     tool(tools, "mpiexec.hydra", "HYDRA build details:")
-    script = functions(tmp_path, Mpi(MpiFlavor.MPICH)) + 'pl_starters pl_find_starter; echo "$pl_starter"'
+    script = functions(tmp_path, Mpi(MpiFlavor.MPICH)) + 'pl_launchers pl_find_launcher; echo "$pl_launcher"'
     done = sh(script, PATH=f"{tools}:/usr/bin/../bin")
     assert done.stdout.strip() in ("mpiexec.hydra", "mpirun.mpich") and done.stderr == ""
     tool(tools, "mpirun", "something else")
     script = (
-        functions(tmp_path, Mpi(MpiFlavor.INTEL)) + 'PATH=$pl_path; pl_starters pl_find_starter; echo "$pl_starter"'
+        functions(tmp_path, Mpi(MpiFlavor.INTEL)) + 'PATH=$pl_path; pl_launchers pl_find_launcher; echo "$pl_launcher"'
     )
     done = sh(script, PATH=f"{tools}:/usr/bin")
     assert done.stdout == "mpirun\n"
@@ -183,7 +183,7 @@ def test_a_program_without_ldd_is_looked_into(tmp_path: Path) -> None:
 def test_how_sruns_ranks_find_each_other(tmp_path: Path, libraries: str, offered: str, expected: str) -> None:
     tool(tmp_path / "tools", "srun", f"MPI plugin types are... {offered}")
     script = functions(tmp_path, Mpi(MpiFlavor.SRUN)) + f"ldd() {{ echo '{libraries}'; }}\n"
-    done = sh(f'{script}pl_starter={tmp_path}/tools/srun; pl_check_program sh; echo "$pl_pmi"')
+    done = sh(f'{script}pl_launcher={tmp_path}/tools/srun; pl_check_program sh; echo "$pl_pmi"')
     assert done.stdout.strip() == expected
 
 
@@ -283,7 +283,7 @@ def test_who_a_rank_is(tmp_path: Path, flavour: str, variables: dict[str, str], 
 def test_real_libraries_are_known(tmp_path: Path) -> None:
     for name, linked in (("ompi_info", "openmpi"), ("mpichversion", "mpich")):
         require(linked)
-        script = functions(tmp_path, Mpi(MpiFlavor.SRUN)) + "pl_starter=true\n"
+        script = functions(tmp_path, Mpi(MpiFlavor.SRUN)) + "pl_launcher=true\n"
         done = sh(f'{script}pl_check_program {name}; echo "$pl_linked"')
         assert done.stdout.strip() == linked
 

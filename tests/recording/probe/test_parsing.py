@@ -78,13 +78,13 @@ def test_a_login_node_of_red_hat_with_slurm_and_intel_mpi() -> None:
     ids=lambda value: value.split("\n")[0][:30],
 )
 def test_whose_mpi_a_starter_is(said: str, flavour: str, version: str) -> None:
-    starter = ("starter", f"mpirun\n/opt/mpi/bin/mpirun\n{said}", 0)
-    facts = facts_of(*changed(starter, ("srun", "", 1)))
+    launcher = ("launcher", f"mpirun\n/opt/mpi/bin/mpirun\n{said}", 0)
+    facts = facts_of(*changed(launcher, ("srun", "", 1)))
     assert facts.starters == {flavour: "mpirun"} and facts.versions[flavour].startswith(version)
 
 
 def test_a_starter_that_says_nothing_known_is_none() -> None:
-    facts = facts_of(*changed(("starter", "mpirun\n/opt/mpirun\nmpirun 1.0 by somebody", 0), ("srun", "", 1)))
+    facts = facts_of(*changed(("launcher", "mpirun\n/opt/mpirun\nmpirun 1.0 by somebody", 0), ("srun", "", 1)))
     assert facts.starters == {} and facts.versions == {}
 
 

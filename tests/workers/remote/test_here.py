@@ -112,7 +112,7 @@ def test_a_working_directory_there(context: JobContext, here: Target, tmp_path: 
         ({"command": ("/no/such/program",)}, "/no/such/program"),
         ({"command": ("no-such-program",)}, "searched on PATH at here"),
         ({"command": ("./no-such-program",)}, "searched in the job's directory at here"),
-        ({"command": ()}, "no command"),
+        ({"command": ()}, "No command"),
         ({"events": ("nonsense-event",)}, "nonsense-event"),
         ({"sudo": True}, "does not allow sudo"),
         ({"target": "nowhere"}, "no target 'nowhere'"),
