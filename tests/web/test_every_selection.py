@@ -83,7 +83,7 @@ def sampled(profile: Profile, selection: Selection) -> bool:
     ("name", "query", "words"),
     [
         ("perf-stat", "", "This result has no samples"),
-        ("perf-script", "focus=nosuch", "Nothing is selected: no sample with a call stack is left by focus=nosuch"),
+        ("perf-script", "focus=nosuch", "Nothing is selected: no sample with a call stack matches focus=nosuch"),
         ("pytorch", "start-ms=900000", "Nothing is selected"),
     ],
 )

@@ -123,7 +123,7 @@ def test_a_report_read_without_ncu(browser_client: Browser, stored: Callable[...
     assert read(text).faults == []
     source = browser_client.page(f"/results/{id}/nsight?launch=0&view=source")
     assert "3 instructions" in source and "add+0x10" in source
-    assert "instructions are told by their place" in browser_client.page(f"/results/{id}")
+    assert "instructions are identified by their offset" in browser_client.page(f"/results/{id}")
     assert "copy(int)" in browser_client.page(f"/results/{id}/kernels")
 
 

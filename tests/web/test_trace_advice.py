@@ -25,7 +25,7 @@ def test_advice_and_its_thresholds(browser_client: Browser, stored: Callable[...
     assert "24.0 % of the time of 4 steps" in text and "Increase the number of DataLoader workers" in text
     quiet = browser_client.page(f"/results/{id}/advice?dataloader=30&step=2")
     assert "Increase the number of DataLoader workers" not in quiet and 'value="30"' in quiet and "1 changed" in quiet
-    assert "The threshold dataloader is a number" in browser_client.page(f"/results/{id}/advice?dataloader=x", 400)
+    assert "The threshold dataloader must be a number" in browser_client.page(f"/results/{id}/advice?dataloader=x", 400)
     rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/advice.csv?dataloader=10"))))
     assert {"rule": "dataloader", "threshold": "10.0"}.items() <= rows[
         [r["rule"] for r in rows].index("dataloader")
