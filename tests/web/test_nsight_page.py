@@ -78,7 +78,7 @@ def test_launches(browser_client: Browser, id: str) -> None:
         "registers",
         "Bound by memory",
         "3 rows",
-        "one after the other",
+        "one after another",
     ):
         assert told in text, told
     # What would need a clock is not offered; what adds up is.
