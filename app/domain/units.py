@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from .event_names import SAMPLED_ONLY
 
@@ -35,8 +36,7 @@ _LONG_TIMES = (
 )
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number as a page shows it. text: rounded, with its unit. exact: all digits, with its unit."""
 
     value: float | int | None

@@ -74,10 +74,9 @@ def _is_whole(value: float) -> bool:
 
 def records(data: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows as dicts of plain Python values, None for what is missing: what JSON shows."""
-    columns = {
-        name: [
-            None if missing else value for value, missing in zip(data[name].tolist(), data[name].isna(), strict=True)
-        ]
-        for name in data.columns
-    }
+    columns: dict[str, list[Any]] = {}
+    for name in data.columns:
+        values = data[name]
+        missing = values.isna().to_numpy().tolist()
+        columns[name] = [None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,6 +1,6 @@
 """/results/<id>/counts: totals of every event by process and thread, sampled or counted, as bars and as a table."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -159,7 +159,7 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
     total = format_quantity(data.total, data.unit)
     return EventChart(
         event=event,
-        total=replace(total, text=data.note) if data.note else total,
+        total=total._replace(text=data.note) if data.note else total,
         # Without a value, the text of the total says why.
         caveat=""
         if data.total is None

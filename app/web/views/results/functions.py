@@ -1,7 +1,9 @@
 """Rows about functions, as several pages show them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote_plus
 
 import pandas as pd
 
@@ -42,7 +44,7 @@ class FunctionRow:
 def build_function_rows(frame: ResultFrame, rows: pd.DataFrame) -> tuple[FunctionRow, ...]:
     """Rows of the table `hotspots` for a page."""
     scale = choose_scale(float(rows["total"].abs().max()) if rows["total"].notna().any() else 0, frame.unit)
-    percents = choose_scale(100, "percent")
+    percents, url = choose_scale(100, "percent"), sandwich_urls(frame)
     return tuple(
         FunctionRow(
             name=row["name"] or "",
@@ -56,16 +58,21 @@ def build_function_rows(frame: ResultFrame, rows: pd.DataFrame) -> tuple[Functio
             total_percent=percents.format(row["total_percent"]),
             self_bar=_bar(row["self_percent"]),
             total_bar=_bar(row["total_percent"]),
-            url=sandwich_url(frame, row["name"] or ""),
+            url=url(row["name"] or ""),
         )
         for row in records(rows)
     )
 
 
-def sandwich_url(frame: ResultFrame, name: str) -> str:
-    """Its callers and callees in the flame graph; empty where the address would be too long."""
-    url = frame.url("flamegraph", None, ("function", name)) if name else ""
-    return url if len(url) <= MAX_URL else ""
+def sandwich_urls(frame: ResultFrame) -> Callable[[str], str]:
+    """Makes the address of a function's callers and callees in the flame graph; empty where it would be too long."""
+    before, _, after = frame.url("flamegraph", None, ("function", "\0")).rpartition("%00")
+
+    def url(name: str) -> str:
+        found = f"{before}{quote_plus(name)}{after}" if name else ""
+        return found if len(found) <= MAX_URL else ""
+
+    return url
 
 
 def place_of(row: dict[str, Any]) -> str:

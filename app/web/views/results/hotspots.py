@@ -12,7 +12,7 @@ from ....analysis.stacks.hotspots import BY, compute_hotspots
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ...rendering import Page, render
-from .functions import has_modules, place_of, sandwich_url
+from .functions import has_modules, place_of, sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .sheets import ColumnView, Sheet, build_sheet, words
 from .tables import FILE_RULE, SortOrder, current_url_with, filter_rows, parse_order, parse_search, table_file_response
@@ -38,7 +38,7 @@ def show(id: str) -> Response:
     """A page of the table."""
     frame, profile = open_result_frame(id, "hotspots")
     by, with_modules = _by(), has_modules(profile)
-    columns, order = _columns(by, frame), _order(frame)
+    columns, order, url = _columns(by, frame), _order(frame), sandwich_urls(frame)
     shown = columns if by == "thread" or (by == "function" and with_modules) else (columns[0], *columns[2:])
     return render(
         HotspotsPage(
@@ -61,7 +61,7 @@ def show(id: str) -> Response:
                 shown,
                 order,
                 noun=by,
-                url=(lambda row: sandwich_url(frame, row["name"] or "")) if by == "function" else None,
+                url=(lambda row: url(row["name"] or "")) if by == "function" else None,
                 bar=("self_percent", "total_percent"),
                 mark="kind",
                 wide=False,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -218,7 +218,7 @@ def _total(main: EventTotal | None) -> Quantity:
     """The number in the list; a note for an event that was sampled and whose samples give no total."""
     found = format_quantity(main.total if main else None, main.unit if main else "count")
     return (
-        replace(found, text=SAMPLED_ONLY, exact=SAMPLED_ONLY) if main and main.total is None and main.samples else found
+        found._replace(text=SAMPLED_ONLY, exact=SAMPLED_ONLY) if main and main.total is None and main.samples else found
     )
 
 

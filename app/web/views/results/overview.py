@@ -3,7 +3,7 @@
 import shlex
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from flask import Blueprint
@@ -275,7 +275,7 @@ def _events(frame: ResultFrame, profile: Profile) -> tuple[EventRow, ...]:
 def _value(row: dict[str, Any]) -> Quantity:
     """The total of an event, or why there is none."""
     found = format_quantity(row["value"], row["unit"])
-    return replace(found, text=row["note"], exact=row["note"]) if row["note"] else found
+    return found._replace(text=row["note"], exact=row["note"]) if row["note"] else found
 
 
 def _rows_word(profile: Profile) -> str:

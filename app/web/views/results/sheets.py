@@ -5,10 +5,11 @@ A column names what it shows; units, digits, sorting, searching, pages and the b
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from flask import request
+from markupsafe import Markup
 
 from ....analysis.core.schema import records
 from ....domain.units import (
@@ -49,6 +50,8 @@ CSS_CLASSES = {
     "id": "num fit",
 }
 """The classes of headings that are not of numbers, by kind."""
+NAME, NUMBER = Markup("name mono"), Markup("num")
+"""Classes of most cells. Marked, as to escape them would take longer than to make the cell."""
 MAX_PLAIN, MAX_EXACT_INT = 40, 1 << 53
 INVARIABLE_NOUNS = frozenset({"call", "delay"})
 """Scales of times of single calls."""
@@ -118,8 +121,8 @@ class ColumnView:
         return NS_PER["_" + self.column.rsplit("_", 1)[-1]] if self.kind == "time" else self.times
 
 
-@dataclass(frozen=True)
-class TableCell:
+# Named tuples: a page makes hundreds of cells, and a frozen dataclass takes four times as long to make.
+class TableCell(NamedTuple):
     """A cell of a table. title: its full text or exact number. url: where it leads. is_heading: it names the
     row. mark, tag: before and behind a name. status: what became of the row. caveat: what limits the number."""
 
@@ -134,8 +137,7 @@ class TableCell:
     caveat: str = ""
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """The bar of a row. total: pale, own: dark in front of it, in percent; own None for a bar of one color. change: to
     either side of a middle axis, total from -100 to 100. faint: it tells little."""
 
@@ -148,8 +150,7 @@ class Bar:
 Bars = tuple[str, str] | Callable[[dict[str, Any]], Bar] | None
 
 
-@dataclass(frozen=True)
-class SheetRow:
+class SheetRow(NamedTuple):
     """cells: in the order of the columns. bar: None for no bar. note: a sentence below the row."""
 
     cells: tuple[TableCell, ...]
@@ -351,8 +352,8 @@ def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url
         shown = column.shorten(text) if column.shorten and text else text
         title = column.title(row) if column.title else text
         if column.kind == "name":
-            css, tag = "name mono", column.tag(row) if column.tag else ""
-            return TableCell(shown, title, css, url(row) if url else "", True, (row[mark] or "") if mark else "", tag)
+            tag = column.tag(row) if column.tag else ""
+            return TableCell(shown, title, NAME, url(row) if url else "", True, (row[mark] or "") if mark else "", tag)
         if column.kind == "link":
             return TableCell(column.label if leads else "", "", "fit row-actions", leads)
         if column.kind == "status":
@@ -371,7 +372,7 @@ def _cell(column: ColumnView, row: dict[str, Any], scales: dict[str, Scale], url
     text = number.text
     if value is None:
         text = column.missing if isinstance(column.missing, str) else column.missing(row)
-    css = f"num {column.tone(row)}".rstrip() if column.tone else "num"
+    css = Markup(f"num {column.tone(row)}".rstrip()) if column.tone else NUMBER
     return TableCell(text, number.exact, css, leads, caveat=column.caveat(row) if column.caveat else "")
 
 
