@@ -126,7 +126,7 @@ def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
     base = url.partition("?")[0]
     assert status_of(f"{base}results/{id}/flamegraph?{url.partition('?')[2]}") == 200
     second = subprocess.run([*PERFLOOM, "serve"], env=environment, capture_output=True, text=True)
-    assert second.returncode == 2 and f"process {process.pid} at {base}" in second.stderr
+    assert second.returncode == 2 and f"Process {process.pid} at {base}" in second.stderr
     job = server.submit("endless", *ENDLESS)
     reached(store, job.id, JobState.RUNNING)
     until(lambda: _recorded(store, job.id), "samples")

@@ -176,7 +176,7 @@ def test_counts_show_every_event_unless_one_is_chosen(browser_client: Browser, o
     page = browser_client.page(f"/results/{ordinary}/counts")
     assert page.count('class="bars-box"') == 2 and ">All events</a>" in page
     text = " ".join(read(page).text)
-    assert "2.26 s in all" in text.replace("\xa0", " ") and "450 in all" in text
+    assert "2.26 s in total" in text.replace("\xa0", " ") and "450 in total" in text
     one = browser_client.page(f"/results/{ordinary}/counts?event=page-faults&by=thread&sort=-value")
     assert one.count('class="bars-box"') == 1 and set(rows_of(one)) == {"page-faults"}
 

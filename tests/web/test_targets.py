@@ -276,7 +276,7 @@ def test_what_a_check_found(browser_client: Browser, store: Store, cluster: Targ
     id = asked(store, CheckRequest("big"), CheckResult())
     page = browser_client.page(f"/targets/big?check={id}")
     assert "The check is done" in page and "http-equiv" not in page and read(page).faults == []
-    for text in ("perf_event_paranoid is 2", "Intel MPI 2021.10", "Slurm 23.11.6 answers", "Run a probe job"):
+    for text in ("perf_event_paranoid is 2", "Intel MPI 2021.10", "Slurm 23.11.6 responds", "Run a probe job"):
         assert text in page, text
     live = browser_client.client.get(f"/targets/big/check/{id}").json
     assert live["final"] and live["url"] == f"/targets/big?check={id}"
