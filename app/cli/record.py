@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..domain.errors import InvalidRequest, JobFailed
-from ..domain.jobs import CallGraph, EventSplitting, JobSpec, JobState, MpiFlavor, RecorderName, Scope
+from ..domain.jobs import JobSpec, JobState, Scope
+from .field_options import SECTIONS, field_options
 from .option_groups import GroupedCommand, option_in_group
 from .options import data_option, load_settings
 
@@ -16,109 +17,14 @@ if TYPE_CHECKING:
     from ..recording.recorders.preflight import PreflightFinding
     from ..store.jobs import Job
 
-_positive = click.IntRange(min=1)
-_what = option_in_group("Recording")
-_torch = option_in_group("With --recorder pytorch")
-_where = option_in_group("Where it runs")
-_mpi = option_in_group("MPI")
-_batch = option_in_group("Batch system")
-_around = option_in_group("Environment")
-_kept = option_in_group("Settings and files")
+_what = option_in_group(SECTIONS["what"])
+_kept = option_in_group(SECTIONS["kept"])
 
 
 @click.command(cls=GroupedCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@_what("--name", help="Name of the result.  [default: the command]")
-@_what(
-    "--recorder",
-    type=click.Choice([str(name) for name in RecorderName]),
-    help="Recorder to use.  [default: perf-record]",
-)
-@_what("--event", "-e", "events", multiple=True, metavar="EVENT", help="Event to measure, as in perf; may be repeated.")
-@_what("--frequency", "-F", type=_positive, metavar="HZ", help="Samples per second.  [default: 199]")
-@_what("--period", "-c", type=_positive, metavar="COUNT", help="One sample per this many events.")
-@_what(
-    "--call-graph",
-    type=click.Choice([str(graph) for graph in CallGraph]),
-    help="How to unwind stacks.  [default: dwarf]",
-)
-@_what("--stack-bytes", type=_positive, metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]")
-@_what("--pid", type=_positive, help="Observe this process instead of running a command.")
+@field_options
 @_what("--system-wide", "-a", is_flag=True, help="Observe the whole system (while the command runs).")
-@_what("--per-cpu", is_flag=True, help="Separate data per CPU.")
-@_what("--count-hardware", is_flag=True, help="Also count hardware events while they are sampled; uses counters.")
-@_what("--duration", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Stop after this time.")
 @_what("--count", is_flag=True, help="Count events instead of sampling: --recorder perf-stat.")
-@_what("--interval", type=_positive, metavar="MS", help="With --count: print counts at this interval.")
-@_what("--repeat", type=_positive, metavar="TIMES", help="With --count: run the command this many times.")
-@_what(
-    "--split",
-    type=click.Choice([str(way) for way in EventSplitting]),
-    help="With more events than counters: multiplex them in one run (default), or run the command once for each group "
-    "of events, one run after another or all at once.",
-)
-@_what(
-    "--events-per-run",
-    type=_positive,
-    metavar="NUMBER",
-    help="With --split: events per group.  [default: as many as counters]",
-)
-@_torch(
-    "--torch-steps",
-    metavar="STEPS",
-    help="Steps to record: wait,warmup,active,repeat, or “whole”.  [default: 1,1,3,1]",
-)
-@_torch("--torch-memory", is_flag=True, help="Also record each memory allocation.")
-@_torch("--torch-shapes", is_flag=True, help="Also record input shapes of operators.")
-@_torch("--torch-stacks", is_flag=True, help="Also record each Python call; slows the program down.")
-@_torch("--torch-modules", is_flag=True, help="Also record modules of TorchScript models.")
-@_torch(
-    "--torch-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Without steps: how long to record.  [default: 30]",
-)
-@_where(
-    "--on", "target", metavar="TARGET", help="Where to record: a name from “perfloom target list”.  [default: local]"
-)
-@_where(
-    "--cwd",
-    type=click.Path(file_okay=False),
-    help="Working directory.  [default: the current one; at another target and with --input the job's directory]",
-)
-@_where(
-    "--input",
-    "inputs",
-    multiple=True,
-    type=click.Path(),
-    help="Copy this file into the job's directory first; may be repeated.",
-)
-@_where("--sudo", is_flag=True, help="Start perf (only perf) with sudo, if the target allows it.")
-@_mpi(
-    "--mpi",
-    type=click.Choice(["none", *(str(flavor) for flavor in MpiFlavor)]),
-    help="MPI implementation that starts the ranks.  [default: none]",
-)
-@_mpi("--ranks", "-n", type=_positive, metavar="NUMBER", help="Number of ranks.")
-@_mpi("--ranks-per-node", type=_positive, metavar="NUMBER", help="Ranks per node.")
-@_mpi("--mpi-program", metavar="PROGRAM", help="MPI launcher.  [default: the target's, else that of --mpi]")
-@_mpi("--mpi-arg", multiple=True, metavar="ARG", help="Global argument of the launcher; may be repeated.")
-@_mpi("--rank-arg", multiple=True, metavar="ARG", help="Argument directly before the program; may be repeated.")
-@_mpi("--record-every", type=_positive, metavar="NUMBER", help="Record ranks 0, NUMBER, 2 × NUMBER …")
-@_mpi("--record-only", metavar="RANGES", help="Record only these ranks, for example 0-3,8.")
-@_mpi("--per-host", is_flag=True, help="Instead of ranks, record the whole system once per host.")
-@_batch("--queue", "--partition", "-q", metavar="NAME", help="LSF queue or Slurm partition.")
-@_batch("--project", "--account", metavar="NAME", help="LSF project or Slurm account.")
-@_batch("--wall-time", metavar="TIME", help="Time limit of the batch job: 30min, 2h, 1:30:00.")
-@_batch("--resources", "-R", metavar="STRING", help="LSF resource string.")
-@_batch("--nodes", type=_positive, metavar="NUMBER", help="Number of Slurm nodes.")
-@_batch("--cpus", type=_positive, metavar="NUMBER", help="CPUs per rank, or for the single process.")
-@_batch("--exclusive", is_flag=True, help="No other jobs on the nodes.")
-@_batch("--batch-arg", multiple=True, metavar="ARG", help="Argument of bsub or sbatch; may be repeated.")
-@_around("--module", "modules", multiple=True, metavar="NAME", help="Load this module first; may be repeated.")
-@_around("--env", multiple=True, metavar="NAME=VALUE", help="Set an environment variable; may be repeated.")
-@_around("--path", multiple=True, metavar="DIR", help="Prepend to PATH; may be repeated.")
-@_around("--library-path", multiple=True, metavar="DIR", help="Prepend to LD_LIBRARY_PATH; may be repeated.")
-@_around("--preload", multiple=True, metavar="FILE", help="Prepend to LD_PRELOAD; may be repeated.")
 @_kept("--preset", metavar="FILE|NAME", help="Start from these settings; options take precedence.")
 @_kept(
     "--save-preset",
@@ -127,9 +33,7 @@ _kept = option_in_group("Settings and files")
     help="Write the settings as TOML (or .json), without values that look like secrets. Records only if there is "
     "something to record.",
 )
-@_kept("--no-recordings", is_flag=True, help="Copy back only the perf script text, not perf.data.")
 @_kept("--detach", "-d", is_flag=True, help="Print the id of the job and do not wait: see “perfloom wait”.")
-@_kept("--leave-files", is_flag=True, help="Do not remove the job's directory at the target.")
 @data_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context

@@ -211,7 +211,7 @@ def test_the_preview_is_what_the_recorder_would_start(browser_client: Browser, h
     assert [f["field"] for f in asked["findings"] if f["message"].startswith(NO_WORKER)] == [""]
     # Names of JobSpec come back as names of fields.
     limit = browser_client.post("/jobs/preview", scope="process", pid="1").get_json()
-    assert {f["field"] for f in limit["findings"]} <= {*JobForm.__dataclass_fields__, ""}
+    assert {f["field"] for f in limit["findings"]} <= {*JobForm.DEFAULTS, ""}
 
 
 def test_preview_without_scripts(browser_client: Browser, store: Store, host: None) -> None:

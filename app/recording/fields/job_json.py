@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import TUPLE_FIELDS, Batch, JobSpec, Mpi, MpiFlavor, PyTorch
+from ...domain.fields import CommandLine, Texts
+from ...domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, MpiFlavor
 from ...domain.targets import Target
 from . import command_line
 from .events import split_event_lists
@@ -29,7 +30,7 @@ def parse_unvalidated(data: object) -> ParsedJob:
     """The same without a look at the values: whether the words are known, and lists of texts are such."""
     if not isinstance(data, dict):
         return ParsedJob(None, {"": "Send one JSON object with the fields of a job."})
-    wrong = _unknown(data) or _no_lists(data)
+    wrong = _no_lists(data) | _unknown(data)
     if wrong:
         return ParsedJob(None, wrong)
     hints: tuple[str, ...] = ()
@@ -50,20 +51,17 @@ def parse_unvalidated(data: object) -> ParsedJob:
 def _unknown(data: Mapping[Any, Any]) -> dict[str, str]:
     """Words that no job has, and what is no object where one is wanted."""
     found = _words(data, JobSpec, "A job")
-    if found:
-        return found
-    mpi, batch = data.get("mpi"), data.get("batch", {})
-    pytorch = data.get("pytorch", {})
-    for name, inner, kind in (("mpi", mpi, Mpi), ("batch", batch, Batch), ("pytorch", pytorch, PyTorch)):
-        if inner is None and name == "mpi":
+    for name, part in JOB_PARTS.items():
+        inner = data.get(name, {})
+        if inner is None and part.optional:
             continue
         if not isinstance(inner, dict):
-            return {form_field(name): f"“{name}” must be an object with its own fields."}
-        if wrong := _words(inner, kind, f"“{name}”"):
-            return {form_field(name): next(iter(wrong.values()))}
-    if mpi is not None and mpi.get("flavour") not in tuple(MpiFlavor):
-        return {"mpi": f"Unknown MPI implementation. Use one of: {', '.join(MpiFlavor)}."}
-    return {}
+            found[form_field(name)] = f"“{name}” must be an object with its own fields."
+        elif wrong := _words(inner, part.type, f"“{name}”"):
+            found[form_field(name)] = next(iter(wrong.values()))
+        elif name == "mpi" and inner.get("flavour") not in tuple(MpiFlavor) and "mpi" in data:
+            found["mpi"] = f"Unknown MPI implementation. Use one of: {', '.join(MpiFlavor)}."
+    return found
 
 
 def _words(data: Mapping[Any, Any], kind: type[Any], what: str) -> dict[str, str]:
@@ -76,13 +74,14 @@ def _words(data: Mapping[Any, Any], kind: type[Any], what: str) -> dict[str, str
 
 def _no_lists(data: Mapping[str, Any]) -> dict[str, str]:
     """Lists of texts that are none."""
-    lists = [(name, data.get(name, [])) for name in TUPLE_FIELDS]
-    for whole, names in (("mpi", ("arguments", "rank_arguments")), ("batch", ("arguments",))):
-        inner = data.get(whole) or {}
-        lists += [(f"{whole}.{name}", inner.get(name, [])) for name in names]
-    for name, value in lists:
-        if name == "command" and isinstance(value, str):
+    found: dict[str, str] = {}
+    for name, each in JOB_FIELDS.items():
+        within = data.get(each.part) if each.part else data
+        if not isinstance(each.kind, Texts) or not isinstance(within, dict) or each.attribute not in within:
+            continue
+        value = within[each.attribute]
+        if isinstance(each.kind, CommandLine) and isinstance(value, str):
             continue
         if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
-            return {form_field(name): f"“{name}” must be a list of strings."}
-    return {}
+            found[name] = f"“{each.path}” must be a list of strings."
+    return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import Batch, JobSpec, Mpi, PyTorch
+from ...domain.jobs import JOB_PARTS, JobSpec, Mpi
 from ...domain.targets import Target
 from . import serialization
 from .job_json import parse_unvalidated
@@ -38,10 +38,9 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     if spec.mpi is not None:
         changed = _changed(vars(spec.mpi), vars(Mpi(spec.mpi.flavour)))
         data["mpi"] = {"flavour": str(spec.mpi.flavour), "ranks": spec.mpi.ranks} | changed
-    if spec.batch != Batch():
-        data["batch"] = _changed(vars(spec.batch), vars(Batch()))
-    if spec.pytorch != PyTorch():
-        data["pytorch"] = _changed(vars(spec.pytorch), vars(PyTorch()))
+    for name, part in JOB_PARTS.items():
+        if not part.optional and getattr(spec, name) != part.type():
+            data[name] = _changed(vars(getattr(spec, name)), vars(part.type()))
     if form == "json":
         return serialization.to_json(data)
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]

@@ -1,7 +1,6 @@
 """The job form: what is typed, what it means, and that nothing typed is lost."""
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,7 +120,7 @@ SPECS = st.builds(
 def posted(fields: JobForm) -> dict[str, list[str]]:
     """The form as a browser sends it: line breaks as \\r\\n, of a switch its empty value and, where it is on, its own."""
     sent: dict[str, list[str]] = {}
-    for name, value in vars(fields).items():
+    for name, value in fields.items():
         if isinstance(value, bool):
             sent[name] = ["", "1"] if value else [""]
         else:
@@ -142,10 +141,10 @@ def test_a_spec_comes_back_from_its_json(spec: JobSpec) -> None:
     assert from_json(spec.to_json(), TARGETS).spec == normalize(spec, TARGETS[spec.target])
 
 
-TYPED = {
-    name: st.booleans() if isinstance(each.default, bool) else ANY
-    for name, each in JobForm.__dataclass_fields__.items()
-} | {"mpi": ANY | st.sampled_from(MpiFlavor).map(str), "target": ANY | st.sampled_from(sorted(TARGETS))}
+TYPED = {name: st.booleans() if isinstance(default, bool) else ANY for name, default in JobForm.DEFAULTS.items()} | {
+    "mpi": ANY | st.sampled_from(MpiFlavor).map(str),
+    "target": ANY | st.sampled_from(sorted(TARGETS)),
+}
 
 
 @given(st.builds(JobForm, **TYPED))
@@ -153,7 +152,7 @@ def test_anything_can_be_typed(typed: JobForm) -> None:
     """Whatever stands in the fields: errors by field or a spec that survives, never an exception."""
     parsed = parse(typed, TARGETS)
     assert (parsed.spec is None) == bool(parsed.errors)
-    assert set(parsed.errors) <= set(JobForm.__dataclass_fields__)
+    assert set(parsed.errors) <= set(JobForm.DEFAULTS)
     assert all(message[-1] in ".…})'" for message in parsed.errors.values()), parsed.errors
 
 
@@ -171,7 +170,7 @@ def test_any_json_gets_an_answer(data: Any) -> None:
 
 
 def errors(**typed: Any) -> dict[str, str]:
-    return parse(replace(JobForm(command="true"), **typed), TARGETS).errors
+    return parse(JobForm(**{"command": "true"} | typed), TARGETS).errors
 
 
 @pytest.mark.parametrize(
@@ -220,7 +219,7 @@ def errors(**typed: Any) -> dict[str, str]:
         ("ranks", {"mpi": "openmpi", "ranks": "0"}, "out of range"),
         ("recorded", {"mpi": "openmpi", "ranks": "4", "recorded": "some"}, "is not valid"),
         ("only", {"mpi": "openmpi", "ranks": "4", "only": "0-4"}, "Rank 4 does not exist"),
-        ("only", {"mpi": "openmpi", "ranks": "4", "only": "a"}, "Rank 'a' is no number"),
+        ("only", {"mpi": "openmpi", "ranks": "4", "only": "a"}, "Rank 'a' is not a number"),
         ("only", {"mpi": "openmpi", "ranks": "4", "only": ","}, "No ranks given"),
         ("only", {"mpi": "openmpi", "ranks": "4", "only": "1,3", "every": "2"}, "None of these ranks"),
         ("mpi_program", {"mpi": "openmpi", "ranks": "4", "mpi_program": "--x"}, "hyphen"),
@@ -278,15 +277,13 @@ def test_nothing_invisible_can_be_wrong() -> None:
 
 
 def test_every_field_is_used_somewhere() -> None:
-    assert set(hiding_choices()) == set(JobForm.__dataclass_fields__)
+    assert set(hiding_choices()) == set(JobForm.DEFAULTS)
 
 
 @given(SPECS)
 def test_a_field_is_hidden_exactly_where_it_does_not_count(spec: JobSpec) -> None:
     target = TARGETS[spec.target]
-    chosen = target_choices(target) | {
-        name: value for name, value in vars(to_form(spec)).items() if name in CHOICES_OF_FORM
-    }
+    chosen = target_choices(target) | {name: value for name, value in to_form(spec).items() if name in CHOICES_OF_FORM}
     words = {f"{name}-{value}" for name, value in chosen.items()}
     used = relevant_fields(spec, target)
     for field, choices in hiding_choices().items():
@@ -359,7 +356,7 @@ def test_no_message_repeats_the_value_of_a_variable() -> None:
 
 def test_ticked_events_join_the_typed_ones() -> None:
     fields = JobForm.from_form({"events": ["cycles\r\nfaults"], "event": ["cs", "cycles", " "]})
-    assert fields.events == "cycles\nfaults\ncs"
+    assert fields["events"] == "cycles\nfaults\ncs"
 
 
 def test_steps_as_people_write_them() -> None:

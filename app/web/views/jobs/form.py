@@ -9,10 +9,11 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
 from ....domain.jobs import CallGraph, EventSplitting, JobSpec, RecorderName, Scope
+from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
-from ....recording.fields.job_form import NO_MPI, JobForm, to_form
+from ....recording.fields.job_form import JobForm, to_form
 from ....recording.fields.placement_validity import MPI_TITLES
-from ....recording.fields.relevance import FieldLabel, batch_labels, hiding_choices
+from ....recording.fields.relevance import NO_MPI, FieldLabel, batch_labels, hiding_choices
 from ....recording.recorders import RECORDERS
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
@@ -121,8 +122,7 @@ class JobFormPage(Page):
 
     def opened(self, *names: str) -> bool:
         """Whether a part of the form that holds these fields is shown unfolded: one is filled in, or wrong."""
-        plain = JobForm()
-        return any(getattr(self.fields, name) != getattr(plain, name) or self.invalid(name) for name in names)
+        return any(self.fields[name] != JobForm.DEFAULTS[name] or self.invalid(name) for name in names)
 
     @property
     def command_lines(self) -> Lines:
@@ -137,7 +137,7 @@ class JobFormPage(Page):
 @blueprint.get("/jobs/new")
 def new() -> AnyResponse:
     """The empty form, or one filled from an earlier job (`from`) or a preset (`preset`); `target` chooses one."""
-    fields, source, preset = JobForm(target=request.args.get("target") or JobForm.target), "", ""
+    fields, source, preset = JobForm(target=request.args.get("target") or LOCAL), "", ""
     if "from" in request.args:
         job = current_services().store.jobs.get(request.args["from"])
         if job.kind != "record":
@@ -214,7 +214,7 @@ def preview() -> Response:
 @blueprint.get("/jobs/events")
 def events() -> Response:
     """A page of the events that a target offers: `target`, `query`, `group`, `offset`."""
-    selected_target = select_target(request.args.get("target") or JobForm.target)
+    selected_target = select_target(request.args.get("target") or LOCAL)
     offset = request.args.get("offset", "0")
     if not offset.isdecimal() or len(offset) > 9:
         raise InvalidRequest("offset must be a whole number from 0.", "offset")

@@ -1,0 +1,318 @@
+"""Declared fields: what a field of a job holds and what people call it, beside the field itself.
+
+A field of a data class is declared with `declare`. Forms, validation, JSON, options of the command line, the job page
+and the reference are derived from the declarations. Kinds are data: `perfloom.recording.fields.kinds` parses, formats
+and checks values of each.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+_KEY = "declared"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a field holds. `load` turns a value of JSON into one of the data class."""
+
+    def load(self, value: Any) -> Any:
+        """A value from JSON that was stored. Raises TypeError, ValueError."""
+        return value
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    """A text. what: how a message begins that names it."""
+
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Title(Text):
+    """A short text for people, without control characters. most: characters."""
+
+    most: int = 200
+
+
+@dataclass(frozen=True)
+class Line(Text):
+    """A text on one line."""
+
+
+@dataclass(frozen=True)
+class Word(Line):
+    """A name that a program takes after an option: one line that does not start with a hyphen."""
+
+
+@dataclass(frozen=True)
+class Program(Text):
+    """The name or path of a program."""
+
+
+@dataclass(frozen=True)
+class TargetName(Text):
+    """The name of a target."""
+
+
+@dataclass(frozen=True)
+class Path(Text):
+    """An absolute path, or none."""
+
+
+@dataclass(frozen=True)
+class Ranks(Text):
+    """Ranges of ranks, as in 0-3,8."""
+
+
+@dataclass(frozen=True)
+class Steps(Text):
+    """Steps of PyTorch: wait,warmup,active,repeat or “whole”."""
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A whole number. unit: what a message counts. multiple: it is a multiple of this. missing: the message for none,
+    where the field must have one."""
+
+    least: int
+    most: int
+    unit: str
+    multiple: int = 1
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Duration(Kind):
+    """Seconds, with a fraction, or none. problem, wrong: the messages for a number out of range, and for no number."""
+
+    least: float
+    most: float
+    problem: str
+    wrong: str = ""
+
+
+@dataclass(frozen=True)
+class WallTime(Kind):
+    """Whole seconds that a batch system allows, or none."""
+
+    most: int
+    problem: str
+
+
+@dataclass(frozen=True)
+class Switch(Kind):
+    """True or false."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One of several to choose from. hint: what it means."""
+
+    value: str
+    label: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Choice(Kind):
+    """One of several. options: with labels, where the field has its own. optional: or none."""
+
+    type: type[StrEnum]
+    options: tuple[Option, ...] = ()
+    optional: bool = False
+
+    def load(self, value: Any) -> Any:
+        return None if self.optional and value is None else self.type(value)
+
+
+@dataclass(frozen=True)
+class Either(Kind):
+    """True or false, as a choice between two. off, on: the values of the form."""
+
+    off: Option
+    on: Option
+
+
+@dataclass(frozen=True)
+class Texts(Kind):
+    """A list of texts. entry: of which kind each one is."""
+
+    entry: Text
+
+    def load(self, value: Any) -> Any:
+        return tuple(str(each) for each in value)
+
+
+@dataclass(frozen=True)
+class Lines(Texts):
+    """One a line."""
+
+
+@dataclass(frozen=True)
+class Words(Texts):
+    """Without spaces in them, with spaces or line breaks between."""
+
+
+@dataclass(frozen=True)
+class PathList(Texts):
+    """Entries of a variable such as PATH: one a line, or with colons between."""
+
+
+@dataclass(frozen=True)
+class Libraries(Texts):
+    """Entries of LD_PRELOAD."""
+
+
+@dataclass(frozen=True)
+class Arguments(Texts):
+    """Words of a command line, quoted as in a shell."""
+
+
+@dataclass(frozen=True)
+class CommandLine(Arguments):
+    """A program with its arguments."""
+
+
+@dataclass(frozen=True)
+class Events(Texts):
+    """Events of perf. most: how many."""
+
+    most: int = 256
+
+
+@dataclass(frozen=True)
+class Variables(Kind):
+    """Environment variables."""
+
+
+@dataclass(frozen=True)
+class Part(Kind):
+    """Fields of a class of their own. optional: or none."""
+
+    type: type[Any]
+    optional: bool = False
+
+    def load(self, value: Any) -> Any:
+        return None if self.optional and value is None else load_fields(self.type, value)
+
+
+Applies = dict[str, tuple[str, ...]]
+"""With which values of choices (recorder, scope, call_graph, splitting, mpi, recorded, scheduler, sudo) a field counts;
+a choice that is not named does not matter."""
+
+
+@dataclass(frozen=True)
+class CliOption:
+    """An option of `perfloom record`. names: as typed. section: where it stands in the help ("": at its part). off: it
+    turns a switch off. strict: it is refused where the field does not count, instead of being left aside."""
+
+    names: tuple[str, ...]
+    help: str
+    metavar: str = ""
+    section: str = ""
+    off: bool = False
+    strict: bool = False
+
+
+def option(*names: str, help: str, **more: Any) -> CliOption:
+    """A `CliOption`, written as click takes it."""
+    return CliOption(names, help, **more)
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is declared of a field.
+
+    kind: what it holds. label, help: in the form; help says what an empty field means. applies: when it counts. form:
+    its name in the form, where that is not the field's own. group: where the form shows it ("": the template does, by
+    name). unit, placeholder: beside and in its empty line. short, mono: how wide and in which font the line is.
+    prefilled: the form shows the default, and takes an empty line for it. option: of the command line, if there is one.
+    setting: its label on the job's page, where the page shows it by itself.
+    """
+
+    kind: Kind
+    label: str
+    help: str = ""
+    applies: Applies = field(default_factory=dict)
+    form: str = ""
+    group: str = ""
+    unit: str = ""
+    placeholder: str = ""
+    short: bool = False
+    mono: bool = False
+    prefilled: bool = True
+    option: CliOption | None = None
+    setting: str = ""
+
+
+def declare(default: Any, kind: Kind, label: str, help: str = "", **info: Any) -> Any:
+    """A field of a data class with its declaration: the default, then what `Info` has. A list or mapping is copied for
+    each instance; MISSING: the field has no default."""
+    declared: dict[str, Any] = {"metadata": {_KEY: Info(kind, label, help, **info)}}
+    if isinstance(default, dict | list):
+        declared["default_factory"] = default.copy
+    elif default is not MISSING:
+        declared["default"] = default
+    return field(**declared)
+
+
+@dataclass(frozen=True)
+class DeclaredField:
+    """A field with its declaration. name: in the form. part: the field that holds its class ("": the class itself), and
+    attribute: its name there. default: None where it has none."""
+
+    name: str
+    part: str
+    attribute: str
+    default: Any
+    info: Info
+
+    @property
+    def kind(self) -> Kind:
+        """What it holds."""
+        return self.info.kind
+
+    @property
+    def path(self) -> str:
+        """Its name in JSON, as in mpi.ranks."""
+        return f"{self.part}.{self.attribute}" if self.part else self.attribute
+
+    def get(self, whole: Any) -> Any:
+        """Its value in `whole`; the default where its part is none."""
+        within = getattr(whole, self.part) if self.part else whole
+        return self.default if within is None else getattr(within, self.attribute)
+
+
+def declared_fields(cls: type[Any], part: str = "") -> tuple[DeclaredField, ...]:
+    """The fields of a data class and of its parts, in order."""
+    found: list[DeclaredField] = []
+    for each in fields(cls):
+        info = each.metadata[_KEY]
+        if isinstance(info.kind, Part):
+            found += declared_fields(info.kind.type, each.name)
+            continue
+        default = each.default_factory() if each.default_factory is not MISSING else each.default
+        found.append(
+            DeclaredField(info.form or each.name, part, each.name, None if default is MISSING else default, info)
+        )
+    return tuple(found)
+
+
+def declared_parts(cls: type[Any]) -> dict[str, Part]:
+    """The fields of a data class that are parts."""
+    kinds = {each.name: each.metadata[_KEY].kind for each in fields(cls)}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, Part)}
+
+
+def load_fields(cls: type[Any], data: Mapping[str, Any]) -> Any:
+    """A data class from its JSON; words of a later version are ignored. Raises TypeError, ValueError, KeyError,
+    AttributeError for bad values."""
+    kinds = {each.name: each.metadata[_KEY].kind for each in fields(cls)}
+    return cls(**{name: kinds[name].load(value) for name, value in data.items() if name in kinds})
+
+
+def dump_fields(whole: Any) -> dict[str, Any]:
+    """The reverse of `load_fields`."""
+    return asdict(whole)

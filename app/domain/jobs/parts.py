@@ -1,0 +1,362 @@
+"""What a job may choose between, and the parts of a JobSpec: MPI, batch system, PyTorch. Each field is declared."""
+
+from dataclasses import MISSING, dataclass
+from enum import StrEnum
+
+from ..fields import (
+    Applies,
+    Arguments,
+    Choice,
+    Duration,
+    Either,
+    Line,
+    Number,
+    Option,
+    Program,
+    Ranks,
+    Steps,
+    Switch,
+    Text,
+    WallTime,
+    Word,
+    declare,
+    option,
+)
+
+MAX_RANKS = 1_000_000
+MAX_WALL_TIME_S = 366 * 86_400
+MAX_CPUS = 100_000
+MAX_SECONDS = 3600
+ARGUMENT = Text("An argument")
+
+
+class Scope(StrEnum):
+    """What is observed."""
+
+    COMMAND = "command"
+    PROCESS = "process"
+    SYSTEM = "system"
+
+
+class CallGraph(StrEnum):
+    """How perf walks the stack."""
+
+    NONE = "none"
+    FP = "fp"
+    DWARF = "dwarf"
+    LBR = "lbr"
+
+
+class RecorderName(StrEnum):
+    """The registered recorders."""
+
+    PERF_RECORD = "perf-record"
+    PERF_STAT = "perf-stat"
+    PYTORCH = "pytorch"
+
+
+class MpiFlavor(StrEnum):
+    """Whose MPI starts the ranks."""
+
+    OPENMPI = "openmpi"
+    MPICH = "mpich"
+    INTEL = "intel"
+    SPECTRUM = "spectrum"
+    PLATFORM = "platform"
+    SRUN = "srun"
+
+
+class EventSplitting(StrEnum):
+    """What is done with more events than the CPU has counters."""
+
+    ONE_RUN = "one-run"
+    """The command runs once; the kernel takes turns with the counters and scales what they say."""
+    SEQUENTIAL = "sequential"
+    """The command runs once for each group of events, one run after another."""
+    AT_ONCE = "at-once"
+    """The command runs once for each group of events, all runs at the same time."""
+
+
+_MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": tuple(MpiFlavor)}
+_RANKS: Applies = _MPI | {"recorded": ("ranks",)}
+_PYTORCH: Applies = {"recorder": (RecorderName.PYTORCH,)}
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """How ranks are started, and which of them are recorded.
+
+    program: the name of the MPI launcher there ("": that of the MPI implementation where the job runs). arguments: of
+    the launcher, for all ranks (mpirun's global options); rank_arguments: those for the set of ranks, right before
+    the program (mpiexec's local options). Recorded is every `every`-th rank from 0 on, of those that `only` names
+    ("0-3,8"; "": all of them). per_host: in their place one recording of the whole system on every host.
+    """
+
+    flavour: MpiFlavor = declare(
+        MISSING,
+        Choice(MpiFlavor),
+        "MPI",
+        form="mpi",
+        applies={"scope": (Scope.COMMAND,)},
+        option=option("--mpi", help="MPI implementation that starts the ranks.  [default: none]"),
+    )
+    ranks: int = declare(
+        1,
+        Number(1, MAX_RANKS, "ranks", missing="Enter the number of ranks, 1 or more."),
+        "How many",
+        "Processes in all.",
+        applies=_MPI,
+        group="ranks",
+        unit="ranks",
+        short=True,
+        prefilled=False,
+        option=option("--ranks", "-n", metavar="NUMBER", help="Number of ranks."),
+    )
+    ranks_per_node: int | None = declare(
+        None,
+        Number(1, MAX_RANKS, "ranks per node"),
+        "On each node",
+        "Empty: as MPI or the batch system distributes them.",
+        applies=_MPI,
+        group="ranks",
+        unit="ranks",
+        short=True,
+        option=option("--ranks-per-node", metavar="NUMBER", help="Ranks per node."),
+    )
+    program: str = declare(
+        "",
+        Program("The MPI launcher"),
+        "MPI launcher",
+        "Name or path at the target. Empty: the target’s setting, else the default of the MPI implementation.",
+        form="mpi_program",
+        applies=_MPI,
+        group="launcher",
+        mono=True,
+        placeholder="mpirun",
+        setting="MPI launcher",
+        option=option(
+            "--mpi-program", metavar="PROGRAM", help="MPI launcher.  [default: the target's, else that of --mpi]"
+        ),
+    )
+    arguments: tuple[str, ...] = declare(
+        (),
+        Arguments(ARGUMENT),
+        "Arguments for all ranks",
+        "For the MPI launcher, quoted as in a shell.",
+        form="mpi_arguments",
+        applies=_MPI,
+        group="launcher",
+        mono=True,
+        placeholder="--bind-to core",
+        setting="Its arguments",
+        option=option("--mpi-arg", metavar="ARG", help="Global argument of the launcher; may be repeated."),
+    )
+    rank_arguments: tuple[str, ...] = declare(
+        (),
+        Arguments(ARGUMENT),
+        "Arguments before the program",
+        "Options that the MPI launcher takes per set of ranks.",
+        applies=_MPI,
+        group="launcher",
+        mono=True,
+        placeholder="-x LC_ALL",
+        setting="Its arguments before the program",
+        option=option("--rank-arg", metavar="ARG", help="Argument directly before the program; may be repeated."),
+    )
+    every: int = declare(
+        1,
+        Number(1, MAX_RANKS, "ranks", missing="Enter the number of ranks, 1 or more."),
+        "Every n-th rank",
+        "1: all of them. 8: ranks 0, 8, 16 …",
+        applies=_RANKS,
+        group="recorded-ranks",
+        short=True,
+        option=option("--record-every", metavar="NUMBER", help="Record ranks 0, NUMBER, 2 × NUMBER …"),
+    )
+    only: str = declare(
+        "",
+        Ranks("The ranks to record"),
+        "Only these",
+        "As in 0-3,8. Empty: all.",
+        applies=_RANKS,
+        group="recorded-ranks",
+        short=True,
+        mono=True,
+        placeholder="all",
+        option=option("--record-only", metavar="RANGES", help="Record only these ranks, for example 0-3,8."),
+    )
+    per_host: bool = declare(
+        False,
+        Either(
+            Option("ranks", "Ranks", "Each rank separately: all ranks, unless you select fewer below."),
+            Option("hosts", "Hosts", "Instead of ranks the whole system, once per host."),
+        ),
+        "What is recorded",
+        form="recorded",
+        applies=_MPI,
+        option=option("--per-host", help="Instead of ranks, record the whole system once per host."),
+    )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a batch system is asked for. Without meaning where the target has none. Which fields count, and what they
+    are called, is declared by the batch system.
+
+    queue: of LSF, partition of Slurm. project: of LSF (-P), account of Slurm. resources: LSF's -R. nodes: of Slurm.
+    cpus: for each rank, or for the one process. arguments: further ones of bsub or sbatch.
+    """
+
+    queue: str = declare(
+        "",
+        Word("The queue"),
+        "Queue",
+        mono=True,
+        option=option("--queue", "--partition", "-q", metavar="NAME", help="LSF queue or Slurm partition."),
+    )
+    project: str = declare(
+        "",
+        Word("The project"),
+        "Project",
+        "The project that is charged. Empty: the default.",
+        group="batch",
+        mono=True,
+        option=option("--project", "--account", metavar="NAME", help="LSF project or Slurm account."),
+    )
+    wall_time_s: int | None = declare(
+        None,
+        WallTime(MAX_WALL_TIME_S, "The wall time is out of range. Use 1 second to 366 days."),
+        "Wall time",
+        "As in 30 min, 2 h or 1:30:00. The batch system ends the job after it; what was recorded is kept.",
+        form="wall_time",
+        group="batch",
+        placeholder="the queue’s",
+        option=option("--wall-time", metavar="TIME", help="Time limit of the batch job: 30min, 2h, 1:30:00."),
+    )
+    resources: str = declare(
+        "",
+        Line("The resource string"),
+        "Resources (-R)",
+        "Perfloom adds span[ptile=] for the ranks on each node.",
+        group="batch-resources",
+        mono=True,
+        placeholder="select[mem>4000]",
+        option=option("--resources", "-R", metavar="STRING", help="LSF resource string."),
+    )
+    nodes: int | None = declare(
+        None,
+        Number(1, MAX_CPUS, "nodes"),
+        "Nodes",
+        "Empty: as many as the ranks need.",
+        group="batch-resources",
+        short=True,
+        option=option("--nodes", metavar="NUMBER", help="Number of Slurm nodes."),
+    )
+    cpus: int | None = declare(
+        None,
+        Number(1, MAX_CPUS, "CPUs"),
+        "CPUs for each",
+        "For each rank, or for the one process.",
+        group="batch-resources",
+        short=True,
+        option=option("--cpus", metavar="NUMBER", help="CPUs per rank, or for the single process."),
+    )
+    exclusive: bool = declare(
+        False,
+        Switch(),
+        "Alone on its nodes",
+        "No other job disturbs the measurement. It may wait longer.",
+        group="batch-switches",
+        option=option("--exclusive", help="No other jobs on the nodes."),
+    )
+    arguments: tuple[str, ...] = declare(
+        (),
+        Arguments(ARGUMENT),
+        "Arguments",
+        "Of bsub or sbatch, quoted as in a shell.",
+        form="batch_arguments",
+        group="batch-arguments",
+        mono=True,
+        setting="Its arguments",
+        option=option("--batch-arg", metavar="ARG", help="Argument of bsub or sbatch; may be repeated."),
+    )
+
+
+@dataclass(frozen=True)
+class PyTorch:
+    """What the recorder of PyTorch records.
+
+    steps: "wait,warmup,active,repeat" as torch.profiler.schedule takes them, or "whole" for the whole run. memory,
+    shapes, stacks, modules: what is recorded besides (profile_memory, record_shapes, with_stack, with_modules).
+    seconds: how long the whole run is recorded (null: 30, with stacks 10); steps are not limited by it.
+    """
+
+    steps: str = declare(
+        "1,1,3,1",
+        Steps(),
+        "Steps",
+        "wait,warmup,active,repeat: 1,1,3,1 lets one pass, warms up in one and records three, once. “whole”: the whole "
+        "run.",
+        applies=_PYTORCH,
+        group="pytorch",
+        short=True,
+        mono=True,
+        placeholder="1,1,3,1",
+        option=option(
+            "--torch-steps",
+            metavar="STEPS",
+            help="Steps to record: wait,warmup,active,repeat, or “whole”.  [default: 1,1,3,1]",
+        ),
+    )
+    memory: bool = declare(
+        False,
+        Switch(),
+        "Memory",
+        "Each allocation and its operator.",
+        form="torch_memory",
+        applies=_PYTORCH,
+        group="pytorch",
+        option=option("--torch-memory", help="Also record each memory allocation."),
+    )
+    shapes: bool = declare(
+        False,
+        Switch(),
+        "Shapes",
+        "Shapes of the inputs of each operator.",
+        form="torch_shapes",
+        applies=_PYTORCH,
+        group="pytorch",
+        option=option("--torch-shapes", help="Also record input shapes of operators."),
+    )
+    stacks: bool = declare(
+        False,
+        Switch(),
+        "Stacks",
+        "Python calls and modules. The program is slower and the trace larger.",
+        form="torch_stacks",
+        applies=_PYTORCH,
+        group="pytorch",
+        option=option("--torch-stacks", help="Also record each Python call; slows the program down."),
+    )
+    modules: bool = declare(
+        False,
+        Switch(),
+        "Modules",
+        "Modules of TorchScript models. For other models, use Stacks.",
+        form="torch_modules",
+        applies=_PYTORCH,
+        group="pytorch",
+        option=option("--torch-modules", help="Also record modules of TorchScript models."),
+    )
+    seconds: float | None = declare(
+        None,
+        Duration(0.1, MAX_SECONDS, "Use 0.1 seconds to 60 minutes: the whole recording is kept in memory."),
+        "Whole run, at most",
+        "If there are no steps. The trace is kept in memory. Empty: 30 s, with stacks 10 s.",
+        form="torch_seconds",
+        applies=_PYTORCH,
+        group="pytorch",
+        short=True,
+        placeholder="30 s",
+        option=option("--torch-seconds", metavar="SECONDS", help="Without steps: how long to record.  [default: 30]"),
+    )

@@ -1,0 +1,446 @@
+"""What a user asks for: a JobSpec, each field with its declaration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..fields import (
+    Applies,
+    Choice,
+    CommandLine,
+    DeclaredField,
+    Duration,
+    Events,
+    Libraries,
+    Lines,
+    Number,
+    Option,
+    Part,
+    Path,
+    PathList,
+    Switch,
+    TargetName,
+    Text,
+    Title,
+    Variables,
+    Word,
+    Words,
+    declare,
+    declared_fields,
+    declared_parts,
+    dump_fields,
+    load_fields,
+    option,
+)
+from .parts import Batch, CallGraph, EventSplitting, Mpi, PyTorch, RecorderName, Scope
+
+MAX_STACK_BYTES = 65_528
+"""The kernel's limit for one sample's copy of the user stack; the size is rounded up to 8."""
+MAX_PID = 4_194_304
+
+_PERF: Applies = {"recorder": (RecorderName.PERF_RECORD, RecorderName.PERF_STAT)}
+_SAMPLING: Applies = {"recorder": (RecorderName.PERF_RECORD,)}
+_COUNTING: Applies = {"recorder": (RecorderName.PERF_STAT,)}
+_STARTED: Applies = {"scope": (Scope.COMMAND, Scope.SYSTEM)}
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """Everything a job needs to know, as the user gave it. Holds no secret. Survives as JSON.
+
+    command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the
+    two. stack_bytes: per sample, for dwarf. count_hardware: events of the CPU are counted while they are sampled, for
+    which they take counters. pid: for Scope.PROCESS. duration_s: the recording is ended after it.
+    interval_ms, repeat: for perf stat. cwd None: the job's own directory.
+
+    target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
+    library_path: directories put before PATH and LD_LIBRARY_PATH; preload: files put before LD_PRELOAD. splitting: see
+    there; where there are several runs, `{run}` in command, inputs and environment means the number of the run.
+    events_per_run: how many events a run has at most (null: as many as the CPU counts at once). sudo: perf, and
+    nothing else, is started with sudo. keep_recordings: perf.data is brought too, not only the text made of it.
+    leave_files: nothing is removed where the job ran.
+    """
+
+    name: str = declare(
+        "",
+        Title("The name"),
+        "Name",
+        "To find the result again. Empty: the program’s name.",
+        group="job",
+        option=option("--name", help="Name of the result.  [default: the command]", section="what"),
+    )
+    target: str = declare(
+        "local",
+        TargetName("The target"),
+        "Target",
+        option=option(
+            "--on",
+            metavar="TARGET",
+            help="Where to record: a name from “perfloom target list”.  [default: local]",
+            section="where",
+        ),
+    )
+    recorder: RecorderName = declare(
+        RecorderName.PERF_RECORD,
+        Choice(RecorderName),
+        "Recorder",
+        option=option("--recorder", help="Recorder to use.  [default: perf-record]", section="what"),
+    )
+    scope: Scope = declare(
+        Scope.COMMAND,
+        Choice(
+            Scope,
+            (
+                Option(Scope.COMMAND, "A command", "Start it, and record it from start to exit."),
+                Option(
+                    Scope.PROCESS, "A running process", "Attach to a process by its PID. It keeps running afterwards."
+                ),
+                Option(Scope.SYSTEM, "The whole system", "All processes on all CPUs."),
+            ),
+        ),
+        "Scope",
+    )
+    command: tuple[str, ...] = declare(
+        (),
+        CommandLine(Text("An argument of the command")),
+        "Command",
+        "As in a shell, but no shell runs it: quotes group words, nothing is expanded. With the whole system, "
+        "recording lasts as long as the command; then it may be left out.",
+        applies=_STARTED,
+        placeholder="python3 -c 'print(sum(i * i for i in range(10**7)))'",
+        setting="Command",
+    )
+    cwd: str | None = declare(
+        None,
+        Path("The working directory"),
+        "Working directory",
+        "An absolute path, where the job runs. Empty: a directory of the job’s own.",
+        applies=_STARTED,
+        group="directory",
+        mono=True,
+        placeholder="/home/me/project",
+        setting="Directory",
+        option=option(
+            "--cwd",
+            metavar="DIR",
+            help="Working directory.  [default: the current one; at another target and with --input the job's "
+            "directory]",
+            section="where",
+        ),
+    )
+    environment: dict[str, str] = declare(
+        {},
+        Variables(),
+        "Environment variables",
+        "One NAME=value a line, taken as it stands, without quotes. They are kept with the job: better no passwords.",
+        applies=_STARTED,
+        group="directory",
+        placeholder="OMP_NUM_THREADS=4",
+        setting="Environment",
+        option=option(
+            "--env", metavar="NAME=VALUE", help="Set an environment variable; may be repeated.", section="around"
+        ),
+    )
+    inputs: tuple[str, ...] = declare(
+        (),
+        Lines(Path("An input file")),
+        "Input files to copy first",
+        "One absolute path a line, of files on the worker’s machine. They are copied to where the command starts.",
+        applies=_STARTED,
+        group="directory",
+        placeholder="/data/input.csv",
+        setting="Input file",
+        option=option(
+            "--input",
+            metavar="PATH",
+            help="Copy this file into the job's directory first; may be repeated.",
+            section="where",
+        ),
+    )
+    events: tuple[str, ...] = declare(
+        (),
+        Events(Text("An event")),
+        "Events",
+        applies=_PERF,
+        option=option(
+            "--event",
+            "-e",
+            metavar="EVENT",
+            help="Event to measure, as in perf; may be repeated.",
+            section="what",
+        ),
+    )
+    frequency: int | None = declare(
+        None,
+        Number(1, 1_000_000, "samples per second"),
+        "Frequency",
+        "For each thread and event. Empty: 199, a prime, so that samples do not fall in step with periodic work.",
+        applies=_SAMPLING,
+        unit="Hz",
+        placeholder="199",
+        setting="Frequency",
+        option=option("--frequency", "-F", metavar="HZ", help="Samples per second.  [default: 199]", section="what"),
+    )
+    period: int | None = declare(
+        None,
+        Number(1, 10**15, "events between two samples"),
+        "Period",
+        "One sample after this many events. 1: each event, as is usual for tracepoints.",
+        applies=_SAMPLING,
+        unit="events",
+        setting="Period",
+        option=option("--period", "-c", metavar="COUNT", help="One sample per this many events.", section="what"),
+    )
+    call_graph: CallGraph = declare(
+        CallGraph.DWARF,
+        Choice(
+            CallGraph,
+            (
+                Option(CallGraph.DWARF, "dwarf", "Copies a part of the stack with each sample. Works for any program."),
+                Option(CallGraph.FP, "fp", "Frame pointers: lowest overhead, for programs compiled with them."),
+                Option(CallGraph.LBR, "lbr", "Intel’s last branch records: low overhead, limited depth."),
+                Option(CallGraph.NONE, "none", "No stacks: only the sampled function."),
+            ),
+        ),
+        "Call graph",
+        applies=_SAMPLING,
+        option=option("--call-graph", help="How to unwind stacks.  [default: dwarf]", section="what"),
+    )
+    stack_bytes: int = declare(
+        8192,
+        Number(
+            8,
+            MAX_STACK_BYTES,
+            "bytes of stack",
+            multiple=8,
+            missing="Enter the number of bytes of the stack that each sample copies, as in 8192.",
+        ),
+        "Stack size",
+        "For dwarf: bytes of the stack copied with each sample. More gives deeper stacks and a larger file.",
+        applies=_SAMPLING | {"call_graph": (CallGraph.DWARF,)},
+        group="recorder",
+        unit="bytes",
+        short=True,
+        option=option(
+            "--stack-bytes", metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]", section="what"
+        ),
+    )
+    pid: int | None = declare(
+        None,
+        Number(1, MAX_PID, "as a process number"),
+        "Process",
+        "For a running process: its PID, as ps or top shows it.",
+        applies={"scope": (Scope.PROCESS,)},
+        group="process",
+        short=True,
+        option=option(
+            "--pid", metavar="PID", help="Observe this process instead of running a command.", section="what"
+        ),
+    )
+    per_cpu: bool = declare(
+        False,
+        Switch(),
+        "Per CPU",
+        "For the whole system: keeps with each sample or count the CPU it was on.",
+        applies=_PERF | {"scope": (Scope.SYSTEM,)},
+        group="system",
+        setting="Per CPU",
+        option=option("--per-cpu", help="Separate data per CPU.", section="what"),
+    )
+    count_hardware: bool = declare(
+        False,
+        Switch(),
+        "Count hardware events",
+        "Exact totals in addition to the samples. They use hardware counters. Software events are always counted.",
+        applies=_SAMPLING,
+        group="events",
+        setting="Count hardware events",
+        option=option(
+            "--count-hardware",
+            help="Also count hardware events while they are sampled; uses counters.",
+            section="what",
+        ),
+    )
+    duration_s: float | None = declare(
+        None,
+        Duration(
+            0.1,
+            30 * 86_400.0,
+            "The time limit is out of range. Use 0.1 seconds to 30 days.",
+            "The time limit must be a number of seconds.",
+        ),
+        "Time limit",
+        "The recording is ended after it, and kept. Seconds, or a number with ms, s, min or h.",
+        form="duration",
+        group="job",
+        short=True,
+        placeholder="none",
+        setting="Time limit",
+        option=option("--duration", metavar="SECONDS", help="Stop after this time.", section="what"),
+    )
+    interval_ms: int | None = declare(
+        None,
+        Number(1, 3_600_000, "milliseconds between two readings"),
+        "Interval",
+        "For perf stat: print the counts at this interval. Empty: once, at the end.",
+        form="interval",
+        applies=_COUNTING,
+        group="recorder",
+        unit="ms",
+        short=True,
+        setting="Interval",
+        option=option("--interval", metavar="MS", help="With --count: print counts at this interval.", section="what"),
+    )
+    repeat: int | None = declare(
+        None,
+        Number(1, 100, "runs"),
+        "Repeat",
+        "For perf stat: number of runs, for mean and standard deviation. Empty: one.",
+        applies=_COUNTING | _STARTED,
+        group="recorder",
+        unit="runs",
+        short=True,
+        setting="Repeat",
+        option=option(
+            "--repeat", metavar="TIMES", help="With --count: run the command this many times.", section="what"
+        ),
+    )
+    mpi: Mpi | None = declare(None, Part(Mpi, optional=True), "MPI")
+    batch: Batch = declare(Batch(), Part(Batch), "Batch system")
+    pytorch: PyTorch = declare(PyTorch(), Part(PyTorch), "With --recorder pytorch")
+    modules: tuple[str, ...] = declare(
+        (),
+        Words(Word("A module")),
+        "Modules",
+        "Loaded before anything else, in this order.",
+        applies=_STARTED,
+        group="search",
+        placeholder="gcc/12.2.0 openmpi/4.1",
+        setting="Modules",
+        option=option("--module", metavar="NAME", help="Load this module first; may be repeated.", section="around"),
+    )
+    path: tuple[str, ...] = declare(
+        (),
+        PathList(Path("A directory in PATH")),
+        "PATH",
+        "Directories to put before it, one a line.",
+        applies=_STARTED,
+        group="search",
+        placeholder="/opt/solver/bin",
+        setting="PATH",
+        option=option("--path", metavar="DIR", help="Prepend to PATH; may be repeated.", section="around"),
+    )
+    library_path: tuple[str, ...] = declare(
+        (),
+        PathList(Path("A directory in LD_LIBRARY_PATH")),
+        "LD_LIBRARY_PATH",
+        "Directories to put before it, one a line.",
+        applies=_STARTED,
+        group="search",
+        placeholder="/opt/solver/lib",
+        setting="LD_LIBRARY_PATH",
+        option=option(
+            "--library-path", metavar="DIR", help="Prepend to LD_LIBRARY_PATH; may be repeated.", section="around"
+        ),
+    )
+    preload: tuple[str, ...] = declare(
+        (),
+        Libraries(Text("A library to preload")),
+        "LD_PRELOAD",
+        "Libraries for the command alone, not for perf.",
+        applies=_STARTED,
+        group="search",
+        placeholder="/usr/lib/libjemalloc.so.2",
+        setting="LD_PRELOAD",
+        option=option("--preload", metavar="FILE", help="Prepend to LD_PRELOAD; may be repeated.", section="around"),
+    )
+    splitting: EventSplitting = declare(
+        EventSplitting.ONE_RUN,
+        Choice(
+            EventSplitting,
+            (
+                Option(
+                    EventSplitting.ONE_RUN,
+                    "One run",
+                    "Events are multiplexed, and scaled counts are marked.",
+                ),
+                Option(
+                    EventSplitting.SEQUENTIAL,
+                    "One run per group",
+                    "Each run counts as many events as there are counters, one run after another.",
+                ),
+                Option(EventSplitting.AT_ONCE, "All runs at once", "One run per group, all at the same time."),
+            ),
+        ),
+        "The command is run",
+        applies=_PERF | _STARTED,
+        option=option(
+            "--split",
+            help="With more events than counters: multiplex them in one run (default), or run the "
+            "command once for each group of events, one run after another or all at once.",
+            section="what",
+        ),
+    )
+    events_per_run: int | None = declare(
+        None,
+        Number(1, 256, "events per run"),
+        "Events in one run",
+        "Empty: as many as the CPU counts at once.",
+        applies=_PERF | _STARTED | {"splitting": (EventSplitting.SEQUENTIAL, EventSplitting.AT_ONCE)},
+        group="splitting",
+        short=True,
+        option=option(
+            "--events-per-run",
+            metavar="NUMBER",
+            help="With --split: events per group.  [default: as many as counters]",
+            section="what",
+            strict=True,
+        ),
+    )
+    sudo: bool = declare(
+        False,
+        Switch(),
+        "Start perf with sudo",
+        "Only perf runs as root. The command runs as you.",
+        applies=_PERF | {"sudo": ("yes",)},
+        group="sudo",
+        option=option("--sudo", help="Start perf (only perf) with sudo, if the target allows it.", section="where"),
+    )
+    keep_recordings: bool = declare(
+        True,
+        Switch(),
+        "Keep perf.data",
+        "Off: only the text of perf script is copied back. It is smaller, and enough to read the recording again.",
+        applies=_SAMPLING,
+        group="kept",
+        option=option(
+            "--no-recordings", help="Copy back only the perf script text, not perf.data.", section="kept", off=True
+        ),
+    )
+    leave_files: bool = declare(
+        False,
+        Switch(),
+        "Keep files at the target",
+        "Otherwise they are removed.",
+        group="kept",
+        option=option("--leave-files", help="Do not remove the job's directory at the target.", section="kept"),
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        return dump_fields(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "JobSpec":
+        """The reverse of `to_json`; words of a later version are ignored. Raises InvalidRequest for bad values."""
+        try:
+            spec: JobSpec = load_fields(cls, data)
+            return spec
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InvalidRequest(f"Invalid job description: {error}.") from None
+
+
+JOB_FIELDS: Mapping[str, DeclaredField] = {each.name: each for each in declared_fields(JobSpec)}
+"""The fields of a JobSpec and its parts by their names in the form."""
+JOB_PARTS: Mapping[str, Part] = declared_parts(JobSpec)
+"""The fields of a JobSpec that have fields of their own."""

@@ -1,0 +1,62 @@
+"""How far a job got (JobState) and how it ended (Outcome)."""
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from ..json_fields import select_known_fields
+
+
+class JobState(StrEnum):
+    """How far Perfloom got with a job. How the user's program ended is a separate thing: see Outcome."""
+
+    DRAFT = "draft"
+    """Saved, never submitted."""
+    QUEUED = "queued"
+    """Waits for a worker."""
+    STAGING = "staging"
+    """A worker has claimed it and prepares its directory and inputs."""
+    PENDING = "pending"
+    """Waits in the batch system's queue."""
+    RUNNING = "running"
+    """The program runs, or ran and its exit was not yet seen."""
+    COLLECTING = "collecting"
+    """The program has ended; what it left is brought together."""
+    READING = "reading"
+    """What was recorded is being read into a profile."""
+    STORED = "stored"
+    """A result exists."""
+    FAILED = "failed"
+    """There is no result, and the reason is known."""
+    CANCELLED = "cancelled"
+    """A person ended it."""
+    LOST = "lost"
+    """What ran it vanished, so that nothing can be said about the program."""
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more will happen."""
+        return self in (JobState.STORED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the user's program ended, as far as known.
+
+    exit_status: 0–255, null where a signal ended it. signal: its number. time_limit: ended because its duration
+    limit was reached. cancelled: ended because a person asked. reasons: sentences for a person.
+    """
+
+    exit_status: int | None = None
+    signal: int | None = None
+    time_limit: bool = False
+    cancelled: bool = False
+    reasons: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"reasons": list(self.reasons)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "Outcome":
+        kept = select_known_fields(cls, data)
+        return cls(**kept | {"reasons": tuple(kept.get("reasons", ()))})

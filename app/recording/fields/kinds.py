@@ -1,0 +1,364 @@
+"""What the kinds of fields mean: how the text of a form becomes a value, how a value is shown as text, and what makes a
+value unfit."""
+
+import re
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+from ...domain import fields as kinds
+from ...domain.errors import InvalidRequest
+from ...domain.selection import parse_ranks
+from ..recorders.torch_inject import MAX_SPANS, WHOLE, parse_steps
+from . import command_line, values
+from .events import event_problem, split_events
+from .value_checks import bool_error, first_error, number_error, path_error, text_error
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@singledispatch
+def parse_text(kind: kinds.Kind, text: Any) -> Any:
+    """The value that was typed; of a CommandLine or Arguments with hints. Raises InvalidRequest."""
+    raise TypeError(kind)
+
+
+@parse_text.register
+def _(kind: kinds.Text, text: str) -> Any:
+    return text.strip()
+
+
+@parse_text.register
+def _(kind: kinds.TargetName, text: str) -> Any:
+    return text
+
+
+@parse_text.register
+def _(kind: kinds.Program, text: str) -> Any:
+    return command_line.parse_value(text)
+
+
+@parse_text.register
+def _(kind: kinds.Path, text: str) -> Any:
+    return command_line.parse_value(text) or None
+
+
+@parse_text.register
+def _(kind: kinds.Steps, text: str) -> Any:
+    return ",".join(map(str.strip, text.split(",")))
+
+
+@parse_text.register
+def _(kind: kinds.Number, text: str) -> Any:
+    return values.parse_int(text)
+
+
+@parse_text.register
+def _(kind: kinds.Duration, text: str) -> Any:
+    return values.parse_duration(text)
+
+
+@parse_text.register
+def _(kind: kinds.WallTime, text: str) -> Any:
+    return values.parse_wall_time(text)
+
+
+@parse_text.register
+def _(kind: kinds.Switch, text: Any) -> Any:
+    return bool(text)
+
+
+@parse_text.register
+def _(kind: kinds.Either, text: str) -> Any:
+    return text == kind.on.value
+
+
+@parse_text.register
+def _(kind: kinds.Choice, text: str) -> Any:
+    return kind.type(text)
+
+
+@parse_text.register
+def _(kind: kinds.Lines, text: str) -> Any:
+    return values.parse_lines(text)
+
+
+@parse_text.register
+def _(kind: kinds.Words, text: str) -> Any:
+    return tuple(text.split())
+
+
+@parse_text.register(kinds.PathList)
+@parse_text.register(kinds.Libraries)
+def _(kind: kinds.Kind, text: str) -> Any:
+    return values.parse_path_list(text)
+
+
+@parse_text.register
+def _(kind: kinds.Arguments, text: str) -> Any:
+    return command_line.split(text)
+
+
+@parse_text.register
+def _(kind: kinds.Events, text: str) -> Any:
+    return split_events(text)
+
+
+@parse_text.register
+def _(kind: kinds.Variables, text: str) -> Any:
+    return values.parse_variables(text)
+
+
+@singledispatch
+def format_value(kind: kinds.Kind, value: Any) -> str | bool:
+    """What `parse_text` reads: the text of a field, or whether a switch is on."""
+    return str(value)
+
+
+@format_value.register
+def _(kind: kinds.Text, value: Any) -> str | bool:
+    return str(value)
+
+
+@format_value.register(kinds.Program)
+@format_value.register(kinds.Path)
+def _(kind: kinds.Kind, value: Any) -> str | bool:
+    return command_line.format_value(value or "")
+
+
+@format_value.register(kinds.Number)
+@format_value.register(kinds.Duration)
+def _(kind: kinds.Kind, value: Any) -> str | bool:
+    return values.format_number(value)
+
+
+@format_value.register
+def _(kind: kinds.WallTime, value: Any) -> str | bool:
+    return values.format_wall_time(value)
+
+
+@format_value.register
+def _(kind: kinds.Switch, value: Any) -> str | bool:
+    return bool(value)
+
+
+@format_value.register
+def _(kind: kinds.Either, value: Any) -> str | bool:
+    return (kind.on if value else kind.off).value
+
+
+@format_value.register
+def _(kind: kinds.Texts, value: Any) -> str | bool:
+    return values.format_lines(value)
+
+
+@format_value.register(kinds.Words)
+@format_value.register(kinds.Events)
+def _(kind: kinds.Kind, value: Any) -> str | bool:
+    return "\n".join(value)
+
+
+@format_value.register
+def _(kind: kinds.Arguments, value: Any) -> str | bool:
+    return command_line.join(value)
+
+
+@format_value.register
+def _(kind: kinds.Variables, value: Any) -> str | bool:
+    return values.format_variables(value)
+
+
+@singledispatch
+def find_problem(kind: kinds.Kind, value: Any) -> str | None:
+    """What makes a value unfit, whatever its type: a sentence that says what to do, or None."""
+    return None
+
+
+@find_problem.register
+def _(kind: kinds.Text, value: Any) -> str | None:
+    return text_error(value, kind.what)
+
+
+@find_problem.register
+def _(kind: kinds.TargetName, value: Any) -> str | None:
+    return None if isinstance(value, str) else "The target must be a string: a name that is listed under Targets."
+
+
+@find_problem.register
+def _(kind: kinds.Title, value: Any) -> str | None:
+    if not isinstance(value, str):
+        return f"{kind.what} must be a string."
+    if len(value) > kind.most:
+        return f"{kind.what} has {len(value):,} characters. Use at most {kind.most}."
+    if not value.isprintable():
+        return f"{kind.what} contains a nonprintable character. Remove it."
+    return None
+
+
+@find_problem.register
+def _(kind: kinds.Line, value: Any) -> str | None:
+    problem = text_error(value, kind.what)
+    if problem is None and value and not value.isprintable():
+        return f"{kind.what} contains a line break or another control character. Write it on one line."
+    return problem
+
+
+@find_problem.register
+def _(kind: kinds.Word, value: Any) -> str | None:
+    problem = find_problem.dispatch(kinds.Line)(kind, value)
+    if problem is None and value.startswith("-"):
+        return f"{kind.what} starts with a hyphen, like an option. Write only its name."
+    return problem
+
+
+@find_problem.register
+def _(kind: kinds.Program, value: Any) -> str | None:
+    problem = text_error(value, kind.what)
+    if problem is None and value.startswith("-"):
+        return f"{kind.what} starts with a hyphen, like an option. Write only its name or path."
+    if problem is None and any(sign in value for sign in "\r\n"):
+        return f"{kind.what} contains a line break. Write its name or path on one line."
+    return problem
+
+
+@find_problem.register
+def _(kind: kinds.Path, value: Any) -> str | None:
+    return None if value is None else path_error(value, kind.what)
+
+
+@find_problem.register
+def _(kind: kinds.Ranks, value: Any) -> str | None:
+    if not isinstance(value, str):
+        return f"{kind.what} must be a string such as 0-3,8."
+    if len(value) > 4000:
+        return "Too many ranges. Use fewer, or record every n-th rank."
+    try:
+        ranges = parse_ranks(value)
+    except InvalidRequest as error:
+        return error.message[:1].upper() + error.message[1:]
+    if value.strip() and not ranges:
+        return "No ranks given. Write for example 0-3,8, or leave it empty for all ranks."
+    return None
+
+
+@find_problem.register
+def _(kind: kinds.Steps, value: Any) -> str | None:
+    try:
+        parse_steps(value)
+        # Python takes more for a number than people do, such as 1_0 and digits of every script.
+        fit = value.strip().lower() == WHOLE or not value.strip(" ,0123456789")
+    except (ValueError, AttributeError):
+        fit = False
+    if fit:
+        return None
+    return (
+        f"“{str(value)[:40]}” is not a valid schedule. Write wait,warmup,active,repeat, as in 1,1,3,1, with at least "
+        f"1 active step and at most {MAX_SPANS} repeats; or “whole”."
+    )
+
+
+@find_problem.register
+def _(kind: kinds.Number, value: Any) -> str | None:
+    if value is None:
+        return kind.missing or None
+    problem = number_error(value, kind.least, kind.most, kind.unit)
+    if problem is None and value % kind.multiple:
+        above = value - value % kind.multiple + kind.multiple
+        return f"This must be a multiple of {kind.multiple}. Use {above:,}."
+    return problem
+
+
+@find_problem.register
+def _(kind: kinds.Duration, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return kind.wrong or kind.problem
+    return None if kind.least <= value <= kind.most else kind.problem
+
+
+@find_problem.register
+def _(kind: kinds.WallTime, value: Any) -> str | None:
+    problem = number_error(value, 1, kind.most, "seconds")
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return kind.problem if problem is not None and whole else problem
+
+
+@find_problem.register(kinds.Switch)
+@find_problem.register(kinds.Either)
+def _(kind: kinds.Kind, value: Any) -> str | None:
+    return bool_error(value)
+
+
+@find_problem.register
+def _(kind: kinds.Texts, value: Any) -> str | None:
+    return _each(value, lambda entry: find_problem(kind.entry, entry))
+
+
+@find_problem.register
+def _(kind: kinds.CommandLine, value: Any) -> str | None:
+    if value and not value[0]:
+        return "The first word, the program's name, is empty. Enter the program's name or path."
+    return _each(value, lambda entry: find_problem(kind.entry, entry))
+
+
+@find_problem.register
+def _(kind: kinds.Words, value: Any) -> str | None:
+    def problem_of(entry: Any) -> str | None:
+        problem = find_problem(kind.entry, entry)
+        if problem is None and not entry.strip():
+            return f"{kind.entry.what} has no name. Enter its name, or remove it."
+        if problem is None and any(sign.isspace() for sign in entry):
+            return f"“{entry[:60]}” contains a space. Write one module per line, as in gcc/12.2.0."
+        return problem
+
+    return _each(value, problem_of)
+
+
+@find_problem.register
+def _(kind: kinds.PathList, value: Any) -> str | None:
+    def problem_of(entry: Any) -> str | None:
+        problem = find_problem(kind.entry, entry)
+        if problem is None and ":" in entry:
+            what = kind.entry.what
+            return f"{what} must not contain a colon, which separates directories. Write one directory per line."
+        return problem
+
+    return _each(value, problem_of)
+
+
+@find_problem.register
+def _(kind: kinds.Libraries, value: Any) -> str | None:
+    def problem_of(entry: Any) -> str | None:
+        problem = find_problem(kind.entry, entry)
+        if problem is None and (":" in entry or any(sign.isspace() for sign in entry)):
+            return f"“{entry[:60]}”: LD_PRELOAD accepts no path with a space or colon. Link to it under another name."
+        if problem is None and not entry:
+            return f"{kind.entry.what} has no name. Enter its name, or remove it."
+        return problem
+
+    return _each(value, problem_of)
+
+
+@find_problem.register
+def _(kind: kinds.Events, value: Any) -> str | None:
+    if len(value) > kind.most:
+        return f"The job has {len(value):,} events. Use at most {kind.most}."
+    return _each(value, event_problem)
+
+
+@find_problem.register
+def _(kind: kinds.Variables, value: Any) -> str | None:
+    if not isinstance(value, dict):
+        return "Environment variables must be an object that maps names to strings."
+    for name, text in value.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            return f"“{str(name)[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
+        problem = text_error(text, f"The value of {name[:60]}")
+        if problem is not None:
+            return problem
+    return None
+
+
+def _each(entries: Any, problem: Callable[[Any], str | None]) -> str | None:
+    return first_error(*map(problem, entries))
