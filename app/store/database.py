@@ -22,6 +22,7 @@ from ..domain.errors import InvalidRequest, Unavailable
 
 BUSY_SECONDS = 20.0
 """How long a writer waits for another one's transaction."""
+JOURNAL_RETRY_S = 0.01
 # Options of an engine that say how its next transaction begins on SQLite.
 _WRITING = {"perfloom_begin": "BEGIN IMMEDIATE"}
 
@@ -153,13 +154,27 @@ def _prepare_sqlite(journal: str) -> Callable[[Any, Any], None]:
         # Transactions are begun by us: sqlite3 itself would begin them late, after the first reads.
         connection.isolation_level = None
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA journal_mode = {journal}")
+        _set_journal(cursor, journal)
         # A claim must survive a power failure, or a program would be started twice.
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
 
     return prepare
+
+
+def _set_journal(cursor: sqlite3.Cursor, journal: str) -> None:
+    """Use this journal. The busy timeout does not hold for the change: where another process changes it too, or reads
+    meanwhile, SQLite answers immediately that the database is locked."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute(f"PRAGMA journal_mode = {journal}")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > end:
+                raise
+        time.sleep(JOURNAL_RETRY_S)
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -283,3 +285,23 @@ def test_the_catalogue_is_private_and_opening_it_again_drops_no_lock(tmp_path: P
     assert journal.exists()
     second.close()
     first.close()
+
+
+def test_a_reader_does_not_keep_others_from_opening_a_new_database(tmp_path: Path) -> None:
+    """The journal is changed then, for which SQLite does not wait."""
+    settings = Settings.load(tmp_path / "data", environ={}, reserve_bytes=0)
+    settings.prepare()
+    path = settings.data / "catalogue.sqlite"
+    reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    reader.execute("CREATE TABLE other (x)")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM other").fetchall()
+    with contextlib.closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("PRAGMA journal_mode = WAL")
+    timer = threading.Timer(0.3, lambda: reader.execute("COMMIT"))
+    timer.start()
+    store = open_store(settings)
+    assert store.jobs.create("import", {}, "x").id
+    store.close()
+    timer.join()
+    reader.close()
