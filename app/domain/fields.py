@@ -8,14 +8,17 @@ and checks values of each.
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 _KEY = "declared"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a field holds. `load` turns a value of JSON into one of the data class."""
+    """What a field holds. `load` turns a value of JSON into one of the data class. widget: how the form draws it: line,
+    number, lines, switch or cards."""
+
+    widget: ClassVar[str] = "line"
 
     def load(self, value: Any) -> Any:
         """A value from JSON that was stored. Raises TypeError, ValueError."""
@@ -76,6 +79,8 @@ class Number(Kind):
     """A whole number. unit: what a message counts. multiple: it is a multiple of this. missing: the message for none,
     where the field must have one."""
 
+    widget: ClassVar[str] = "number"
+
     least: int
     most: int
     unit: str
@@ -105,6 +110,8 @@ class WallTime(Kind):
 class Switch(Kind):
     """True or false."""
 
+    widget: ClassVar[str] = "switch"
+
 
 @dataclass(frozen=True)
 class Option:
@@ -119,6 +126,8 @@ class Option:
 class Choice(Kind):
     """One of several. options: with labels, where the field has its own. optional: or none."""
 
+    widget: ClassVar[str] = "cards"
+
     type: type[StrEnum]
     options: tuple[Option, ...] = ()
     optional: bool = False
@@ -131,6 +140,8 @@ class Choice(Kind):
 class Either(Kind):
     """True or false, as a choice between two. off, on: the values of the form."""
 
+    widget: ClassVar[str] = "cards"
+
     off: Option
     on: Option
 
@@ -138,6 +149,8 @@ class Either(Kind):
 @dataclass(frozen=True)
 class Texts(Kind):
     """A list of texts. entry: of which kind each one is."""
+
+    widget: ClassVar[str] = "lines"
 
     entry: Text
 
@@ -169,10 +182,14 @@ class Libraries(Texts):
 class Arguments(Texts):
     """Words of a command line, quoted as in a shell."""
 
+    widget: ClassVar[str] = "line"
+
 
 @dataclass(frozen=True)
 class CommandLine(Arguments):
     """A program with its arguments."""
+
+    widget: ClassVar[str] = "lines"
 
 
 @dataclass(frozen=True)
@@ -185,6 +202,8 @@ class Events(Texts):
 @dataclass(frozen=True)
 class Variables(Kind):
     """Environment variables."""
+
+    widget: ClassVar[str] = "lines"
 
 
 @dataclass(frozen=True)
@@ -229,7 +248,7 @@ class Info:
     its name in the form, where that is not the field's own. group: where the form shows it ("": the template does, by
     name). unit, placeholder: beside and in its empty line. short, mono: how wide and in which font the line is.
     prefilled: the form shows the default, and takes an empty line for it. option: of the command line, if there is one.
-    setting: its label on the job's page, where the page shows it by itself.
+    setting: its label on the job's page, where the page shows it by itself; shown: what the page says of a switch.
     """
 
     kind: Kind
@@ -245,6 +264,7 @@ class Info:
     prefilled: bool = True
     option: CliOption | None = None
     setting: str = ""
+    shown: str = "yes"
 
 
 def declare(default: Any, kind: Kind, label: str, help: str = "", **info: Any) -> Any:

@@ -148,7 +148,7 @@ class Mpi:
         group="launcher",
         mono=True,
         placeholder="--bind-to core",
-        setting="Its arguments",
+        setting="Launcher arguments",
         option=option("--mpi-arg", metavar="ARG", help="Global argument of the launcher; may be repeated."),
     )
     rank_arguments: tuple[str, ...] = declare(
@@ -160,7 +160,7 @@ class Mpi:
         group="launcher",
         mono=True,
         placeholder="-x LC_ALL",
-        setting="Its arguments before the program",
+        setting="Arguments before the program",
         option=option("--rank-arg", metavar="ARG", help="Argument directly before the program; may be repeated."),
     )
     every: int = declare(
@@ -273,11 +273,11 @@ class Batch:
         (),
         Arguments(ARGUMENT),
         "Arguments",
-        "Of bsub or sbatch, quoted as in a shell.",
+        "Of the command that submits jobs, quoted as in a shell.",
         form="batch_arguments",
         group="batch-arguments",
         mono=True,
-        setting="Its arguments",
+        setting="Batch arguments",
         option=option("--batch-arg", metavar="ARG", help="Argument of bsub or sbatch; may be repeated."),
     )
 
@@ -355,6 +355,7 @@ class PyTorch:
         "If there are no steps. The trace is kept in memory. Empty: 30 s, with stacks 10 s.",
         form="torch_seconds",
         applies=_PYTORCH,
+        setting="At most",
         group="pytorch",
         short=True,
         placeholder="30 s",

@@ -374,6 +374,7 @@ class JobSpec:
             ),
         ),
         "The command is run",
+        group="splitting",
         applies=_PERF | _STARTED,
         option=option(
             "--split",
@@ -405,6 +406,8 @@ class JobSpec:
         "Only perf runs as root. The command runs as you.",
         applies=_PERF | {"sudo": ("yes",)},
         group="sudo",
+        setting="perf",
+        shown="with sudo",
         option=option("--sudo", help="Start perf (only perf) with sudo, if the target allows it.", section="where"),
     )
     keep_recordings: bool = declare(
@@ -414,6 +417,8 @@ class JobSpec:
         "Off: only the text of perf script is copied back. It is smaller, and enough to read the recording again.",
         applies=_SAMPLING,
         group="kept",
+        setting="perf.data",
+        shown="not copied back",
         option=option(
             "--no-recordings", help="Copy back only the perf script text, not perf.data.", section="kept", off=True
         ),
@@ -424,6 +429,8 @@ class JobSpec:
         "Keep files at the target",
         "Otherwise they are removed.",
         group="kept",
+        setting="Files",
+        shown="not removed at the target",
         option=option("--leave-files", help="Do not remove the job's directory at the target.", section="kept"),
     )
 

@@ -8,7 +8,8 @@ from flask import Blueprint, Response, jsonify, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
-from ....domain.jobs import CallGraph, EventSplitting, JobSpec, RecorderName, Scope
+from ....domain.fields import Choice, Either, Info, Option
+from ....domain.jobs import JOB_FIELDS, JobSpec, RecorderName, Scope
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
@@ -31,44 +32,18 @@ CHECK_TIMEOUT_S = 3.0
 """How long a submit waits for the worker's check of paths and command."""
 PREVIEW_CHECK_TIMEOUT_S = 1.5
 
-SCOPE_OPTIONS = (
-    (Scope.COMMAND, "A command", "Start it, and record it from start to exit."),
-    (Scope.PROCESS, "A running process", "Attach to a process by its PID. It keeps running afterwards."),
-    (Scope.SYSTEM, "The whole system", "All processes on all CPUs."),
-)
 RECORDER_TEXTS = {
     RecorderName.PERF_RECORD: ("perf record", "Sample call stacks: shows where time goes, as a flame graph."),
     RecorderName.PERF_STAT: ("perf stat", "Count events exactly, without stacks."),
     RecorderName.PYTORCH: ("PyTorch", "Operators, kernels and memory of PyTorch programs, by step."),
 }
-CALL_GRAPH_OPTIONS = (
-    (CallGraph.DWARF, "dwarf", "Copies a part of the stack with each sample. Works for any program."),
-    (CallGraph.FP, "fp", "Frame pointers: lowest overhead, for programs compiled with them."),
-    (CallGraph.LBR, "lbr", "Intel’s last branch records: low overhead, limited depth."),
-    (CallGraph.NONE, "none", "No stacks: only the sampled function."),
-)
-RECORDED_OPTIONS = (
-    ("ranks", "Ranks", "Each rank separately: all ranks, unless you select fewer below."),
-    ("hosts", "Hosts", "Instead of ranks the whole system, once per host."),
-)
-SPLITTING_OPTIONS = (
-    (EventSplitting.ONE_RUN, "One run", "Events are multiplexed, and scaled counts are marked."),
-    (
-        EventSplitting.SEQUENTIAL,
-        "One run per group",
-        "Each run counts as many events as there are counters, one run after another.",
-    ),
-    (EventSplitting.AT_ONCE, "All runs at once", "One run per group, all at the same time."),
-)
 
 
-@dataclass(frozen=True)
-class SelectOption:
-    """One of several to choose from. hint: what it means."""
-
-    value: str
-    label: str
-    hint: str = ""
+FIELD_GROUPS = {
+    group: tuple(name for name, each in JOB_FIELDS.items() if each.info.group == group)
+    for group in {each.info.group for each in JOB_FIELDS.values()} - {""}
+}
+"""Names of declared fields by the group that the form shows them in."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +79,8 @@ class JobFormPage(Page):
     presets: tuple[PresetLink, ...]
     preset_name: str
     source: str
-    recorders: tuple[SelectOption, ...]
-    scopes: tuple[SelectOption, ...]
-    call_graphs: tuple[SelectOption, ...]
-    splittings: tuple[SelectOption, ...]
-    mpi_implementations: tuple[SelectOption, ...]
-    recorded: tuple[SelectOption, ...]
+    recorders: tuple[Option, ...]
+    mpi_implementations: tuple[Option, ...]
     hidden_by: Mapping[str, str]
     batch_labels: Mapping[str, tuple[FieldLabel, ...]]
     secrets: tuple[Prompt, ...]
@@ -120,8 +91,29 @@ class JobFormPage(Page):
             return tuple(finding for finding in self.target_findings if finding.field == field)
         return self.form_check.by_field.get(field, ())
 
-    def opened(self, *names: str) -> bool:
-        """Whether a part of the form that holds these fields is shown unfolded: one is filled in, or wrong."""
+    @property
+    def declared(self) -> Mapping[str, Info]:
+        """The declarations of the fields."""
+        return {name: each.info for name, each in JOB_FIELDS.items()}
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the fields of each group."""
+        return FIELD_GROUPS
+
+    def options(self, field: str) -> tuple[Option, ...]:
+        """What a field declares to choose from."""
+        kind = JOB_FIELDS[field].kind
+        return kind.options if isinstance(kind, Choice) else (kind.off, kind.on) if isinstance(kind, Either) else ()
+
+    def group_hidden_by(self, group: str) -> str:
+        """The choices that leave all fields of a group unused."""
+        words = [self.hidden_by[name].split() for name in self.groups[group]]
+        return " ".join(word for word in words[0] if all(word in others for others in words))
+
+    def opened(self, group: str) -> bool:
+        """Whether a part of the form that holds a group is shown unfolded: a field is filled in, or wrong."""
+        names = self.groups[group]
         return any(self.fields[name] != JobForm.DEFAULTS[name] or self.invalid(name) for name in names)
 
     @property
@@ -297,15 +289,11 @@ def form_page(
         ),
         preset_name=preset_name or preset,
         source=source,
-        recorders=tuple(SelectOption(name.value, *RECORDER_TEXTS[name]) for name in RECORDERS),
-        scopes=tuple(SelectOption(*choice) for choice in SCOPE_OPTIONS),
-        call_graphs=tuple(SelectOption(*choice) for choice in CALL_GRAPH_OPTIONS),
-        splittings=tuple(SelectOption(*choice) for choice in SPLITTING_OPTIONS),
+        recorders=tuple(Option(name.value, *RECORDER_TEXTS[name]) for name in RECORDERS),
         mpi_implementations=(
-            SelectOption(NO_MPI, "None: single process"),
-            *(SelectOption(str(f), name) for f, name in MPI_TITLES.items()),
+            Option(NO_MPI, "None: single process"),
+            *(Option(str(f), name) for f, name in MPI_TITLES.items()),
         ),
-        recorded=tuple(SelectOption(*choice) for choice in RECORDED_OPTIONS),
         hidden_by=hiding_choices(),
         batch_labels=batch_labels(),
         secrets=credentials.secret_prompts(selected_target.target),

@@ -1,12 +1,15 @@
 """The settings of a job, as its page lists them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from ....domain.jobs import Batch, EventSplitting, JobSpec, Mpi, PyTorch, RecorderName, Scope
+from ....domain import fields as kinds
+from ....domain.fields import DeclaredField
+from ....domain.jobs import JOB_FIELDS, Batch, EventSplitting, JobSpec, Mpi, RecorderName, Scope
 from ....domain.targets import LOCAL
 from ....domain.units import NS_PER_S, format_quantity
-from ....recording.fields import command_line
+from ....recording.fields.kinds import format_value
 from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.values import format_wall_time
 from ....recording.recorders.torch_inject import WHOLE
@@ -27,7 +30,7 @@ def list_settings(job: Job, spec: JobSpec | None) -> tuple[SettingRow, ...]:
     if spec is None:
         found = [SettingRow("File", str(name), True) for name in job.spec.get("files", ())]
     else:
-        found = [*_recorded(spec), *_placed(spec)]
+        found = [row for name, each in JOB_FIELDS.items() for row in _COMPOSED.get(name, _declared(each))(spec)]
     if job.host:
         found.append(SettingRow("Machine" if job.target == LOCAL else "Monitored by", job.host))
     if job.attempt > 1:
@@ -35,71 +38,100 @@ def list_settings(job: Job, spec: JobSpec | None) -> tuple[SettingRow, ...]:
     return tuple(found)
 
 
-def _recorded(spec: JobSpec) -> Iterator[SettingRow]:
-    if spec.command:
-        yield SettingRow("Command", _short(command_line.join(spec.command)), True)
+def _declared(each: DeclaredField) -> Callable[[JobSpec], Iterator[SettingRow]]:
+    """Rows of a field that its declaration describes, if it has another value than its default."""
+
+    def rows(spec: JobSpec) -> Iterator[SettingRow]:
+        value, label = each.get(spec), each.info.setting
+        if label and value != each.default:
+            code = isinstance(each.kind, kinds.Texts | kinds.Path | kinds.Program)
+            for text in _texts(each, value):
+                yield SettingRow(label, _short(text), code)
+
+    return rows
+
+
+def _texts(each: DeclaredField, value: Any) -> Iterator[str]:
+    """A value as text; of a list of files one text for each."""
+    match each.kind:
+        case kinds.Switch():
+            yield each.info.shown
+        case kinds.Number():
+            yield f"{value:,} {each.info.unit}".rstrip()
+        case kinds.Duration():
+            yield format_quantity(value * NS_PER_S, "ns").text
+        case kinds.Variables():
+            yield f"{', '.join(sorted(value))} (values not shown)"
+        case kinds.Lines():
+            yield from value
+        case kinds.PathList() | kinds.Libraries():
+            yield ":".join(value)
+        case kinds.Words():
+            yield " ".join(value)
+        case kind:
+            yield str(format_value(kind, value))
+
+
+def _scope(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.scope is Scope.PROCESS:
         yield SettingRow("Process", f"PID {spec.pid}")
     elif spec.scope is Scope.SYSTEM:
         yield SettingRow("Scope", "the whole system")
-    if spec.recorder is RecorderName.PYTORCH:
-        yield from _pytorch(spec.pytorch)
-    else:
+
+
+def _events(spec: JobSpec) -> Iterator[SettingRow]:
+    if spec.recorder is not RecorderName.PYTORCH:
         yield SettingRow("Events", ", ".join(spec.events) or "default", bool(spec.events))
+
+
+def _splitting(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.splitting is not EventSplitting.ONE_RUN:
         most = f" of {spec.events_per_run} events" if spec.events_per_run else ""
         order = "at once" if spec.splitting is EventSplitting.AT_ONCE else "one after another"
         yield SettingRow("Runs", f"per group{most}, {order}")
+
+
+def _call_graph(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.recorder is RecorderName.PERF_RECORD:
         stack = f", {spec.stack_bytes:,} bytes of stack" if spec.call_graph == "dwarf" else ""
         yield SettingRow("Call graph", f"{spec.call_graph}{stack}")
-    if spec.cwd:
-        yield SettingRow("Directory", spec.cwd, True)
-    for path in spec.inputs:
-        yield SettingRow("Input file", path, True)
-    if spec.environment:
-        yield SettingRow("Environment", f"{', '.join(sorted(spec.environment))} (values not shown)")
-    if spec.duration_s is not None:
-        yield SettingRow("Time limit", format_quantity(spec.duration_s * NS_PER_S, "ns").text)
 
 
-def _pytorch(asked: PyTorch) -> Iterator[SettingRow]:
-    yield SettingRow("Recorder", "PyTorch")
-    yield SettingRow("Steps", "the whole run" if asked.steps.lower() == WHOLE else asked.steps)
-    options = [name for name in ("memory", "shapes", "stacks", "modules") if getattr(asked, name)]
-    if options:
-        yield SettingRow("With", ", ".join(options))
-    if asked.seconds is not None:
-        yield SettingRow("At most", format_quantity(asked.seconds * NS_PER_S, "ns").text)
+def _pytorch(spec: JobSpec) -> Iterator[SettingRow]:
+    if spec.recorder is RecorderName.PYTORCH:
+        yield SettingRow("Recorder", "PyTorch")
+        yield SettingRow("Steps", "the whole run" if spec.pytorch.steps.lower() == WHOLE else spec.pytorch.steps)
+        options = [name for name in ("memory", "shapes", "stacks", "modules") if getattr(spec.pytorch, name)]
+        if options:
+            yield SettingRow("With", ", ".join(options))
 
 
-def _placed(spec: JobSpec) -> Iterator[SettingRow]:
+def _target(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.target != LOCAL:
         yield SettingRow("Target", spec.target)
+
+
+def _mpi_row(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.mpi is not None:
         yield SettingRow("MPI", _mpi(spec.mpi))
-        if spec.mpi.program:
-            yield SettingRow("MPI launcher", spec.mpi.program, True)
-        if arguments := (*spec.mpi.arguments, *spec.mpi.rank_arguments):
-            yield SettingRow("Launcher arguments", _short(command_line.join(arguments)), True)
+
+
+def _batch_row(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.batch != Batch():
         yield SettingRow("Batch system", ", ".join(_batch(spec.batch)))
-        if spec.batch.arguments:
-            yield SettingRow("Batch arguments", _short(command_line.join(spec.batch.arguments)), True)
-    for label, values in (
-        ("Modules", spec.modules),
-        ("PATH", spec.path),
-        ("LD_LIBRARY_PATH", spec.library_path),
-        ("LD_PRELOAD", spec.preload),
-    ):
-        if values:
-            yield SettingRow(label, _short(" ".join(values) if label == "Modules" else ":".join(values)), True)
-    if spec.sudo:
-        yield SettingRow("perf", "with sudo")
-    if not spec.keep_recordings and spec.recorder is RecorderName.PERF_RECORD:
-        yield SettingRow("perf.data", "not copied back")
-    if spec.leave_files:
-        yield SettingRow("Files", "not removed at the target")
+
+
+_COMPOSED: Mapping[str, Callable[[JobSpec], Iterator[SettingRow]]] = {
+    "scope": _scope,
+    "events": _events,
+    "splitting": _splitting,
+    "call_graph": _call_graph,
+    "steps": _pytorch,
+    "target": _target,
+    "mpi": _mpi_row,
+    "queue": _batch_row,
+}
+"""Rows that several fields make together, by the field where they stand."""
 
 
 def _mpi(mpi: Mpi) -> str:

@@ -6,6 +6,7 @@ from typing import ClassVar
 from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from ....domain.fields import Option
 from ....domain.jobs import MpiFlavor
 from ....domain.targets import KEEP_HOURS, LOCAL, SchedulerName
 from ....recording.fields.placement_validity import MPI_TITLES
@@ -16,7 +17,6 @@ from ....recording.schedulers import SCHEDULERS
 from ...pages import target_url
 from ...rendering import Page, render
 from ...services import current_services
-from ..jobs.form import SelectOption
 from ..jobs.presets import read_uploaded_file
 from .checks import request_check
 
@@ -45,9 +45,9 @@ class TargetFormPage(Page):
     errors: dict[str, str]
     local: bool
     keep_hours: int
-    access_options: tuple[SelectOption, ...]
-    schedulers: tuple[SelectOption, ...]
-    mpi_implementations: tuple[SelectOption, ...]
+    access_options: tuple[Option, ...]
+    schedulers: tuple[Option, ...]
+    mpi_implementations: tuple[Option, ...]
 
     @property
     def hidden_by(self) -> dict[str, str]:
@@ -134,14 +134,14 @@ def form_page(
         errors=errors or {},
         local=name == LOCAL,
         keep_hours=KEEP_HOURS,
-        access_options=tuple(SelectOption(*way) for way in ACCESS_OPTIONS),
+        access_options=tuple(Option(*way) for way in ACCESS_OPTIONS),
         schedulers=(
-            SelectOption(*NO_SCHEDULER),
-            *(SelectOption(name, each.title, each.hint) for name, each in SCHEDULERS.items()),
+            Option(*NO_SCHEDULER),
+            *(Option(name, each.title, each.hint) for name, each in SCHEDULERS.items()),
         ),
         mpi_implementations=(
-            SelectOption("", "No suggestion"),
-            *(SelectOption(each.value, MPI_TITLES[each]) for each in MpiFlavor),
+            Option("", "No suggestion"),
+            *(Option(each.value, MPI_TITLES[each]) for each in MpiFlavor),
         ),
     )
     return render(page, status)
