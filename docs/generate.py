@@ -1,6 +1,7 @@
-"""Write docs/reference/tables.md from what the program declares of its tables: `python docs/generate.py`.
+"""Write docs/reference/tables.md and job-fields.md from what the program declares of its tables and of the fields of a
+job: `python docs/generate.py`.
 
-tests/test_docs.py holds the page equal to what this makes of it.
+tests/test_docs.py checks that the pages are up to date.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from pathlib import Path
 
 from perfloom.analysis.compare import counts, functions, tables
 from perfloom.analysis.tables import TABLES, Column
+from perfloom.domain import fields as kinds
+from perfloom.domain.jobs import JOB_FIELDS
+from perfloom.recording.fields.relevance import CHOICES, conditions
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
+FIELDS_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
 TYPES = {
     "str": "text",
     "int64": "whole number",
@@ -152,5 +157,75 @@ def columns(declared: Sequence[Column]) -> str:
     return "\n".join(lines) + "\n"
 
 
+FIELDS_INTRODUCTION = """\
+<!-- Made by docs/generate.py from app/domain/jobs. Change the declarations there, then run it again. -->
+# Fields of a job
+
+The same fields make up the job form, the options of [`perfloom record`](../how-to/command-line.md#record), the JSON of
+the [HTTP API](http.md#jobs) and [preset files](../how-to/record.md).
+
+* *Field* is the name in JSON and TOML; `mpi.ranks` is the field `ranks` of the object `mpi`.
+* Fields that are absent have their defaults. A field that does not apply is not checked, and is set to its default.
+* *Applies to* lists the choices that a field depends on. `scheduler` and `sudo` are settings of the target.
+"""
+
+
+def job_fields_page() -> str:
+    """The page of the fields of a job."""
+    lines = ["| field | type | default | option | applies to | meaning |", "|---|---|---|---|---|---|"]
+    for each in JOB_FIELDS.values():
+        option = each.info.option
+        cells = (
+            f"`{each.path}`",
+            field_type(each.kind),
+            field_default(each.default),
+            ", ".join(f"`{name}`" for name in option.names) if option else "",
+            "; ".join(field_condition(name, values) for name, values in conditions()[each.name].items()),
+            f"{each.info.label}. {each.info.help or (option.help.partition('  [')[0] if option else '')}".strip(),
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return FIELDS_INTRODUCTION + "\n" + "\n".join(lines) + "\n"
+
+
+def field_type(kind: kinds.Kind) -> str:
+    """The type of a field in JSON, with its range."""
+    match kind:
+        case kinds.Number():
+            multiple = f", a multiple of {kind.multiple}" if kind.multiple > 1 else ""
+            return f"whole number, {kind.least:,} to {kind.most:,}{multiple}"
+        case kinds.Duration():
+            return f"seconds, {kind.least:,} to {kind.most:,.0f}"
+        case kinds.WallTime():
+            return f"whole seconds, 1 to {kind.most:,}"
+        case kinds.Switch() | kinds.Either():
+            return "true or false"
+        case kinds.Choice():
+            return "one of " + ", ".join(f"`{value}`" for value in kind.type)
+        case kinds.CommandLine():
+            return "list of strings, or one string as typed in a shell"
+        case kinds.Texts():
+            return "list of strings"
+        case kinds.Variables():
+            return "object of strings"
+        case _:
+            return "string"
+
+
+def field_condition(choice: str, values: Sequence[str]) -> str:
+    """A choice with the values for which a field applies, or the one for which it does not."""
+    others = [value for value in CHOICES[choice] if value not in values]
+    if len(others) == 1 and len(values) > 2:
+        return f"{choice}: not `{others[0]}`"
+    return f"{choice}: {', '.join(f'`{value}`' for value in values)}"
+
+
+def field_default(default: object) -> str:
+    """A default as JSON writes it; empty for none."""
+    if default is None or default == () or default == "" or default == {}:
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
 if __name__ == "__main__":
     PAGE.write_text(tables_page(), encoding="utf-8")
+    FIELDS_PAGE.write_text(job_fields_page(), encoding="utf-8")
