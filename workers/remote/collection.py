@@ -14,7 +14,7 @@ from typing import Any
 import zstandard
 
 from perfloom.domain.errors import NotFound, Unavailable
-from perfloom.domain.jobs import JobSpec, JobState, Outcome, RecorderName
+from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.domain.rank_state import parse_state
 from perfloom.recording.job_status import JobStatus
 from perfloom.recording.plan.plan import (
@@ -25,6 +25,7 @@ from perfloom.recording.plan.plan import (
     poll_script,
     symbolize_script,
 )
+from perfloom.recording.recorders import recorder_of
 from perfloom.store.jobs import Job
 
 from .. import transitions
@@ -43,16 +44,7 @@ SYMBOLIZE_TIMEOUT_S = 600.0
 """How long one look-up of names may take; it pauses by itself long before, to be gone on with."""
 LIST_S = 120.0
 PIECE_BYTES = 1 << 20
-RECORDERS = {
-    RecorderName.PERF_RECORD: "perf record",
-    RecorderName.PERF_STAT: "perf stat",
-    RecorderName.PYTORCH: "The command",
-}
 MAX_NOTES = 5
-NO_TORCH = (
-    "The command succeeded, but no PyTorch operator was recorded. Check that it uses PyTorch, in a Python that reads "
-    "PYTHONPATH (not one started with -I, -E or -S)?"
-)
 MESSAGE_PREFIX = "perfloom: "
 """Before what our own scripts say in the output of a job."""
 
@@ -231,9 +223,10 @@ def _why(job: Job, files: JobFiles) -> str:
     own = [line.removeprefix(MESSAGE_PREFIX) for line in said.splitlines() if line.startswith(MESSAGE_PREFIX)]
     if own:
         return " ".join(dict.fromkeys(own))
-    if spec.recorder is RecorderName.PYTORCH and outcome.exit_status == 0:
-        return NO_TORCH
-    starter = f"The MPI launcher ({spec.mpi.flavour})" if spec.mpi else RECORDERS[spec.recorder]
+    recorder = recorder_of(spec)
+    if recorder.nothing_recorded and outcome.exit_status == 0:
+        return recorder.nothing_recorded
+    starter = f"The MPI launcher ({spec.mpi.flavour})" if spec.mpi else recorder.program_title
     wrote = any(path.name != STATE for path in files.collected_files())
     ending = RecordingOutcome(outcome, outcome.reasons, perf_killed=_perf_killed(files))
     return explain_no_recording(ending, said, starter, wrote=wrote)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import JobSpec, MpiFlavor, RecorderName, Scope
+from ...domain.jobs import JobSpec, RecorderName, Scope
 from ...domain.jobs.parts import MAX_RANKS
 from ...domain.selection import parse_ranks
 from ...domain.targets import SchedulerName, Target
@@ -61,14 +61,3 @@ def _pytorch(spec: JobSpec) -> Messages:
     if spec.mpi is not None and spec.mpi.per_host is True:
         found.append(("recorded", "The PyTorch profiler records ranks, not hosts. Choose ranks."))
     return found
-
-
-MPI_TITLES: dict[MpiFlavor, str] = {
-    MpiFlavor.OPENMPI: "Open MPI",
-    MpiFlavor.MPICH: "MPICH (Hydra)",
-    MpiFlavor.INTEL: "Intel MPI",
-    MpiFlavor.SPECTRUM: "IBM Spectrum MPI",
-    MpiFlavor.PLATFORM: "Platform MPI",
-    MpiFlavor.SRUN: "srun (Slurm)",
-}
-"""What each flavor is called by people."""

@@ -10,10 +10,10 @@ from ...domain import units
 from ...domain.jobs import JobSpec
 from ...domain.targets import LOCAL, SchedulerName, Target, TargetFacts
 from ...domain.units import NS_PER_S
+from ..mpi.registry import MPI_LAUNCHERS, mpi_title
 from ..probe.check_report import MIN_FREE_BYTES
 from ..recorders.preflight import PreflightFinding, Severity
 from ..schedulers import field_label
-from .placement_validity import MPI_TITLES
 
 
 def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) -> list[PreflightFinding]:
@@ -87,8 +87,8 @@ def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefligh
     mpi = spec.mpi
     if mpi is None or mpi.program or target.starters.get(mpi.flavour) or mpi.flavour in facts.starters:
         return
-    named = [MPI_TITLES.get(flavour, flavour) for flavour in MPI_TITLES if flavour in facts.starters]
-    text = f"The check of “{target.name}” found no {MPI_TITLES[mpi.flavour]}"
+    named = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.starters]
+    text = f"The check of “{target.name}” found no {mpi_title(mpi.flavour)}"
     text += f"; it found {', '.join(named)}." if named else ", and no other MPI implementation."
     # A module of the job may bring it.
     level = Severity.HINT if spec.modules or spec.path else Severity.WARNING

@@ -1,6 +1,8 @@
 """An MPI launcher: it returns arguments of a command line, and runs nothing."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
@@ -14,6 +16,21 @@ Arguments = tuple[str | ShellCode, ...]
 
 HOSTFILE = '${pl_hostfile:+"%s"} ${pl_hostfile:+"$pl_hostfile"}'
 """An option with the file that LSF made of the job's hosts, where there is one."""
+
+
+@dataclass(frozen=True)
+class RankVariables:
+    """A variable with the number of a rank, and those that may have the number of ranks: the first that is set
+    counts."""
+
+    rank: str
+    sizes: tuple[str, ...] = ()
+
+
+def find_version(title: str, pattern: str, text: str) -> str:
+    """The title with the version that the group of `pattern` finds in `text`; empty where it is not there."""
+    found = re.search(pattern, text, re.I | re.S)
+    return f"{title} {found[1].strip('.')}" if found else ""
 
 
 class MpiLauncher(Protocol):
@@ -34,6 +51,30 @@ class MpiLauncher(Protocol):
     @property
     def version_pattern(self) -> str:
         """What `NAME --version` says of it: a basic regular expression of grep. Empty where nothing needs to."""
+
+    @property
+    def label(self) -> str:
+        """Its title where a person chooses one."""
+
+    @property
+    def stop_signal(self) -> str:
+        """The signal that makes it end its ranks in order: USR2, which it hands on to them and goes on itself, or TERM.
+        One that is sent TERM ignores USR2, which a batch system may send to all processes of a job."""
+
+    @property
+    def rank_variables(self) -> tuple[RankVariables, ...]:
+        """Variables by which a rank knows its number, the most reliable first."""
+
+    @property
+    def job_script(self) -> str:
+        """sh: what is to be found out before it starts in a job, in variables `pl_…` that its arguments use."""
+
+    @property
+    def probe_command(self) -> tuple[str, ...]:
+        """argv that asks for its version; empty where `NAME --version` of its program names does."""
+
+    def parse_version(self, text: str) -> str:
+        """Its name and version, in what `NAME --version` or `probe_command` printed; empty for another's output."""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         """Arguments between the launcher and the command of each rank."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
 from ..plan.quoting import ShellCode
-from .base import HOSTFILE, Arguments, has_option
+from .base import HOSTFILE, Arguments, RankVariables, find_version, has_option
 
 LOCALHOST = '${pl_nameless:+"-localhost"} ${pl_nameless:+"localhost"}'
 """Where its proxies are to connect to, on a host whose own name cannot be resolved."""
@@ -18,6 +18,10 @@ topolib usize wdir
 VALUE_COUNTS = dict.fromkeys(_VALUED.split(), 1) | {"env": 2, "genv": 2}
 """How many values the options of MPICH's and Intel MPI's Hydra have. Each may begin with one hyphen or two."""
 
+OWN_NAME = """[ -z "$pl_by_name" ] || pl_find_own_name
+"""
+"""Where a batch system's launcher starts its proxies, they connect to it by the name of its host."""
+
 
 @dataclass(frozen=True)
 class Hydra:
@@ -27,6 +31,15 @@ class Hydra:
     title: str
     program_names: tuple[str, ...]
     version_pattern: str
+    label: str
+    printed_version: str
+    job_script: str = OWN_NAME
+    stop_signal: str = "TERM"
+    rank_variables: tuple[RankVariables, ...] = (
+        RankVariables("PMI_RANK", ("PMI_SIZE",)),
+        RankVariables("PMIX_RANK", ("PMI_SIZE",)),
+    )
+    probe_command: tuple[str, ...] = ()
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         words: list[str | ShellCode] = []
@@ -39,14 +52,26 @@ class Hydra:
             words += ["-ppn", str(mpi.ranks_per_node)]
         return (*words, "-n", str(mpi.ranks), *mpi.rank_arguments)
 
+    def parse_version(self, text: str) -> str:
+        return find_version(self.title, self.printed_version, text)
+
     def value_count(self, word: str) -> int:
         return VALUE_COUNTS.get(word.lstrip("-"), 0) if word.startswith("-") else 0
 
 
 MPICH = Hydra(
     MpiFlavor.MPICH,
-    "MPICH (Hydra)",
+    "MPICH",
     ("mpirun", "mpiexec", "mpirun.mpich", "mpiexec.mpich", "mpiexec.hydra"),
     "HYDRA\\|MPICH",
+    "MPICH (Hydra)",
+    r"HYDRA build details:.*?Version:\s+([\w.]+)",
 )
-INTEL = Hydra(MpiFlavor.INTEL, "Intel MPI", ("mpirun", "mpiexec.hydra", "mpiexec"), "Intel(R) MPI")
+INTEL = Hydra(
+    MpiFlavor.INTEL,
+    "Intel MPI",
+    ("mpirun", "mpiexec.hydra", "mpiexec"),
+    "Intel(R) MPI",
+    "Intel MPI",
+    r"Intel\(R\) MPI Library.*?Version ([\w.]+(?: (?:Update|Build) \w+)?)",
+)

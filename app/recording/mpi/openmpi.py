@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
 from ..plan.quoting import ShellCode
-from .base import HOSTFILE, Arguments, has_option
+from .base import HOSTFILE, Arguments, RankVariables, find_version, has_option
 
 _VALUED = """
 am app bind-to c cartofile cf cpu-list cpu-set cpus-per-proc cpus-per-rank debugger default-hostfile display dvm-uri
@@ -17,6 +17,10 @@ VALUE_COUNTS = dict.fromkeys(_VALUED.split(), 1) | dict.fromkeys(
 )
 """How many values the options of Open MPI 4 and 5 have. Each may begin with one hyphen or two."""
 
+UNBOUND_NOTE = """[ -z "$pl_unbound" ] || pl_note "$pl_there ranks share the $pl_cores cores that they may use on \
+$pl_host, so Open MPI does not bind them to cores. For one core per rank, request more CPUs or nodes."
+"""
+
 
 @dataclass(frozen=True)
 class OpenMpi:
@@ -28,6 +32,15 @@ class OpenMpi:
     title: str = "Open MPI"
     program_names: tuple[str, ...] = ("mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun")
     version_pattern: str = "Open MPI\\|OpenRTE\\|PRRTE"
+    label: str = "Open MPI"
+    printed_version: str = r"\((?:Open MPI|OpenRTE|PRRTE)\) ([\w.]+)"
+    job_script: str = UNBOUND_NOTE
+    stop_signal: str = "USR2"
+    rank_variables: tuple[RankVariables, ...] = (
+        RankVariables("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),
+        RankVariables("PMIX_RANK"),
+    )
+    probe_command: tuple[str, ...] = ()
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         words: list[str | ShellCode] = [ShellCode('${pl_root:+"--allow-run-as-root"}')]
@@ -46,6 +59,9 @@ class OpenMpi:
         if mpi.ranks_per_node is not None and not has_option((*mpi.arguments, *mpi.rank_arguments), *placed):
             words += ["--map-by", f"ppr:{mpi.ranks_per_node}:node"]
         return (*words, *mpi.rank_arguments)
+
+    def parse_version(self, text: str) -> str:
+        return find_version(self.title, self.printed_version, text)
 
     def value_count(self, word: str) -> int:
         return VALUE_COUNTS.get(word.lstrip("-"), 0) if word.startswith("-") else 0

@@ -20,4 +20,10 @@ def mpi_launcher_of(flavour: MpiFlavor) -> MpiLauncher:
     return MPI_LAUNCHERS[flavour]
 
 
-__all__ = ["MPI_LAUNCHERS", "Arguments", "MpiLauncher", "mpi_launcher_of"]
+def mpi_title(name: str, *, short: bool = False) -> str:
+    """The label of an MPI implementation, or its shorter title; the name itself for one that is not registered."""
+    found = next((each for known, each in MPI_LAUNCHERS.items() if known == name), None)
+    return name if found is None else found.title if short else found.label
+
+
+__all__ = ["MPI_LAUNCHERS", "Arguments", "MpiLauncher", "mpi_launcher_of", "mpi_title"]

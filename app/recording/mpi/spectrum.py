@@ -3,10 +3,18 @@
 from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
-from .base import Arguments
+from .base import Arguments, RankVariables, find_version
 from .openmpi import OpenMpi
 
-SPECTRUM = OpenMpi(MpiFlavor.SPECTRUM, "Spectrum MPI", ("mpirun", "mpiexec"), "Spectrum MPI")
+SPECTRUM = OpenMpi(
+    MpiFlavor.SPECTRUM,
+    "Spectrum MPI",
+    ("mpirun", "mpiexec"),
+    "Spectrum MPI",
+    label="IBM Spectrum MPI",
+    printed_version=r"(?:IBM )?Spectrum MPI\)?\s+([\d.]+)",
+    job_script="",
+)
 
 PLATFORM_OPTIONS_WITH_VALUE = ("-e", "-f", "-h", "-hostfile", "-hostlist", "-l", "-netaddr", "-np", "-sp", "-subnet")
 """Options of Platform MPI's mpirun that have a value in the next word."""
@@ -20,9 +28,17 @@ class Platform:
     title: str = "Platform MPI"
     program_names: tuple[str, ...] = ("mpirun",)
     version_pattern: str = "Platform MPI\\|HP-MPI"
+    label: str = "Platform MPI"
+    job_script: str = ""
+    stop_signal: str = "TERM"
+    rank_variables: tuple[RankVariables, ...] = (RankVariables("MPI_RANKID", ("MPI_NRANKS",)),)
+    probe_command: tuple[str, ...] = ()
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         return (*mpi.arguments, "-np", str(mpi.ranks), *mpi.rank_arguments)
+
+    def parse_version(self, text: str) -> str:
+        return find_version(self.title, r"Platform MPI\s+([\d.]+)", text)
 
     def value_count(self, word: str) -> int:
         return int(word in PLATFORM_OPTIONS_WITH_VALUE)

@@ -1,11 +1,12 @@
 """Slurm's launcher of ranks."""
 
+import re
 from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
 from ..plan.quoting import ShellCode
 from ..schedulers import sbatch_options
-from .base import Arguments, has_option
+from .base import Arguments, RankVariables, has_option
 
 SHORT_WITH_VALUE = frozenset("ABCDFGJLMNSTWbcdeimnopqrtwx")
 """Short options whose value stands behind them, in the same word or in the next."""
@@ -33,6 +34,13 @@ class Srun:
     title: str = "srun"
     program_names: tuple[str, ...] = ("srun",)
     version_pattern: str = ""
+    label: str = "srun (Slurm)"
+    job_script: str = ""
+    stop_signal: str = "USR2"
+    rank_variables: tuple[RankVariables, ...] = (
+        RankVariables("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
+    )
+    probe_command: tuple[str, ...] = ("srun", "--mpi=list")
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         words: list[str | ShellCode] = []
@@ -46,6 +54,10 @@ class Srun:
             words += [f"--cpus-per-task={spec.batch.cpus}"]
         return (*words, *mpi.rank_arguments)
 
+    def parse_version(self, text: str) -> str:
+        kinds = pmi_kinds(text)
+        return f"srun with {', '.join(kinds)}" if kinds else ""
+
     def value_count(self, word: str) -> int:
         if word.startswith("--"):
             return int(_long(word[2:]))
@@ -57,6 +69,16 @@ class Srun:
             if letter in SHORT_WITH_ATTACHED_VALUE:
                 break
         return 0
+
+
+def pmi_kinds(text: str) -> list[str]:
+    """From `srun --mpi=list`: up to Slurm 22 `srun: pmix` a line, later `\\tpmix`, then the versions of pmix."""
+    found: list[str] = []
+    for line in text.partition("specific pmix plugin")[0].splitlines():
+        word = line.removeprefix("srun:").strip()
+        if re.fullmatch(r"[a-z]\w*", word) and word not in ("none", *found):
+            found.append(word)
+    return found
 
 
 def _long(name: str) -> bool:

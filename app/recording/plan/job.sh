@@ -55,14 +55,11 @@ pl_stop() {
     [ -z "$pl_child" ] || pl_ask
 }
 
-# Open MPI and srun hand USR2 on to the ranks and go on; to TERM they give the ranks little time. Hydra hands on TERM,
-# and would be ended by USR2 (which LSF sends to everybody at the end of a job's time).
+# Some launchers hand USR2 on to the ranks and go on; to TERM they give the ranks little time. Others hand on TERM, and
+# would be ended by USR2 (which a batch system may send to everybody at the end of a job's time).
 pl_ask() {
     [ -z "$pl_press" ] || return 0
-    case $pl_flavour in
-    openmpi | spectrum | srun) kill -s USR2 "$pl_child" 2>/dev/null ;;
-    *) kill -s TERM "$pl_child" 2>/dev/null ;;
-    esac
+    kill -s "${pl_stop_signal:-TERM}" "$pl_child" 2>/dev/null
     pl_later 20 pl_press_on
     pl_press=$pl_timer
 }
@@ -81,7 +78,7 @@ done
 
 # The ranks' launcher, in a shell of its own that has the job's environment.
 pl_launch() {
-    case $pl_flavour in mpich | intel | platform) trap '' USR2 ;; esac
+    [ "$pl_stop_signal" = USR2 ] || trap '' USR2
     pl_enter "$pl_run"
     pl_launcher=''
     pl_launchers pl_find_launcher
@@ -115,24 +112,15 @@ pl_find_launcher() {
 # What the launcher's options depend on: who we are, and what the batch system gave us.
 pl_find_situation() {
     pl_root='' pl_hostfile='' pl_blaunch='' pl_crowded='' pl_unbound='' pl_pmi='' pl_nameless=''
+    pl_nodes='' pl_by_name=''
     [ "$(id -u)" -ne 0 ] || pl_root=1
-    if [ -n "${LSB_JOBID-}" ]; then
-        [ ! -s "${LSB_DJOB_HOSTFILE-}" ] || pl_hostfile=$LSB_DJOB_HOSTFILE
-        ! command -v blaunch >/dev/null 2>&1 || pl_blaunch=1
-        pl_nodes=1
-        [ -z "$pl_hostfile" ] || pl_nodes=$(sort -u "$pl_hostfile" | grep -c .)
+    if pl_find_allocation; then
         pl_find_room "$pl_nodes" || pl_unbound=1
-    elif [ -n "${SLURM_JOB_ID-}" ]; then
-        pl_find_room "${SLURM_JOB_NUM_NODES-}" || pl_unbound=1
-        case $pl_flavour in mpich | intel) pl_find_own_name ;; esac
     else
         # Open MPI has a place for each core. Asked for nothing special, it has none for more.
         pl_find_room 1 || pl_crowded=1
     fi
-    case $pl_unbound$pl_flavour in 1openmpi)
-        pl_note "$pl_there ranks share the $pl_cores cores that they may use on $pl_host, so Open MPI does not bind them to cores. For one core per rank, request more CPUs or nodes."
-        ;;
-    esac
+    pl_prepare_launcher
 }
 
 # pl_find_room NODES: whether this host has a core for each rank that it gets when they are spread evenly, in pl_there.
@@ -146,13 +134,13 @@ pl_find_room() {
     [ "${pl_cores:-1}" -ge "$pl_there" ]
 }
 
-# In Slurm Hydra starts its proxies with srun, and they connect to it by the name of this host. Where that name cannot
+# A launcher's proxies on other hosts may connect to it by the name of this host. Where that name cannot
 # be resolved it would wait for them forever. On one node another name will do.
 pl_find_own_name() {
     pl_name=$(uname -n)
     command -v getent >/dev/null 2>&1 || return 0
     ! getent hosts "$pl_name" >/dev/null 2>&1 || return 0
-    if [ "${SLURM_JOB_NUM_NODES-}" = 1 ]; then
+    if [ "$pl_nodes" = 1 ]; then
         pl_nameless=1
     else
         pl_note "This host's name, $pl_name, cannot be resolved here. Ranks on other hosts may not reach $pl_launcher_title. Add it to /etc/hosts or to DNS."

@@ -15,10 +15,12 @@ from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from ...domain.rank_state import INCOMPLETE
 from ...domain.targets import Target
 from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
+from ..mpi.base import RankVariables
 from ..mpi.registry import Arguments, mpi_launcher_of
 from ..recorders import Injection, perf_record, recorder_of
 from ..recorders.base import perf_program
 from ..recorders.events import events_to_sample, needs_event_fields
+from ..schedulers import SCHEDULERS
 from .path_variables import RESERVED_PREFIXES, VARIABLE, expand_path
 from .quoting import ShellCode, join, quote, shell_word
 from .runs import Run, repeats_as_runs
@@ -99,13 +101,33 @@ def plan_text(
         launcher = mpi_launcher_of(mpi.flavour)
         values = {
             "version_pattern": launcher.version_pattern,
-            "launcher_title": launcher.title,
+            "launcher_title": launcher.label,
             "ranks": str(mpi.ranks),
+            "stop_signal": launcher.stop_signal,
         }
         lines += [f"pl_{name}={quote(value)}" for name, value in values.items()]
         lines += shell_function("pl_launchers", [_words(launchers)])
+        lines += shell_function("pl_own_rank", [*map(_take_rank, launcher.rank_variables), "false"])
+        lines += shell_function("pl_prepare_launcher", launcher.job_script.splitlines())
+        lines += _find_allocation()
         lines += shell_function("pl_start", ["shift", _words(launcher.arguments(spec, mpi))])
     return "\n".join(lines) + "\n"
+
+
+def _take_rank(variables: RankVariables) -> str:
+    size = ""
+    for name in reversed(variables.sizes):
+        size = f"${{{name}-{size}}}"
+    return f'pl_try "${{{variables.rank}-}}" "{size}" && return'
+
+
+def _find_allocation() -> list[str]:
+    """sh: a function that finds what the batch system gave to this job, and fails outside of its jobs."""
+    commands: list[str] = []
+    for scheduler in SCHEDULERS.values():
+        commands += [f'if [ -n "${{{scheduler.job_variable}-}}" ]; then']
+        commands += [*(f"    {line}" for line in scheduler.job_script.splitlines()), "    return 0", "fi"]
+    return shell_function("pl_find_allocation", [*commands, "false"])
 
 
 def _fields(spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:

@@ -83,22 +83,7 @@ pl_try() {
 
 # Who we are. The flavour's own variables go first: an mpirun in a batch job inherits those of the batch system.
 pl_find_rank() {
-    case $pl_flavour in
-    openmpi | spectrum)
-        pl_try "${OMPI_COMM_WORLD_RANK-}" "${OMPI_COMM_WORLD_SIZE-}" && return
-        pl_try "${PMIX_RANK-}" '' && return
-        ;;
-    mpich | intel)
-        pl_try "${PMI_RANK-}" "${PMI_SIZE-}" && return
-        pl_try "${PMIX_RANK-}" "${PMI_SIZE-}" && return
-        ;;
-    platform)
-        pl_try "${MPI_RANKID-}" "${MPI_NRANKS-}" && return
-        ;;
-    srun)
-        pl_try "${SLURM_PROCID-}" "${SLURM_STEP_NUM_TASKS-${SLURM_NTASKS-}}" && return
-        ;;
-    esac
+    pl_own_rank && return
     pl_try "${OMPI_COMM_WORLD_RANK-}" "${OMPI_COMM_WORLD_SIZE-}" && return
     pl_try "${PMI_RANK-}" "${PMI_SIZE-}" && return
     pl_try "${MPI_RANKID-}" "${MPI_NRANKS-}" && return

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 
 from ...domain.errors import HostKeyUnknown, PerfloomError, Refused, SecretNeeded, Unreachable
-from ...domain.jobs import MpiFlavor
 from ...domain.list_text import abbreviate_names
 from ...domain.targets import CheckLine, CheckStatus, SchedulerName, Target, TargetFacts
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from ..mpi.registry import mpi_title
 from ..recorders.events import is_privileged
-from .probe import MPI_TITLES, SHARED_FILESYSTEMS
-from .target_text import SCHEDULER_TITLES
+from ..schedulers import scheduler_title
+from .probe import SHARED_FILESYSTEMS
 
 MIN_FREE_BYTES = 1 << 30
 """Less than this is worth a word: a recording by dwarf of some minutes fills it."""
@@ -182,14 +182,16 @@ def _stacks(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
 
 def _mpi(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     title = "MPI"
-    found = [facts.versions.get(name) or MPI_TITLES[MpiFlavor(name)] for name in facts.starters]
+    found = [facts.versions.get(name) or mpi_title(name, short=True) for name in facts.starters]
     shown = "; ".join(
         f"{text} ({program})" if program != text.split(" ")[0] else text
         for text, program in zip(found, facts.starters.values(), strict=True)
     )
     wanted = target.mpi
     if wanted is not None and wanted.value not in facts.versions:
-        text = f"{MPI_TITLES[wanted]} was not found on {facts.host.host}" + (f", only {shown}." if found else ".")
+        text = f"{mpi_title(wanted, short=True)} was not found on {facts.host.host}" + (
+            f", only {shown}." if found else "."
+        )
         yield _bad(title, text, "Add its module to this target, or set the name of its launcher.")
     elif found:
         yield _good(title, f"{shown}.")
@@ -211,9 +213,9 @@ def _pytorch(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
 
 def _scheduler(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     title = "Batch system"
-    name = SCHEDULER_TITLES[target.scheduler]
+    name = scheduler_title(target.scheduler)
     if target.scheduler is SchedulerName.NONE:
-        others = [SCHEDULER_TITLES[SchedulerName(each)] for each in facts.schedulers]
+        others = [scheduler_title(each) for each in facts.schedulers]
         if others:
             text = (
                 f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} installed, but not used by this target."

@@ -1,14 +1,14 @@
 """How a target is asked what it has: a script of POSIX sh to run there, and the reading of what it prints."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...domain.errors import Unavailable
 from ...domain.host_facts import HostFacts, PerfEvent
-from ...domain.jobs import MpiFlavor
 from ...domain.targets import BatchQueue, SchedulerName, Target, TargetFacts
 from ...domain.text import sanitize_line
+from ..mpi.registry import MPI_LAUNCHERS
 from ..plan.path_variables import expand_path
 from ..plan.quoting import join, quote
 from ..plan.submission import DEFAULT_DIRECTORY
@@ -18,15 +18,6 @@ from ..scripts import script_text
 from . import perf_capabilities, perf_list
 
 SECTION_MARKER = "perfloom-probe"
-MPI_LAUNCHERS = (
-    "mpirun",
-    "mpiexec",
-    "mpirun.openmpi",
-    "mpirun.mpich",
-    "mpiexec.hydra",
-    "mpiexec.openmpi",
-    "mpiexec.mpich",
-)
 COMPRESSORS = ("zstd", "gzip")
 SHARED_FILESYSTEMS = re.compile(
     r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I
@@ -35,21 +26,6 @@ SHARED_FILESYSTEMS = re.compile(
 
 _CPU_FACTS = {"vendor_id": "cpu_vendor", "cpu family": "cpu_family", "model": "cpu_model", "CPU part": "cpu_part"}
 _LONGEST = 400
-_VERSIONS = (
-    (MpiFlavor.SPECTRUM, re.compile(r"(?:IBM )?Spectrum MPI\)?\s+([\d.]+)", re.I)),
-    (MpiFlavor.PLATFORM, re.compile(r"Platform MPI\s+([\d.]+)", re.I)),
-    (MpiFlavor.INTEL, re.compile(r"Intel\(R\) MPI Library.*?Version ([\w.]+(?: (?:Update|Build) \w+)?)", re.I | re.S)),
-    (MpiFlavor.OPENMPI, re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) ([\w.]+)", re.I)),
-    (MpiFlavor.MPICH, re.compile(r"HYDRA build details:.*?Version:\s+([\w.]+)", re.S)),
-)
-MPI_TITLES = {
-    MpiFlavor.OPENMPI: "Open MPI",
-    MpiFlavor.MPICH: "MPICH",
-    MpiFlavor.INTEL: "Intel MPI",
-    MpiFlavor.SPECTRUM: "Spectrum MPI",
-    MpiFlavor.PLATFORM: "Platform MPI",
-    MpiFlavor.SRUN: "srun",
-}
 
 
 @dataclass(frozen=True)
@@ -94,7 +70,9 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     """
     scheduler = scheduler_of(target.scheduler)
     wanted = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
-    launchers = dict.fromkeys((*target.starters.values(), *MPI_LAUNCHERS))
+    asked = [each for each in MPI_LAUNCHERS.values() if each.probe_command]
+    usual = [name for each in MPI_LAUNCHERS.values() if not each.probe_command for name in each.program_names]
+    launchers = dict.fromkeys((*target.starters.values(), *usual))
     lines = [
         f"probe_mark={quote(SECTION_MARKER)}",
         f"probe_perf={quote(target.perf or 'perf')}",
@@ -105,6 +83,8 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
             "scratch", [f"printf '%s.' {expand_path(target.scratch).text}" if target.scratch else "echo none; false"]
         ),
         *shell_function("each_launcher", [f"launcher {quote(name)}" for name in launchers]),
+        *shell_function("each_probe", [_asking(each.implementation, (each.probe_command,)) for each in asked]),
+        *shell_function("each_scheduler", [_asking(each.name, each.version_commands) for each in SCHEDULERS.values()]),
         *shell_function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
         *shell_function(
             "queues", [f"apart queues {join(scheduler.queues_command())}"] if scheduler and not compute else []
@@ -112,6 +92,13 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     ]
     body = script_text("probe/probe.sh")
     return "\n".join([environment_functions(target), *lines, body])
+
+
+def _asking(section: str, commands: Sequence[Sequence[str]]) -> str:
+    """sh: run commands until one succeeds, where the first one's program is on PATH."""
+    first = quote(commands[0][0])
+    said = " || ".join(f"say {section} {join(command)}" for command in commands)
+    return f"! command -v {first} >/dev/null 2>&1 || {said} || :"
 
 
 def read_sections(text: str) -> dict[str, list[Section]]:
@@ -349,40 +336,32 @@ def _events(one: _Sections) -> tuple[PerfEvent, ...]:
 
 
 def _starters(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
-    """The program and its version, by flavor. What the target names itself goes first, then the order of STARTERS."""
+    """The program and its version, by MPI implementation. What the target names itself goes first."""
     programs: dict[str, str] = {}
     versions: dict[str, str] = {}
     for section in one.all.get("launcher", []):
         program, _, rest = section.text.partition("\n")
         said = rest.partition("\n")[2]
-        for flavour, pattern in _VERSIONS:
-            found = pattern.search(said)
-            if found:
-                programs.setdefault(flavour.value, program)
-                versions.setdefault(flavour.value, f"{MPI_TITLES[flavour]} {found[1].strip('.')}")
+        # Those that are derived from another one come after it, and may print its name, too.
+        for launcher in reversed([each for each in MPI_LAUNCHERS.values() if not each.probe_command]):
+            if version := launcher.parse_version(said):
+                programs.setdefault(launcher.implementation, program)
+                versions.setdefault(launcher.implementation, version)
                 break
-    kinds = _srun_kinds(one.good("srun"))
-    if kinds:
-        programs[MpiFlavor.SRUN.value] = "srun"
-        versions[MpiFlavor.SRUN.value] = f"srun with {', '.join(kinds)}"
-    return programs | dict(target.starters), versions
-
-
-def _srun_kinds(text: str) -> list[str]:
-    """From `srun --mpi=list`: up to Slurm 22 `srun: pmix` a line, later `\\tpmix`, then the versions of pmix."""
-    found: list[str] = []
-    for line in text.partition("specific pmix plugin")[0].splitlines():
-        word = line.removeprefix("srun:").strip()
-        if re.fullmatch(r"[a-z]\w*", word) and word not in ("none", *found):
-            found.append(word)
-    return found
+    for launcher in MPI_LAUNCHERS.values():
+        name = launcher.implementation
+        if launcher.probe_command and (version := launcher.parse_version(one.good(name))):
+            programs[name], versions[name] = launcher.probe_command[0], version
+    return {str(name): program for name, program in programs.items()} | dict(target.starters), {
+        str(name): version for name, version in versions.items()
+    }
 
 
 def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tuple[str, tuple[BatchQueue, ...]]:
     adapter = scheduler_of(target.scheduler)
     if adapter is None:
         return "", ()
-    version = _scheduler_version(adapter, "\n".join(each.text for each in one.all.get(adapter.name.value, [])))
+    version = _scheduler_version(adapter, "\n".join(each.text for each in one.all.get(adapter.name, [])))
     if "queues" not in one.all:
         return version, ()
     answer = one.all["queues"][0]

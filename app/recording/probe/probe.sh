@@ -205,18 +205,11 @@ program() {
 }
 
 each_launcher
-if command -v srun >/dev/null 2>&1; then
-    say srun srun --mpi=list
-fi
+each_probe
 begin programs
 each_program
 end 0
-if command -v sbatch >/dev/null 2>&1; then
-    say slurm sbatch --version
-fi
-if command -v bsub >/dev/null 2>&1; then
-    say lsf bsub -V || say lsf lsid
-fi
+each_scheduler
 queues
 begin complete
 end 0

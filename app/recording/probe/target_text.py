@@ -4,10 +4,7 @@ import base64
 import binascii
 import hashlib
 
-from ...domain.targets import SchedulerName, Ssh, Target
-from ..schedulers import SCHEDULERS
-
-SCHEDULER_TITLES = {SchedulerName.NONE: "none"} | {name: each.title for name, each in SCHEDULERS.items()}
+from ...domain.targets import Ssh, Target
 
 
 def target_location(target: Target) -> str:

@@ -48,6 +48,29 @@ class Recorder(Protocol):
     def title(self) -> str:
         """For a person."""
 
+    @property
+    def label(self) -> str:
+        """Its title where a person chooses one."""
+
+    @property
+    def hint(self) -> str:
+        """What it records, in one line."""
+
+    @property
+    def uses_perf(self) -> bool:
+        """Whether it needs perf, and the rights that perf needs."""
+
+    @property
+    def program_title(self) -> str:
+        """What ended, in a message about a recording that is missing."""
+
+    @property
+    def nothing_recorded(self) -> str:
+        """Why there may be no recording although the command succeeded; empty without a usual reason."""
+
+    def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+        """The events that it records, those of the job or its default; empty if it has none."""
+
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """The recorder's program and options, then the user's command where there is one."""
 

@@ -22,6 +22,14 @@ does not beat with a program's own rhythm."""
 class PerfRecord:
     name: RecorderName = RecorderName.PERF_RECORD
     title: str = "Sample with perf record"
+    label: str = "perf record"
+    hint: str = "Sample call stacks: shows where time goes, as a flame graph."
+    uses_perf: bool = True
+    program_title: str = "perf record"
+    nothing_recorded: str = ""
+
+    def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+        return events_to_sample(spec, facts)
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """Never `-B`: without build ids perf puts wrong names on binaries that were rebuilt since."""

@@ -13,6 +13,14 @@ from .events import events_to_count
 class PerfStat:
     name: RecorderName = RecorderName.PERF_STAT
     title: str = "Count with perf stat"
+    label: str = "perf stat"
+    hint: str = "Count events exactly, without stacks."
+    uses_perf: bool = True
+    program_title: str = "perf stat"
+    nothing_recorded: str = ""
+
+    def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+        return events_to_count(spec, facts)
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """One object a line where perf can, else its own columns (set apart by `;`: event names hold commas)."""

@@ -21,6 +21,7 @@ from ...domain.event_names import (
 )
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from . import RECORDERS
 from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, parse_number
 from .event_grouping import needs_counter
 from .events import event_type, events_to_sample, is_privileged, is_user_space_only, needs_event_fields, single_events
@@ -105,7 +106,7 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
     facts None: no worker has described its host yet, so only the description itself is looked at.
     """
     found = list(_description(spec))
-    if facts is not None and spec.recorder is not RecorderName.PYTORCH:
+    if facts is not None and RECORDERS[spec.recorder].uses_perf:
         for look in _CHECKS:
             found += look(spec, facts)
     order = list(Severity)
@@ -135,13 +136,13 @@ def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
         yield _warning("command", "The command is ignored, as a running process is recorded.", "Remove the command.")
     if spec.duration_s is not None and not 0 < spec.duration_s < float("inf"):
         yield _error("duration_s", "The duration must be above 0.", "Enter seconds, or leave it empty.")
-    if spec.recorder is not RecorderName.PYTORCH:
+    if RECORDERS[spec.recorder].uses_perf:
         yield from _attributes(spec)
     if spec.recorder is RecorderName.PERF_RECORD:
         yield from _sampling(spec)
     elif spec.recorder is RecorderName.PERF_STAT:
         yield from _counting(spec)
-    else:
+    elif spec.recorder is RecorderName.PYTORCH:
         yield from _profiled(spec)
 
 

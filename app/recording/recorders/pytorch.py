@@ -13,11 +13,24 @@ TRACE_PATTERN = "*.pt.trace.json.gz"
 INJECTED_FILE = "sitecustomize.py"
 """The name by which Python imports a file when it starts."""
 
+NO_OPERATORS = (
+    "The command succeeded, but no PyTorch operator was recorded. Check that it uses PyTorch, in a Python that reads "
+    "PYTHONPATH (not one started with -I, -E or -S)?"
+)
+
 
 @dataclass(frozen=True)
 class PyTorchProfiler:
     name: RecorderName = RecorderName.PYTORCH
     title: str = "Record with PyTorch's profiler"
+    label: str = "PyTorch"
+    hint: str = "Operators, kernels and memory of PyTorch programs, by step."
+    uses_perf: bool = False
+    program_title: str = "The command"
+    nothing_recorded: str = NO_OPERATORS
+
+    def events(self, spec: JobSpec, facts: HostFacts) -> tuple[str, ...]:
+        return ()
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
         """The command with its variables before it, as one would type it where the injected file lies."""

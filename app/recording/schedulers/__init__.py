@@ -13,10 +13,15 @@ def scheduler_of(name: SchedulerName) -> Scheduler | None:
     return SCHEDULERS.get(name)
 
 
+def scheduler_title(name: str) -> str:
+    """The title of a batch system; the name itself for none, and for one that is not registered."""
+    return next((each.title for known, each in SCHEDULERS.items() if known == name), name)
+
+
 def field_label(name: SchedulerName, field: str, default: str = "") -> str:
     """What the batch system calls a field of Batch; `default` where it has no own word for it."""
     scheduler = scheduler_of(name)
     return (scheduler.fields.get(field) if scheduler else "") or default
 
 
-__all__ = ["SCHEDULERS", "Scheduler", "field_label", "scheduler_of"]
+__all__ = ["SCHEDULERS", "Scheduler", "field_label", "scheduler_of", "scheduler_title"]

@@ -39,6 +39,20 @@ class Scheduler(Protocol):
         """A regular expression whose group is the version, in what its section of the probe printed."""
 
     @property
+    def version_commands(self) -> tuple[tuple[str, ...], ...]:
+        """argv that print its version: the first that succeeds counts. Run where its first program is on PATH."""
+
+    @property
+    def job_variable(self) -> str:
+        """A variable of the environment that is set in its jobs, and nowhere else."""
+
+    @property
+    def job_script(self) -> str:
+        """sh, run in a job before an MPI launcher: sets pl_nodes, the number of hosts ("" if unknown), and where they
+        apply pl_hostfile (a file with the hosts, one for each slot), pl_blaunch (ranks on other hosts are started with
+        blaunch) and pl_by_name (processes on other hosts connect to this one by its name)."""
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """What must be on PATH there."""
 

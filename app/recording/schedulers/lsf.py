@@ -75,6 +75,11 @@ FIND_SCRIPT = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\
 KILL_SCRIPT = FEW_TRIES + 'bkill "$@"\n'
 QUEUES_SCRIPT = FEW_TRIES + "bqueues -w || exit\nbparams 2>/dev/null\nexit 0\n"
 
+JOB_SCRIPT = """[ ! -s "${LSB_DJOB_HOSTFILE-}" ] || pl_hostfile=$LSB_DJOB_HOSTFILE
+! command -v blaunch >/dev/null 2>&1 || pl_blaunch=1
+pl_nodes=1
+[ -z "$pl_hostfile" ] || pl_nodes=$(sort -u "$pl_hostfile" | grep -c .)
+"""
 FIELDS: Mapping[str, str] = MappingProxyType(
     {"queue": "Queue", "project": "Project"}
     | dict.fromkeys(("wall_time_s", "resources", "cpus", "exclusive", "arguments"), "")
@@ -92,6 +97,9 @@ class Lsf:
     hint: str = "Jobs are submitted with bsub."
     fields: ClassVar[Mapping[str, str]] = FIELDS
     version_pattern: str = r"^(?:IBM |Platform )?.*?LSF.*?\b(\d+(?:\.\d+)+)"
+    version_commands: tuple[tuple[str, ...], ...] = (("bsub", "-V"), ("lsid",))
+    job_variable: str = "LSB_JOBID"
+    job_script: str = JOB_SCRIPT
     programs: tuple[str, ...] = ("bsub", "bjobs", "bkill", "bhist", "bqueues")
 
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:

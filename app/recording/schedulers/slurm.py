@@ -63,6 +63,9 @@ RESERVED_OPTIONS = (
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
+JOB_SCRIPT = """pl_nodes=${SLURM_JOB_NUM_NODES-}
+pl_by_name=1
+"""
 FIELDS: Mapping[str, str] = MappingProxyType(
     {"queue": "Partition", "project": "Account"}
     | dict.fromkeys(("wall_time_s", "nodes", "cpus", "exclusive", "arguments"), "")
@@ -81,6 +84,9 @@ class Slurm:
     hint: str = "Jobs are submitted with sbatch."
     fields: ClassVar[Mapping[str, str]] = FIELDS
     version_pattern: str = r"^slurm(?:-wlm)? ([\w.-]+)"
+    version_commands: tuple[tuple[str, ...], ...] = (("sbatch", "--version"),)
+    job_variable: str = "SLURM_JOB_ID"
+    job_script: str = JOB_SCRIPT
     programs: tuple[str, ...] = ("sbatch", "squeue", "scancel", "sinfo")
 
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:

@@ -250,8 +250,8 @@ def test_hydra_in_slurm_on_a_host_whose_name_cannot_be_resolved(
     assert bool(done.stderr) == bool(expected[1])
 
 
-RANKS = """pl_flavour={flavour}; pl_host=h; pl_rank= pl_size= pl_notes=
-pl_find_rank; echo "$pl_rank/$pl_size/${{pl_notes:+noted}}"
+RANKS = """pl_host=h; pl_rank= pl_size= pl_notes=
+pl_find_rank; echo "$pl_rank/$pl_size/${pl_notes:+noted}"
 """
 
 
@@ -271,11 +271,13 @@ pl_find_rank; echo "$pl_rank/$pl_size/${{pl_notes:+noted}}"
     ],
 )
 def test_who_a_rank_is(tmp_path: Path, flavour: str, variables: dict[str, str], expected: str) -> None:
-    rank = plans.make_plan(JobSpec(command=("x",)), Target("t"), None, "x" * 12, "/d/x").files["rank.sh"]
+    spec = JobSpec(command=("x",), mpi=Mpi(MpiFlavor(flavour)))
+    files = plans.make_plan(spec, Target("t"), None, "x" * 12, "/d/x").files
+    rank = files["rank.sh"]
     body = rank[rank.index("# pl_number TEXT") : rank.index("# Whether this rank is among")]
     clean = {"PATH": os.environ["PATH"], **variables}
     done = subprocess.run(
-        ["/bin/sh", "-c", body + RANKS.format(flavour=flavour)], capture_output=True, text=True, env=clean, cwd=tmp_path
+        ["/bin/sh", "-c", files["plan.sh"] + body + RANKS], capture_output=True, text=True, env=clean, cwd=tmp_path
     )
     assert (done.stdout, list(tmp_path.iterdir())) == (f"{expected}\n", [])
 

@@ -9,12 +9,12 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
 from ....domain.fields import Choice, Either, Info, Option
-from ....domain.jobs import JOB_FIELDS, JobSpec, RecorderName, Scope
+from ....domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
-from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.relevance import NO_MPI, FieldLabel, batch_labels, hiding_choices
+from ....recording.mpi.registry import MPI_LAUNCHERS
 from ....recording.recorders import RECORDERS
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
@@ -31,12 +31,6 @@ blueprint = Blueprint("job_form", __name__)
 CHECK_TIMEOUT_S = 3.0
 """How long a submit waits for the worker's check of paths and command."""
 PREVIEW_CHECK_TIMEOUT_S = 1.5
-
-RECORDER_TEXTS = {
-    RecorderName.PERF_RECORD: ("perf record", "Sample call stacks: shows where time goes, as a flame graph."),
-    RecorderName.PERF_STAT: ("perf stat", "Count events exactly, without stacks."),
-    RecorderName.PYTORCH: ("PyTorch", "Operators, kernels and memory of PyTorch programs, by step."),
-}
 
 
 FIELD_GROUPS = {
@@ -289,10 +283,10 @@ def form_page(
         ),
         preset_name=preset_name or preset,
         source=source,
-        recorders=tuple(Option(name.value, *RECORDER_TEXTS[name]) for name in RECORDERS),
+        recorders=tuple(Option(name, each.label, each.hint) for name, each in RECORDERS.items()),
         mpi_implementations=(
             Option(NO_MPI, "None: single process"),
-            *(Option(str(f), name) for f, name in MPI_TITLES.items()),
+            *(Option(name, each.label) for name, each in MPI_LAUNCHERS.items()),
         ),
         hidden_by=hiding_choices(),
         batch_labels=batch_labels(),

@@ -10,8 +10,8 @@ from ....domain.jobs import JOB_FIELDS, Batch, EventSplitting, JobSpec, Mpi, Rec
 from ....domain.targets import LOCAL
 from ....domain.units import NS_PER_S, format_quantity
 from ....recording.fields.kinds import format_value
-from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.values import format_wall_time
+from ....recording.mpi.registry import mpi_title
 from ....recording.recorders.torch_inject import WHOLE
 from ....store import Job
 
@@ -136,7 +136,7 @@ _COMPOSED: Mapping[str, Callable[[JobSpec], Iterator[SettingRow]]] = {
 
 def _mpi(mpi: Mpi) -> str:
     per_node = f", {mpi.ranks_per_node:,} per node" if mpi.ranks_per_node else ""
-    text = f"{MPI_TITLES[mpi.flavour]}, {mpi.ranks:,} ranks{per_node}"
+    text = f"{mpi_title(mpi.flavour)}, {mpi.ranks:,} ranks{per_node}"
     if mpi.per_host:
         return f"{text}; recorded: once per host"
     which = [f"every {mpi.every} ranks"] if mpi.every > 1 else []

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....domain.host_facts import HostFacts
-from ....domain.jobs import JobSpec, RecorderName
+from ....domain.jobs import JobSpec
 from ....domain.targets import LOCAL, BatchQueue, Target, TargetFacts
 from ....recording.fields.events import EventIndex, EventMatches
-from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.relevance import target_choices
+from ....recording.mpi.registry import MPI_LAUNCHERS, mpi_title
 from ....recording.plan import UNKNOWN_HOST
-from ....recording.recorders.events import events_to_count, events_to_sample
+from ....recording.recorders import RECORDERS
 from ....recording.schedulers import scheduler_of
 from ....store import Host, StoredTarget
 from ...services import current_services
@@ -65,9 +65,10 @@ class SelectedTarget:
     @property
     def suggestions(self) -> str:
         """The MPI implementations found there; empty where nothing is known."""
-        names = [MPI_TITLES[mpi] for mpi in MPI_TITLES if self.target_facts and mpi in self.target_facts.starters]
+        there = self.target_facts.starters if self.target_facts else {}
+        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in there]
         if self.target is not None and self.target.mpi is not None:
-            return f"Suggested: {MPI_TITLES[self.target.mpi]}."
+            return f"Suggested: {mpi_title(self.target.mpi)}."
         return f"Found: {', '.join(names)}." if names else ""
 
     @property
@@ -81,8 +82,7 @@ class SelectedTarget:
         """What each recorder measures where no event is given."""
         facts, plain = self.host_facts or UNKNOWN_HOST, JobSpec()
         return {
-            RecorderName.PERF_RECORD.value: ", ".join(events_to_sample(plain, facts)),
-            RecorderName.PERF_STAT.value: ", ".join(events_to_count(plain, facts)),
+            name: ", ".join(events) for name, recorder in RECORDERS.items() if (events := recorder.events(plain, facts))
         }
 
 

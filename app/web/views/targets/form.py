@@ -7,11 +7,10 @@ from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.fields import Option
-from ....domain.jobs import MpiFlavor
 from ....domain.targets import KEEP_HOURS, LOCAL, SchedulerName
-from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.target_file import from_file
 from ....recording.fields.target_form import SSH_FIELDS, TargetForm, parse, to_form
+from ....recording.mpi.registry import MPI_LAUNCHERS
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....recording.schedulers import SCHEDULERS
 from ...pages import target_url
@@ -141,7 +140,7 @@ def form_page(
         ),
         mpi_implementations=(
             Option("", "No suggestion"),
-            *(Option(each.value, MPI_TITLES[each]) for each in MpiFlavor),
+            *(Option(name, each.label) for name, each in MPI_LAUNCHERS.items()),
         ),
     )
     return render(page, status)

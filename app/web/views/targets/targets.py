@@ -10,12 +10,12 @@ from werkzeug.wrappers import Response as AnyResponse
 from ....domain.errors import Prompt
 from ....domain.targets import KEEP_HOURS, LOCAL, BatchQueue, CheckLine, CheckStatus, SchedulerName, Target
 from ....domain.units import NS_PER_S, format_duration, format_utc, format_utc_iso
-from ....recording.fields.placement_validity import MPI_TITLES
 from ....recording.fields.preset_file import FORMATS
 from ....recording.fields.target_file import to_file
+from ....recording.mpi.registry import mpi_title
 from ....recording.plan.submission import DEFAULT_DIRECTORY
-from ....recording.probe.target_text import SCHEDULER_TITLES, fingerprint, parse_host_key, target_location
-from ....recording.schedulers import SCHEDULERS, field_label, scheduler_of
+from ....recording.probe.target_text import fingerprint, parse_host_key, target_location
+from ....recording.schedulers import SCHEDULERS, field_label, scheduler_of, scheduler_title
 from ....store import StoredTarget
 from ...pages import target_url
 from ...rendering import Page, render
@@ -202,7 +202,7 @@ def _row(stored: StoredTarget, jobs: int) -> TargetListRow:
         name=stored.name,
         url=target_url(stored.name),
         where=target_location(target),
-        scheduler="" if target.scheduler is SchedulerName.NONE else SCHEDULER_TITLES[target.scheduler],
+        scheduler="" if target.scheduler is SchedulerName.NONE else scheduler_title(target.scheduler),
         lights=_lights(stored.lines),
         checked_text="" if stored.checked is None else format_utc(stored.checked),
         checked_iso="" if stored.checked is None else format_utc_iso(stored.checked),
@@ -278,7 +278,7 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
         if ssh.keep:
             kept = f"if it needed a secret, shared by all jobs, for {KEEP_HOURS} hours after its last use"
             yield SettingRow("Connection", kept)
-    yield SettingRow("Batch system", SCHEDULER_TITLES[target.scheduler])
+    yield SettingRow("Batch system", scheduler_title(target.scheduler))
     place = facts.directory if facts and facts.directory else target.directory or DEFAULT_DIRECTORY
     yield SettingRow("Job directory", place, True)
     if target.scratch:
@@ -290,9 +290,9 @@ def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
     if target.environment:
         yield SettingRow("Environment", f"{', '.join(sorted(target.environment))} (values not shown)")
     if target.mpi is not None:
-        yield SettingRow("Default MPI", MPI_TITLES[target.mpi])
+        yield SettingRow("Default MPI", mpi_title(target.mpi))
     for mpi, program in target.starters.items():
-        yield SettingRow(f"MPI launcher of {MPI_TITLES.get(mpi, mpi)}", program, True)  # type: ignore[call-overload]
+        yield SettingRow(f"MPI launcher of {mpi_title(mpi)}", program, True)
     if target.sudo:
         yield SettingRow("perf with sudo", "allowed")
     if target.counters is not None:
