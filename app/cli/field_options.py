@@ -9,6 +9,7 @@ import click
 from ..domain import fields as kinds
 from ..domain.errors import InvalidRequest
 from ..domain.jobs import JOB_FIELDS, MpiFlavor
+from ..recording import adapters  # noqa: F401  (registers the names of adapters)
 from .option_groups import option_in_group
 
 F = TypeVar("F", bound=Callable[..., Any])

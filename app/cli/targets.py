@@ -13,6 +13,7 @@ from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
 from ..domain.jobs import Batch, MpiFlavor
 from ..domain.targets import KEEP_HOURS, LOCAL, CheckStatus, SchedulerName, Ssh, Target
 from ..domain.units import format_utc_iso
+from ..recording import adapters  # noqa: F401  (registers the names of adapters)
 from .options import data_option, format_option, open_store, parse_pairs
 from .output import STDIO, escape_controls, write_rows
 

@@ -2,9 +2,10 @@
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from .errors import InvalidRequest
+from .fields import RegisteredName
 from .host_facts import HostFacts
 from .jobs import MpiFlavor
 from .json_fields import select_known_fields
@@ -12,12 +13,17 @@ from .json_fields import select_known_fields
 LOCAL = "local"
 
 
-class SchedulerName(StrEnum):
-    """The batch system of a target."""
+class SchedulerName(RegisteredName, kind="batch system"):
+    """The registered batch systems, and none; here those whose names other modules use."""
 
-    NONE = "none"
-    SLURM = "slurm"
-    LSF = "lsf"
+    NONE: ClassVar["SchedulerName"]
+    SLURM: ClassVar["SchedulerName"]
+    LSF: ClassVar["SchedulerName"]
+
+
+SchedulerName.NONE = SchedulerName.register("none")
+SchedulerName.SLURM = SchedulerName.register("slurm")
+SchedulerName.LSF = SchedulerName.register("lsf")
 
 
 KEEP_HOURS = 12

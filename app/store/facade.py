@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..config import Settings
+from ..recording import adapters  # noqa: F401  (registers the names of adapters)
 from .credentials import Credentials, SealedBox
 from .database import Database
 from .files.originals import Original

@@ -2,6 +2,7 @@
 
 from dataclasses import MISSING, dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from ..fields import (
     Applies,
@@ -14,6 +15,7 @@ from ..fields import (
     Option,
     Program,
     Ranks,
+    RegisteredName,
     Steps,
     Switch,
     Text,
@@ -47,23 +49,36 @@ class CallGraph(StrEnum):
     LBR = "lbr"
 
 
-class RecorderName(StrEnum):
-    """The registered recorders."""
+class RecorderName(RegisteredName, kind="recorder"):
+    """The registered recorders; here those whose names other modules use."""
 
-    PERF_RECORD = "perf-record"
-    PERF_STAT = "perf-stat"
-    PYTORCH = "pytorch"
+    PERF_RECORD: ClassVar["RecorderName"]
+    PERF_STAT: ClassVar["RecorderName"]
+    PYTORCH: ClassVar["RecorderName"]
 
 
-class MpiFlavor(StrEnum):
-    """Whose MPI starts the ranks."""
+RecorderName.PERF_RECORD = RecorderName.register("perf-record")
+RecorderName.PERF_STAT = RecorderName.register("perf-stat")
+RecorderName.PYTORCH = RecorderName.register("pytorch")
 
-    OPENMPI = "openmpi"
-    MPICH = "mpich"
-    INTEL = "intel"
-    SPECTRUM = "spectrum"
-    PLATFORM = "platform"
-    SRUN = "srun"
+
+class MpiFlavor(RegisteredName, kind="MPI implementation"):
+    """The registered MPI implementations; here those whose names other modules use."""
+
+    OPENMPI: ClassVar["MpiFlavor"]
+    MPICH: ClassVar["MpiFlavor"]
+    INTEL: ClassVar["MpiFlavor"]
+    SPECTRUM: ClassVar["MpiFlavor"]
+    PLATFORM: ClassVar["MpiFlavor"]
+    SRUN: ClassVar["MpiFlavor"]
+
+
+MpiFlavor.OPENMPI = MpiFlavor.register("openmpi")
+MpiFlavor.MPICH = MpiFlavor.register("mpich")
+MpiFlavor.INTEL = MpiFlavor.register("intel")
+MpiFlavor.SPECTRUM = MpiFlavor.register("spectrum")
+MpiFlavor.PLATFORM = MpiFlavor.register("platform")
+MpiFlavor.SRUN = MpiFlavor.register("srun")
 
 
 class EventSplitting(StrEnum):
@@ -77,7 +92,7 @@ class EventSplitting(StrEnum):
     """The command runs once for each group of events, all runs at the same time."""
 
 
-_MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": tuple(MpiFlavor)}
+_MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": MpiFlavor}
 _RANKS: Applies = _MPI | {"recorded": ("ranks",)}
 _PYTORCH: Applies = {"recorder": (RecorderName.PYTORCH,)}
 

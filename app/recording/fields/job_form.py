@@ -12,7 +12,7 @@ from ..recorders.preflight import PreflightFinding, Severity
 from . import command_line
 from .job_validity import validate_job
 from .kinds import format_value, parse_text
-from .relevance import CHOICES, CHOICES_OF_FORM, LOCAL_ONLY, NO_MPI, normalize, relevant_fields
+from .relevance import CHOICES_OF_FORM, LOCAL_ONLY, NO_MPI, choices, normalize, relevant_fields
 
 
 def _defaults() -> dict[str, str | bool]:
@@ -161,7 +161,7 @@ def _choices(typed: JobForm, errors: dict[str, str]) -> JobSpec:
             chosen = replace(chosen, mpi=mpi)
         except ValueError:
             errors["mpi"] = _no_choice("mpi", typed)
-        if typed["recorded"] not in CHOICES["recorded"]:
+        if typed["recorded"] not in choices()["recorded"]:
             errors["recorded"] = _no_choice("recorded", typed)
     used, plain = relevant_fields(chosen, None), JobSpec()
     for name in ("call_graph", "splitting", "mpi"):
@@ -175,4 +175,4 @@ def _choices(typed: JobForm, errors: dict[str, str]) -> JobSpec:
 
 
 def _no_choice(name: str, typed: JobForm) -> str:
-    return f"“{str(typed[name])[:60]}” is not valid. Use one of: {', '.join(CHOICES[name])}."
+    return f"“{str(typed[name])[:60]}” is not valid. Use one of: {', '.join(choices()[name])}."

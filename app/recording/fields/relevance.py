@@ -31,23 +31,27 @@ BATCH_FIELDS = {each.attribute: each.name for each in JOB_FIELDS.values() if eac
 """Fields of the form by names in Batch."""
 _BY_PATH = {each.path: each.name for each in JOB_FIELDS.values()}
 
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    **{
-        each.name: tuple(each.kind.type)
-        for each in JOB_FIELDS.values()
-        if isinstance(each.kind, Choice) and not each.part
-    },
-    "mpi": (NO_MPI, *MpiFlavor),
-    "recorded": ("ranks", "hosts"),
-    # Of the target:
-    "scheduler": tuple(SchedulerName),
-    "sudo": ("no", "yes"),
-}
-"""What decides which fields count, by name, with the values that each may have."""
 CHOICES_OF_TARGET = ("scheduler", "sudo")
-"""Those that the target decides."""
-CHOICES_OF_FORM = tuple(name for name in CHOICES if name not in CHOICES_OF_TARGET)
-"""Those that are fields of the form themselves."""
+"""What the target decides."""
+
+
+def choices() -> dict[str, tuple[str, ...]]:
+    """What decides which fields count, by name, with the values that each may have."""
+    return {
+        **{
+            each.name: tuple(each.kind.type)
+            for each in JOB_FIELDS.values()
+            if isinstance(each.kind, Choice) and not each.part
+        },
+        "mpi": (NO_MPI, *MpiFlavor),
+        "recorded": ("ranks", "hosts"),
+        "scheduler": tuple(SchedulerName),
+        "sudo": ("no", "yes"),
+    }
+
+
+CHOICES_OF_FORM = tuple(name for name in choices() if name not in CHOICES_OF_TARGET)
+"""The choices that are fields of the form themselves."""
 
 
 def form_field(name: str) -> str:
@@ -57,9 +61,13 @@ def form_field(name: str) -> str:
     return _BY_PATH.get(name, name.partition(".")[0])
 
 
-@lru_cache
 def conditions() -> Mapping[str, Applies]:
     """For each field of the form the choices with which it counts."""
+    return _conditions(tuple(SCHEDULERS))
+
+
+@lru_cache
+def _conditions(_schedulers: tuple[str, ...]) -> Mapping[str, Applies]:
     found = {each.name: _condition(each) for each in JOB_FIELDS.values()}
     return found | {name: info.applies for name, info in FORM_ONLY.items()}
 
@@ -103,9 +111,7 @@ def batch_labels() -> dict[str, tuple[FieldLabel, ...]]:
 
 
 def _hidden_without(name: str, label: str) -> str:
-    return " ".join(
-        f"scheduler-{other}" for other in CHOICES["scheduler"] if field_label(SchedulerName(other), name) != label
-    )
+    return " ".join(f"scheduler-{other}" for other in SchedulerName if field_label(other, name) != label)
 
 
 def normalize(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> JobSpec:
@@ -122,22 +128,39 @@ def normalize(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> JobSp
 
 
 def target_choices(target: Target) -> dict[str, str]:
-    """What a target decides, in the words of CHOICES."""
+    """What a target decides, in the words of `choices`."""
     return {"scheduler": str(target.scheduler), "sudo": "yes" if target.sudo else "no"}
 
 
-@lru_cache
 def hiding_choices() -> Mapping[str, str]:
     """For each field of the form the choices that leave it unused, as words "name-value" with blanks between.
 
     A field is used exactly if none of them is made.
     """
+    every = choices()
     return {
         field: " ".join(
             f"{name}-{value}"
-            for name, values in CHOICES.items()
+            for name, values in every.items()
             for value in values
             if value not in condition.get(name, values)
         )
         for field, condition in conditions().items()
     }
+
+
+def hiding_rules() -> str:
+    """Rules of CSS that hide what the choices of a form leave unused, by its attribute data-hidden-by.
+
+    What the target decides is an attribute of the form and always hides. Without scripts the other choices cannot be
+    followed: all fields are there.
+    """
+    rules: dict[bool, list[str]] = {True: [], False: []}
+    for name, values in choices().items():
+        for value in values:
+            of_target = name in CHOICES_OF_TARGET
+            # A select has options below it; other choices are radio buttons.
+            control = f'[name="{name}"] [value="{value}"]' if name == "mpi" else f'[name="{name}"][value="{value}"]'
+            form = f'form[data-{name}="{value}"]' if of_target else f"form:has({control}:checked)"
+            rules[of_target].append(f'{form} [data-hidden-by~="{name}-{value}"] {{ display: none; }}\n')
+    return "".join(rules[True]) + "@media (scripting: enabled) {\n" + "".join(rules[False]) + "}\n"

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Protocol
 
 from ...domain.errors import InvalidRequest
-from ...domain.jobs import JobSpec, Mpi, MpiFlavor
+from ...domain.jobs import JobSpec, Mpi
 from ...domain.targets import Target, TargetFacts
 from ..plan.quoting import ShellCode
 
@@ -37,7 +37,7 @@ class MpiLauncher(Protocol):
     """One flavor of MPI."""
 
     @property
-    def implementation(self) -> MpiFlavor:
+    def implementation(self) -> str:
         """As it stands in a JobSpec."""
 
     @property

@@ -1,8 +1,5 @@
 """The MPI launchers. A new one needs one file and one entry here."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from ...domain.jobs import MpiFlavor
 from .base import Arguments, MpiLauncher
 from .hydra import INTEL, MPICH
@@ -10,9 +7,10 @@ from .openmpi import OPENMPI
 from .spectrum import PLATFORM, SPECTRUM
 from .srun import SRUN
 
-MPI_LAUNCHERS: Mapping[MpiFlavor, MpiLauncher] = MappingProxyType(
-    {launcher.implementation: launcher for launcher in (OPENMPI, MPICH, INTEL, SPECTRUM, PLATFORM, SRUN)}
-)
+MPI_LAUNCHERS: dict[MpiFlavor, MpiLauncher] = {
+    MpiFlavor.register(launcher.implementation): launcher
+    for launcher in (OPENMPI, MPICH, INTEL, SPECTRUM, PLATFORM, SRUN)
+}
 
 
 def mpi_launcher_of(flavour: MpiFlavor) -> MpiLauncher:

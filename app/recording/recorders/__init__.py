@@ -7,7 +7,7 @@ from .perf_stat import PerfStat
 from .pytorch import PyTorchProfiler
 
 RECORDERS: dict[RecorderName, Recorder] = {
-    recorder.name: recorder for recorder in (PerfRecord(), PerfStat(), PyTorchProfiler())
+    RecorderName.register(recorder.name): recorder for recorder in (PerfRecord(), PerfStat(), PyTorchProfiler())
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Protocol
 
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import JobSpec, RecorderName, Scope
+from ...domain.jobs import JobSpec, Scope
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Recorder(Protocol):
     """Runs nothing and asks nothing: `argv` is what to start, `artifacts` what it will have left."""
 
     @property
-    def name(self) -> RecorderName:
+    def name(self) -> str:
         """As it stands in a JobSpec."""
 
     @property

@@ -5,12 +5,14 @@ from .base import Scheduler
 from .lsf import Lsf
 from .slurm import Slurm
 
-SCHEDULERS: dict[SchedulerName, Scheduler] = {scheduler.name: scheduler for scheduler in (Slurm(), Lsf())}
+SCHEDULERS: dict[SchedulerName, Scheduler] = {
+    SchedulerName.register(scheduler.name): scheduler for scheduler in (Slurm(), Lsf())
+}
 
 
 def scheduler_of(name: SchedulerName) -> Scheduler | None:
     """The batch system of that name, None for none."""
-    return SCHEDULERS.get(name)
+    return None if name is SchedulerName.NONE else SCHEDULERS[SchedulerName(name)]
 
 
 def scheduler_title(name: str) -> str:

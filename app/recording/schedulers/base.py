@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ...domain.jobs import JobSpec
-from ...domain.targets import BatchQueue, BatchStatus, SchedulerName
+from ...domain.targets import BatchQueue, BatchStatus
 
 
 class Scheduler(Protocol):
@@ -19,7 +19,7 @@ class Scheduler(Protocol):
     """
 
     @property
-    def name(self) -> SchedulerName:
+    def name(self) -> str:
         """As it stands in a target."""
 
     @property

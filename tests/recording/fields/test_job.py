@@ -44,7 +44,7 @@ TARGETS = {
 
 MPIS = st.builds(
     Mpi,
-    flavour=st.sampled_from(MpiFlavor),
+    flavour=st.sampled_from(tuple(MpiFlavor)),
     ranks=st.integers(9, 10**6),
     ranks_per_node=NUMBER,
     program=WORD.filter(lambda text: not text.startswith("$'")),
@@ -87,7 +87,7 @@ SPECS = st.builds(
     JobSpec,
     name=NAME,
     target=st.sampled_from(("local", "node", "cluster", "farm")),
-    recorder=st.sampled_from(RecorderName),
+    recorder=st.sampled_from(tuple(RecorderName)),
     scope=st.sampled_from(Scope),
     command=st.tuples(ANY.filter(bool), ANY, ANY),
     cwd=st.none() | PATH,
@@ -142,7 +142,7 @@ def test_a_spec_comes_back_from_its_json(spec: JobSpec) -> None:
 
 
 TYPED = {name: st.booleans() if isinstance(default, bool) else ANY for name, default in JobForm.DEFAULTS.items()} | {
-    "mpi": ANY | st.sampled_from(MpiFlavor).map(str),
+    "mpi": ANY | st.sampled_from(tuple(MpiFlavor)).map(str),
     "target": ANY | st.sampled_from(sorted(TARGETS)),
 }
 

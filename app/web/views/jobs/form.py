@@ -13,7 +13,7 @@ from ....domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
-from ....recording.fields.relevance import NO_MPI, FieldLabel, batch_labels, hiding_choices
+from ....recording.fields.relevance import NO_MPI, FieldLabel, batch_labels, hiding_choices, hiding_rules
 from ....recording.mpi.registry import MPI_LAUNCHERS
 from ....recording.recorders import RECORDERS
 from ....recording.recorders.preflight import PreflightFinding, Severity
@@ -162,6 +162,12 @@ def submit() -> AnyResponse:
     if examined.spec is None or examined.has_errors or examined.has_warnings not in ("", accepted):
         return form_page(typed, form_check=examined, selected_target=selected_target, submitted=True, status=422)
     return redirect(f"/jobs/{queue_job(examined.spec, request.form.get('id', ''), secrets).id}", 303)
+
+
+@blueprint.get("/jobs/form.css")
+def style_sheet() -> Response:
+    """The style sheet that hides fields which do not count with the choices that were made."""
+    return Response(hiding_rules(), mimetype="text/css")
 
 
 @blueprint.post("/jobs/preview")
