@@ -31,7 +31,6 @@ TITLE_CHARACTER_WIDTH = 8.5
 """How wide a letter of a title is."""
 HEADER_HEIGHT = 58
 FOOTER_HEIGHT = 28
-FONT_SIZE = 11
 CHARACTER_WIDTH = 6.6
 """Width of a character: six tenths of the font's size, as in every common monospaced font."""
 MIN_LABEL_CHARACTERS = 3

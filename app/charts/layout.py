@@ -1,7 +1,7 @@
 """The adapter to pygal, the only module that imports it: where the bars of a chart lie.
 
 Only rectangles come back. pygal's text, script, style, links and tooltips are never taken over, so that a chart may
-are in a page under the strictest policy, and no name from a recording goes through pygal: charts draw shapes, text
+be in a page under the strictest policy, and no name from a recording goes through pygal: charts draw shapes, text
 and tooltips themselves, with colors by class.
 """
 

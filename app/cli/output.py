@@ -29,7 +29,6 @@ STDIO = "-"
 """In place of a file: standard input or output."""
 FORMATS = ("table", "csv", "json")
 PARQUET = "parquet"
-MIN_PARQUET_ROWS = 1000
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 

@@ -252,11 +252,6 @@ class ProfileBuilder:
         before, first = self._losses.get(reason, (0, example))
         self._losses[reason] = (before + count, first)
 
-    @property
-    def loss_count(self) -> int:
-        """How many things were lost so far."""
-        return sum(count for count, _ in self._losses.values())
-
     def finish(self, meta: Meta | None = None) -> Profile:
         """Close the profile. Times become relative to its first sample where `meta.start_epoch_ns` is not used.
 

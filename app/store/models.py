@@ -18,8 +18,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-ID_LENGTH = 12
-
 
 def storable(text: str) -> str:
     """`text` as both databases can hold it: no NUL, no lone surrogate (which bytes of a file name may have become)."""

@@ -47,8 +47,6 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "private, no-store",
 }
-# Never gunicorn's own format: %(r)s and %(f)s may hold `?token=`.
-ACCESS_LOG_FORMAT = '%(h)s %(t)s "%(m)s %(U)s" %(s)s %(B)s %(D)sus'
 
 _PUBLIC = "_perfloom_public"
 _TOKEN = "perfloom token"

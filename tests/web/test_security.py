@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from perfloom.config import Settings
 from perfloom.web.app import create_app
-from perfloom.web.security import ACCESS_LOG_FORMAT, host_allowed, local_path
+from perfloom.web.security import host_allowed, local_path
 from perfloom.web.throttle import Throttle
 from tests.web.conftest import TOKEN, Browser
 
@@ -368,7 +368,6 @@ def test_a_token_at_a_strange_path_redirects_here(client: FlaskClient) -> None:
 
 
 def test_no_token_in_logs(app: Flask, caplog: pytest.LogCaptureFixture) -> None:
-    assert "%(r)s" not in ACCESS_LOG_FORMAT and "%(q)s" not in ACCESS_LOG_FORMAT and "%(f)s" not in ACCESS_LOG_FORMAT
     logger = logging.getLogger("gunicorn.error")
     logger.addHandler(caplog.handler)
     try:

@@ -16,7 +16,6 @@ _KINDS = (
 """ggml's operators, by which a name may begin; where one is the beginning of another, the longer is first."""
 _LAYER = re.compile(r"(.*?)[-.](\d{1,6})((?:[. ].*)?)", re.DOTALL)
 _BLOCK = re.compile(r"(?:blk|layers?|block|h)\.(\d{1,6})\.(.+)", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 @lru_cache(1 << 16)
