@@ -102,6 +102,14 @@ class Word(Line):
 
 
 @dataclass(frozen=True)
+class Matching(Text):
+    """A text in a notation, or an empty one. pattern: a regular expression; example: a text that it matches."""
+
+    pattern: str = ""
+    example: str = ""
+
+
+@dataclass(frozen=True)
 class Program(Text):
     """The name or path of a program."""
 

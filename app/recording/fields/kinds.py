@@ -227,6 +227,14 @@ def _(kind: kinds.Path, value: Any) -> str | None:
 
 
 @find_problem.register
+def _(kind: kinds.Matching, value: Any) -> str | None:
+    problem = text_error(value, kind.what)
+    if problem is None and value and not re.fullmatch(kind.pattern, value, re.ASCII):
+        return f"{kind.what} “{value[:60]}” is not valid. Write for example {kind.example}."
+    return problem
+
+
+@find_problem.register
 def _(kind: kinds.Ranks, value: Any) -> str | None:
     if not isinstance(value, str):
         return f"{kind.what} must be a string such as 0-3,8."
