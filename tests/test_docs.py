@@ -235,6 +235,9 @@ def test_every_option_of_every_command_is_told() -> None:
         section = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
         assert command is not None and section is not None, f"command-line.md has no section on {name}"
         told = set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*", section[1])) | shared
+        if name == "record":
+            assert "reference/job-fields.md" in section[1]
+            told |= set(re.findall(r"(?<=`)--?[a-zA-Z][a-z-]*", text_of(DOCS / "reference" / "job-fields.md")))
         below = command.commands.values() if isinstance(command, click.Group) else ()
         for parameter in [each for one in (command, *below) for each in one.params]:
             if isinstance(parameter, click.Option):

@@ -14,6 +14,7 @@ from ..fields import (
     Events,
     Libraries,
     Lines,
+    Matching,
     Number,
     Option,
     Part,
@@ -59,7 +60,7 @@ class JobSpec:
     there; where there are several runs, `{run}` in command, inputs and environment means the number of the run.
     events_per_run: how many events a run has at most (null: as many as the CPU counts at once). sudo: perf, and
     nothing else, is started with sudo. keep_recordings: perf.data is brought too, not only the text made of it.
-    leave_files: nothing is removed where the job ran.
+    leave_files: nothing is removed where the job ran. cpu_list: "0-3,8" ("": all), for Scope.SYSTEM.
     """
 
     name: str = declare(
@@ -432,6 +433,21 @@ class JobSpec:
         setting="Files",
         shown="not removed at the target",
         option=option("--leave-files", help="Do not remove the job's directory at the target.", section="kept"),
+    )
+    cpu_list: str = declare(
+        "",
+        Matching("The list of CPUs", r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*", "0-3,8"),
+        "CPUs",
+        "For the whole system: numbers and ranges, as in 0-3,8. Empty: all.",
+        applies=_PERF | {"scope": (Scope.SYSTEM,)},
+        group="system",
+        short=True,
+        mono=True,
+        placeholder="all",
+        setting="CPUs",
+        option=option(
+            "--cpu", "-C", metavar="LIST", help="With -a: record only on these CPUs.", section="what", strict=True
+        ),
     )
 
     def to_json(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
 from ..mpi.registry import Arguments, mpi_launcher_of
 from ..recorders import Injection, perf_record, recorder_of
-from ..recorders.base import perf_program
+from ..recorders.base import perf_program, selection_arguments
 from ..recorders.events import events_to_sample, needs_event_fields
 from ..schedulers import SCHEDULERS
 from .path_variables import RESERVED_PREFIXES, VARIABLE, expand_path
@@ -161,7 +161,7 @@ def stat_argv(spec: JobSpec, facts: HostFacts) -> Arguments:
         return ()
     events = [word for event in perf_record.counted_events(spec, facts) for word in ("-e", event)]
     out = ShellCode(f"{_OUT.text}/{perf_record.COUNTS_FILE}")
-    return (perf_program(facts), "stat", "-x,", "-o", out, *events) if events else ()
+    return (perf_program(facts), "stat", "-x,", "-o", out, *events, *selection_arguments(spec)) if events else ()
 
 
 def parse_rank_ranges(only: str) -> tuple[tuple[int, int], ...]:

@@ -97,6 +97,13 @@ def perf_program(facts: HostFacts) -> str:
     return path.name if str(path.parent) in (*STANDARD_DIRECTORIES, ".") else str(path)
 
 
+def selection_arguments(spec: JobSpec) -> tuple[str, ...]:
+    """What of the whole system is observed; they stand behind the events."""
+    if spec.scope is not Scope.SYSTEM:
+        return ()
+    return ("-C", spec.cpu_list) if spec.cpu_list else ()
+
+
 def target_arguments(spec: JobSpec) -> tuple[str, ...]:
     """The end of a perf command line: what is observed, and the command where there is one."""
     command = ("--", *spec.command) if spec.command else ()

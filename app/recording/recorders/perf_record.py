@@ -7,7 +7,7 @@ from pathlib import PurePath
 from ...domain.event_names import SOFTWARE_EVENTS, is_occurrence, split_modifiers, split_sampling_terms
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
-from .base import Artifact, perf_program, target_arguments
+from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .event_grammar import find_event_problem
 from .events import are_tracepoints, event_type, events_to_sample, needs_event_fields, single_events
 
@@ -37,6 +37,7 @@ class PerfRecord:
         words += rate_options(spec, facts)
         for event in events_to_sample(spec, facts):
             words += ["-e", with_rate(event, spec)]
+        words += selection_arguments(spec)
         if spec.call_graph is CallGraph.DWARF:
             words += ["--call-graph", f"dwarf,{spec.stack_bytes}"]
         elif spec.call_graph is not CallGraph.NONE:
@@ -82,6 +83,7 @@ def nested_stat_argv(spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tu
     inside = [perf_program(facts), "stat", "-x,", "-o", str(artifacts / COUNTS_FILE)]
     for event in events:
         inside += ["-e", event]
+    inside += selection_arguments(spec)
     end = target_arguments(spec)
     observed = {Scope.PROCESS: ("-p", str(spec.pid)), Scope.SYSTEM: ("-a",)}.get(spec.scope, ())
     return (*argv[: len(argv) - len(end)], *observed, "--", *inside, *end)

@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, RecorderName, Scope
-from .base import Artifact, perf_program, target_arguments
+from .base import Artifact, perf_program, selection_arguments, target_arguments
 from .events import events_to_count
 
 
@@ -32,6 +32,7 @@ class PerfStat:
             words += ["-I", str(spec.interval_ms)]
         for event in events_to_count(spec, facts):
             words += ["-e", event]
+        words += selection_arguments(spec)
         if spec.per_cpu and spec.scope is Scope.SYSTEM:
             words += ["-A"]
         return (*words, *target_arguments(spec))

@@ -117,6 +117,14 @@ def test_counting() -> None:
     assert "-A" not in words(replace(spec, per_cpu=True))
 
 
+def test_only_some_cpus() -> None:
+    spec = JobSpec(scope=Scope.SYSTEM, cpu_list="0-3,8", events=("context-switches",))
+    for recorder in (RecorderName.PERF_RECORD, RecorderName.PERF_STAT):
+        line = words(replace(spec, recorder=recorder))
+        assert line[line.index("-C") + 1] == "0-3,8" and line.index("-C") > line.index("-e")
+        assert "-C" not in words(replace(spec, recorder=recorder, scope=Scope.COMMAND, command=("a",)))
+
+
 def test_counting_names_its_events_where_none_were_asked_for() -> None:
     spec = replace(SPEC, recorder=RecorderName.PERF_STAT)
     assert "task-clock" in words(spec) and "cycles" not in words(spec)
