@@ -60,7 +60,8 @@ class JobSpec:
     there; where there are several runs, `{run}` in command, inputs and environment means the number of the run.
     events_per_run: how many events a run has at most (null: as many as the CPU counts at once). sudo: perf, and
     nothing else, is started with sudo. keep_recordings: perf.data is brought too, not only the text made of it.
-    leave_files: nothing is removed where the job ran. cpu_list: "0-3,8" ("": all), for Scope.SYSTEM.
+    leave_files: nothing is removed where the job ran. cpu_list: "0-3,8" ("": all), cgroup: a path below the root
+    of cgroups ("": all), for Scope.SYSTEM.
     """
 
     name: str = declare(
@@ -447,6 +448,20 @@ class JobSpec:
         setting="CPUs",
         option=option(
             "--cpu", "-C", metavar="LIST", help="With -a: record only on these CPUs.", section="what", strict=True
+        ),
+    )
+    cgroup: str = declare(
+        "",
+        Matching("The cgroup", r"[^\s,-][^\s,]*", "system.slice/sshd.service"),
+        "Cgroup",
+        "For the whole system: only processes of this cgroup, by its path below the root. Empty: all.",
+        applies=_PERF | {"scope": (Scope.SYSTEM,)},
+        group="system",
+        mono=True,
+        placeholder="system.slice/sshd.service",
+        setting="Cgroup",
+        option=option(
+            "--cgroup", "-G", metavar="PATH", help="With -a: record only this cgroup.", section="what", strict=True
         ),
     )
 

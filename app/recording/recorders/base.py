@@ -101,7 +101,9 @@ def selection_arguments(spec: JobSpec) -> tuple[str, ...]:
     """What of the whole system is observed; they stand behind the events."""
     if spec.scope is not Scope.SYSTEM:
         return ()
-    return ("-C", spec.cpu_list) if spec.cpu_list else ()
+    cpus = ("-C", spec.cpu_list) if spec.cpu_list else ()
+    # A single cgroup applies to all events before it.
+    return (*cpus, "-G", spec.cgroup) if spec.cgroup else cpus
 
 
 def target_arguments(spec: JobSpec) -> tuple[str, ...]:

@@ -115,6 +115,7 @@ SPECS = st.builds(
     keep_recordings=st.booleans(),
     leave_files=st.booleans(),
     cpu_list=st.sampled_from(("", "0", "0-3,8")),
+    cgroup=st.sampled_from(("", "/", "user.slice")),
 ).filter(reachable) | st.builds(JobSpec, command=st.just(("a",)), period=st.integers(1, 10**15))
 
 
@@ -256,6 +257,8 @@ def errors(**typed: Any) -> dict[str, str]:
         ("torch_seconds", {"recorder": "pytorch", "torch_seconds": "0"}, "0.1 seconds"),
         ("torch_seconds", {"recorder": "pytorch", "torch_seconds": "long"}, "not a duration"),
         ("cpu_list", {"scope": "system", "cpu_list": "0-3, 8"}, "Write for example 0-3,8"),
+        ("cgroup", {"scope": "system", "cgroup": "a,b"}, "Write for example system.slice"),
+        ("cgroup", {"scope": "system", "cgroup": "-a"}, "Write for example system.slice"),
         ("name", {"name": "x" * 201}, "at most 200"),
         ("name", {"name": "a\x1b[31m"}, "nonprintable"),
     ],

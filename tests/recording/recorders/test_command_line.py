@@ -125,6 +125,14 @@ def test_only_some_cpus() -> None:
         assert "-C" not in words(replace(spec, recorder=recorder, scope=Scope.COMMAND, command=("a",)))
 
 
+def test_only_a_cgroup() -> None:
+    spec = JobSpec(scope=Scope.SYSTEM, cgroup="a/b", cpu_list="1", events=("context-switches", "faults"))
+    for recorder in (RecorderName.PERF_RECORD, RecorderName.PERF_STAT):
+        line = words(replace(spec, recorder=recorder))
+        at = line.index("-G")
+        assert line[at - 4 : at + 2] == ["-e", "faults", "-C", "1", "-G", "a/b"]
+
+
 def test_counting_names_its_events_where_none_were_asked_for() -> None:
     spec = replace(SPEC, recorder=RecorderName.PERF_STAT)
     assert "task-clock" in words(spec) and "cycles" not in words(spec)
