@@ -190,6 +190,8 @@ def job_fields_page() -> str:
 def field_type(kind: kinds.Kind) -> str:
     """The type of a field in JSON, with its range."""
     match kind:
+        case kinds.Numbers():
+            return f"whole number, {kind.least:,} to {kind.most:,}, or a list of such"
         case kinds.Number():
             multiple = f", a multiple of {kind.multiple}" if kind.multiple > 1 else ""
             return f"whole number, {kind.least:,} to {kind.most:,}{multiple}"

@@ -57,7 +57,7 @@ def option_value(each: kinds.DeclaredField, given: Any) -> Any:
     kind, option = each.kind, each.info.option
     if isinstance(kind, kinds.Choice):
         return kind.type(given)
-    if isinstance(kind, kinds.WallTime):
+    if isinstance(kind, kinds.WallTime | kinds.Numbers):
         try:
             return parse_text(kind, given)
         except InvalidRequest as error:
@@ -78,7 +78,7 @@ def _type(kind: kinds.Kind) -> dict[str, Any]:
     if isinstance(kind, kinds.Choice):
         none = [NO_MPI] if kind.type is MpiFlavor else []
         return {"type": click.Choice([*none, *(str(value) for value in kind.type)])}
-    if isinstance(kind, kinds.Number):
+    if isinstance(kind, kinds.Number) and not isinstance(kind, kinds.Numbers):
         return {"type": click.IntRange(min=1)}
     if isinstance(kind, kinds.Duration):
         return {"type": click.FloatRange(min=0, min_open=True)}

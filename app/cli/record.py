@@ -98,7 +98,7 @@ def default_name(spec: JobSpec) -> str:
     """The name of a recording that was given none."""
     if spec.command:
         return " ".join([Path(spec.command[0]).name, *spec.command[1:]])[:100]
-    return f"PID {spec.pid}" if spec.scope is Scope.PROCESS else "Whole system"
+    return f"PID {spec.pid_text}" if spec.scope is Scope.PROCESS else "Whole system"
 
 
 class ProgressLine:

@@ -45,7 +45,7 @@ def name_option(error: InvalidRequest) -> InvalidRequest:
 
 def records_anything(spec: JobSpec) -> bool:
     """Whether there is anything to record."""
-    return bool(spec.command) or spec.pid is not None or spec.scope is Scope.SYSTEM
+    return bool(spec.command) or bool(spec.pids) or spec.scope is Scope.SYSTEM
 
 
 def with_current_directory(spec: JobSpec) -> JobSpec:

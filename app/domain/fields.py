@@ -149,6 +149,16 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
+class Numbers(Number):
+    """One whole number or several, or none: an int, a tuple, or None."""
+
+    widget: ClassVar[str] = "line"
+
+    def load(self, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
 class Duration(Kind):
     """Seconds, with a fraction, or none. problem, wrong: the messages for a number out of range, and for no number."""
 

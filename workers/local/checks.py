@@ -191,20 +191,21 @@ def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobF
 
 
 def _process(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
-    if spec.scope is not Scope.PROCESS or spec.pid is None or spec.pid <= 0:
-        return
-    if processes.read_stat(spec.pid) is None:
-        text = f"Process {spec.pid} does not exist on {facts.host}."
-        yield PreflightFinding(Severity.ERROR, "pid", text, "It ended, or runs on another machine. Check with ps.")
-        return
-    try:
-        owner = os.stat(f"/proc/{spec.pid}").st_uid
-    except OSError:
-        return
-    if owner != os.geteuid() and not is_privileged(facts) and "cap_sys_ptrace" not in facts.perf_capabilities:
-        text = f"Process {spec.pid} belongs to {_user(owner)}; {facts.user} may not record it."
-        advice = f"As root: setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
-        yield PreflightFinding(Severity.ERROR, "pid", text, advice)
+    for pid in spec.pids if spec.scope is Scope.PROCESS else ():
+        if pid <= 0:
+            continue
+        if processes.read_stat(pid) is None:
+            text = f"Process {pid} does not exist on {facts.host}."
+            yield PreflightFinding(Severity.ERROR, "pid", text, "It ended, or runs on another machine. Check with ps.")
+            continue
+        try:
+            owner = os.stat(f"/proc/{pid}").st_uid
+        except OSError:
+            continue
+        if owner != os.geteuid() and not is_privileged(facts) and "cap_sys_ptrace" not in facts.perf_capabilities:
+            text = f"Process {pid} belongs to {_user(owner)}; {facts.user} may not record it."
+            advice = f"As root: setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
+            yield PreflightFinding(Severity.ERROR, "pid", text, advice)
 
 
 def _disk(settings: Settings, host: str) -> Iterator[PreflightFinding]:

@@ -16,6 +16,7 @@ from ..fields import (
     Lines,
     Matching,
     Number,
+    Numbers,
     Option,
     Part,
     Path,
@@ -52,7 +53,7 @@ class JobSpec:
 
     command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the
     two. stack_bytes: per sample, for dwarf. count_hardware: events of the CPU are counted while they are sampled, for
-    which they take counters. pid: for Scope.PROCESS. duration_s: the recording is ended after it.
+    which they take counters. pid: one or several, for Scope.PROCESS. duration_s: the recording is ended after it.
     interval_ms, repeat: for perf stat. cwd None: the job's own directory.
 
     target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
@@ -228,16 +229,19 @@ class JobSpec:
             "--stack-bytes", metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]", section="what"
         ),
     )
-    pid: int | None = declare(
+    pid: int | tuple[int, ...] | None = declare(
         None,
-        Number(1, MAX_PID, "as a process number"),
+        Numbers(1, MAX_PID, "as a process number"),
         "Process",
-        "For a running process: its PID, as ps or top shows it.",
+        "For a running process: its PID, as ps or top shows it. Several: 4711, 4712.",
         applies={"scope": (Scope.PROCESS,)},
         group="process",
         short=True,
         option=option(
-            "--pid", metavar="PID", help="Observe this process instead of running a command.", section="what"
+            "--pid",
+            metavar="PID",
+            help="Observe this process instead of running a command; several with commas.",
+            section="what",
         ),
     )
     per_cpu: bool = declare(
@@ -464,6 +468,16 @@ class JobSpec:
             "--cgroup", "-G", metavar="PATH", help="With -a: record only this cgroup.", section="what", strict=True
         ),
     )
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes to observe."""
+        return self.pid if isinstance(self.pid, tuple) else () if self.pid is None else (self.pid,)
+
+    @property
+    def pid_text(self) -> str:
+        """The processes to observe, for a person."""
+        return ", ".join(map(str, self.pids))
 
     def to_json(self) -> dict[str, Any]:
         return dump_fields(self)

@@ -51,6 +51,6 @@ def _rate(spec: JobSpec) -> Messages:
 
 
 def _process(spec: JobSpec) -> Messages:
-    if spec.pid is not None:
+    if spec.pid not in (None, ()):
         return []
     return [("pid", "Enter the PID of the process to attach to, as ps or top shows it.")]

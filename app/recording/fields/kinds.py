@@ -54,6 +54,12 @@ def _(kind: kinds.Number, text: str) -> Any:
 
 
 @parse_text.register
+def _(kind: kinds.Numbers, text: str) -> Any:
+    found = [values.parse_int(word) for word in text.replace(",", " ").split()]
+    return tuple(found) if len(found) > 1 else found[0] if found else None
+
+
+@parse_text.register
 def _(kind: kinds.Duration, text: str) -> Any:
     return values.parse_duration(text)
 
@@ -130,6 +136,11 @@ def _(kind: kinds.Kind, value: Any) -> str | bool:
 @format_value.register(kinds.Duration)
 def _(kind: kinds.Kind, value: Any) -> str | bool:
     return values.format_number(value)
+
+
+@format_value.register
+def _(kind: kinds.Numbers, value: Any) -> str | bool:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else values.format_number(value)
 
 
 @format_value.register
@@ -274,6 +285,14 @@ def _(kind: kinds.Number, value: Any) -> str | None:
         above = value - value % kind.multiple + kind.multiple
         return f"This must be a multiple of {kind.multiple}. Use {above:,}."
     return problem
+
+
+@find_problem.register
+def _(kind: kinds.Numbers, value: Any) -> str | None:
+    if isinstance(value, tuple) and not value:
+        return kind.missing or None
+    numbers = value if isinstance(value, tuple) else (value,)
+    return first_error(*(find_problem.dispatch(kinds.Number)(kind, number) for number in numbers))
 
 
 @find_problem.register

@@ -140,7 +140,7 @@ def require_plannable(spec: JobSpec, target: Target) -> None:
         raise InvalidRequest(f"The target {target.name} does not allow sudo. Turn it off, or allow it.", "sudo")
     if spec.scope is Scope.COMMAND and not spec.command:
         raise InvalidRequest("No command to run. Enter one.", "command")
-    if spec.scope is Scope.PROCESS and spec.pid is None:
+    if spec.scope is Scope.PROCESS and not spec.pids:
         raise InvalidRequest("No process to record. Enter its PID.", "pid")
 
 

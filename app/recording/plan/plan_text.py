@@ -57,7 +57,7 @@ def plan_text(
         "per_host": "1" if mpi and mpi.per_host else "",
         "whole_system": "1" if observed.scope is Scope.SYSTEM else "",
         "sudo": "1" if spec.sudo else "",
-        "pid": str(spec.pid) if spec.scope is Scope.PROCESS else "",
+        "pid": ",".join(map(str, spec.pids)) if spec.scope is Scope.PROCESS else "",
         "duration": f"{spec.duration_s:.3f}".rstrip("0").rstrip(".") if spec.duration_s else "",
         "has_command": "1" if spec.command else "",
         "keep": "1" if spec.keep_recordings else "",

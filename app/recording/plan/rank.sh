@@ -285,7 +285,12 @@ pl_with_sudo() {
         kill -s CONT "$pl_program"
     elif [ -n "$pl_pid" ]; then
         # perf stat would wait for its own command only.
-        (while [ -d "/proc/$pl_pid" ]; do sleep 1; done; kill -s ALRM $$) </dev/null >/dev/null 2>&1 &
+        (
+            for pl_each in $(echo "$pl_pid" | tr ',' ' '); do
+                while [ -d "/proc/$pl_each" ]; do sleep 1; done
+            done
+            kill -s ALRM $$
+        ) </dev/null >/dev/null 2>&1 &
         pl_watch=$!
     fi
     pl_say pid "$pl_child"

@@ -110,7 +110,7 @@ def target_arguments(spec: JobSpec) -> tuple[str, ...]:
     """The end of a perf command line: what is observed, and the command where there is one."""
     command = ("--", *spec.command) if spec.command else ()
     if spec.scope is Scope.PROCESS:
-        return ("-p", str(spec.pid))
+        return ("-p", ",".join(map(str, spec.pids)))
     if spec.scope is Scope.SYSTEM:
         return ("-a", *command)
     return command

@@ -85,7 +85,7 @@ def nested_stat_argv(spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tu
         inside += ["-e", event]
     inside += selection_arguments(spec)
     end = target_arguments(spec)
-    observed = {Scope.PROCESS: ("-p", str(spec.pid)), Scope.SYSTEM: ("-a",)}.get(spec.scope, ())
+    observed = {Scope.PROCESS: target_arguments(spec), Scope.SYSTEM: ("-a",)}.get(spec.scope, ())
     return (*argv[: len(argv) - len(end)], *observed, "--", *inside, *end)
 
 

@@ -125,7 +125,7 @@ def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
     for name in spec.environment:
         if not name or "=" in name or "\0" in name + spec.environment[name]:
             yield _error("environment", f"{name!r} is not a valid variable name.", "Write one NAME=value per line.")
-    if spec.scope is Scope.PROCESS and (spec.pid is None or spec.pid <= 0):
+    if spec.scope is Scope.PROCESS and not (spec.pids and all(pid > 0 for pid in spec.pids)):
         yield _error("pid", "No process to attach to.", "Enter the PID of a running process.")
     if spec.scope is not Scope.COMMAND and not spec.duration_s and not (spec.scope is Scope.SYSTEM and spec.command):
         until = "the process ends or " if spec.scope is Scope.PROCESS else ""

@@ -98,7 +98,7 @@ SPECS = st.builds(
     period=st.none(),
     call_graph=st.sampled_from(CallGraph),
     stack_bytes=st.integers(1, 8191).map(lambda eighth: eighth * 8),
-    pid=st.integers(1, 4_194_304),
+    pid=st.integers(1, 4_194_304) | st.lists(st.integers(1, 4_194_304), min_size=2, max_size=3).map(tuple),
     per_cpu=st.booleans(),
     duration_s=st.none() | st.floats(0.1, 2_592_000, allow_nan=False),
     interval_ms=NUMBER,
@@ -204,6 +204,8 @@ def errors(**typed: Any) -> dict[str, str]:
         ("stack_bytes", {"stack_bytes": "65536"}, "out of range"),
         ("pid", {"scope": "process"}, "PID"),
         ("pid", {"scope": "process", "pid": "0"}, "out of range"),
+        ("pid", {"scope": "process", "pid": "7, 0"}, "out of range"),
+        ("pid", {"scope": "process", "pid": "7 x"}, "not a whole number"),
         ("duration", {"duration": "a while"}, "not a duration"),
         ("duration", {"duration": "0"}, "out of range"),
         ("duration", {"duration": "31000000"}, "out of range"),
@@ -436,6 +438,16 @@ def test_values_of_another_type_are_said_not_raised() -> None:
     assert validate_job(JobSpec(command=("a",), frequency=1, period=1)) == {
         "frequency": "Frequency and period are mutually exclusive. Use one of them."
     }
+
+
+def test_one_process_or_several() -> None:
+    """A spec of an earlier version has one number."""
+    assert JobSpec.from_json({"scope": "process", "pid": 7}).pids == (7,)
+    assert JobSpec.from_json({"scope": "process", "pid": [7, 8]}).pids == (7, 8)
+    assert from_json({"scope": "process", "pid": [7, 8]}).spec == JobSpec(scope=Scope.PROCESS, pid=(7, 8))
+    for wrong in ([], None, ["7"], "7", [True], {}):
+        assert set(from_json({"scope": "process", "pid": wrong}).errors) == {"pid"}, wrong
+    assert parse(JobForm(scope="process", pid="7 8,9")).spec == JobSpec(scope=Scope.PROCESS, pid=(7, 8, 9))
 
 
 def test_the_api_takes_a_command_line_too() -> None:

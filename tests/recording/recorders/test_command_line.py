@@ -133,6 +133,12 @@ def test_only_a_cgroup() -> None:
         assert line[at - 4 : at + 2] == ["-e", "faults", "-C", "1", "-G", "a/b"]
 
 
+def test_several_processes() -> None:
+    spec = JobSpec(scope=Scope.PROCESS, pid=(42, 7), events=("context-switches",))
+    for recorder in (RecorderName.PERF_RECORD, RecorderName.PERF_STAT):
+        assert words(replace(spec, recorder=recorder))[-2:] == ["-p", "42,7"]
+
+
 def test_counting_names_its_events_where_none_were_asked_for() -> None:
     spec = replace(SPEC, recorder=RecorderName.PERF_STAT)
     assert "task-clock" in words(spec) and "cycles" not in words(spec)

@@ -244,7 +244,7 @@ def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | N
 def default_name(spec: JobSpec) -> str:
     """The name of a job whose form has none: its program, and a script that an interpreter runs."""
     if spec.scope is Scope.PROCESS:
-        return f"PID {spec.pid}"
+        return f"PID {spec.pid_text}"
     if not spec.command:
         return "Whole system"
     program = spec.command[0].rstrip("/").rpartition("/")[2] or spec.command[0]

@@ -74,7 +74,7 @@ def _texts(each: DeclaredField, value: Any) -> Iterator[str]:
 
 def _scope(spec: JobSpec) -> Iterator[SettingRow]:
     if spec.scope is Scope.PROCESS:
-        yield SettingRow("Process", f"PID {spec.pid}")
+        yield SettingRow("Process", f"PID {spec.pid_text}")
     elif spec.scope is Scope.SYSTEM:
         yield SettingRow("Scope", "the whole system")
 

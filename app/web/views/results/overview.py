@@ -204,7 +204,7 @@ def _observed(job: Job | None) -> str:
         return ""
     spec = job.job_spec
     if spec.scope is Scope.PROCESS:
-        return f"process {spec.pid}"
+        return f"process {spec.pid_text}"
     return "the whole system" if spec.scope is Scope.SYSTEM and not spec.command else ""
 
 
