@@ -7,6 +7,7 @@ from typing import Any
 from ..errors import InvalidRequest
 from ..fields import (
     Applies,
+    Arguments,
     Choice,
     CommandLine,
     DeclaredField,
@@ -35,7 +36,7 @@ from ..fields import (
     load_fields,
     option,
 )
-from .parts import Batch, CallGraph, EventSplitting, Mpi, PyTorch, RecorderName, Scope
+from .parts import ARGUMENT, Batch, CallGraph, EventSplitting, Mpi, PyTorch, RecorderName, Scope
 
 MAX_STACK_BYTES = 65_528
 """The kernel's limit for one sample's copy of the user stack; the size is rounded up to 8."""
@@ -466,6 +467,24 @@ class JobSpec:
         setting="Cgroup",
         option=option(
             "--cgroup", "-G", metavar="PATH", help="With -a: record only this cgroup.", section="what", strict=True
+        ),
+    )
+    perf_arguments: tuple[str, ...] = declare(
+        (),
+        Arguments(ARGUMENT),
+        "Further arguments of perf",
+        "Options that Perfloom does not set itself, written out and quoted as in a shell.",
+        applies=_PERF,
+        group="recorder",
+        mono=True,
+        placeholder="--mmap-pages 1024",
+        setting="perf arguments",
+        option=option(
+            "--perf-arg",
+            metavar="ARG",
+            help="Further argument of perf, as in --perf-arg=--all-user; may be repeated.",
+            section="what",
+            strict=True,
         ),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ...domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ...domain.targets import Target
+from ..recorders.perf_arguments import find_argument_problem
 from .kinds import find_problem
 from .placement_validity import Messages, placement_problems, target_problems
 from .relevance import LOCAL_ONLY, relevant_fields
@@ -32,6 +33,7 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
         *_command(spec),
         *_rate(spec),
         *_process(spec),
+        *_perf_arguments(spec),
         *placement_problems(spec),
         *target_problems(spec, targets),
     ]
@@ -48,6 +50,11 @@ def _rate(spec: JobSpec) -> Messages:
     if spec.frequency is None or spec.period is None:
         return []
     return [("frequency", "Frequency and period are mutually exclusive. Use one of them.")]
+
+
+def _perf_arguments(spec: JobSpec) -> Messages:
+    problem = find_argument_problem(spec.recorder, spec.perf_arguments)
+    return [("perf_arguments", problem)] if problem else []
 
 
 def _process(spec: JobSpec) -> Messages:

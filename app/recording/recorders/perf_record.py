@@ -45,7 +45,7 @@ class PerfRecord:
         if spec.per_cpu:
             words += ["--sample-cpu"]
         words += [option for option in ("-z", "-N", "--no-bpf-event") if option in facts.options]
-        return (*words, *target_arguments(spec))
+        return (*words, *spec.perf_arguments, *target_arguments(spec))
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
         return (Artifact("perf.data", "Recording of perf record", text=False),)

@@ -35,7 +35,7 @@ class PerfStat:
         words += selection_arguments(spec)
         if spec.per_cpu and spec.scope is Scope.SYSTEM:
             words += ["-A"]
-        return (*words, *target_arguments(spec))
+        return (*words, *spec.perf_arguments, *target_arguments(spec))
 
     def artifacts(self, spec: JobSpec) -> tuple[Artifact, ...]:
         return (Artifact("perf-stat.txt", "Counts of perf stat", text=True),)

@@ -115,6 +115,7 @@ SPECS = st.builds(
     keep_recordings=st.booleans(),
     leave_files=st.booleans(),
     cpu_list=st.sampled_from(("", "0", "0-3,8")),
+    perf_arguments=st.sampled_from(((), ("--all-user",), ("--filter", "a == 'b c'"))),
     cgroup=st.sampled_from(("", "/", "user.slice")),
 ).filter(reachable) | st.builds(JobSpec, command=st.just(("a",)), period=st.integers(1, 10**15))
 
@@ -261,6 +262,9 @@ def errors(**typed: Any) -> dict[str, str]:
         ("cpu_list", {"scope": "system", "cpu_list": "0-3, 8"}, "Write for example 0-3,8"),
         ("cgroup", {"scope": "system", "cgroup": "a,b"}, "Write for example system.slice"),
         ("cgroup", {"scope": "system", "cgroup": "-a"}, "Write for example system.slice"),
+        ("perf_arguments", {"perf_arguments": "-o /etc/x"}, "“-o” is not allowed"),
+        ("perf_arguments", {"recorder": "perf-stat", "perf_arguments": "--pre 'rm x'"}, "“--pre” is not allowed"),
+        ("perf_arguments", {"perf_arguments": "-m; ls"}, "needs a shell"),
         ("name", {"name": "x" * 201}, "at most 200"),
         ("name", {"name": "a\x1b[31m"}, "nonprintable"),
     ],

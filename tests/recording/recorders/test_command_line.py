@@ -12,6 +12,7 @@ from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from perfloom.recording.plan import argv, command_line
 from perfloom.recording.recorders import RECORDERS
+from perfloom.recording.recorders.perf_arguments import find_argument_problem
 
 BARE = HostFacts("h", perf="/usr/bin/perf")
 FULL = replace(BARE, options=("-z", "-N", "--no-bpf-event", "--call-graph dwarf"), stat_options=("-j",))
@@ -137,6 +138,35 @@ def test_several_processes() -> None:
     spec = JobSpec(scope=Scope.PROCESS, pid=(42, 7), events=("context-switches",))
     for recorder in (RecorderName.PERF_RECORD, RecorderName.PERF_STAT):
         assert words(replace(spec, recorder=recorder))[-2:] == ["-p", "42,7"]
+
+
+@pytest.mark.parametrize(
+    ("recorder", "arguments"),
+    [
+        (RecorderName.PERF_RECORD, ("--all-user", "-m", "64", "--mmap-pages=128", "-W")),
+        (RecorderName.PERF_STAT, ("--per-core", "--delay", "10")),
+    ],
+)
+def test_further_arguments_of_perf(recorder: RecorderName, arguments: tuple[str, ...]) -> None:
+    assert find_argument_problem(recorder, arguments) is None
+    line = words(replace(SPEC, recorder=recorder, perf_arguments=arguments))
+    at = line.index("--")
+    assert tuple(line[at - len(arguments) : at]) == arguments
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("-o /etc/x", "-o/etc/x", "--output=/etc/x", "--out /etc/x", "-Wo /etc/x", "-e cycles", "--", "ls", "-- ls"),
+        *("-W ls", "--kcore", "--switch-output", "-m", "-m --", "--mmap-pages=", "--all-user=1", "-F 9", "-a", "-"),
+        *("--vmlinux /x", "--control fifo:/x", "-m64"),
+    ],
+)
+def test_arguments_that_perf_does_not_get(line: str) -> None:
+    problem = find_argument_problem(RecorderName.PERF_RECORD, line.split())
+    assert problem is not None and problem.endswith(".")
+    for other in ("--pre x", "--post x", "-x,", "--append", "--log-fd 1", "-o x", "--metric-only"):
+        assert find_argument_problem(RecorderName.PERF_STAT, other.split())
 
 
 def test_counting_names_its_events_where_none_were_asked_for() -> None:
