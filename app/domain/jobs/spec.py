@@ -487,6 +487,17 @@ class JobSpec:
             strict=True,
         ),
     )
+    fresh_inputs: bool = declare(
+        False,
+        Switch(),
+        "Fresh input files for each run",
+        "Each run of the command has its own directory with a copy of the input files.",
+        applies=_STARTED,
+        group="directory",
+        setting="Input files",
+        shown="a copy for each run",
+        option=option("--fresh-inputs", help="Copy the input files anew for each run.", section="where", strict=True),
+    )
 
     @property
     def pids(self) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
         *_rate(spec),
         *_process(spec),
         *_perf_arguments(spec),
+        *_fresh_inputs(spec),
         *placement_problems(spec),
         *target_problems(spec, targets),
     ]
@@ -55,6 +56,15 @@ def _rate(spec: JobSpec) -> Messages:
 def _perf_arguments(spec: JobSpec) -> Messages:
     problem = find_argument_problem(spec.recorder, spec.perf_arguments)
     return [("perf_arguments", problem)] if problem else []
+
+
+def _fresh_inputs(spec: JobSpec) -> Messages:
+    if spec.fresh_inputs is not True:
+        return []
+    if not spec.inputs:
+        return [("fresh_inputs", "There are no input files to copy. Enter them, or turn this off.")]
+    text = "Each run has its own directory, so the working directory must be empty. Clear one of the two fields."
+    return [("fresh_inputs", text)] if spec.cwd is not None else []
 
 
 def _process(spec: JobSpec) -> Messages:

@@ -303,6 +303,7 @@ pl_enter() {
     fi
     PERFLOOM_JOB=$pl_id
     export PERFLOOM_JOB
+    [ -z "$pl_fresh" ] || pl_cwd=$pl_directory/work$1
     cd "$pl_cwd" || {
         echo "perfloom: The working directory $pl_cwd cannot be entered on $(uname -n). Choose another." >&2
         exit 125

@@ -195,6 +195,8 @@ pl_become() {
 
 pl_one_run() {
     mkdir -p "$pl_directory/run$pl_run" || return 1
+    # What was staged stays as it is: no run starts in work itself.
+    [ -z "$pl_fresh" ] || cp -RPp "$pl_directory/work" "$pl_directory/work$pl_run" 2>>"$pl_directory/output" || return 1
     pl_state=$pl_directory/run$pl_run/state
     pl_say state running
     pl_say_now start

@@ -8,6 +8,7 @@ At the target a job has a directory of its own (0700), in the target's directory
     perfloom-wait       what perf record starts in place of the command until perf stat observes it
     sitecustomize.py    what the recorder of PyTorch puts into programs
     work/               where the command runs, unless the job says otherwise
+    work<r>/            where the r-th run starts, with a copy of work/, for fresh_inputs
     output              what the command printed
     sub<k>.begun/       made exclusively by who starts the k-th submission, so that it is started at most once
     sub<k>.ran/         made exclusively by job.sh, so that a batch system that starts it again starts nothing
@@ -77,7 +78,8 @@ def needs_plan(spec: JobSpec, target: Target) -> bool:
     """Whether a job needs a plan; any other is one process on this machine, started as it is."""
     of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
     of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
-    more = spec.mpi is not None or spec.splitting is not EventSplitting.ONE_RUN or not spec.keep_recordings
+    several = spec.splitting is not EventSplitting.ONE_RUN or spec.fresh_inputs
+    more = spec.mpi is not None or several or not spec.keep_recordings
     # What is put into a program has to lie somewhere.
     injected = recorder_of(spec).injection(spec) is not None
     return not target.is_local or injected or bool(of_target or of_job or more)

@@ -60,6 +60,7 @@ def plan_text(
         "pid": ",".join(map(str, spec.pids)) if spec.scope is Scope.PROCESS else "",
         "duration": f"{spec.duration_s:.3f}".rstrip("0").rstrip(".") if spec.duration_s else "",
         "has_command": "1" if spec.command else "",
+        "fresh": "1" if spec.fresh_inputs else "",
         "keep": "1" if spec.keep_recordings else "",
         "artefact": recorder_of(spec).artifacts(spec)[0].name,
         "injects": "1" if injection else "",

@@ -51,8 +51,10 @@ def plan_runs(spec: JobSpec, target: Target, facts: HostFacts) -> tuple[Run, ...
 
 def repeats_as_runs(spec: JobSpec) -> bool:
     """Whether what is to be repeated is started anew each time as a whole. `perf stat -r` would start a rank's program
-    a second time, which its launcher knows nothing of; and with sudo perf does not start the program."""
-    return spec.recorder is RecorderName.PERF_STAT and (spec.repeat or 1) > 1 and (spec.mpi is not None or spec.sudo)
+    a second time, which its launcher knows nothing of; with sudo perf does not start the program; and each repetition
+    would run in the same directory."""
+    alone = spec.mpi is not None or spec.sudo or spec.fresh_inputs
+    return spec.recorder is RecorderName.PERF_STAT and (spec.repeat or 1) > 1 and alone
 
 
 def with_run_number(text: str, run: int) -> str:

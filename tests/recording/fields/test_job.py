@@ -78,6 +78,8 @@ PYTORCHS = st.builds(
 
 def reachable(spec: JobSpec) -> bool:
     """Whether what is observed can be: no process behind a batch system, PyTorch in what is started itself."""
+    if spec.fresh_inputs and (spec.cwd is not None or not spec.inputs) and spec.scope is not Scope.PROCESS:
+        return False
     if spec.recorder is RecorderName.PYTORCH:
         return spec.scope is Scope.COMMAND and not (spec.mpi and spec.mpi.per_host)
     return spec.scope is not Scope.PROCESS or TARGETS[spec.target].scheduler is SchedulerName.NONE
@@ -116,6 +118,7 @@ SPECS = st.builds(
     leave_files=st.booleans(),
     cpu_list=st.sampled_from(("", "0", "0-3,8")),
     perf_arguments=st.sampled_from(((), ("--all-user",), ("--filter", "a == 'b c'"))),
+    fresh_inputs=st.booleans(),
     cgroup=st.sampled_from(("", "/", "user.slice")),
 ).filter(reachable) | st.builds(JobSpec, command=st.just(("a",)), period=st.integers(1, 10**15))
 
@@ -265,6 +268,8 @@ def errors(**typed: Any) -> dict[str, str]:
         ("perf_arguments", {"perf_arguments": "-o /etc/x"}, "“-o” is not allowed"),
         ("perf_arguments", {"recorder": "perf-stat", "perf_arguments": "--pre 'rm x'"}, "“--pre” is not allowed"),
         ("perf_arguments", {"perf_arguments": "-m; ls"}, "needs a shell"),
+        ("fresh_inputs", {"fresh_inputs": True, "inputs": "/a", "cwd": "/x"}, "own directory"),
+        ("fresh_inputs", {"fresh_inputs": True}, "no input files"),
         ("name", {"name": "x" * 201}, "at most 200"),
         ("name", {"name": "a\x1b[31m"}, "nonprintable"),
     ],

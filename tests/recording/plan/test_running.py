@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -295,6 +296,55 @@ def test_a_process_is_recorded_until_its_end_or_the_limit(make_job: MakeJob) -> 
         busy.kill()
     assert sight.ranks[0].stopped == "limit"
     assert job.samples("run0/all") > 0
+
+
+def test_several_processes_are_observed_until_all_have_ended(make_job: MakeJob) -> None:
+    with subprocess.Popen(["sh", "-c", ON]) as first, subprocess.Popen(["sh", "-c", ON]) as second:
+        job = make_job(scope=Scope.PROCESS, pid=(first.pid, second.pid)).start()
+        job.until(lambda sight: sight.ranks and sight.ranks[0].state == "recording")
+        first.kill()
+        first.wait()
+        time.sleep(2)
+        assert job.look().ranks[0].state == "recording"
+        second.kill()
+    job.until_ended()
+    assert job.samples("run0/all") > 0
+
+
+def test_each_run_has_fresh_input_files(make_job: MakeJob) -> None:
+    job = make_job(
+        *("sh", "-c", "cat data sub/data; echo changed | tee data >sub/data; pwd"),
+        recorder=RecorderName.PERF_STAT,
+        repeat=2,
+        inputs=("/data",),
+        fresh_inputs=True,
+    )
+    job.lay_down()
+    (job.directory / "work" / "sub").mkdir()
+    for name in ("data", "sub/data"):
+        (job.directory / "work" / name).write_text("fresh\n")
+    job.begin()
+    sight = job.until_ended()
+    assert [run.exit_status for run in sight.runs] == [0, 0], job.log()
+    assert job.output.decode().splitlines() == [
+        word for run in (0, 1) for word in ("fresh", "fresh", f"{job.directory}/work{run}")
+    ]
+
+
+@pytest.mark.parametrize("recorder", [RecorderName.PERF_RECORD, RecorderName.PERF_STAT])
+def test_the_whole_system_on_one_cpu_with_further_arguments(make_job: MakeJob, recorder: RecorderName) -> None:
+    own_counters = {RecorderName.PERF_RECORD: ("-m", "64"), RecorderName.PERF_STAT: ("--no-merge",)}
+    job = make_job(
+        *("sh", "-c", BUSY),
+        scope=Scope.SYSTEM,
+        recorder=recorder,
+        events=("context-switches", "cpu-clock"),
+        cpu_list="0",
+        cgroup="/",
+        perf_arguments=own_counters[recorder],
+    ).start()
+    sight = job.until_ended()
+    assert sight.runs[0].exit_status == 0, job.log()
 
 
 def test_only_the_text_is_kept_where_the_recording_is_not_wanted(make_job: MakeJob) -> None:
