@@ -92,6 +92,40 @@ class EventSplitting(StrEnum):
     """The command runs once for each group of events, all runs at the same time."""
 
 
+SCOPES = Choice(
+    Scope,
+    (
+        Option(Scope.COMMAND, "A command", "Start it, and record it from start to exit."),
+        Option(Scope.PROCESS, "A running process", "Attach to a process by its PID. It keeps running afterwards."),
+        Option(Scope.SYSTEM, "The whole system", "All processes on all CPUs."),
+    ),
+)
+CALL_GRAPHS = Choice(
+    CallGraph,
+    (
+        Option(CallGraph.DWARF, "dwarf", "Copies a part of the stack with each sample. Works for any program."),
+        Option(CallGraph.FP, "fp", "Frame pointers: lowest overhead, for programs compiled with them."),
+        Option(CallGraph.LBR, "lbr", "Intel’s last branch records: low overhead, limited depth."),
+        Option(CallGraph.NONE, "none", "No stacks: only the sampled function."),
+    ),
+)
+SPLITTINGS = Choice(
+    EventSplitting,
+    (
+        Option(
+            EventSplitting.ONE_RUN,
+            "One run",
+            "Events are multiplexed, and scaled counts are marked.",
+        ),
+        Option(
+            EventSplitting.SEQUENTIAL,
+            "One run per group",
+            "Each run counts as many events as there are counters, one run after another.",
+        ),
+        Option(EventSplitting.AT_ONCE, "All runs at once", "One run per group, all at the same time."),
+    ),
+)
+
 _MPI: Applies = {"scope": (Scope.COMMAND,), "mpi": MpiFlavor}
 _RANKS: Applies = _MPI | {"recorded": ("ranks",)}
 _PYTORCH: Applies = {"recorder": (RecorderName.PYTORCH,)}

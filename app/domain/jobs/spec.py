@@ -18,7 +18,6 @@ from ..fields import (
     Matching,
     Number,
     Numbers,
-    Option,
     Part,
     Path,
     PathList,
@@ -36,7 +35,19 @@ from ..fields import (
     load_fields,
     option,
 )
-from .parts import ARGUMENT, Batch, CallGraph, EventSplitting, Mpi, PyTorch, RecorderName, Scope
+from .parts import (
+    ARGUMENT,
+    CALL_GRAPHS,
+    SCOPES,
+    SPLITTINGS,
+    Batch,
+    CallGraph,
+    EventSplitting,
+    Mpi,
+    PyTorch,
+    RecorderName,
+    Scope,
+)
 
 MAX_STACK_BYTES = 65_528
 """The kernel's limit for one sample's copy of the user stack; the size is rounded up to 8."""
@@ -93,16 +104,7 @@ class JobSpec:
     )
     scope: Scope = declare(
         Scope.COMMAND,
-        Choice(
-            Scope,
-            (
-                Option(Scope.COMMAND, "A command", "Start it, and record it from start to exit."),
-                Option(
-                    Scope.PROCESS, "A running process", "Attach to a process by its PID. It keeps running afterwards."
-                ),
-                Option(Scope.SYSTEM, "The whole system", "All processes on all CPUs."),
-            ),
-        ),
+        SCOPES,
         "Scope",
     )
     command: tuple[str, ...] = declare(
@@ -198,15 +200,7 @@ class JobSpec:
     )
     call_graph: CallGraph = declare(
         CallGraph.DWARF,
-        Choice(
-            CallGraph,
-            (
-                Option(CallGraph.DWARF, "dwarf", "Copies a part of the stack with each sample. Works for any program."),
-                Option(CallGraph.FP, "fp", "Frame pointers: lowest overhead, for programs compiled with them."),
-                Option(CallGraph.LBR, "lbr", "Intel’s last branch records: low overhead, limited depth."),
-                Option(CallGraph.NONE, "none", "No stacks: only the sampled function."),
-            ),
-        ),
+        CALL_GRAPHS,
         "Call graph",
         applies=_SAMPLING,
         option=option("--call-graph", help="How to unwind stacks.  [default: dwarf]", section="what"),
@@ -364,22 +358,7 @@ class JobSpec:
     )
     splitting: EventSplitting = declare(
         EventSplitting.ONE_RUN,
-        Choice(
-            EventSplitting,
-            (
-                Option(
-                    EventSplitting.ONE_RUN,
-                    "One run",
-                    "Events are multiplexed, and scaled counts are marked.",
-                ),
-                Option(
-                    EventSplitting.SEQUENTIAL,
-                    "One run per group",
-                    "Each run counts as many events as there are counters, one run after another.",
-                ),
-                Option(EventSplitting.AT_ONCE, "All runs at once", "One run per group, all at the same time."),
-            ),
-        ),
+        SPLITTINGS,
         "The command is run",
         group="splitting",
         applies=_PERF | _STARTED,
