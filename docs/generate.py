@@ -13,7 +13,7 @@ from perfloom.analysis.compare import counts, functions, tables
 from perfloom.analysis.tables import TABLES, Column
 from perfloom.domain import fields as kinds
 from perfloom.domain.jobs import JOB_FIELDS
-from perfloom.recording.fields.relevance import CHOICES, conditions
+from perfloom.recording.fields.relevance import choices, conditions
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
 FIELDS_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
@@ -215,7 +215,7 @@ def field_type(kind: kinds.Kind) -> str:
 
 def field_condition(choice: str, values: Sequence[str]) -> str:
     """A choice with the values for which a field applies, or the one for which it does not."""
-    others = [value for value in CHOICES[choice] if value not in values]
+    others = [value for value in choices()[choice] if value not in values]
     if len(others) == 1 and len(values) > 2:
         return f"{choice}: not `{others[0]}`"
     return f"{choice}: {', '.join(f'`{value}`' for value in values)}"

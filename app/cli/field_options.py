@@ -70,7 +70,7 @@ def option_value(each: kinds.DeclaredField, given: Any) -> Any:
 
 
 def _section(each: kinds.DeclaredField, option: kinds.CliOption) -> str:
-    return option.section or each.part
+    return option.section or each.part or "what"
 
 
 def _type(kind: kinds.Kind) -> dict[str, Any]:

@@ -294,8 +294,8 @@ a choice that is not named does not matter."""
 
 @dataclass(frozen=True)
 class CliOption:
-    """An option of `perfloom record`. names: as typed. section: where it stands in the help ("": at its part). off: it
-    turns a switch off. strict: it is refused where the field does not count, instead of being left aside."""
+    """An option of `perfloom record`. names: as typed. section: where it stands in the help ("": at its part, or at
+    "what"). off: it turns a switch off. strict: it is refused where the field does not count, instead of ignored."""
 
     names: tuple[str, ...]
     help: str

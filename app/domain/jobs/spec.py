@@ -83,7 +83,7 @@ class JobSpec:
         "Name",
         "To find the result again. Empty: the program’s name.",
         group="job",
-        option=option("--name", help="Name of the result.  [default: the command]", section="what"),
+        option=option("--name", help="Name of the result.  [default: the command]"),
     )
     target: str = declare(
         "local",
@@ -100,7 +100,7 @@ class JobSpec:
         RecorderName.PERF_RECORD,
         Choice(RecorderName),
         "Recorder",
-        option=option("--recorder", help="Recorder to use.  [default: perf-record]", section="what"),
+        option=option("--recorder", help="Recorder to use.  [default: perf-record]"),
     )
     scope: Scope = declare(
         Scope.COMMAND,
@@ -169,13 +169,7 @@ class JobSpec:
         Events(Text("An event")),
         "Events",
         applies=_PERF,
-        option=option(
-            "--event",
-            "-e",
-            metavar="EVENT",
-            help="Event to measure, as in perf; may be repeated.",
-            section="what",
-        ),
+        option=option("--event", "-e", metavar="EVENT", help="Event to measure, as in perf; may be repeated."),
     )
     frequency: int | None = declare(
         None,
@@ -186,7 +180,7 @@ class JobSpec:
         unit="Hz",
         placeholder="199",
         setting="Frequency",
-        option=option("--frequency", "-F", metavar="HZ", help="Samples per second.  [default: 199]", section="what"),
+        option=option("--frequency", "-F", metavar="HZ", help="Samples per second.  [default: 199]"),
     )
     period: int | None = declare(
         None,
@@ -196,14 +190,14 @@ class JobSpec:
         applies=_SAMPLING,
         unit="events",
         setting="Period",
-        option=option("--period", "-c", metavar="COUNT", help="One sample per this many events.", section="what"),
+        option=option("--period", "-c", metavar="COUNT", help="One sample per this many events."),
     )
     call_graph: CallGraph = declare(
         CallGraph.DWARF,
         CALL_GRAPHS,
         "Call graph",
         applies=_SAMPLING,
-        option=option("--call-graph", help="How to unwind stacks.  [default: dwarf]", section="what"),
+        option=option("--call-graph", help="How to unwind stacks.  [default: dwarf]"),
     )
     stack_bytes: int = declare(
         8192,
@@ -220,9 +214,7 @@ class JobSpec:
         group="recorder",
         unit="bytes",
         short=True,
-        option=option(
-            "--stack-bytes", metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]", section="what"
-        ),
+        option=option("--stack-bytes", metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]"),
     )
     pid: int | tuple[int, ...] | None = declare(
         None,
@@ -233,10 +225,7 @@ class JobSpec:
         group="process",
         short=True,
         option=option(
-            "--pid",
-            metavar="PID",
-            help="Observe this process instead of running a command; several with commas.",
-            section="what",
+            "--pid", metavar="PID", help="Observe this process instead of running a command; several with commas."
         ),
     )
     per_cpu: bool = declare(
@@ -247,7 +236,7 @@ class JobSpec:
         applies=_PERF | {"scope": (Scope.SYSTEM,)},
         group="system",
         setting="Per CPU",
-        option=option("--per-cpu", help="Separate data per CPU.", section="what"),
+        option=option("--per-cpu", help="Separate data per CPU."),
     )
     count_hardware: bool = declare(
         False,
@@ -257,11 +246,7 @@ class JobSpec:
         applies=_SAMPLING,
         group="events",
         setting="Count hardware events",
-        option=option(
-            "--count-hardware",
-            help="Also count hardware events while they are sampled; uses counters.",
-            section="what",
-        ),
+        option=option("--count-hardware", help="Also count hardware events while they are sampled; uses counters."),
     )
     duration_s: float | None = declare(
         None,
@@ -278,7 +263,7 @@ class JobSpec:
         short=True,
         placeholder="none",
         setting="Time limit",
-        option=option("--duration", metavar="SECONDS", help="Stop after this time.", section="what"),
+        option=option("--duration", metavar="SECONDS", help="Stop after this time."),
     )
     interval_ms: int | None = declare(
         None,
@@ -291,7 +276,7 @@ class JobSpec:
         unit="ms",
         short=True,
         setting="Interval",
-        option=option("--interval", metavar="MS", help="With --count: print counts at this interval.", section="what"),
+        option=option("--interval", metavar="MS", help="With --count: print counts at this interval."),
     )
     repeat: int | None = declare(
         None,
@@ -303,9 +288,7 @@ class JobSpec:
         unit="runs",
         short=True,
         setting="Repeat",
-        option=option(
-            "--repeat", metavar="TIMES", help="With --count: run the command this many times.", section="what"
-        ),
+        option=option("--repeat", metavar="TIMES", help="With --count: run the command this many times."),
     )
     mpi: Mpi | None = declare(None, Part(Mpi, optional=True), "MPI")
     batch: Batch = declare(Batch(), Part(Batch), "Batch system")
@@ -366,7 +349,6 @@ class JobSpec:
             "--split",
             help="With more events than counters: multiplex them in one run (default), or run the "
             "command once for each group of events, one run after another or all at once.",
-            section="what",
         ),
     )
     events_per_run: int | None = declare(
@@ -381,7 +363,6 @@ class JobSpec:
             "--events-per-run",
             metavar="NUMBER",
             help="With --split: events per group.  [default: as many as counters]",
-            section="what",
             strict=True,
         ),
     )
@@ -430,9 +411,7 @@ class JobSpec:
         mono=True,
         placeholder="all",
         setting="CPUs",
-        option=option(
-            "--cpu", "-C", metavar="LIST", help="With -a: record only on these CPUs.", section="what", strict=True
-        ),
+        option=option("--cpu", "-C", metavar="LIST", help="With -a: record only on these CPUs.", strict=True),
     )
     cgroup: str = declare(
         "",
@@ -444,9 +423,7 @@ class JobSpec:
         mono=True,
         placeholder="system.slice/sshd.service",
         setting="Cgroup",
-        option=option(
-            "--cgroup", "-G", metavar="PATH", help="With -a: record only this cgroup.", section="what", strict=True
-        ),
+        option=option("--cgroup", "-G", metavar="PATH", help="With -a: record only this cgroup.", strict=True),
     )
     perf_arguments: tuple[str, ...] = declare(
         (),
@@ -462,7 +439,6 @@ class JobSpec:
             "--perf-arg",
             metavar="ARG",
             help="Further argument of perf, as in --perf-arg=--all-user; may be repeated.",
-            section="what",
             strict=True,
         ),
     )
