@@ -216,7 +216,7 @@ def ranks(here: Here) -> None:
         here.open("/jobs/new", {"target": "cluster"}, height=740)
         here.page.get_by_label("Command", exact=True).fill(f"{program} 1500")
         here.page.get_by_label("MPI", exact=True).select_option("openmpi")
-        here.page.get_by_label("How many", exact=True).fill("8")
+        here.page.locator("#f-ranks").fill("8")
         here.page.get_by_label("Name", exact=True).fill("Eight ranks")
         here.page.locator("[data-preview-command]", has_text="mpirun").wait_for()
         here.page.get_by_role("button", name="Start", exact=True).click()

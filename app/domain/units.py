@@ -59,7 +59,7 @@ class Scale:
     def format(self, value: float | int | None) -> Quantity:
         """`value`, in the unit of the column, without the label. A value too small to show is "<0.01", not 0.00."""
         if value is None or math.isnan(value):
-            return Quantity(None, MISSING, "not known")
+            return Quantity(None, MISSING, "unknown")
         shown = value / self.divisor
         smallest = 10**-self.decimals
         if value and abs(shown) < smallest / 2:
@@ -85,7 +85,7 @@ def get_time_unit() -> str:
 def format_quantity(value: float | int | None, unit: str) -> Quantity:
     """`value` with three significant digits and the unit that suits it."""
     if value is None or math.isnan(value):
-        return Quantity(None, MISSING, "not known")
+        return Quantity(None, MISSING, "unknown")
     if unit == SAMPLED_ONLY:
         return Quantity(None, SAMPLED_ONLY, SAMPLED_ONLY)
     short = {"ns": format_duration, "bytes": format_bytes, "percent": format_percent}.get(unit)

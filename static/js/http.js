@@ -65,7 +65,7 @@ async function reach(url, options) {
     return await fetch(url, { credentials: 'same-origin', ...options });
   } catch (error) {
     if (isAbort(error)) throw error;
-    throw new RequestFailed(0, 'The server does not answer. Look whether Perfloom still runs, then try again.');
+    throw new RequestFailed(0, 'No response from the server. Check that Perfloom is running, then try again.');
   }
 }
 

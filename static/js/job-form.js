@@ -72,7 +72,7 @@ function show(answer) {
     const typed = [...said.values()].flat().some((one) => one.level === 'error');
     if (!typed) showCommand([]);
     const lacks = answer.findings.find((one) => one.level === 'error');
-    note.textContent = typed ? 'It is shown when what is marked is put right.' : (lacks?.message ?? '');
+    note.textContent = typed ? 'Correct the marked fields to see the command.' : (lacks?.message ?? '');
   }
   showGroups(answer.groups);
   if (answer.place.name !== shownPlace) showPlace(answer.place);

@@ -93,13 +93,13 @@ async function open() {
     ]);
     const bytes = buffer.byteLength;
     handle.postMessage({ perfetto: { buffer, title, fileName: file, downloadable: true } }, origin, [buffer]);
-    status.textContent = `Handed over: ${size(bytes)}. This page can be closed.`;
+    status.textContent = `Sent: ${size(bytes)}. This page can be closed.`;
   } catch (error) {
     if (error.name === 'AbortError') return;
     running.abort();
     status.textContent = '';
     fail(error instanceof TypeError
-      ? 'The trace could not be fetched. Look whether Perfloom still runs, then try again.' : error.message);
+      ? 'No response from the server. Check that Perfloom is running, then try again.' : error.message);
   }
 }
 

@@ -108,7 +108,7 @@ form.addEventListener('submit', (event) => {
   running.addEventListener('load', end(answer));
   running.addEventListener('error', end(() => {
     busy(false);
-    fail('The connection broke off, and nothing was imported. Look whether Perfloom still runs, then try again.');
+    fail('No response from the server; nothing was imported. Check that Perfloom is running, then try again.');
   }));
   running.addEventListener('abort', end(() => busy(false)));
   fail('');

@@ -157,7 +157,7 @@ def test_exact_values_name_their_unit() -> None:
 @pytest.mark.parametrize("unit", ["ns", "count", "bytes", "percent"])
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_what_is_not_known_is_a_dash(unit: str, value: float | None) -> None:
-    assert units.format_quantity(value, unit) == units.Quantity(None, "–", "not known")
+    assert units.format_quantity(value, unit) == units.Quantity(None, "–", "unknown")
     assert units.choose_scale(value, unit).format(value).text == "–"
 
 

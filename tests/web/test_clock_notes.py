@@ -65,7 +65,7 @@ def test_the_map_of_waiting_is_marked_as_the_tables_are(browser_client: Browser,
     id = stored(jittered())
     steps = browser_client.client.get(f"/results/{id}/communication.json").get_json()
     text = browser_client.page(f"/results/{id}/communication")
-    heat = text[text.index("Waiting for other ranks") : text.index("Who holds others up")]
+    heat = text[text.index("Waiting for other ranks") : text.index("Stragglers")]
     unsure = sum(bool(step["uncertain"]) for step in steps)
     assert 0 < unsure < len(steps) and heat.count("strips-unsure") == unsure and "Outlined:" in heat
     ranks = browser_client.client.get(f"/results/{id}/stragglers.json").get_json()

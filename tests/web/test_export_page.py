@@ -152,7 +152,7 @@ def test_perfetto_takes_what_is_selected(context: BrowserContext, here: tuple[st
     assert "1 slice, 3 samples" in page.inner_text("[data-perfetto]").replace("\xa0", " ")
     with context.expect_page() as opened:
         page.get_by_role("button", name="Open http").click()
-    page.get_by_text("Handed over").wait_for()
+    page.get_by_text("Sent: ").wait_for()
     opened.value.get_by_text("taken").wait_for()
     selection = Selection(threads=("main",), start_ns=500_000)
     (taken,) = Elsewhere.taken

@@ -120,7 +120,7 @@ def test_kernels(browser_client: Browser, trace: str) -> None:
 
 
 def test_modules(browser_client: Browser, trace: str, stored: Callable[..., str]) -> None:
-    assert "tells of no modules" in browser_client.page(f"/results/{trace}/modules")
+    assert "has no modules" in browser_client.page(f"/results/{trace}/modules")
     assert "/modules" not in browser_client.page(f"/results/{trace}/operators")
     id = stored(called(), "modules00000")
     text = browser_client.page(f"/results/{id}/modules")

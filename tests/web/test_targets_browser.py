@@ -129,7 +129,7 @@ def test_from_an_empty_form_to_a_checked_target(page: Page, served: Served, far:
     mark = fingerprint(far.known)
     assert mark in page.inner_text("main")
     page.click("text=accept this key")
-    page.wait_for_selector("text=Something has to be typed first", timeout=LIMIT_MS)
+    page.wait_for_selector("text=Password required", timeout=LIMIT_MS)
     assert page.get_attribute('input[type="password"]', "autocomplete") == "off"
     page.fill('input[type="password"]', servers.WORD)
     page.click("text=Go on")
@@ -153,7 +153,7 @@ def test_the_same_without_scripts(browser: Browser, served: Served, far: servers
     page.get_by_role("button", name="Check", exact=True).first.click()
     page.wait_for_selector("text=Is this the right host?")
     page.click("text=accept this key")
-    page.wait_for_selector("text=Something has to be typed first")
+    page.wait_for_selector("text=Password required")
     page.locator(".check-key").get_by_label("Password").fill(servers.WORD)
     page.click("text=Go on")
     page.wait_for_selector("text=Version 9.9")

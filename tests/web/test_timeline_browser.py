@@ -254,7 +254,7 @@ def test_a_recording_has_a_lane_for_each_thread(page: Page, server: Served) -> N
     shown.until(f"shown.idle && Math.abs(shown.view.drawn.boxes - {drawn}) <= {drawn / 10}")
     page.mouse.click(*shown.place("t0", 0, 300_000_000))
     panel = page.locator('[data-timeline="panel"]')
-    panel.get_by_text("Taken in").wait_for()
+    panel.get_by_role("heading", name="Functions").wait_for()
     panel.get_by_role("link", name="Flame graph of this time and thread").click()
     page.wait_for_url(re.compile("flamegraph.*thread="))
     assert shown.words("start-ms")

@@ -139,15 +139,15 @@ def test_the_page_of_communication(browser_client: Browser, stored: Callable[...
     assert page.faults == []
     words = re.sub(r"\s+", " ", " ".join(page.text))
     for said in (
-        "55.56 % of communication behind computation",
+        "55.56 % of communication overlapped",
         "Only computation 17.50",
         "2 of 2 collectives were found on several ranks",
-        "Who holds others up",
+        "Stragglers",
     ):
         assert said.replace(" ", "") in words.replace("\u00a0", "").replace(" ", ""), said
     assert f"/results/{id}/communication?rank=1" in page.links and f"/results/{id}/communication?step=1" in page.links
     only = browser_client.page(f"/results/{id}/communication?rank=1&step=0")
-    assert "Who holds others up" not in only and read(only).faults == []
+    assert "Stragglers" not in only and read(only).faults == []
     for name in ("communication", "collectives", "stragglers"):
         rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/{name}.csv"))))
         assert len(rows) == len(TABLES[name].rows(pair(), Selection()))

@@ -41,7 +41,7 @@ STEP_PARTS = {
     "total": "Whole step",
 }
 """The columns of the table `steps` that are compared, and what they are called."""
-STEP_GROUPS = {"prefill": "Evaluation of the prompt", "decode": "Evaluation of a token"}
+STEP_GROUPS = {"prefill": "Prefill", "decode": "Decode (per token)"}
 """Steps of language models that are compared by themselves."""
 
 

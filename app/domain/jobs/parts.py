@@ -152,7 +152,7 @@ class Mpi:
     ranks: int = declare(
         1,
         Number(1, MAX_RANKS, "ranks", missing="Enter the number of ranks, 1 or more."),
-        "How many",
+        "Ranks",
         "Processes in all.",
         applies=_MPI,
         group="ranks",
@@ -164,7 +164,7 @@ class Mpi:
     ranks_per_node: int | None = declare(
         None,
         Number(1, MAX_RANKS, "ranks per node"),
-        "On each node",
+        "Ranks per node",
         "Empty: as MPI or the batch system distributes them.",
         applies=_MPI,
         group="ranks",
@@ -225,7 +225,7 @@ class Mpi:
     only: str = declare(
         "",
         Ranks("The ranks to record"),
-        "Only these",
+        "Only ranks",
         "As in 0-3,8. Empty: all.",
         applies=_RANKS,
         group="recorded-ranks",
@@ -304,7 +304,7 @@ class Batch:
     cpus: int | None = declare(
         None,
         Number(1, MAX_CPUS, "CPUs"),
-        "CPUs for each",
+        "CPUs per rank",
         "For each rank, or for the one process.",
         group="batch-resources",
         short=True,
@@ -313,7 +313,7 @@ class Batch:
     exclusive: bool = declare(
         False,
         Switch(),
-        "Alone on its nodes",
+        "Exclusive nodes",
         "No other job disturbs the measurement. It may wait longer.",
         group="batch-switches",
         option=option("--exclusive", help="No other jobs on the nodes."),
@@ -344,8 +344,8 @@ class PyTorch:
         "1,1,3,1",
         Steps(),
         "Steps",
-        "wait,warmup,active,repeat: 1,1,3,1 lets one pass, warms up in one and records three, once. “whole”: the whole "
-        "run.",
+        "wait,warmup,active,repeat: 1,1,3,1 skips one step, warms up in one and records three, once. “whole”: the "
+        "whole run.",
         applies=_PYTORCH,
         group="pytorch",
         short=True,

@@ -121,7 +121,7 @@ class JobSpec:
         None,
         Path("The working directory"),
         "Working directory",
-        "An absolute path, where the job runs. Empty: a directory of the job’s own.",
+        "An absolute path, where the job runs. Empty: the job’s directory.",
         applies=_STARTED,
         group="directory",
         mono=True,
@@ -139,7 +139,7 @@ class JobSpec:
         {},
         Variables(),
         "Environment variables",
-        "One NAME=value a line, taken as it stands, without quotes. They are kept with the job: better no passwords.",
+        "One NAME=value a line, taken literally, without quotes. They are kept with the job: do not enter passwords.",
         applies=_STARTED,
         group="directory",
         placeholder="OMP_NUM_THREADS=4",
@@ -342,7 +342,7 @@ class JobSpec:
     splitting: EventSplitting = declare(
         EventSplitting.ONE_RUN,
         SPLITTINGS,
-        "The command is run",
+        "Event splitting",
         group="splitting",
         applies=_PERF | _STARTED,
         option=option(

@@ -61,7 +61,7 @@ def _connection(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     parts = [host.os, f"Linux {host.kernel}" if host.kernel else "", f"{host.cpus} CPUs" if host.cpus else "", host.cpu]
     what = ", ".join(part for part in parts if part)
     title = "This machine" if target.ssh is None else "Connection"
-    yield _good(title, f"{host.host}, as {host.user or 'somebody'}: {what}.")
+    yield _good(title, f"{host.host}, as {host.user or 'an unknown user'}: {what}.")
     if "probe" in facts.problems:
         text = "The probe ended early. Checks that are missing below were not made."
         yield _note("Probe", text, "Check again. If it happens again, look at the process limits there.")

@@ -106,7 +106,7 @@ def test_a_failure_is_told_in_the_page_and_can_be_tried_again(graph: Graph) -> N
     graph.open("large0000000")
     graph.page.route(API, lambda route: route.abort())
     graph.page.get_by_label("Inverted").check()
-    alert = graph.page.get_by_role("alert").filter(has_text="does not answer")
+    alert = graph.page.get_by_role("alert").filter(has_text="No response from the server")
     alert.wait_for()
     graph.page.unroute(API)
     alert.get_by_role("button", name="Try again").click()

@@ -140,6 +140,6 @@ def failure_advice(job: Job) -> str:
 
 _ADVICE = {
     JobState.FAILED: "The output below may show why. Change the settings and submit again, or retry unchanged.",
-    JobState.CANCELLED: "Nothing of it is running. Submit it again, changed or unchanged, to start over.",
+    JobState.CANCELLED: "It is no longer running. Submit it again, changed or unchanged, to start over.",
     JobState.LOST: "The process that ran it disappeared, so the program may have run partly. Retry starts it again.",
 }

@@ -15,7 +15,7 @@ const KIND_NAMES = {
   runtime: 'runtime call',
   annotation: 'annotation',
   communication: 'communication',
-  memory: 'copy or set',
+  memory: 'memcpy or memset',
   unknown: 'unknown kind',
 };
 

@@ -62,11 +62,11 @@ export class Panel {
     if (of.work) parts.push(this.#work(of.work));
     if (of.launched) {
       const { count, total_ns: total, first } = of.launched;
-      const many = count === 1 ? 'Launched 1 kernel or copy' : `Launched ${count.toLocaleString('en')} kernels and copies`;
+      const many = count === 1 ? 'Launched 1 kernel or memcpy' : `Launched ${count.toLocaleString('en')} kernels and memcpy`;
       parts.push(this.#places(`${many}, ${weight(total, 'ns')} in all`, first, count));
     }
     if (of.flows.length) {
-      parts.push(this.#places('Belongs together', of.flows, of.flows.length, (flow) => flowName(flow)));
+      parts.push(this.#places('Flows', of.flows, of.flows.length, (flow) => flowName(flow)));
     }
     const keys = Object.entries(of.arguments);
     if (keys.length) parts.push(section('Arguments', facts(keys.map(([key, value]) => [key, shown(value)]))));
@@ -114,7 +114,7 @@ export class Panel {
       row.append(name, element('td', '', percent(one.weight, of.weight)), element('td', '', weight(one.weight, of.unit)));
     }
     if (of.left_out) table.insertRow().append(element('td', '', `and ${of.left_out} more`));
-    const parts = [facts(rows), this.#links(of), section('Taken in', table)];
+    const parts = [facts(rows), this.#links(of), section('Functions', table)];
     if (of.stack.length) parts.push(section('The heaviest stack', stack(of.stack)));
     return parts;
   }
