@@ -180,7 +180,11 @@ def test_end_of_a_wait_is_not_the_end_of_the_job(settings: Settings, store: Stor
     id = detach(settings, tmp_path)
     (pid,) = pids_in(tmp_path / "pid", 1)
     waiting = subprocess.Popen(
-        [*PERFLOOM, "wait", id], env=services.environment_for(settings), stderr=subprocess.PIPE, text=True
+        # Under a shell that runs in the background SIGINT may be ignored.
+        ["env", "--default-signal=INT", *PERFLOOM, "wait", id],
+        env=services.environment_for(settings),
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert waiting.stderr is not None and waiting.stderr.readline().startswith("perfloom: ")
     waiting.send_signal(signal.SIGINT)

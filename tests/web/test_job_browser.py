@@ -209,7 +209,7 @@ def test_what_is_wrong_is_said_while_typing(page: Page, served: Served) -> None:
     page.wait_for_selector("#e-command .finding[data-level=error]")
     assert page.get_attribute("#f-command", "aria-invalid") == "true"
     page.fill("#f-command", "no-such-program-anywhere")
-    page.wait_for_selector("#e-command :text('is not found in PATH')")
+    page.wait_for_selector("#e-command :text('was not found in PATH')")
     page.click("text=Directory, input files, environment")
     page.fill("#f-cwd", "/no/such/directory")
     page.fill("#f-command", "true")

@@ -138,7 +138,7 @@ def test_killed_again_and_again_while_reading_it_gives_up(context: JobContext, t
     for _ in range(steps.MAX_READING_TRIES):
         killed_at(context, job, "perfloom.workers.read.reading:read_to_result", "before")
     job = to_the_end(context, job)
-    assert job.state is JobState.FAILED and "too little memory" in (job.reason or "")
+    assert job.state is JobState.FAILED and "may not have enough memory" in (job.reason or "")
 
 
 # ---- the supervisor ----------------------------------------------------------------------------------------

@@ -165,9 +165,9 @@ def test_several_files_are_ranks(settings: Settings) -> None:
     ("content", "message"),
     [
         (b"", "is empty"),
-        (bytes(100_000), "nothing but zero bytes"),
+        (bytes(100_000), "only zero bytes"),
         (b"\x7fELF" + bytes(range(256)) * 40, "is a program or library"),
-        (gzip.compress(bytes(1000), mtime=0), "nothing but zero bytes"),
+        (gzip.compress(bytes(1000), mtime=0), "only zero bytes"),
         (gzip.compress(SPIN.read_bytes(), mtime=0)[:12], "The gzip data is truncated"),
         (b"PERFILE2" + bytes(100), "perf cannot read this recording"),
         (b"PERFILE2" + b"\xff" * 5000, "perf cannot read this recording"),
@@ -200,7 +200,7 @@ def test_no_room_to_unpack_a_recording(settings: Settings, tmp_path: Path) -> No
 
 def test_too_much_memory(settings: Settings, tmp_path: Path) -> None:
     path = large(tmp_path, 60)
-    with pytest.raises(UnreadableInput, match=r"needs more than 0\.5 GB of memory"):
+    with pytest.raises(UnreadableInput, match=r"needs more than the memory limit of 0\.5 GB"):
         reading.read_profile(limited(settings, read_memory_bytes=500_000_000), [path])
 
 

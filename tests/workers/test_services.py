@@ -71,7 +71,7 @@ def test_who_ends_often_waits_longer_and_who_ran_long_does_not(monkeypatch: pyte
 def test_an_essential_child_that_ends_ends_the_household() -> None:
     household = services.ProcessManager()
     household.add(services.Child("the heart", ["/bin/false"], dict(os.environ), essential=True))
-    with pytest.raises(Unavailable, match="the heart ended by itself"):
+    with pytest.raises(Unavailable, match="the heart ended unexpectedly"):
         household.run(tick_s=0.01)
 
 
@@ -153,7 +153,7 @@ def test_a_redis_that_does_not_start_says_why(
 def test_one_server_for_one_data_directory(settings: Settings) -> None:
     with services.lock_server(settings) as held:
         held.write_url("http://127.0.0.1:8000/")
-        with pytest.raises(Conflict, match=rf"process {os.getpid()} at http://127.0.0.1:8000/"):
+        with pytest.raises(Conflict, match=rf"Process {os.getpid()} at http://127.0.0.1:8000/"):
             with services.lock_server(settings):
                 pytest.fail("two at once")
     with services.lock_server(settings):

@@ -100,6 +100,33 @@ def test_nothing_is_started_without_the_word(supervised: Any, tmp_path: Path) ->
     assert not (one.run / "supervisor.json").exists()
 
 
+STOPPED_EARLY = """
+import os, signal, sys
+sys.path.append({root!r})
+from perfloom.workers.local import supervisor
+reserve = supervisor.reserve_exit
+def stop(run):
+    # What `supervisor_client.request_stop` does, as soon as it sees the supervisor.
+    if {by_file}:
+        (run / supervisor.CANCEL).write_text("")
+    os.kill(os.getpid(), signal.SIGTERM)
+    reserve(run)
+supervisor.reserve_exit = stop
+supervisor.main()
+"""
+
+
+@pytest.mark.parametrize("by_file", [True, False])
+def test_stopped_before_the_program_is_started(supervised: Any, root: Path, by_file: bool) -> None:
+    one = supervised("sleep", "60")
+    one.process.stdin.close()
+    one.process.wait(10)
+    code = STOPPED_EARLY.format(root=str(root), by_file=by_file)
+    one.process = subprocess.Popen([PY, "-c", code, str(one.run)], stdin=subprocess.PIPE, start_new_session=True)
+    result = one.go().result()
+    assert result["stopped"] == "cancelled" and one.process.returncode == 0
+
+
 def test_of_two_supervisors_one_starts_the_program(supervised: Any, tmp_path: Path) -> None:
     one = supervised("/bin/sh", "-c", f"echo x >>{tmp_path}/started; sleep 0.2")
     two = one.spawn()

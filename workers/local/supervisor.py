@@ -46,6 +46,7 @@ CANCELLED = "cancelled"
 DISK = "disk"
 NOW = "now"
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 TASK, SUPERVISOR, PROGRAM, CANCEL, EXIT = (
     "task.json",
     "supervisor.json",
@@ -190,9 +191,10 @@ class Supervisor:
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for number in (*STOP_SIGNALS, signal.SIGCHLD):
             signal.signal(number, self._signalled)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self.selector.register(reading, selectors.EVENT_READ, "signal")
 
     def _signalled(self, number: int, _frame: object) -> None:
@@ -456,6 +458,8 @@ def main() -> None:
     if task is None or who is None:
         sys.exit(3)
     processes.become_subreaper()
+    # From here on it can be asked to stop; the signal is delivered once the program can be stopped.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     if not write_json(run / SUPERVISOR, who.to_json(), exclusive=True):
         sys.exit(0)  # Another one runs it.
     supervisor = None

@@ -153,7 +153,7 @@ def test_a_target_that_is_gone_and_faults_of_ours_are_answers_too(
 ) -> None:
     check = store.checks.ask(CheckRequest("never").to_json())
     checks.answer_check(store, check.id)
-    assert "no target 'never'" in CheckResult.from_json(store.checks.get(check.id).answer or {}).trouble
+    assert "No target 'never'" in CheckResult.from_json(store.checks.get(check.id).answer or {}).trouble
     monkeypatch.setattr(checks, "probe", lambda *_: 1 / 0)
     check = store.checks.ask(CheckRequest(LOCAL).to_json())
     checks.answer_check(store, check.id)

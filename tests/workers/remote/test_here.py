@@ -106,7 +106,7 @@ def test_a_working_directory_there(context: JobContext, here: Target, tmp_path: 
     ("changes", "words"),
     [
         ({"cwd": "/does/not/exist"}, "/does/not/exist does not exist on"),
-        ({"cwd": "relative"}, "not an absolute path"),
+        ({"cwd": "relative"}, "not a full path"),
         ({"inputs": ("/does/not/exist",)}, "/does/not/exist does not exist"),
         ({"inputs": ("relative",)}, "not an absolute path"),
         ({"command": ("/no/such/program",)}, "/no/such/program"),
@@ -115,7 +115,7 @@ def test_a_working_directory_there(context: JobContext, here: Target, tmp_path: 
         ({"command": ()}, "No command"),
         ({"events": ("nonsense-event",)}, "nonsense-event"),
         ({"sudo": True}, "does not allow sudo"),
-        ({"target": "nowhere"}, "no target 'nowhere'"),
+        ({"target": "nowhere"}, "No target 'nowhere'"),
     ],
 )
 def test_a_job_that_cannot_work_says_why(
@@ -138,7 +138,7 @@ def test_no_sample_at_all_is_a_result_that_says_so(context: JobContext, here: Ta
     job = run(context, at(here, "true", frequency=1))
     assert job.state is JobState.STORED, job.reason
     result = context.store.results.get(job.id)
-    assert not result.complete and "No sample was taken" in result.reasons[0]
+    assert not result.complete and "No sample was recorded" in result.reasons[0]
 
 
 def test_a_command_that_fails_keeps_its_samples(context: JobContext, here: Target) -> None:
@@ -279,7 +279,7 @@ def test_words_for_a_target_that_is_gone_for_good(
             away.setattr(module, "open_target", _nobody)
         steps.advance(context, job.id)
         job = context.store.jobs.get(job.id)
-        assert job.state is JobState.RUNNING and "The way is broken. Tried again" in job.progress_text
+        assert job.state is JobState.RUNNING and "The way is broken. Perfloom retries" in job.progress_text
         details = job.details | {"unreached": time.time() - context.settings.unreachable_seconds - 1}
         context.store.jobs.update(job.id, details=details)
         steps.advance(context, job.id)

@@ -71,7 +71,7 @@ def test_nothing_is_left_behind_unseen(tmp_path: Path) -> None:
     """An empty list, and a list that could not be made, are not the same."""
     with pytest.raises(Unavailable, match="cannot be listed: wc: it is away"):
         _fetch(tmp_path, Answers(_look("there"), ScriptResult(0, b"", b""), ScriptResult(1, b"", b"wc: it is away")))
-    with pytest.raises(NotFound, match="not there any more"):
+    with pytest.raises(NotFound, match="no longer exists"):
         _fetch(tmp_path, Answers(_look("gone")))
     listed = ScriptResult(0, b"  9 ./run0/all/perf.data\n", b"")
     with pytest.raises(Unavailable):

@@ -328,7 +328,7 @@ def test_a_configuration_that_cannot_be_read_or_goes_in_a_circle(no_home: Path) 
     assert type(error) is Refused and "line 2" in error.message
     config.write_text("Host a\n  ProxyJump b\nHost b\n  ProxyJump a\n")
     error = failure(alias("a"))
-    assert type(error) is Refused and "circle" in error.message
+    assert type(error) is Refused and "cycle" in error.message
 
 
 def test_a_proxy_command_leads_there(far_host: Sshd, no_home: Path) -> None:
