@@ -24,7 +24,7 @@ def test_without_the_token_there_is_only_the_login(client: FlaskClient, ordinary
     for path in ("/", f"/results/{ordinary}", f"/results/{ordinary}/hotspots.csv", "/import", "/metrics", "/nothing"):
         response = client.get(path)
         assert response.status_code == 401, path
-        assert "Who is there?" in response.text
+        assert "<h1>Sign in</h1>" in response.text
         assert "ordinary result" not in response.text
 
 

@@ -120,7 +120,7 @@ def test_adding_one(browser_client: Browser, store: Store) -> None:
     page = browser_client.page(where)
     assert "Added the target" in page and "A worker is checking the target." in page
     page = browser_client.page("/targets/new%20one")
-    assert "ada@node7:2222" in page and "never checked" in page
+    assert "ada@node7:2222" in page and "Not checked yet" in page
     assert "A, B (values not shown)" in page
 
 
@@ -413,7 +413,7 @@ def test_a_job_leads_to_the_key_to_accept(
     for one in (job, waits):
         assert link in browser_client.page(f"/jobs/{one.id}")
     page = browser_client.page("/targets/far%20host")
-    assert "accept this key" in page and "never checked" not in page
+    assert "accept this key" in page and "Not checked yet" not in page
     found = store.checks.latest("target", "far host")
     assert found is not None
     assert browser_client.post("/targets/far%20host/accept", check=found.id, fingerprint=PRINT).status_code == 303
