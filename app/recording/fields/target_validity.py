@@ -10,7 +10,9 @@ from typing import Any
 from ...domain.errors import InvalidRequest
 from ...domain.jobs import MpiFlavor
 from ...domain.targets import LOCAL, SchedulerName, Ssh, Target
+from ..mpi.registry import MPI_LAUNCHERS, mpi_title
 from ..plan import path_variables
+from ..schedulers import scheduler_title
 
 MAX_NAME = 60
 MAX_TEXT = 32_768
@@ -126,8 +128,13 @@ def _messages(target: Target) -> Iterator[tuple[str, str | None]]:
     yield "modules", _each(target.modules, _module, "modules")
     yield "environment", _environment(target.environment)
     yield "starters", _starters(target.starters)
-    if target.mpi is MpiFlavor.SRUN and target.scheduler is not SchedulerName.SLURM:
-        yield "mpi", "srun works only with Slurm. Choose Slurm as the batch system, or another MPI implementation."
+    needed = MPI_LAUNCHERS[target.mpi].scheduler if target.mpi in MPI_LAUNCHERS else ""
+    if target.mpi is not None and needed and target.scheduler != needed:
+        title, system = mpi_title(target.mpi, short=True), scheduler_title(needed)
+        yield (
+            "mpi",
+            f"{title} works only with {system}. Choose {system} as the batch system, or another MPI implementation.",
+        )
     yield "sudo", _switch(target.sudo)
     yield "counters", _number(target.counters, 1, 64, "events per run", whole=True)
     yield "poll_s", _number(target.poll_s, 0.2, 3600, "seconds between two polls", needed=True)

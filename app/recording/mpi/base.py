@@ -57,6 +57,10 @@ class MpiLauncher(Protocol):
         """Its title where a person chooses one."""
 
     @property
+    def scheduler(self) -> str:
+        """The name of the batch system that it works only with; empty if it works with and without any."""
+
+    @property
     def stop_signal(self) -> str:
         """The signal that makes it end its ranks in order: USR2, which it hands on to them and goes on itself, or TERM.
         One that is sent TERM ignores USR2, which a batch system may send to all processes of a job."""

@@ -40,6 +40,7 @@ class Hydra:
         RankVariables("PMIX_RANK", ("PMI_SIZE",)),
     )
     probe_command: tuple[str, ...] = ()
+    scheduler: str = ""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         words: list[str | ShellCode] = []

@@ -41,6 +41,7 @@ class OpenMpi:
         RankVariables("PMIX_RANK"),
     )
     probe_command: tuple[str, ...] = ()
+    scheduler: str = ""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         words: list[str | ShellCode] = [ShellCode('${pl_root:+"--allow-run-as-root"}')]

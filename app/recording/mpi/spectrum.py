@@ -33,6 +33,7 @@ class Platform:
     stop_signal: str = "TERM"
     rank_variables: tuple[RankVariables, ...] = (RankVariables("MPI_RANKID", ("MPI_NRANKS",)),)
     probe_command: tuple[str, ...] = ()
+    scheduler: str = ""
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:
         return (*mpi.arguments, "-np", str(mpi.ranks), *mpi.rank_arguments)

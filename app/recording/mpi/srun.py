@@ -40,6 +40,7 @@ class Srun:
     rank_variables: tuple[RankVariables, ...] = (
         RankVariables("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
     )
+    scheduler: str = "slurm"
     probe_command: tuple[str, ...] = ("srun", "--mpi=list")
 
     def arguments(self, spec: JobSpec, mpi: Mpi) -> Arguments:

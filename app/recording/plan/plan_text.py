@@ -68,6 +68,7 @@ def plan_text(
         "patience": str(STOP_TIMEOUT_S[injection is not None]),
         "grace": str(GRACE_S),
         "perf": perf_program(facts),
+        "uses_perf": "1" if recorder_of(spec).uses_perf else "",
         "fields": ",".join(_fields(observed, facts)),
         "options": " ".join(OPTIONS),
         "incomplete": INCOMPLETE,

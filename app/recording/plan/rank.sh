@@ -191,7 +191,7 @@ pl_recording() {
         pl_inject
         pl_command "$pl_run" pl_plain
     fi
-    command -v "$pl_perf" >/dev/null 2>&1 || {
+    [ -z "$pl_uses_perf" ] || command -v "$pl_perf" >/dev/null 2>&1 || {
         echo "perfloom: perf was not found on $pl_host under the name $pl_perf. Install it there, load the module that" \
             "provides it, or set its path in the target." >&2
         exit 127
