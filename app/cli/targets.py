@@ -136,7 +136,7 @@ def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
 @target.command()
 @click.option("--probe", is_flag=True, help="Also check a compute node, with a batch job.")
 @click.option("--queue", default="", help="With --probe: queue or partition.")
-@click.option("--project", default="", help="With --probe: LSF project or Slurm account.")
+@click.option("--project", default="", help="With --probe: project or account that is charged.")
 @click.option("--argument", "arguments", multiple=True, metavar="ARG", help="With --probe: argument of bsub or sbatch.")
 @data_option
 @click.argument("name")

@@ -170,7 +170,7 @@ class CheckLine:
 
 @dataclass(frozen=True)
 class BatchQueue:
-    """A queue of LSF or partition of Slurm. wall_time_s: its limit, null for none or not known."""
+    """A queue, or partition, of a batch system. wall_time_s: its limit, null for none or not known."""
 
     name: str
     default: bool = False

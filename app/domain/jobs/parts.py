@@ -252,7 +252,7 @@ class Batch:
     """What a batch system is asked for. Without meaning where the target has none. Which fields count, and what they
     are called, is declared by the batch system.
 
-    queue: of LSF, partition of Slurm. project: of LSF (-P), account of Slurm. resources: LSF's -R. nodes: of Slurm.
+    queue: or partition. project: or account. Which of the fields a batch system takes, its adapter says.
     cpus: for each rank, or for the one process. arguments: further ones of bsub or sbatch.
     """
 
@@ -261,7 +261,7 @@ class Batch:
         Word("The queue"),
         "Queue",
         mono=True,
-        option=option("--queue", "--partition", "-q", metavar="NAME", help="LSF queue or Slurm partition."),
+        option=option("--queue", "--partition", "-q", metavar="NAME", help="Queue or partition."),
     )
     project: str = declare(
         "",
@@ -270,7 +270,7 @@ class Batch:
         "The project that is charged. Empty: the default.",
         group="batch",
         mono=True,
-        option=option("--project", "--account", metavar="NAME", help="LSF project or Slurm account."),
+        option=option("--project", "--account", metavar="NAME", help="Project or account that is charged."),
     )
     wall_time_s: int | None = declare(
         None,
@@ -290,7 +290,9 @@ class Batch:
         group="batch-resources",
         mono=True,
         placeholder="select[mem>4000]",
-        option=option("--resources", "-R", metavar="STRING", help="LSF resource string."),
+        option=option(
+            "--resources", "-R", metavar="STRING", help="Resource requirements, in the words of the batch system."
+        ),
     )
     nodes: int | None = declare(
         None,
@@ -299,7 +301,7 @@ class Batch:
         "Empty: as many as the ranks need.",
         group="batch-resources",
         short=True,
-        option=option("--nodes", metavar="NUMBER", help="Number of Slurm nodes."),
+        option=option("--nodes", metavar="NUMBER", help="Number of nodes."),
     )
     cpus: int | None = declare(
         None,
