@@ -385,7 +385,8 @@ def main(names: list[str]) -> None:
     """Take the pictures of these names, or all."""
     if unknown := set(names) - set(PICTURES):
         raise SystemExit(f"There is no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}.")
-    sys.path.insert(0, str(DOCS.parent))
+    sys.path[:0] = [str(DOCS.parent), str(DOCS.parent / "tools")]
+    from part_list import PARTS
     from tests.support.parts import find
 
     arguments = ["--disable-gpu", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
@@ -399,7 +400,7 @@ def main(names: list[str]) -> None:
         with demo(folder, environment) as address, sync_playwright() as playwright:
             demo_id = urlsplit(address).path.split("/")[2]
             known = {"demo": demo_id} | recorded(folder, environment)
-            browser = playwright.chromium.launch(executable_path=find("chromium"), args=arguments)
+            browser = playwright.chromium.launch(executable_path=find(PARTS["chromium"].programs[0]), args=arguments)
             context = browser.new_context(locale="en-GB", timezone_id="UTC", reduced_motion="reduce")
             here = Here(f"http://{urlsplit(address).netloc}", folder, known, context.new_page(), environment)
             here.page.goto(address)
