@@ -220,7 +220,7 @@ def ranks(here: Here) -> None:
         here.page.get_by_label("Name", exact=True).fill("Eight ranks")
         here.page.locator("[data-preview-command]", has_text="mpirun").wait_for()
         here.page.get_by_role("button", name="Start", exact=True).click()
-        here.page.get_by_text("8 of 8 ranks have begun").wait_for(timeout=60_000)
+        here.page.get_by_text("8 of 8 ranks have started").wait_for(timeout=60_000)
         here.take("job-ranks")
         here.page.get_by_role("link", name="Open the result").first.wait_for(timeout=120_000)
     here.open(f"/results/{here.page.url.rpartition('/')[2]}/threads", height=740)
