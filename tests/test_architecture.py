@@ -23,9 +23,12 @@ CORE = ("domain", "ingest", "readers", "recording", "analysis", "charts", "expor
 TABLES = ("numpy", "pyarrow", "pandas", "numba")
 # Modules with which processes and commands of ours begin -> what takes long to import, and is not needed there.
 WITHOUT = (
-    ("store.facade workers.job_client workers.serve.server", (*TABLES, "celery", "flask", "alembic", "asyncssh")),
-    ("workers.celery_app", (*TABLES, "flask", "alembic")),
-    ("cli.files workers.serve.web_server workers.read.files", (*TABLES, "flask", "celery", "sqlalchemy")),
+    (
+        "store.facade workers.job_client workers.serve.server",
+        (*TABLES, "pydantic", "celery", "flask", "alembic", "asyncssh"),
+    ),
+    ("workers.celery_app", (*TABLES, "pydantic", "flask", "alembic")),
+    ("cli.files workers.serve.web_server workers.read.files", (*TABLES, "pydantic", "flask", "celery", "sqlalchemy")),
     ("workers.read.columns", ("pandas", "sqlalchemy", "celery")),
     ("web.app", ("numba", "asyncssh", "alembic")),
 )

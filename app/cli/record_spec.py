@@ -32,8 +32,10 @@ def build_spec(settings: Settings, options: Mapping[str, Any], command: tuple[st
     spec = replace(spec, mpi=_mpi(spec, options, target))
     spec = _places(spec, options, target)
     _check_meaning(spec, options, target)
-    for field, message in validate_job(spec, {target.name: target}, complete="save_preset" not in options).items():
-        raise name_option(InvalidRequest(message, field))
+    errors = validate_job(spec, {target.name: target}, complete="save_preset" not in options)
+    if errors:
+        named = [name_option(InvalidRequest(message, field)) for field, message in errors.items()]
+        raise InvalidRequest(" ".join(error.message for error in named), named[0].field)
     return spec
 
 

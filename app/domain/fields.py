@@ -194,13 +194,15 @@ class Option:
 
 @dataclass(frozen=True)
 class Choice(Kind):
-    """One of several. options: with labels, where the field has its own. optional: or none."""
+    """One of several. options: with labels, where the field has its own. optional: or none. what: how a message names
+    it."""
 
     widget: ClassVar[str] = "cards"
 
     type: type[StrEnum] | type[RegisteredName]
     options: tuple[Option, ...] = ()
     optional: bool = False
+    what: str = ""
 
     def load(self, value: Any) -> Any:
         return None if self.optional and value is None else self.type(value)
@@ -390,16 +392,20 @@ def declared_fields(cls: type[Any], part: str = "") -> tuple[DeclaredField, ...]
     return tuple(found)
 
 
+def declared_kinds(cls: type[Any]) -> dict[str, Kind]:
+    """The kinds of the fields of a data class, by name."""
+    return {each.name: each.metadata[_KEY].kind for each in fields(cls)}
+
+
 def declared_parts(cls: type[Any]) -> dict[str, Part]:
     """The fields of a data class that are parts."""
-    kinds = {each.name: each.metadata[_KEY].kind for each in fields(cls)}
-    return {name: kind for name, kind in kinds.items() if isinstance(kind, Part)}
+    return {name: kind for name, kind in declared_kinds(cls).items() if isinstance(kind, Part)}
 
 
 def load_fields(cls: type[Any], data: Mapping[str, Any]) -> Any:
     """A data class from its JSON; words of a later version are ignored. Raises TypeError, ValueError, KeyError,
     AttributeError for bad values."""
-    kinds = {each.name: each.metadata[_KEY].kind for each in fields(cls)}
+    kinds = declared_kinds(cls)
     return cls(**{name: kinds[name].load(value) for name, value in data.items() if name in kinds})
 
 

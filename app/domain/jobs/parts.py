@@ -143,7 +143,7 @@ class Mpi:
 
     flavour: MpiFlavor = declare(
         MISSING,
-        Choice(MpiFlavor),
+        Choice(MpiFlavor, what="MPI implementation"),
         "MPI",
         form="mpi",
         applies={"scope": (Scope.COMMAND,)},
@@ -344,7 +344,7 @@ class PyTorch:
 
     steps: str = declare(
         "1,1,3,1",
-        Steps(),
+        Steps("The schedule"),
         "Steps",
         "wait,warmup,active,repeat: 1,1,3,1 skips one step, warms up in one and records three, once. “whole”: the "
         "whole run.",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ...domain.targets import Target
 from ..recorders.perf_arguments import find_argument_problem
-from .kinds import find_problem
+from .models import find_problems
 from .placement_validity import Messages, placement_problems, target_problems
 from .relevance import LOCAL_ONLY, relevant_fields
 
@@ -24,11 +24,8 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
     used = relevant_fields(spec, target) | {"target", "sudo"}
     if not complete:
         used -= {name for name in ("command", "pid") if not getattr(spec, name)}
-    found = {
-        name: problem
-        for name, each in JOB_FIELDS.items()
-        if (each.part != "mpi" or spec.mpi is not None) and (problem := find_problem(each.kind, each.get(spec)))
-    }
+    values = {n: each.get(spec) for n, each in JOB_FIELDS.items() if each.part != "mpi" or spec.mpi is not None}
+    found = find_problems(values)
     found |= [
         *_command(spec),
         *_rate(spec),

@@ -12,7 +12,7 @@ from ...domain.selection import parse_ranks
 from ..recorders.torch_inject import MAX_SPANS, WHOLE, parse_steps
 from . import command_line, values
 from .events import event_problem, split_events
-from .value_checks import bool_error, first_error, number_error, path_error, text_error
+from .value_checks import first_error, path_error, text_error
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -181,7 +181,8 @@ def _(kind: kinds.Variables, value: Any) -> str | bool:
 
 @singledispatch
 def find_problem(kind: kinds.Kind, value: Any) -> str | None:
-    """What makes a value unfit, whatever its type: a sentence that says what to do, or None."""
+    """What makes a value of the right type unfit: a sentence that says what to do, or None. Types and ranges are for
+    `perfloom.recording.fields.models`."""
     return None
 
 
@@ -191,14 +192,7 @@ def _(kind: kinds.Text, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.TargetName, value: Any) -> str | None:
-    return None if isinstance(value, str) else "The target must be a string: a name that is listed under Targets."
-
-
-@find_problem.register
 def _(kind: kinds.Title, value: Any) -> str | None:
-    if not isinstance(value, str):
-        return f"{kind.what} must be a string."
     if len(value) > kind.most:
         return f"{kind.what} has {len(value):,} characters. Use at most {kind.most}."
     if not value.isprintable():
@@ -234,7 +228,7 @@ def _(kind: kinds.Program, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.Path, value: Any) -> str | None:
-    return None if value is None else path_error(value, kind.what)
+    return path_error(value, kind.what)
 
 
 @find_problem.register
@@ -247,8 +241,6 @@ def _(kind: kinds.Matching, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.Ranks, value: Any) -> str | None:
-    if not isinstance(value, str):
-        return f"{kind.what} must be a string such as 0-3,8."
     if len(value) > 4000:
         return "Too many ranges. Use fewer, or record every n-th rank."
     try:
@@ -266,7 +258,7 @@ def _(kind: kinds.Steps, value: Any) -> str | None:
         parse_steps(value)
         # Python takes more for a number than people do, such as 1_0 and digits of every script.
         fit = value.strip().lower() == WHOLE or not value.strip(" ,0123456789")
-    except (ValueError, AttributeError):
+    except ValueError:
         fit = False
     if fit:
         return None
@@ -274,47 +266,6 @@ def _(kind: kinds.Steps, value: Any) -> str | None:
         f"“{str(value)[:40]}” is not a valid schedule. Write wait,warmup,active,repeat, as in 1,1,3,1, with at least "
         f"1 active step and at most {MAX_SPANS} repeats; or “whole”."
     )
-
-
-@find_problem.register
-def _(kind: kinds.Number, value: Any) -> str | None:
-    if value is None:
-        return kind.missing or None
-    problem = number_error(value, kind.least, kind.most, kind.unit)
-    if problem is None and value % kind.multiple:
-        above = value - value % kind.multiple + kind.multiple
-        return f"This must be a multiple of {kind.multiple}. Use {above:,}."
-    return problem
-
-
-@find_problem.register
-def _(kind: kinds.Numbers, value: Any) -> str | None:
-    if isinstance(value, tuple) and not value:
-        return kind.missing or None
-    numbers = value if isinstance(value, tuple) else (value,)
-    return first_error(*(find_problem.dispatch(kinds.Number)(kind, number) for number in numbers))
-
-
-@find_problem.register
-def _(kind: kinds.Duration, value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return kind.wrong or kind.problem
-    return None if kind.least <= value <= kind.most else kind.problem
-
-
-@find_problem.register
-def _(kind: kinds.WallTime, value: Any) -> str | None:
-    problem = number_error(value, 1, kind.most, "seconds")
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return kind.problem if problem is not None and whole else problem
-
-
-@find_problem.register(kinds.Switch)
-@find_problem.register(kinds.Either)
-def _(kind: kinds.Kind, value: Any) -> str | None:
-    return bool_error(value)
 
 
 @find_problem.register
@@ -376,11 +327,9 @@ def _(kind: kinds.Events, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.Variables, value: Any) -> str | None:
-    if not isinstance(value, dict):
-        return "Environment variables must be an object that maps names to strings."
     for name, text in value.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            return f"“{str(name)[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
+        if not _NAME.fullmatch(name):
+            return f"“{name[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
         problem = text_error(text, f"The value of {name[:60]}")
         if problem is not None:
             return problem

@@ -57,9 +57,11 @@ def from_file(data: bytes | str) -> JobSpec:
     errors = parsed.errors
     if spec is not None:
         # A target that is not known here may have whatever a job can ask for.
-        errors = validate_job(spec, {spec.target: Target(spec.target, sudo=True)}, complete=False)
+        errors = validate_job(spec, {spec.target: Target(spec.target, sudo=True)}, complete=False) | errors
     if spec is None or errors:
         field, message = next(iter(errors.items()))
+        if len(errors) > 1:
+            message = " ".join(f"{name}: {text}" for name, text in errors.items())
         raise InvalidRequest(f"The file does not contain valid job settings. {message}", field or None)
     return spec
 

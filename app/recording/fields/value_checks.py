@@ -1,17 +1,10 @@
-"""What makes one value unfit, whatever field it stands in: a sentence that says what to do, or None.
-
-Values of any type are looked at, since a description may come from JSON.
-"""
-
-from typing import Any
+"""What makes one value unfit, whatever field it stands in: a sentence that says what to do, or None."""
 
 from .command_line import MAX_ARGUMENT_BYTES
 
 
-def text_error(value: Any, what: str) -> str | None:
+def text_error(value: str, what: str) -> str | None:
     """What makes a text unfit as an argument, variable or path of a program."""
-    if not isinstance(value, str):
-        return f"{what} must be a string."
     try:
         length = len(value.encode())
     except UnicodeEncodeError:
@@ -23,7 +16,7 @@ def text_error(value: Any, what: str) -> str | None:
     return None
 
 
-def path_error(value: Any, what: str) -> str | None:
+def path_error(value: str, what: str) -> str | None:
     """What makes a text unfit as an absolute path."""
     problem = text_error(value, what)
     if problem is None and not value.startswith("/"):
@@ -31,22 +24,6 @@ def path_error(value: Any, what: str) -> str | None:
     if problem is None and len(value) > 4096:
         return f"The path of {what[:1].lower()}{what[1:]} has {len(value):,} characters. Linux allows 4,096."
     return problem
-
-
-def number_error(value: Any, least: int, most: int, what: str) -> str | None:
-    """What makes a value unfit as a whole number in a range. None is fit: nothing was given."""
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool):
-        return "This must be a whole number."
-    if not least <= value <= most:
-        return f"{value:,} is out of range. Use {least:,} to {most:,} {what}."
-    return None
-
-
-def bool_error(value: Any) -> str | None:
-    """What makes a value unfit as a yes or no."""
-    return None if isinstance(value, bool) else "This must be true or false."
 
 
 def first_error(*problems: str | None) -> str | None:

@@ -449,6 +449,38 @@ def test_values_of_another_type_are_said_not_raised() -> None:
     }
 
 
+def test_every_wrong_field_of_json_is_reported_at_once() -> None:
+    described = {
+        "freq": 3,
+        "command": "true",
+        "modules": "gcc",
+        "frequency": "often",
+        "duration_s": 0,
+        "stack_bytes": 100,
+        "repeat": "unused with perf record",
+        "environment": {"A": 1},
+        "splitting": "somehow",
+        "batch": [],
+        "mpi": {"flavour": "openmpi", "ranks": 0, "every": None, "arguments": "x", "tasks": 4},
+    }
+    found = from_json(described).errors
+    assert found.pop("freq").startswith("A job has no field “freq”. Its fields are: batch, ")
+    assert found.pop("splitting").startswith("“somehow” is not valid. Use one of: one-run")
+    assert found.pop("mpi").startswith("“mpi” has no field “tasks”. Its fields are: ")
+    assert found == {
+        "modules": "“modules” must be a list of strings.",
+        "mpi_arguments": "“mpi.arguments” must be a list of strings.",
+        "batch": "“batch” must be an object with its own fields.",
+        "frequency": "This must be a whole number.",
+        "duration": "The time limit is out of range. Use 0.1 seconds to 30 days.",
+        "stack_bytes": "This must be a multiple of 8. Use 104.",
+        "environment": "The value of A must be a string.",
+        "ranks": "0 is out of range. Use 1 to 1,000,000 ranks.",
+        "every": "Enter the number of ranks, 1 or more.",
+    }
+    assert set(from_json({"mpi": {"ranks": 4}, "recorder": "gprof"}).errors) == {"mpi", "recorder", "command"}
+
+
 def test_one_process_or_several() -> None:
     """A spec of an earlier version has one number."""
     assert JobSpec.from_json({"scope": "process", "pid": 7}).pids == (7,)

@@ -1,0 +1,222 @@
+"""Types and ranges of declared fields, checked by pydantic, which finds every wrong field at once, in our sentences.
+
+Only what reads forms, requests and files imports this: pydantic takes longer to import than a short command runs.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cache, singledispatch
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WrapValidator, create_model
+from pydantic_core import PydanticCustomError
+
+from ...domain import fields as kinds
+from ...domain.jobs import JOB_FIELDS, JobSpec
+from .kinds import find_problem
+
+_STRICT = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+def find_problems(values: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with values of fields of a job, by the names of the form."""
+    found: dict[str, str] = {}
+    for name, error in _errors(_flat_model(tuple(values)), values):
+        found.setdefault(name[0], _sentence(JOB_FIELDS[name[0]].kind, error))
+    return found
+
+
+def find_structure_problems(data: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
+    """What of a job's JSON cannot be read, by path: words that no job has, what is no object or list, and choices that
+    do not exist. Values of other types are for `find_problems`."""
+    found: dict[tuple[str, ...], str] = {}
+    for loc, error in _errors(_job_structure(), data):
+        kind = kinds.declared_kinds(JobSpec).get(loc[0])
+        part = kind if isinstance(kind, kinds.Part) else None
+        path = loc[:2] if part else loc[:1]
+        if error["type"] == "extra_forbidden":
+            cls, what = (part.type, f"“{path[0]}”") if part else (JobSpec, "A job")
+            known = ", ".join(sorted(kinds.declared_kinds(cls)))
+            text = f"{what} has no field “{path[-1][:60]}”. Its fields are: {known}."
+        elif len(path) == 1 and part:
+            text = f"“{path[0]}” must be an object with its own fields."
+        else:
+            inner = kinds.declared_kinds(part.type)[path[1]] if part else kind
+            if isinstance(inner, kinds.Texts):
+                text = f"“{'.'.join(path)}” must be a list of strings."
+            else:
+                text = str(error["msg"])
+                if isinstance(inner, kinds.Choice) and error["type"] == "missing":
+                    text = _no_choice(inner, "")
+        found.setdefault(path, text)
+    return found
+
+
+def _errors(model: type[BaseModel], data: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    try:
+        model.model_validate(dict(data))
+    except ValidationError as error:
+        return [(tuple(map(str, each["loc"])), each) for each in error.errors(include_url=False)]
+    return []
+
+
+@cache
+def _flat_model(names: tuple[str, ...]) -> type[BaseModel]:
+    """Fields of a job by the names of the form. Names are aliases: pydantic reserves some."""
+    declared: dict[str, Any] = {
+        f"field_{number}": (annotation(JOB_FIELDS[name].kind), Field(alias=name)) for number, name in enumerate(names)
+    }
+    return create_model("Values", __config__=_STRICT, **declared)
+
+
+@cache
+def _job_structure() -> type[BaseModel]:
+    return _structure(JobSpec)
+
+
+def _structure(cls: type[Any]) -> type[BaseModel]:
+    """A class with declared fields and its parts, of which only lists, objects and choices are checked."""
+    declared: dict[str, Any] = {}
+    for number, (name, kind) in enumerate(kinds.declared_kinds(cls).items()):
+        required = isinstance(kind, kinds.Choice) and name == "flavour"
+        default = Field(alias=name) if required else Field(None, alias=name)
+        declared[f"field_{number}"] = (_structure_type(kind), default)
+    return create_model(cls.__name__, __config__=_STRICT, **declared)
+
+
+def _structure_type(kind: kinds.Kind) -> Any:
+    match kind:
+        case kinds.Part():
+            return _structure(kind.type) | None if kind.optional else _structure(kind.type)
+        case kinds.Texts():
+            return Sequence[str]
+        case kinds.Choice():
+            return Annotated[Any, AfterValidator(_one_of(kind))]
+        case _:
+            return Any
+
+
+def _one_of(kind: kinds.Choice) -> Any:
+    def check(value: Any) -> Any:
+        if value in tuple(kind.type):
+            return value
+        raise PydanticCustomError("unfit", "{text}", {"text": _no_choice(kind, value)})
+
+    return check
+
+
+def _no_choice(kind: kinds.Choice, value: Any) -> str:
+    what = f"Unknown {kind.what}." if kind.what else f"“{str(value)[:60]}” is not valid."
+    return f"{what} Use one of: {', '.join(kind.type)}."
+
+
+@singledispatch
+def annotation(kind: kinds.Kind) -> Any:
+    """The type of a kind's values for pydantic, with its range; notations are checked by `find_problem`."""
+    raise TypeError(kind)
+
+
+def _checked(kind: kinds.Kind, type_: Any) -> Any:
+    """The type, and what `find_problem` says of a value of that type."""
+
+    def check(value: Any) -> Any:
+        problem = find_problem(kind, value)
+        if problem is not None:
+            raise PydanticCustomError("unfit", "{text}", {"text": problem})
+        return value
+
+    return Annotated[type_, AfterValidator(check)]
+
+
+@annotation.register
+def _(kind: kinds.Text) -> Any:
+    return _checked(kind, str)
+
+
+@annotation.register
+def _(kind: kinds.Path) -> Any:
+    return _checked(kind, str) | None
+
+
+@annotation.register
+def _(kind: kinds.Texts) -> Any:
+    return _checked(kind, tuple[str, ...])
+
+
+@annotation.register
+def _(kind: kinds.Variables) -> Any:
+    return _checked(kind, dict[str, str])
+
+
+@annotation.register
+def _(kind: kinds.Number) -> Any:
+    number = Annotated[int, Field(ge=kind.least, le=kind.most, multiple_of=kind.multiple)]
+    return number if kind.missing else number | None
+
+
+@annotation.register
+def _(kind: kinds.Numbers) -> Any:
+    number = Annotated[int, Field(ge=kind.least, le=kind.most)]
+
+    def one_or_all(value: Any, handler: Any) -> Any:
+        return handler(value if isinstance(value, tuple) else (value,))
+
+    return Annotated[tuple[number, ...], WrapValidator(one_or_all)]
+
+
+@annotation.register
+def _(kind: kinds.Duration) -> Any:
+    return Annotated[float, Field(ge=kind.least, le=kind.most, allow_inf_nan=False)] | None
+
+
+@annotation.register
+def _(kind: kinds.WallTime) -> Any:
+    return Annotated[int, Field(ge=1, le=kind.most)] | None
+
+
+@annotation.register(kinds.Switch)
+@annotation.register(kinds.Either)
+def _(kind: kinds.Kind) -> Any:
+    return bool
+
+
+@annotation.register
+def _(kind: kinds.Choice) -> Any:
+    return Annotated[Any, AfterValidator(_one_of(kind))]
+
+
+def _sentence(kind: kinds.Kind, error: Mapping[str, Any]) -> str:
+    """What a person reads of an error of pydantic."""
+    type_, value = error["type"], error["input"]
+    match kind:
+        case _ if type_ == "unfit":
+            return str(error["msg"])
+        case kinds.Number() if value is None and kind.missing:
+            return kind.missing
+        case kinds.Number() if type_ == "multiple_of":
+            above = value - value % kind.multiple + kind.multiple
+            return f"This must be a multiple of {kind.multiple}. Use {above:,}."
+        case kinds.Number() if type_ in ("greater_than_equal", "less_than_equal"):
+            return f"{value:,} is out of range. Use {kind.least:,} to {kind.most:,} {kind.unit}."
+        case kinds.Number():
+            return "This must be a whole number."
+        case kinds.WallTime():
+            return "This must be a whole number." if type_.startswith("int") else kind.problem
+        case kinds.Duration():
+            return kind.wrong or kind.problem if type_ == "float_type" else kind.problem
+        case kinds.Switch() | kinds.Either():
+            return "This must be true or false."
+        case kinds.Variables():
+            if len(error["loc"]) > 1:
+                return f"The value of {str(error['loc'][1])[:60]} must be a string."
+            return "Environment variables must be an object that maps names to strings."
+        case kinds.Texts() | kinds.Text() if type_ == "string_unicode":
+            what = kind.entry.what if isinstance(kind, kinds.Texts) else kind.what
+            return (
+                f"{what} contains bytes that are not UTF-8, which a job cannot store. Rename the file, or link to it."
+            )
+        case kinds.Texts():
+            return f"{kind.entry.what} must be a string."
+        case kinds.Text():
+            return f"{kind.what} must be a string."
+        case _:
+            return str(error["msg"])
