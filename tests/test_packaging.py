@@ -186,6 +186,8 @@ def test_what_is_imported_is_required(root: Path) -> None:
     required = {match[0].lower().replace("-", "_") for line in lines if (match := re.match(r"[\w-]+", line))}
     # celery[redis] is the requirement for all that speaks to the broker.
     required |= {"redis", "kombu", "billiard"} if "celery" in required else set()
+    # Each pydantic asks for the one pydantic_core that it is made for.
+    required |= {"pydantic_core"} if "pydantic" in required else set()
     # Each numba asks for the one llvmlite that it is made for.
     required |= {"llvmlite"} if "numba" in required else set()
     providers = importlib.metadata.packages_distributions()

@@ -135,5 +135,5 @@ def test_who_was_killed_with_its_node_ends_all_the_same(
     sight = sight_of(context, job)
     job = until_job(context, job, lambda job: job.details.get("unreached"), 90)
     later = job_sight.build_progress_view(replace(sight, seen_at=sight.seen_at + 120), None, {})
-    assert later.submissions[0].unreachable_since.startswith("No sign of life since 20")
+    assert later.submissions[0].unreachable_since.startswith("No heartbeat since 20")
     assert not job_sight.build_progress_view(sight, None, {}).submissions[0].unreachable_since

@@ -166,12 +166,13 @@ function holdKeys(view, does) {
   const held = new Set();
   // A short press may end before the next frame.
   const pressed = new Set();
-  let last = 0;
+  let last = null;
   let frame = 0;
 
   const step = (now) => {
     frame = 0;
-    const seconds = Math.min(0.05, (now - last) / 1000);
+    // What a single press does. The time of a frame is its beginning, which on a busy machine is before the press.
+    const seconds = last === null ? 0.016 : Math.min(0.05, Math.max(0, now - last) / 1000);
     last = now;
     let [pan, zoom] = [0, 0];
     for (const key of new Set([...held, ...pressed])) {
@@ -193,8 +194,7 @@ function holdKeys(view, does) {
       held.add(key);
       pressed.add(key);
       if (!frame) {
-        // What a single press does.
-        last = performance.now() - 16;
+        last = null;
         frame = requestAnimationFrame(step);
       }
     } else if (does.key(event)) event.preventDefault();
