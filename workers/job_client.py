@@ -160,7 +160,7 @@ def wait(
                     if not by_worker and job.needed_secrets and job_runner.may_run(job):
                         own = _begin_own_steps(context, job_id)
                     elif not by_worker:
-                        job_runner.resume_job(settings, queue, job, files)
+                        job_runner.resume_jobs(settings, store, queue, [job])
                 if by_worker and prompter.prompt_for(job):
                     queue.enqueue(job)
             time.sleep(POLL_S)
@@ -188,16 +188,18 @@ def cancel(settings: Settings, job_ids: Sequence[str]) -> None:
             store.jobs.request_cancel(job.id)
             if job.cancel_requested and not job.planned and job.host == host_name():
                 supervisor_client.request_stop(files, at_once=True)
-            if queue.has_worker():
-                queue.enqueue(store.jobs.get(job.id))
-            else:
-                job_runner.resume_job(settings, queue, store.jobs.get(job.id), files)
+        jobs = [store.jobs.get(id) for id in job_ids]
+        if not queue.has_worker():
+            job_runner.resume_jobs(settings, store, queue, jobs)
+            return
+        for job in jobs:
+            queue.enqueue(job)
 
 
 def list_jobs(settings: Settings, *, active: bool | None, limit: int) -> tuple[Job, ...]:
     """Jobs, newest first. active: only those that have not ended. Jobs that commands left get a process again."""
     with _opened(settings) as (store, queue):
-        job_runner.resume_jobs(settings, store, queue)
+        job_runner.resume_jobs(settings, store, queue, store.jobs.list(active=True, limit=1000))
         return store.jobs.list(active=active, limit=limit)
 
 
@@ -206,7 +208,7 @@ def get_job(settings: Settings, job_id: str) -> Job:
     with _opened(settings) as (store, queue):
         job = store.jobs.get(job_id)
         if not job.state.final:
-            job_runner.resume_job(settings, queue, job, JobFiles(store.jobs.directory(job_id)))
+            job_runner.resume_jobs(settings, store, queue, [job])
         return job
 
 

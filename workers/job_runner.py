@@ -8,7 +8,7 @@ import logging
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from perfloom.config import Settings
@@ -74,16 +74,15 @@ def has_runner(files: JobFiles) -> bool:
         return not mine
 
 
-def resume_job(settings: Settings, queue: TaskQueue, job: Job, files: JobFiles) -> None:
-    """Start a runner for a job that nobody runs. Not for one that waits for a secret, which a person has to type."""
-    if may_run(job) and not job.needed_secrets and not has_runner(files) and not queue.has_worker(host_name()):
-        start_runner(settings, files, job.id)
-
-
-def resume_jobs(settings: Settings, store: Store, queue: TaskQueue) -> None:
-    """`resume_job` for all active jobs."""
-    for job in store.jobs.list(active=True, limit=1000):
-        resume_job(settings, queue, job, JobFiles(store.jobs.directory(job.id)))
+def resume_jobs(settings: Settings, store: Store, queue: TaskQueue, jobs: Sequence[Job]) -> None:
+    """Start a runner for each of the jobs that nobody runs. Not for one that waits for a secret, which a person has to
+    type."""
+    waiting = [job for job in jobs if may_run(job) and not job.needed_secrets]
+    found = [(job.id, JobFiles(store.jobs.directory(job.id))) for job in waiting]
+    left = [(id, files) for id, files in found if not has_runner(files)]
+    if left and not queue.has_worker(host_name()):
+        for id, files in left:
+            start_runner(settings, files, id)
 
 
 def main() -> None:

@@ -20,13 +20,12 @@ from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
 from perfloom.workers import job_client, job_runner
 from perfloom.workers.local import processes
-from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.serve import services
 from tests.support.marks import slow_except
 from tests.support.parts import require
 from tests.support.servers import RedisServer
-from tests.workers.running import PERFLOOM, running
+from tests.workers.running import PERFLOOM, running_worker
 from tests.workers.waiting import pids_in, until
 
 LIGHT = ("-e", "cpu-clock:u", "--call-graph", "none")
@@ -210,7 +209,7 @@ def test_jobs_of_a_server_are_left_to_its_workers(settings: Settings, store: Sto
     job = store.jobs.create("record", spec, "of the server")
     queue = TaskQueue(settings, store)
     assert not job_runner.may_run(job)
-    job_runner.resume_jobs(settings, store, queue)
+    job_runner.resume_jobs(settings, store, queue, store.jobs.list())
     assert perfloom(settings, "jobs")[0] == 0
     assert not runners(job.id) and store.jobs.get(job.id).state is JobState.QUEUED
     other = store.jobs.create("record", spec, "of another host", details={job_runner.HOST_KEY: "elsewhere"})
@@ -232,26 +231,14 @@ def test_one_process_runs_a_job(settings: Settings, store: Store, tmp_path: Path
 
 
 def test_with_a_worker(settings: Settings, tmp_path: Path, redis_server: RedisServer) -> None:
-    with redis_server.client() as client:
-        client.flushall()
-    settings = Settings.load(
-        settings.data, environ={}, runtime=settings.runtime, broker_url=redis_server.url, reserve_bytes=0
-    )
-    store = open_store(settings)
-    queue = TaskQueue(settings, store)
-    try:
-        with running(settings, tmp_path / "log", "worker"):
-            until(lambda: queue.has_worker(host_name()), "the worker is heard of", 40)
-            id = detach(settings, tmp_path)
-            pids_in(tmp_path / "pid", 1)
-            assert not runners(id)
-            assert perfloom(settings, "jobs")[1].count(id) == 1
-            (tmp_path / "go").touch()
-            assert perfloom(settings, "wait", id)[:2] == (0, f"{id}\n")
-            assert "last line" in perfloom(settings, "logs", id)[1]
-    finally:
-        queue.close()
-        store.close()
+    with running_worker(settings, tmp_path / "log", redis_server) as (settings, _):
+        id = detach(settings, tmp_path)
+        pids_in(tmp_path / "pid", 1)
+        assert not runners(id)
+        assert perfloom(settings, "jobs")[1].count(id) == 1
+        (tmp_path / "go").touch()
+        assert perfloom(settings, "wait", id)[:2] == (0, f"{id}\n")
+        assert "last line" in perfloom(settings, "logs", id)[1]
 
 
 def completions(settings: Settings, line: str) -> list[str]:

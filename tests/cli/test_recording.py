@@ -15,7 +15,6 @@ import pytest
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
-from perfloom.queue import TaskQueue
 from perfloom.store import open_store
 from perfloom.workers import job_client
 from perfloom.workers.local import facts_probe, processes
@@ -27,7 +26,7 @@ from tests.support.jobspecs import spec_of
 from tests.support.marks import SLOW, slow_except
 from tests.support.parts import missing, require
 from tests.support.servers import OrdinaryUser, RedisServer
-from tests.workers.running import PERFLOOM, environment, running
+from tests.workers.running import PERFLOOM, environment, running_worker
 from tests.workers.waiting import pids_in, until
 
 LIGHT = ("-e", "cpu-clock:u", "--call-graph", "none")
@@ -285,26 +284,14 @@ def test_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
 
 
 def test_a_running_worker_takes_it(settings: Settings, tmp_path: Path, redis_server: RedisServer) -> None:
-    with redis_server.client() as client:
-        client.flushall()
-    settings = Settings.load(
-        settings.data, environ={}, runtime=settings.runtime, broker_url=redis_server.url, reserve_bytes=0
-    )
-    store = open_store(settings)
-    queue = TaskQueue(settings, store)
-    try:
-        with running(settings, tmp_path / "log", "worker"):
-            until(lambda: queue.has_worker(host_name()), "the worker is heard of", 40)
-            env = services.environment_for(settings) | {"MY_OWN": "hush-hush"}
-            argv = [*PERFLOOM, "record", *LIGHT, "--", "/bin/sh", "-c", 'pwd; echo "$MY_OWN"; seq 3000000 | tail -1']
-            done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-            assert done.returncode == 0, done.stderr
-            assert f"{tmp_path}\nhush-hush\n3000000\n" in done.stderr
-            assert (job := store.jobs.get(done.stdout.strip())).state is JobState.STORED
-            assert "hush-hush" not in json.dumps(job.spec)
-    finally:
-        queue.close()
-        store.close()
+    with running_worker(settings, tmp_path / "log", redis_server) as (settings, store):
+        env = services.environment_for(settings) | {"MY_OWN": "hush-hush"}
+        argv = [*PERFLOOM, "record", *LIGHT, "--", "/bin/sh", "-c", 'pwd; echo "$MY_OWN"; seq 3000000 | tail -1']
+        done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert f"{tmp_path}\nhush-hush\n3000000\n" in done.stderr
+        assert (job := store.jobs.get(done.stdout.strip())).state is JobState.STORED
+        assert "hush-hush" not in json.dumps(job.spec)
 
 
 def test_when_its_worker_vanishes_it_goes_on_alone(

@@ -13,10 +13,13 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
-from perfloom.store import Store
+from perfloom.queue import TaskQueue
+from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
 from perfloom.workers.local import processes
+from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.serve import services
+from tests.support.servers import RedisServer
 from tests.workers.waiting import gone, until
 
 PERFLOOM = (sys.executable, "-P", "-m", "perfloom.cli")
@@ -71,6 +74,23 @@ def running(settings: Settings, log: Path, *arguments: str) -> Iterator[Running]
         yield one
     finally:
         one.kill()
+
+
+@contextlib.contextmanager
+def running_worker(settings: Settings, log: Path, redis: RedisServer) -> Iterator[tuple[Settings, Store]]:
+    """A worker of `perfloom worker` with this broker, heard of: the settings to use it, and its store."""
+    with redis.client() as client:
+        client.flushall()
+    settings = Settings.load(settings.data, environ={}, runtime=settings.runtime, broker_url=redis.url, reserve_bytes=0)
+    store = open_store(settings)
+    queue = TaskQueue(settings, store)
+    try:
+        with running(settings, log, "worker"):
+            until(lambda: queue.has_worker(host_name()), "the worker is heard of", 40)
+            yield settings, store
+    finally:
+        queue.close()
+        store.close()
 
 
 def all_ended(store: Store, count: int, limit_s: float = 60.0, *, worker: Running | None = None) -> list[Job]:
