@@ -2,7 +2,6 @@
 value unfit."""
 
 import re
-from collections.abc import Callable
 from functools import singledispatch
 from typing import Any
 
@@ -270,59 +269,21 @@ def _(kind: kinds.Steps, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.Texts, value: Any) -> str | None:
-    return _each(value, lambda entry: find_problem(kind.entry, entry))
+    return first_error(*(_find_entry_problem(kind, entry) for entry in value))
 
 
 @find_problem.register
 def _(kind: kinds.CommandLine, value: Any) -> str | None:
     if value and not value[0]:
         return "The first word, the program's name, is empty. Enter the program's name or path."
-    return _each(value, lambda entry: find_problem(kind.entry, entry))
-
-
-@find_problem.register
-def _(kind: kinds.Words, value: Any) -> str | None:
-    def problem_of(entry: Any) -> str | None:
-        problem = find_problem(kind.entry, entry)
-        if problem is None and not entry.strip():
-            return f"{kind.entry.what} has no name. Enter its name, or remove it."
-        if problem is None and any(sign.isspace() for sign in entry):
-            return f"“{entry[:60]}” contains a space. Write one module per line, as in gcc/12.2.0."
-        return problem
-
-    return _each(value, problem_of)
-
-
-@find_problem.register
-def _(kind: kinds.PathList, value: Any) -> str | None:
-    def problem_of(entry: Any) -> str | None:
-        problem = find_problem(kind.entry, entry)
-        if problem is None and ":" in entry:
-            what = kind.entry.what
-            return f"{what} must not contain a colon, which separates directories. Write one directory per line."
-        return problem
-
-    return _each(value, problem_of)
-
-
-@find_problem.register
-def _(kind: kinds.Libraries, value: Any) -> str | None:
-    def problem_of(entry: Any) -> str | None:
-        problem = find_problem(kind.entry, entry)
-        if problem is None and (":" in entry or any(sign.isspace() for sign in entry)):
-            return f"“{entry[:60]}”: LD_PRELOAD accepts no path with a space or colon. Link to it under another name."
-        if problem is None and not entry:
-            return f"{kind.entry.what} has no name. Enter its name, or remove it."
-        return problem
-
-    return _each(value, problem_of)
+    return find_problem.dispatch(kinds.Texts)(kind, value)
 
 
 @find_problem.register
 def _(kind: kinds.Events, value: Any) -> str | None:
     if len(value) > kind.most:
         return f"The job has {len(value):,} events. Use at most {kind.most}."
-    return _each(value, event_problem)
+    return find_problem.dispatch(kinds.Texts)(kind, value)
 
 
 @find_problem.register
@@ -336,5 +297,41 @@ def _(kind: kinds.Variables, value: Any) -> str | None:
     return None
 
 
-def _each(entries: Any, problem: Callable[[Any], str | None]) -> str | None:
-    return first_error(*map(problem, entries))
+@singledispatch
+def _find_entry_problem(kind: kinds.Texts, entry: Any) -> str | None:
+    """What makes one of several texts unfit."""
+    return find_problem(kind.entry, entry)
+
+
+@_find_entry_problem.register
+def _(kind: kinds.Words, entry: Any) -> str | None:
+    problem = find_problem(kind.entry, entry)
+    if problem is None and not entry.strip():
+        return f"{kind.entry.what} has no name. Enter its name, or remove it."
+    if problem is None and any(sign.isspace() for sign in entry):
+        return f"“{entry[:60]}” contains a space. Write one module per line, as in gcc/12.2.0."
+    return problem
+
+
+@_find_entry_problem.register
+def _(kind: kinds.PathList, entry: Any) -> str | None:
+    problem = find_problem(kind.entry, entry)
+    if problem is None and ":" in entry:
+        what = kind.entry.what
+        return f"{what} must not contain a colon, which separates directories. Write one directory per line."
+    return problem
+
+
+@_find_entry_problem.register
+def _(kind: kinds.Libraries, entry: Any) -> str | None:
+    problem = find_problem(kind.entry, entry)
+    if problem is None and (":" in entry or any(sign.isspace() for sign in entry)):
+        return f"“{entry[:60]}”: LD_PRELOAD accepts no path with a space or colon. Link to it under another name."
+    if problem is None and not entry:
+        return f"{kind.entry.what} has no name. Enter its name, or remove it."
+    return problem
+
+
+@_find_entry_problem.register
+def _(kind: kinds.Events, entry: Any) -> str | None:
+    return event_problem(entry)
