@@ -281,7 +281,8 @@ def test_web_and_worker_apart(
             assert ended(store, job.id).state is JobState.STORED, launch.said() + read.said()
             assert status_of(f"{url}results/{job.id}?token=chosen-by-somebody-who-likes-long-ones") == 200
             assert web.stop() == 0 and launch.stop() == 0 and read.stop() == 0
-        assert "Traceback" not in web.said() + launch.said() + read.said()
+        output = web.said() + launch.said() + read.said()
+        assert "Traceback" not in output, output
     finally:
         queue.close()
         store.close()

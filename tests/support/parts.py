@@ -98,6 +98,12 @@ def recording_refused(perf: Path) -> str:
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["perf says nothing"])[0]
 
 
+def require_whole_system() -> None:
+    """Skip the running test where this user may not observe all processes of a CPU."""
+    if os.geteuid() != 0 and int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
+        missing("permission to record the whole system", "sudo sysctl kernel.perf_event_paranoid=0")
+
+
 def own_mounts() -> list[str]:
     """What to put before a command that mounts filesystems for itself alone, as root or as an ordinary user."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+import selectors
 import socket
 import ssl
 import statistics
@@ -19,7 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.workers.serve.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, framing, head_end
+from perfloom.workers.serve import web_gate
+from perfloom.workers.serve.web_connection import Slots
+from perfloom.workers.serve.web_gate import BODY_BYTES, HEAD_BYTES, HEAD_S, Framing, Gate, framing, head_end
 from perfloom.workers.serve.web_server import THREADS
 from tests.support import paths
 from tests.support.marks import SLOW
@@ -434,3 +437,21 @@ def test_the_length_of_a_body(lines: bytes, expected: tuple[int | None, bool]) -
     head = b"POST / HTTP/1.1\r\n" + lines + b"\r\n"
     length, expects = expected
     assert framing(head) == Framing(None if length is None else len(head) + length, expects)
+
+
+def test_a_closed_gate_can_still_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that ends closes its gate, finishes its requests, and calls `tick` meanwhile."""
+    monkeypatch.setattr(web_gate, "LINGER_S", 0.0)
+    monkeypatch.setattr(web_gate, "TICK_S", 0.0)
+    gate = Gate(Slots(1), 8, lambda _: None, lambda _: None)
+    pairs = [socket.socketpair() for _ in range(2)]
+    with selectors.DefaultSelector() as gate.poller:
+        gate.linger(pairs[0][0])
+        gate._take_closing(time.monotonic() + 60)  # It lingers now.
+        gate.linger(pairs[1][0])  # This is closed later.
+        gate.close()
+        gate.tick()
+        assert not gate.poller.get_map()
+    for ours, theirs in pairs:
+        assert ours.fileno() < 0 and theirs.recv(1) == b""
+        theirs.close()

@@ -151,11 +151,13 @@ class Gate:
             self._end(sock)
 
     def close(self) -> None:
-        """Close everything that waits."""
+        """Close everything that waits. `tick` may still be called: the worker finishes its requests after this."""
         for one in list(self._waiting):
             self._close(one)
-        for sock in [*self._closing, *self._lingering]:
-            sock.close()
+        while self._closing:
+            self._closing.popleft().close()
+        for sock in list(self._lingering):
+            self._end(sock)
 
     # One connection.
 

@@ -14,7 +14,7 @@ from perfloom.recording.job_status import JobStatus
 from tests.recording.plan.conftest import MakeJob
 from tests.recording.plan.jobs import PlannedJob
 from tests.support.mpi_programs import MpiProgram
-from tests.support.parts import missing, require
+from tests.support.parts import require, require_whole_system
 
 FLAVOURS = (MpiFlavor.OPENMPI, MpiFlavor.MPICH)
 both = pytest.mark.parametrize("flavour", FLAVOURS)
@@ -155,8 +155,7 @@ def test_a_starter_that_is_not_there_is_named(make_job: MakeJob, mpi_program: Mp
 
 
 def test_one_recording_of_each_host(make_job: MakeJob, mpi_program: MpiProgram) -> None:
-    if os.geteuid() != 0 and int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) > 0:
-        missing("permission to record the whole system", "sudo sysctl kernel.perf_event_paranoid=0")
+    require_whole_system()
     job = job_of(make_job, mpi_program, MpiFlavor.MPICH, "150", ranks=3, per_host=True).start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status == 0, job.log()
