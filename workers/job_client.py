@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, JobFailed, PerfloomError, TooLarge, UnreadableInput
-from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.jobs import JobDetails, JobSpec, JobState
 from perfloom.ingest.compression import EMPTY_SPARSE_FILE, is_empty_sparse_file
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
@@ -151,13 +151,13 @@ def wait(
             if (now := (job.state, job.progress_text, job.progress)) != seen:
                 seen = now
                 watch(job)
-            if job.needed_secrets and (secrets.declined or prompter.declined):
+            if job.details.needed_secrets and (secrets.declined or prompter.declined):
                 raise JobFailed(f"{job.progress_text} Wait for it on a terminal, or use a key that an agent holds.")
             if own is None or not own.is_alive():
                 if time.monotonic() - checked_at > RUNNER_CHECK_S:
                     checked_at = time.monotonic()
                     by_worker = queue.has_worker()
-                    if not by_worker and job.needed_secrets and job_runner.may_run(job):
+                    if not by_worker and job.details.needed_secrets and job_runner.may_run(job):
                         own = _begin_own_steps(context, job_id)
                     elif not by_worker:
                         job_runner.resume_jobs(settings, store, queue, [job])
@@ -247,7 +247,7 @@ def _submit_recording(
 ) -> tuple[Job, bool]:
     """The new job, and whether a worker runs it."""
     by_worker = queue.has_worker(host)
-    id, details = files.root.name, {job_runner.HOST_KEY: host_name()}
+    id, details = files.root.name, JobDetails(runner_host=host_name())
     # Not due before somebody was rung for: who comes by first would be another worker than ours.
     job = store.jobs.create("record", spec.to_json(), name, id=id, details=details)
     if by_worker:
@@ -277,7 +277,7 @@ def import_files(
         with _count_signals() as cancel_requests:
             shown = name or kept[0] + (f" and {len(kept) - 1} more" if len(kept) > 1 else "")
             spec = {"files": kept} | ({"clock": clock} if clock else {})
-            job = store.jobs.create("import", spec, shown, id=id, details={job_runner.HOST_KEY: host_name()})
+            job = store.jobs.create("import", spec, shown, id=id, details=JobDetails(runner_host=host_name()))
             if by_worker:
                 queue.enqueue_read(id)
             tail = OutputTail(job_files, sys.stderr.buffer)
@@ -377,9 +377,9 @@ def _unanswered(
     job: Job, typed: TerminalSecrets, prompter: SecretPrompter, cancel_requests: CancelRequests
 ) -> str | None:
     """Why a job is given up that a secret is asked for; None where it is not."""
-    if cancel_requests.count > bool(job.details.get("begun")) and (typed.asking or prompter.asking):
+    if cancel_requests.count > bool(job.details.begun) and (typed.asking or prompter.asking):
         return "It was cancelled while it waited for a secret."
-    if not job.details.get("begun") and job.needed_secrets and (typed.declined or prompter.declined):
+    if not job.details.begun and job.details.needed_secrets and (typed.declined or prompter.declined):
         return f"{job.progress_text} No secret was entered. Record from a terminal, or use a key of an SSH agent."
     return None
 

@@ -23,9 +23,6 @@ from .local import processes
 from .local.facts_probe import host_name
 from .local.jobfiles import JobFiles
 
-HOST_KEY = "runner_host"
-"""In the details of a job that a command submitted: the host whose commands may run it. A server's jobs have none: its
-workers may run as another user, which a command does not know."""
 LOCK_POLL_S = 0.2
 LOCK_TIMEOUT_S = 5.0
 """How long a new runner waits for a process that runs the job and is about to end."""
@@ -64,8 +61,9 @@ def start_runner(settings: Settings, files: JobFiles, job_id: str) -> None:
 
 
 def may_run(job: Job) -> bool:
-    """Whether a command on this host may run the job."""
-    return job.details.get(HOST_KEY) == host_name()
+    """Whether a command on this host may run the job: one that a command submitted here. A server's workers may run as
+    another user, which a command does not know."""
+    return job.details.runner_host == host_name()
 
 
 def has_runner(files: JobFiles) -> bool:
@@ -77,7 +75,7 @@ def has_runner(files: JobFiles) -> bool:
 def resume_jobs(settings: Settings, store: Store, queue: TaskQueue, jobs: Sequence[Job]) -> None:
     """Start a runner for each of the jobs that nobody runs. Not for one that waits for a secret, which a person has to
     type."""
-    waiting = [job for job in jobs if may_run(job) and not job.needed_secrets]
+    waiting = [job for job in jobs if may_run(job) and not job.details.needed_secrets]
     found = [(job.id, JobFiles(store.jobs.directory(job.id))) for job in waiting]
     left = [(id, files) for id, files in found if not has_runner(files)]
     if left and not queue.has_worker(host_name()):
@@ -93,7 +91,7 @@ def main() -> None:
     store = open_store(settings)
 
     def watch(job: Job) -> None:
-        if job.needed_secrets:
+        if job.details.needed_secrets:
             raise _SecretNeeded
 
     files, end = JobFiles(store.jobs.directory(job_id)), time.monotonic() + LOCK_TIMEOUT_S

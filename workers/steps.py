@@ -132,7 +132,7 @@ def _step(context: JobContext, job: Job, files: JobFiles) -> None:
         retry(context, _noted(context, job), error.message)
     except PerfloomError as error:
         job = _noted(context, job)
-        details = job.details | {"kind": type(error).__name__}
+        details = replace(job.details, error_kind=type(error).__name__)
         finish(context, job, files, JobState.FAILED, error.message, details=details)
     except OSError as error:
         retry(context, _noted(context, job), unavailable(files.root, error).message)
@@ -189,13 +189,14 @@ def _running(context: JobContext, job: Job, files: JobFiles) -> None:
         else:
             supervisor_client.clean_up(files, job.id)
             ending = outcome.supervisor_lost()
-        details = job.details | {
-            "short": list(ending.incomplete_reasons),
-            "error": ending.error,
-            "perf_killed": ending.perf_killed,
-            "vanished": supervisor_status.exit is None,
-            "failures": 0,
-        }
+        details = replace(
+            job.details,
+            incomplete_reasons=ending.incomplete_reasons,
+            start_error=ending.error,
+            perf_killed=ending.perf_killed,
+            is_lost=supervisor_status.exit is None,
+            failures=0,
+        )
         # The wish to cancel is fulfilled; asked again, it means what follows.
         context.store.jobs.transition(
             job.id,
@@ -258,28 +259,28 @@ def _collecting(context: JobContext, job: Job, files: JobFiles) -> None:
     if perf_record.has_nested_stat(job.argv or ()) and perf_record.COUNTS_FILE not in there:
         # The title of what perf stat prints: without counts below it, it is a loss.
         (files.artifacts / perf_record.COUNTS_FILE).write_text(" Performance counter stats for 'a command':\n\n")
-    why = outcome.SAMPLES_LOST if job.details.get("perf_killed") else NO_SAMPLE
-    details = job.details | {"short": [*job.details.get("short", ()), *([why] if empty else [])]}
+    why = outcome.SAMPLES_LOST if job.details.perf_killed else NO_SAMPLE
+    details = replace(job.details, incomplete_reasons=(*job.details.incomplete_reasons, *([why] if empty else [])))
     due = time.time() + RETRY_S
     context.store.jobs.transition(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
 
 
 def _cut_short(job: Job) -> bool:
-    return bool(job.details.get("short") or job.details.get("vanished") or job.details.get("error"))
+    return bool(job.details.incomplete_reasons or job.details.is_lost or job.details.start_error)
 
 
 def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> None:
     """There is nothing to read: say why, as far as it is known."""
     program_outcome = job.outcome or Outcome()
-    short = tuple(job.details.get("short") or ())
+    short = job.details.incomplete_reasons
     if program_outcome.cancelled:
         finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
-    elif job.details.get("vanished"):
+    elif job.details.is_lost:
         reason = f"{outcome.SUPERVISOR_LOST} Nothing was recorded before that. Submit the job again."
         finish(context, job, files, JobState.LOST, reason)
     else:
-        killed = bool(job.details.get("perf_killed"))
-        ending = outcome.RecordingOutcome(program_outcome, short, job.details.get("error"), killed)
+        killed = job.details.perf_killed
+        ending = outcome.RecordingOutcome(program_outcome, short, job.details.start_error, killed)
         recorder = Path((job.argv or ("perf",))[0]).name
         reason = outcome.explain_no_recording(ending, files.tail(), recorder, wrote=bool(files.recorded_files()))
         finish(context, job, files, JobState.FAILED, reason)
@@ -289,18 +290,18 @@ def _reading(context: JobContext, job: Job, files: JobFiles) -> None:
     """Read what was recorded or uploaded into a result of the same id."""
     if job.cancel_requested:
         raise StepInterrupted
-    tries = int(job.details.get("readings", 0)) + 1
+    tries = job.details.read_attempts + 1
     if tries > MAX_READING_TRIES:
         raise UnreadableInput(
             f"Reading was started {MAX_READING_TRIES} times, and its worker was killed each time. The "
             "machine may not have "
             "enough memory. Check the worker's log, then submit it again."
         )
-    details = job.details | {"readings": tries}
+    details = replace(job.details, read_attempts=tries)
     context.store.jobs.update(job.id, expected=JobState.READING, details=details, claimed_by=context.worker)
     with long_slots(context.settings) as take:
         # Who is known to take long waits for a place before it begins; who reads for himself alone waits for nobody.
-        if context.queue is not None and job.details.get("long") and not take():
+        if context.queue is not None and job.details.reads_long and not take():
             _put_back(context, job)
             return
         try:
@@ -319,7 +320,7 @@ def _put_back(context: JobContext, job: Job) -> None:
     context.store.jobs.update(
         job.id,
         expected=JobState.READING,
-        details=job.details | {"long": True},
+        details=replace(job.details, reads_long=True),
         progress=None,
         progress_text="Waiting until another long reading ends",
         due_at=time.time() + RETRY_S,
@@ -344,7 +345,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
     from .read import reading
 
     report = _with_long_slot(context, make_reporter(context, job), take)
-    short = tuple(job.details.get("short") or ())
+    short = job.details.incomplete_reasons
     changes: dict[str, Any] = {"complete": False, "reasons": short} if short else {}
     if job.kind == "record" and job.job_spec.command:
         changes["command"] = shlex.join(job.job_spec.command)

@@ -5,6 +5,7 @@ import io
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,13 @@ StepFunction = Callable[[JobContext, Job, JobFiles], None]
 
 
 def retry(context: JobContext, job: Job, reason: str) -> None:
-    failures = int(job.details.get("failures", 0)) + 1
+    failures = job.details.failures + 1
     if failures >= MAX_TRIES:
         finish(context, job, JobFiles(context.store.jobs.directory(job.id)), JobState.FAILED, reason)
         return
     log.warning("job %s: %s (try %d of %d)", job.id, reason, failures, MAX_TRIES)
     due = time.time() + RETRY_PAUSE_S * failures
-    details = job.details | {"failures": failures}
+    details = replace(job.details, failures=failures)
     context.store.jobs.update(
         job.id, expected=job.state, details=details, due_at=due, progress_text=f"Retrying. {reason}"
     )
@@ -55,7 +56,7 @@ def finish(
 ) -> None:
     """Move a job to its final state; nothing of it is left at its target."""
     delete_environment(files)
-    if job.planned and not job.details.get("left"):
+    if job.planned and not job.details.cleaned_up:
         from .remote import cleanup
 
         cleanup.clean_up_job(context, job)
@@ -93,7 +94,7 @@ def has_samples(text: Path) -> bool:
 def has_failed(job: Job) -> bool:
     """Whether the program did not come to a good end, or to the end that was planned."""
     outcome = job.outcome or Outcome()
-    return bool(outcome.exit_status or outcome.signal or outcome.cancelled or job.details.get("vanished"))
+    return bool(outcome.exit_status or outcome.signal or outcome.cancelled or job.details.is_lost)
 
 
 def runs_on_other_host(context: JobContext, job: Job) -> bool:

@@ -193,7 +193,7 @@ def import_(name: str, clock: str | None, data: Path | None, files: tuple[str, .
             job = job_client.import_files(settings, files, name, progress.show, clock or "")
     if job.result_id is None:
         # An unreadable file has another exit status than other failures of the job.
-        kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.get("kind", ""))
+        kind = {"UnreadableInput": UnreadableInput, "TooLarge": UnreadableInput}.get(job.details.error_kind)
         raise (kind or JobFailed)(job.reason or f"The import ended in state {job.state} without a result.")
     if job.reason:
         click.echo(f"perfloom: {job.reason}", err=True)

@@ -145,7 +145,7 @@ class ProgressLine:
 
 def _waits(job: "Job") -> bool:
     """Whether the progress text says what the job waits for, not how far it is."""
-    return job.state is JobState.PENDING or bool(job.details.get("unreached") or job.details.get("failures"))
+    return job.state is JobState.PENDING or bool(job.details.unreachable_since or job.details.failures)
 
 
 commands: list[click.Command] = [record]

@@ -47,6 +47,11 @@ class ProtectedServer:
             tuple(map(str, data.get("secrets", ()))),
         )
 
+    @classmethod
+    def from_request(cls, data: object) -> "ProtectedServer | None":
+        """The server of a request that may name one."""
+        return cls.from_json(data) if isinstance(data, Mapping) else None
+
 
 ISOLATION_ADVICE = (
     "Start the worker with --run-as USER, or record on another machine (see Security in the documentation). If "

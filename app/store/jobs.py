@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, delete, func, select, update
 
-from ..domain.errors import Conflict, NotFound, Prompt, Unavailable
-from ..domain.jobs import JobSpec, JobState, Outcome
+from ..domain.errors import Conflict, NotFound, Unavailable
+from ..domain.jobs import JobDetails, JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
 from .database import Database
 from .files.disk import disk_errors, remove_tree
@@ -33,8 +33,8 @@ class Job:
     spec: the description as JSON (for kind "record" a JobSpec: see `job_spec`). target: where it runs. progress: 0–1
     within the present state, null where it is not known. attempt: how often it was claimed. claimed_by: the worker
     that has it. process_group: of the supervisor of the user's program on `host`. argv: the exact command. reason: why
-    it ended as it did, for a person. due_at: when somebody should look at it again. details: what else the shell side
-    keeps. history: every state it has been in and since when, oldest first.
+    it ended as it did, for a person. due_at: when somebody should look at it again. details: what its steps note.
+    history: every state it has been in and since when, oldest first.
     """
 
     id: str
@@ -59,18 +59,13 @@ class Job:
     result_id: str | None
     cancel_requested: bool
     due_at: float | None
-    details: dict[str, Any]
+    details: JobDetails
     history: tuple[tuple[JobState, float], ...]
 
     @property
     def planned(self) -> bool:
         """Whether its plan was copied to a directory at its target, where it is polled, when it was claimed."""
-        return bool(self.details.get("planned"))
-
-    @property
-    def needed_secrets(self) -> tuple[Prompt, ...]:
-        """The secrets that it waits for."""
-        return tuple(Prompt(str(one["name"]), str(one["text"])) for one in self.details.get("needs") or ())
+        return self.details.planned
 
     @property
     def job_spec(self) -> JobSpec:
@@ -94,10 +89,10 @@ class Jobs:
         state: JobState = JobState.QUEUED,
         due_at: float | None = None,
         id: str | None = None,
-        details: Mapping[str, Any] | None = None,
+        details: JobDetails | None = None,
     ) -> Job:
-        """Store a new job. due_at: when somebody should first look at it (null: now). details: what the shell side
-        keeps of it from its beginning. Raises Conflict for an id that exists."""
+        """Store a new job. due_at: when somebody should first look at it (null: now). Raises Conflict for an id that
+        exists."""
         now = time.time()
         row = JobRow(
             id=require_id(id, "job") if id is not None else new_id(),
@@ -113,7 +108,7 @@ class Jobs:
             attempt=0,
             cancel_requested=False,
             due_at=None if state.final else now if due_at is None else due_at,
-            details=dict(details or {}),
+            details=(details or JobDetails()).to_json(),
             history=[[state.value, now]],
         )
         with self._database.write() as session:
@@ -235,7 +230,7 @@ class Jobs:
             self._changed(change if cancelled else change.where(JobRow.cancel_requested.is_(False)))
 
     def claim(
-        self, id: str, worker: str, host: str | None, seconds: float, *, details: Mapping[str, Any] | None = None
+        self, id: str, worker: str, host: str | None, seconds: float, *, details: JobDetails | None = None
     ) -> Job | None:
         """Take a queued job for `worker`: it is now being staged, its attempt one more, due again in `seconds`.
 
@@ -243,7 +238,7 @@ class Jobs:
         cancelling was asked for.
         """
         now = time.time()
-        more = {} if details is None else {"details": dict(details)}
+        more = {} if details is None else {"details": details.to_json()}
         change = (
             update(JobRow)
             .where(JobRow.id == id, JobRow.state == JobState.QUEUED.value, JobRow.cancel_requested.is_(False))
@@ -375,7 +370,7 @@ def _plain(columns: dict[str, Any]) -> dict[str, Any]:
     for name, value in columns.items():
         if name not in JobRow.__table__.columns or name in ("id", "state", "created", "history"):
             raise TypeError(f"a job has no column {name!r} that could be changed")
-        if isinstance(value, Outcome):
+        if isinstance(value, (JobDetails, Outcome)):
             value = value.to_json()
         elif isinstance(value, tuple):
             value = list(value)
@@ -407,6 +402,6 @@ def _job(row: JobRow) -> Job:
         result_id=row.result_id,
         cancel_requested=row.cancel_requested,
         due_at=row.due_at,
-        details=row.details,
+        details=JobDetails.from_json(row.details),
         history=tuple((JobState(state), at) for state, at in row.history),
     )

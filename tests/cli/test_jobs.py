@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.config import Settings
-from perfloom.domain.jobs import JobState
+from perfloom.domain.jobs import JobDetails, JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
@@ -212,7 +212,7 @@ def test_jobs_of_a_server_are_left_to_its_workers(settings: Settings, store: Sto
     job_runner.resume_jobs(settings, store, queue, store.jobs.list())
     assert perfloom(settings, "jobs")[0] == 0
     assert not runners(job.id) and store.jobs.get(job.id).state is JobState.QUEUED
-    other = store.jobs.create("record", spec, "of another host", details={job_runner.HOST_KEY: "elsewhere"})
+    other = store.jobs.create("record", spec, "of another host", details=JobDetails(runner_host="elsewhere"))
     assert not job_runner.may_run(other)
     queue.close()
 

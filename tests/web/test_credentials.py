@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.errors import Prompt
+from perfloom.domain.jobs import JobDetails, JobSpec, JobState
 from perfloom.domain.targets import Ssh, Target
 from perfloom.sealing import KeyPair
 from perfloom.store import Job, Store
@@ -16,10 +17,10 @@ from tests.web.conftest import Browser
 from tests.web.test_job_page import job
 
 SECRET = "correct horse battery staple"
-NEEDS = [
-    {"name": "password", "text": "Password of ada on ws3"},
-    {"name": 'passphrase /x"<b>', "text": 'Passphrase of the key /x"<b>'},
-]
+NEEDS = (
+    Prompt("password", "Password of ada on ws3"),
+    Prompt('passphrase /x"<b>', 'Passphrase of the key /x"<b>'),
+)
 
 
 @pytest.fixture
@@ -38,8 +39,10 @@ def asking(store: Store) -> None:
 
 def waiting(store: Store) -> Job:
     """A job that waits for two secrets."""
-    made = job(store, JobState.STAGING, spec=JobSpec(target="ws", command=("x",)), details={"needs": NEEDS})
-    assert made.details["needs"] == NEEDS
+    made = job(
+        store, JobState.STAGING, spec=JobSpec(target="ws", command=("x",)), details=JobDetails(needed_secrets=NEEDS)
+    )
+    assert made.details.needed_secrets == NEEDS
     return made
 
 
@@ -126,7 +129,7 @@ def test_who_may_give_what_to_whom(browser_client: Browser, store: Store, worker
     made = waiting(store)
     assert browser_client.client.post(f"/jobs/{made.id}/credentials", data={"secret:password": "x"}).status_code == 403
     assert browser_client.post("/jobs/000000000000/credentials").status_code == 404
-    ended = job(store, JobState.FAILED, reason="x", details={"needs": NEEDS})
+    ended = job(store, JobState.FAILED, reason="x", details=JobDetails(needed_secrets=NEEDS))
     assert browser_client.post(f"/jobs/{ended.id}/credentials", **{"secret:password": "x"}).status_code == 409
     assert "It waits for a password" not in browser_client.page(f"/jobs/{ended.id}")
     # Given twice: the second time nothing is asked for any more.

@@ -128,12 +128,11 @@ def test_workers_are_told_which_server_asks(shared: Flask, store: Store, setting
     where = client.post("/targets/local/check", headers=BEARER).headers["Location"]
     question = store.checks.get(where.partition("check=")[2]).question
     (job,) = store.jobs.list()
-    for server in (job.details["server"], question["server"]):
-        known = ProtectedServer.from_json(server)
-        assert known.place == process_boundary() and str(settings.data / "token") in known.secrets
+    for known in (job.details.server, ProtectedServer.from_request(question["server"])):
+        assert known is not None and known.place == process_boundary() and str(settings.data / "token") in known.secrets
     store.jobs.transition(job.id, JobState.QUEUED, JobState.FAILED)
     assert client.post(f"/jobs/{job.id}/retry", headers=BEARER).status_code == 303
-    assert all(one.details["server"] == job.details["server"] for one in store.jobs.list())
+    assert all(one.details.server == job.details.server for one in store.jobs.list())
 
 
 def test_a_target_does_not_move_here_below_jobs_that_wait_for_it(shared: Flask, store: Store) -> None:

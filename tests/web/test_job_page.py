@@ -8,13 +8,14 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
-from perfloom.domain.jobs import JobSpec, JobState, Outcome, Scope
+from perfloom.domain.jobs import Cancellation, JobDetails, JobSpec, JobState, Outcome, Scope
 from perfloom.domain.profile import Profile
 from perfloom.store import Job, Store
 from tests.web.conftest import HOSTILE, TOKEN, Browser, profile
@@ -334,14 +335,14 @@ def test_the_api_refuses_what_it_cannot_read(client: FlaskClient, store: Store) 
 
 def test_a_job_at_a_target_is_asked_to_end_and_then_dropped(browser_client: Browser, store: Store) -> None:
     """The first request is seen to at the target, and taken off the job; the page then offers the second."""
-    planned = {"planned": True}
+    planned = JobDetails(planned=True)
     made = job(store, JobState.RUNNING, spec=JobSpec(target="cluster", command=("x",)), details=planned)
     page = browser_client.page(f"/jobs/{made.id}")
     assert re.search(r"data-cancel>Cancel<", page)
-    store.jobs.update(made.id, expected=JobState.RUNNING, details=planned | {"ending": {"times": 1}})
+    store.jobs.update(made.id, expected=JobState.RUNNING, details=replace(planned, cancellation=Cancellation(1)))
     page = browser_client.page(f"/jobs/{made.id}")
     assert re.search(r"data-cancel>Drop the recording<", page) and "Cancelling" in text_of(page)
-    store.jobs.update(made.id, expected=JobState.RUNNING, details=planned | {"ending": {"times": 2}})
+    store.jobs.update(made.id, expected=JobState.RUNNING, details=replace(planned, cancellation=Cancellation(2)))
     assert re.search(r"data-cancel disabled>", browser_client.page(f"/jobs/{made.id}"))
 
 
@@ -349,7 +350,7 @@ def test_a_target_that_cannot_be_reached_is_told_of(
     browser_client: Browser, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "cluster does not answer. Tried again; without an answer since 2026-01-01 12:00 UTC."
-    details = {"planned": True, "unreached": 1.0}
+    details = JobDetails(planned=True, unreachable_since=1.0)
     made = job(store, JobState.RUNNING, spec=JobSpec(target="cluster", command=("x",)), details=details)
     store.jobs.report_progress(made.id, None, text)
     now = time.time()

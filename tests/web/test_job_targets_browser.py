@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from perfloom.domain.errors import Prompt
 from perfloom.domain.host_facts import HostFacts, PerfEvent
-from perfloom.domain.jobs import JobSpec, JobState, Mpi, MpiFlavor
+from perfloom.domain.jobs import JobDetails, JobSpec, JobState, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName, Ssh, Target, TargetFacts
 from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.sealing import KeyPair
@@ -141,7 +142,7 @@ def test_a_password_goes_with_the_job_alone(page: Page, server: Served, store: S
 
 
 def test_ranks_change_while_one_looks(page: Page, server: Served, store: Store) -> None:
-    made = job(store, JobState.RUNNING, spec=SPEC, details={"planned": True})
+    made = job(store, JobState.RUNNING, spec=SPEC, details=JobDetails(planned=True))
     seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=time.time()))
     opened(page, server, f"/jobs/{made.id}")
     page.evaluate("window.sameDocument = true")
@@ -160,14 +161,19 @@ def test_ranks_change_while_one_looks(page: Page, server: Served, store: Store) 
 def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, store: Store) -> None:
     pair = KeyPair.generate()
     store.hosts.publish_key("node17", pair.key_id, pair.public)
-    needs = [{"name": "password", "text": "Password of ada on ws3"}]
+    needs = (Prompt("password", "Password of ada on ws3"),)
     made = job(
-        store, JobState.STAGING, spec=JobSpec(target="ws", command=("x",)), details={"planned": True, "needs": needs}
+        store,
+        JobState.STAGING,
+        spec=JobSpec(target="ws", command=("x",)),
+        details=JobDetails(planned=True, needed_secrets=needs),
     )
     opened(page, server, f"/jobs/{made.id}")
     page.fill("input[type=password]", "hush")
     assert faults(page) == []
-    store.jobs.transition(made.id, JobState.STAGING, JobState.RUNNING, details={"planned": True, "needs": needs})
+    store.jobs.transition(
+        made.id, JobState.STAGING, JobState.RUNNING, details=JobDetails(planned=True, needed_secrets=needs)
+    )
     page.wait_for_selector(".badge[data-state=running]")
     assert page.input_value("input[type=password]") == "hush"
     store.hosts.heartbeat("node17")

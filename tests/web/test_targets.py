@@ -15,7 +15,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from perfloom.domain.errors import HostKeyUnknown, Prompt
-from perfloom.domain.jobs import Batch, JobSpec, JobState
+from perfloom.domain.jobs import Batch, JobDetails, JobSpec, JobState
 from perfloom.domain.targets import BatchState, CheckLine, CheckStatus, SchedulerName, Ssh, Target
 from perfloom.recording.probe.check_messages import CheckRequest, CheckResult, HostKey, ProbeJob
 from perfloom.recording.probe.check_report import check_lines
@@ -398,13 +398,13 @@ def test_a_job_leads_to_the_key_to_accept(
 ) -> None:
     job = store.jobs.create("record", JobSpec(command=("true",), target="far host").to_json(), "kept out")
     link = 'href="/targets/far%20host">Compare and accept'
-    details = {"kind": "HostKeyUnknown"}
+    details = JobDetails(error_kind="HostKeyUnknown")
     store.jobs.transition(job.id, JobState.QUEUED, JobState.FAILED, details=details, reason="The key is not known yet.")
     monkeypatch.setattr("perfloom.web.views.jobs.jobs.QUEUED_LONG_S", 0.0)
     waits = store.jobs.create("record", JobSpec(command=("true",), target="far host").to_json(), "cannot be told of")
     store.jobs.transition(waits.id, JobState.QUEUED, JobState.STAGING)
     store.jobs.transition(waits.id, JobState.STAGING, JobState.RUNNING)
-    store.jobs.update(waits.id, details={"unreached": 1.0}, progress_text="The key is not known yet.")
+    store.jobs.update(waits.id, details=JobDetails(unreachable_since=1.0), progress_text="The key is not known yet.")
     for one in (job, waits):
         assert link not in browser_client.page(f"/jobs/{one.id}")
     error = HostKeyUnknown("not known", "node7", KEY, PRINT)

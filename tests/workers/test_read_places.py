@@ -103,7 +103,7 @@ def test_two_of_them_leave_a_place_to_others(queue: TaskQueue, store: Store, tmp
         states = [store.jobs.get(job.id) for job in bombs]
         assert [job.state for job in states] == [JobState.READING] * 2
         # That it was put back is none of the tries after which a file is given up.
-        assert all(job.details.get("readings", 0) <= 1 for job in states)
+        assert all(job.details.read_attempts <= 1 for job in states)
         for job in bombs:
             store.jobs.request_cancel(job.id)
             queue.enqueue(store.jobs.get(job.id))

@@ -9,6 +9,7 @@ from pathlib import Path
 from perfloom.config import Settings
 from perfloom.domain.errors import InvalidRequest, PerfloomError
 from perfloom.domain.host_facts import HostFacts
+from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.jobs import JobSpec, RecorderName, Scope
 from perfloom.recording.plan.quoting import join
 from perfloom.recording.recorders.events import is_privileged
@@ -51,8 +52,7 @@ def check_job(
 
 def check_json(question: dict[str, object], facts: HostFacts, settings: Settings) -> dict[str, object]:
     """The answer to a question of the catalogue: `{"findings": […]}`. Its word `server`: who asks, see `job_user`."""
-    server = question.get("server")
-    if reason := job_user.refusal(settings, server if isinstance(server, dict) else None):
+    if reason := job_user.refusal(settings, ProtectedServer.from_request(question.get("server"))):
         return {"findings": [PreflightFinding(Severity.ERROR, "target", reason, "").to_json()]}
     try:
         spec = JobSpec.from_json(question)

@@ -3,9 +3,8 @@
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Forbidden, PerfloomError
@@ -20,7 +19,7 @@ from ..transports.as_user import UserTransport, passwd_entry
 CACHE_S = 2.0
 """How long it is believed what was found: jobs that run are looked at several times a second."""
 
-_cache: dict[tuple[str, str, str], tuple[float, str]] = {}
+_cache: dict[tuple[str, str, ProtectedServer], tuple[float, str]] = {}
 _lock = threading.Lock()
 
 
@@ -33,22 +32,22 @@ def with_job_user(facts: HostFacts, settings: Settings) -> HostFacts:
     return replace(facts, jobs=process_boundary(user.pw_uid), readable_secrets=readable, user=user.pw_name, root=False)
 
 
-def refusal(settings: Settings, server: Mapping[str, Any] | None) -> str:
-    """Why nothing that a server asks for may run here as this worker runs it, empty where it may. server: what that
-    says of itself (`boundary.Server`); null where it keeps nothing from anybody."""
+def refusal(settings: Settings, server: ProtectedServer | None) -> str:
+    """Why nothing that a server asks for may run here as this worker runs it, empty where it may. server: null for one
+    without secrets to protect."""
     if server is None:
         return ""
-    key = (str(settings.data), settings.run_as, repr(server))
+    key = (str(settings.data), settings.run_as, server)
     with _lock:
         at, reason = _cache.get(key, (0.0, ""))
         if not at or time.monotonic() - at > CACHE_S:
-            at, reason = time.monotonic(), _look(settings, ProtectedServer.from_json(server))
+            at, reason = time.monotonic(), _look(settings, server)
             _cache.clear()
             _cache[key] = (at, reason)
     return reason
 
 
-def require_allowed(settings: Settings, server: Mapping[str, Any] | None) -> None:
+def require_allowed(settings: Settings, server: ProtectedServer | None) -> None:
     """Raises Forbidden with the reason."""
     if reason := refusal(settings, server):
         raise Forbidden(reason)

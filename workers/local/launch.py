@@ -47,7 +47,7 @@ def claim(context: JobContext, job: Job) -> None:
     What runs on this machine itself takes one of its places; what runs elsewhere or in a batch system takes none.
     """
     target = context.store.targets.get(job.target).target
-    details = job.details | {"planned": needs_plan(job.job_spec, target) or bool(context.settings.run_as)}
+    details = replace(job.details, planned=needs_plan(job.job_spec, target) or bool(context.settings.run_as))
     if not target.is_local:
         host = context.host if target.ssh is None else None
         context.store.jobs.claim(job.id, context.worker, host, RETRY_S, details=details)
@@ -98,7 +98,7 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
     if job.cancel_requested:
         raise StepInterrupted
     # It runs as this worker itself, whoever others run as.
-    job_user.require_allowed(replace(context.settings, run_as=""), job.details.get("server"))
+    job_user.require_allowed(replace(context.settings, run_as=""), job.details.server)
     spec, facts = job.job_spec, context.facts()
     report = make_reporter(context, job)
     files.prepare()
@@ -115,7 +115,7 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
     child = supervisor_client.spawn(files)
     try:
         who = processes.identity(child.pid)
-        details = job.details | {"supervisor": who.to_json() if who else None}
+        details = replace(job.details, supervisor=who.to_json() if who else None)
         committed = context.store.jobs.update(
             job.id,
             expected=JobState.STAGING,
@@ -142,7 +142,7 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
 
 def _earlier_attempt_began(job: Job, files: JobFiles) -> bool:
     """Whether a program was started for this job. Where an earlier supervisor may still get there, wait to see."""
-    found = job.details.get("supervisor")
+    found = job.details.supervisor
     if found and not supervisor_client.read_status(files).has_begun:
         who = processes.ProcessIdentity.from_json(found)
         end = time.monotonic() + supervisor_client.START_TIMEOUT_S
@@ -166,7 +166,7 @@ def _follow(context: JobContext, job: Job, files: JobFiles) -> None:
         process_group=found.get("pid", job.process_group),
         due_at=time.time() + 0.1,
         outcome=Outcome(),
-        details=job.details | {"failures": 0},
+        details=replace(job.details, failures=0),
     )
 
 

@@ -3,11 +3,11 @@
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from perfloom.domain.errors import Refused, SecretNeeded, Unreachable
+from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Ssh, Target
 from perfloom.store.jobs import Job
@@ -34,7 +34,7 @@ class NoFreeSlot(Exception):
 
 @contextmanager
 def open_target(
-    context: JobContext, target: Target, jobs: Sequence[Job], server: Mapping[str, Any] | None = None
+    context: JobContext, target: Target, jobs: Sequence[Job], server: ProtectedServer | None = None
 ) -> Iterator[Transport]:
     """The way to a target, for the sake of these jobs. server: which server a job came from that is not there any more.
 
@@ -43,7 +43,7 @@ def open_target(
     submitted for it, so that whoever accepted the job did not decide that.
     """
     if target.ssh is None:
-        for one in (server, *(job.details.get("server") for job in jobs)):
+        for one in (server, *(job.details.server for job in jobs)):
             job_user.require_allowed(context.settings, one)
     key = json.dumps(target.to_json(), sort_keys=True)
     at, error = _failures.get(key, (0.0, None))

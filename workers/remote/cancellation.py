@@ -5,10 +5,10 @@ hard after a while. Where nobody can be reached there it waits, and a second req
 """
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from perfloom.domain.jobs import JobSpec
+from perfloom.domain.jobs import Cancellation, JobSpec
 from perfloom.recording.recorders import recorder_of
 from perfloom.store.jobs import Job
 
@@ -23,30 +23,10 @@ DISCARD_TIMEOUT_S = 30.0
 PROGRESS_TEXT = "Ending"
 
 
-@dataclass(frozen=True)
-class Cancellation:
-    """times: how often the end was asked for. since: when first (epoch). last: when last. gentle: whether the target
-    was told so."""
-
-    times: int = 0
-    since: float = 0.0
-    last: float = 0.0
-    gentle: bool = False
-
-    @property
-    def is_discarded(self) -> bool:
-        """Whether nothing of what was recorded is wanted any more."""
-        return self.times > 1
-
-    def is_kill_due(self, now: float, spec: JobSpec) -> bool:
-        """Whether it is time to be hard to the job `spec`."""
-        patience = KILL_AFTER_S if recorder_of(spec).injection(spec) is None else KILL_AFTER_INJECTED_S
-        return self.is_discarded or now - self.since > patience
-
-
-def get_cancellation(job: Job) -> Cancellation:
-    """What was asked of a job, and done about it, so far."""
-    return Cancellation(**(job.details.get("ending") or {}))
+def is_kill_due(cancellation: Cancellation, now: float, spec: JobSpec) -> bool:
+    """Whether the job `spec` is to be killed, as it had its time to end."""
+    timeout = KILL_AFTER_S if recorder_of(spec).injection(spec) is None else KILL_AFTER_INJECTED_S
+    return cancellation.is_discarded or now - cancellation.since > timeout
 
 
 def count_request(context: JobContext, job: Job) -> Job:
@@ -54,15 +34,15 @@ def count_request(context: JobContext, job: Job) -> Job:
     if not job.cancel_requested:
         return job
     now = time.time()
-    known = get_cancellation(job)
+    known = job.details.cancellation
     ending = replace(known, times=known.times + 1, since=known.since or now, last=now)
     return save(
         context, replace(job, cancel_requested=False), ending, cancel_requested=False, progress_text=PROGRESS_TEXT
     )
 
 
-def save(context: JobContext, job: Job, ending: Cancellation, **columns: Any) -> Job:
+def save(context: JobContext, job: Job, cancellation: Cancellation, **columns: Any) -> Job:
     """Have what was asked and done stand in the job's row."""
-    details = job.details | {"ending": vars(ending)}
+    details = replace(job.details, cancellation=cancellation)
     context.store.jobs.update(job.id, expected=job.state, details=details, **columns)
     return replace(job, details=details)

@@ -2,9 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from perfloom.domain.errors import (
     HostKeyUnknown,
@@ -15,6 +13,7 @@ from perfloom.domain.errors import (
     Unavailable,
     Unreachable,
 )
+from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.jobs import Batch, JobSpec
 from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Target, TargetFacts
 from perfloom.recording.plan.quoting import quote
@@ -64,7 +63,8 @@ def answer_check(store: Store, check_id: str) -> None:
         return
     question = CheckRequest.from_json(asked.question)
     try:
-        found = run_check(store, question, secrets_for(store, question.target), asked.question.get("server"))
+        server = ProtectedServer.from_request(asked.question.get("server"))
+        found = run_check(store, question, secrets_for(store, question.target), server)
     except PerfloomError as error:
         # A probe job goes on while somebody types.
         found = replace(CheckResult.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
@@ -84,7 +84,7 @@ def _owner(target: str) -> str:
 
 
 def run_check(
-    store: Store, question: CheckRequest, secrets: SecretProvider, server: Mapping[str, Any] | None = None
+    store: Store, question: CheckRequest, secrets: SecretProvider, server: ProtectedServer | None = None
 ) -> CheckResult:
     """Do what is asked, keep what is found, and tell what is left to do. server: who asks, see `job_user.refuse`.
     Raises PerfloomError."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
+from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.targets import Target
 from perfloom.recording.plan.plan import remove_script
 from perfloom.recording.plan.submission import job_name
@@ -37,7 +38,7 @@ def clean_up_job(context: JobContext, job: Job, *, over: bool = False) -> None:
 
     over: it is known that nothing of it runs. Otherwise it is ended first: a program must not lose its directory.
     """
-    if "directory" not in job.details:
+    if not job.details.directory:
         return
     left = _left(job)
     try:
@@ -64,7 +65,8 @@ def clean_up_target(context: JobContext, target: Target) -> None:
         try:
             # Where a password is asked for, that of the job itself.
             job = context.store.jobs.find(str(left.get("id")))
-            with open_target(context, target, [job] if job else [], left.get("server")) as transport:
+            server = ProtectedServer.from_request(left.get("server"))
+            with open_target(context, target, [job] if job else [], server) as transport:
                 if _clear(transport, target, left):
                     path.unlink(missing_ok=True)
         except (PerfloomError, OSError) as error:
@@ -87,12 +89,12 @@ def targets_to_clean_up(settings: Settings) -> tuple[str, ...]:
 def _left(job: Job) -> dict[str, Any]:
     return {
         "target": job.target,
-        "directory": job.details["directory"],
+        "directory": job.details.directory,
         "id": job.id,
-        "submissions": job.details.get("submissions", {}),
-        "begun": int(job.details.get("begun") or 0),
+        "submissions": {str(number): id for number, id in job.details.submission_ids.items()},
+        "begun": job.details.begun,
         "keep": job.job_spec.leave_files,
-        "server": job.details.get("server"),
+        "server": job.details.server.to_json() if job.details.server else None,
     }
 
 

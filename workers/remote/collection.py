@@ -36,7 +36,7 @@ from ..local.outcome import SAMPLES_LOST, RecordingOutcome, explain_no_recording
 from ..local.supervisor import read_json, write_json
 from ..read.rank_folders import PLAN, RECORDING, STATE, TEXTS
 from ..transports import FileCopy, Transport
-from . import cleanup, polling, retries
+from . import cleanup, polling
 from .access import collecting_slot, open_target
 from .output import RemoteOutput
 
@@ -53,21 +53,21 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
     """Bring here what a job that is over has left, and send it on to be read, or say why there is nothing."""
     if job.cancel_requested:
         raise StepInterrupted
-    if not job.details.get("collected"):
+    if not job.details.collected:
         target = context.store.targets.get(job.target).target
         with collecting_slot(), open_target(context, target, [job]) as transport:
             _fetch(context, job, files, transport, make_reporter(context, job))
         job = _commit(context, job, collected=True)
-    if not job.details.get("left"):
+    if not job.details.cleaned_up:
         # Where that cannot be done now, it is done later, and the result waits for nothing.
         cleanup.clean_up_job(context, job, over=_all_said_their_end(files))
-        job = _commit(context, job, left=True)
+        job = _commit(context, job, cleaned_up=True)
     _send_on(context, job, files)
 
 
 def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport, report: Progress) -> None:
     """All that is wanted of what lies there."""
-    directory = job.details["directory"]
+    directory = job.details.directory
     _fetch_output(files, job, transport)
     while True:
         report(None, f"Resolving symbols on {transport.title}")
@@ -99,7 +99,7 @@ def _fetch_output(files: JobFiles, job: Job, transport: Transport) -> None:
     for _ in range(2 + (supervisor_client.HEAD_BYTES + supervisor_client.TAIL_BYTES) // PIECE_BYTES):
         output = RemoteOutput(files)
         start = output.next_offset(last.output_bytes, PIECE_BYTES)
-        followed = PollRequest(job.id, job.details["directory"], start, ())
+        followed = PollRequest(job.id, job.details.directory, start, ())
         done = transport.run(poll_script([followed], PIECE_BYTES), limit_bytes=polling.POLL_BYTES)
         found = parse_poll_output([followed], done.stdout).get(job.id)
         if found is not None and not found.directory_exists:
@@ -145,7 +145,7 @@ def _all_said_their_end(files: JobFiles) -> bool:
 
 
 def _commit(context: JobContext, job: Job, **more: Any) -> Job:
-    details = job.details | more
+    details = replace(job.details, **more)
     if not context.store.jobs.update(job.id, expected=JobState.COLLECTING, details=details):
         raise StepInterrupted
     return replace(job, details=details)
@@ -161,11 +161,11 @@ def _send_on(context: JobContext, job: Job, files: JobFiles) -> None:
     outcome = job.outcome or Outcome()
     plan = read_json(files.artifacts / PLAN) or {}
     write_json(files.artifacts / PLAN, plan | {"told": outcome.cancelled or outcome.time_limit})
-    short = [
-        *job.details.get("short", ()),
+    short = (
+        *job.details.incomplete_reasons,
         *([SAMPLES_LOST if _perf_killed(files) else transitions.NO_SAMPLE] if empty else []),
-    ]
-    details = retries.reachable_details(job.details) | {"short": short}
+    )
+    details = replace(job.details.reachable(), incomplete_reasons=short)
     due = time.time() + RETRY_S
     context.store.jobs.transition(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
 
@@ -189,7 +189,7 @@ def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> 
     notes = [note for note in dict.fromkeys(rank.note for rank in job_status.ranks) if note][:MAX_NOTES]
     if outcome.cancelled:
         transitions.finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
-    elif job.details.get("vanished"):
+    elif job.details.is_lost:
         reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded before that. Submit the job again."))
         transitions.finish(context, job, files, JobState.LOST, reason)
     else:

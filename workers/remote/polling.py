@@ -125,7 +125,7 @@ def _poll(context: JobContext, jobs: Sequence[Job], *, locked: bool) -> None:
 def _pause(context: JobContext, job: Job, target: Target, now: float) -> float:
     """How long nobody needs to look at a job."""
     soon = MIN_POLL_S if target.is_local else MIN_BATCH_POLL_S
-    if job.details.get("ending"):
+    if job.details.cancellation.times:
         return min(target.poll_s, ENDING_POLL_S)
     files = JobFiles(context.store.jobs.directory(job.id))
     try:
@@ -172,8 +172,7 @@ def _observe(
 
 def _natives(job: Job) -> tuple[str, ...]:
     """What the job's submissions are called at the target, in their order."""
-    ids = job.details.get("submissions", {})
-    return tuple(str(ids[key]) for key in sorted(ids, key=int))
+    return tuple(id for _, id in sorted(job.details.submission_ids.items()))
 
 
 def _observe_directories(
@@ -189,7 +188,7 @@ def _observe_directories(
         files = JobFiles(context.store.jobs.directory(job.id))
         known = read_last_status(files)
         offset = RemoteOutput(files).next_offset(known.output_bytes if known else 0, most)
-        followed.append(PollRequest(job.id, job.details["directory"], offset, _natives(job)))
+        followed.append(PollRequest(job.id, job.details.directory, offset, _natives(job)))
     done = transport.run(poll_script(followed, most), timeout_s=POLL_TIMEOUT_S, limit_bytes=POLL_BYTES)
     found: Mapping[str, PollResult] = parse_poll_output(followed, done.stdout)
     return {
@@ -224,7 +223,7 @@ def _forgotten(job_status: JobStatus) -> Iterator[SubmissionStatus]:
 
 def directory_gone(job: Job) -> str:
     """What is said of a job whose directory was removed at its target."""
-    return f"Its directory {job.details['directory']} no longer exists, and its content is lost."
+    return f"Its directory {job.details.directory} no longer exists, and its content is lost."
 
 
 def read_last_status(files: JobFiles) -> JobStatus | None:
@@ -245,10 +244,10 @@ def _apply_cancellations(
     now = time.time()
     gently, hard = [], []
     for job in jobs:
-        ending = cancellation.get_cancellation(job)
+        ending = job.details.cancellation
         if not ending.times or job.id not in seen or outcome.is_quiet(seen[job.id].status):
             continue
-        if ending.is_kill_due(now, job.job_spec):
+        if cancellation.is_kill_due(ending, now, job.job_spec):
             # Said again each time, until it has ended.
             hard.append(job)
         elif not ending.gentle:
@@ -257,8 +256,7 @@ def _apply_cancellations(
         if some:
             _end(transport, target, some, seen, gently=softly)
     changed = {
-        job.id: cancellation.save(context, job, replace(cancellation.get_cancellation(job), gentle=True))
-        for job in gently
+        job.id: cancellation.save(context, job, replace(job.details.cancellation, gentle=True)) for job in gently
     }
     return [changed.get(job.id, job) for job in jobs]
 
@@ -269,10 +267,10 @@ def _end(
     """End jobs by their batch system, and those that it denies by their processes, where these are on this host."""
     denied = [job for job in jobs if any(outcome.is_doubtful(one) for one in seen[job.id].status.submissions)]
     for job in denied:
-        transport.run(cancel_script(job.details["directory"], gently=gently))
+        transport.run(cancel_script(job.details.directory, gently=gently))
     ids = [id for job in jobs for id in _natives(job)]
     try:
-        batch.cancel_jobs(transport, target, ids, [job.details["directory"] for job in jobs], gently=gently)
+        batch.cancel_jobs(transport, target, ids, [job.details.directory for job in jobs], gently=gently)
     except InvalidRequest as error:
         # Some are not ours to end, say. The others are looked at all the same.
         log.warning("%s cannot end jobs: %s", target.name, error.message)
@@ -309,7 +307,9 @@ def _without_unseen(
 
 def _still_waits(context: JobContext, job: Job, seen: Observation) -> str:
     """What is to be said of a job that waits in the queue as it did when it was last seen; nothing of any other."""
-    if job.state is not JobState.PENDING or {"unreached", "needs", "quiet", "ending"} & job.details.keys():
+    details = job.details
+    noted = details.unreachable_since or details.needed_secrets or details.quiet_since or details.cancellation.times
+    if job.state is not JobState.PENDING or noted:
         return ""
     if {outcome.phase(one) for one in seen.status.submissions} != {outcome.Phase.WAITS}:
         return ""
@@ -331,9 +331,8 @@ def _apply(context: JobContext, job: Job, seen: Observation, *, locked: bool) ->
 
 def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observation) -> None:
     now = time.time()
-    ending = cancellation.get_cancellation(job)
-    details = retries.reachable_details(job.details)
-    details.pop("quiet", None)
+    ending = job.details.cancellation
+    details = replace(job.details.reachable(), quiet_since=None)
     if not seen.directory_exists:
         reason = directory_gone(job)
         program_outcome = Outcome(cancelled=bool(ending.times), reasons=(reason,))
@@ -344,10 +343,10 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observati
     RemoteOutput(files).append(seen.output, seen.output_offset)
     _write_status(files, seen.status)
     quiet = outcome.is_quiet(seen.status)
-    since = float(job.details.get("quiet") or now)
+    since = job.details.quiet_since or now
     verdict = outcome.assess(job.job_spec, seen.status, now - since if quiet else 0.0, asked=bool(ending.times))
     if quiet:
-        details["quiet"] = since
+        details = replace(details, quiet_since=since)
     if ending.is_discarded and (verdict.has_ended or now - ending.last > cancellation.DISCARD_TIMEOUT_S):
         reason = "It was cancelled, and the recording was discarded."
         reason += "" if verdict.has_ended else f" {retries.NOT_ENDED_NOTE}"
@@ -356,7 +355,9 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observati
         return
     if verdict.has_ended:
         found = outcome.recording_outcome(job.job_spec, seen.status, asked=bool(ending.times))
-        details |= {"short": list(found.incomplete_reasons), "vanished": outcome.is_lost(seen.status), "failures": 0}
+        details = replace(
+            details, incomplete_reasons=found.incomplete_reasons, is_lost=outcome.is_lost(seen.status), failures=0
+        )
         context.store.jobs.transition(
             job.id,
             POLLED_STATES,

@@ -8,9 +8,8 @@ import logging
 import random
 import shlex
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -21,7 +20,7 @@ from perfloom.store.jobs import Job
 from .. import transitions
 from ..context import RETRY_S, JobContext, StepInterrupted
 from ..local.jobfiles import JobFiles
-from . import cancellation, checks
+from . import checks
 from .access import NoFreeSlot
 
 MAX_WAIT_S = 60.0
@@ -46,7 +45,7 @@ def with_retries(step: transitions.StepFunction) -> transitions.StepFunction:
             context.store.jobs.update(job.id, expected=job.state, due_at=time.time() + random.uniform(1, 3) * BUSY_S)
         except StepInterrupted:
             job = _present(context, job)
-            if not job.state.final and (job.cancel_requested or cancellation.get_cancellation(job).times):
+            if not job.state.final and (job.cancel_requested or job.details.cancellation.times):
                 transitions.discard(context, job, files)
         except (Unreachable, Refused) as error:
             job = _present(context, job)
@@ -69,7 +68,7 @@ def _present(context: JobContext, job: Job) -> Job:
 
 
 def _nothing_begun(job: Job) -> bool:
-    return job.state is JobState.STAGING and not job.details.get("begun")
+    return job.state is JobState.STAGING and not job.details.begun
 
 
 def _try_again(context: JobContext, job: Job, files: JobFiles, error: PerfloomError) -> None:
@@ -77,7 +76,7 @@ def _try_again(context: JobContext, job: Job, files: JobFiles, error: PerfloomEr
     if job.cancel_requested:
         transitions.discard(context, job, files)
     elif isinstance(error, Refused):
-        details = job.details | {"kind": type(error).__name__}
+        details = replace(job.details, error_kind=type(error).__name__)
         reason = error.message
         if isinstance(error, HostKeyUnknown):
             checks.save_unknown_key(context.store, job.target, error)
@@ -96,9 +95,9 @@ def note_unreachable(context: JobContext, jobs: Sequence[Job], error: PerfloomEr
     changes = {}
     for job in jobs:
         files = JobFiles(context.store.jobs.directory(job.id))
-        since = float(job.details.get("unreached") or now)
+        since = job.details.unreachable_since or now
         oldest = min(oldest, since)
-        if cancellation.get_cancellation(job).is_discarded:
+        if job.details.cancellation.is_discarded:
             _give_up(context, job, files, JobState.CANCELLED, f"It was cancelled. {UNREACHABLE_NOTE}")
         elif now - since > context.settings.unreachable_seconds:
             _give_up(
@@ -109,22 +108,18 @@ def note_unreachable(context: JobContext, jobs: Sequence[Job], error: PerfloomEr
                 f"{error.message} Unreachable since {_clock(since)}. {UNREACHABLE_NOTE}",
             )
         else:
-            needs = [asdict(prompt) for prompt in error.prompts] if isinstance(error, SecretNeeded) else []
-            # When it was asked for last tells who gave something before that it was wrong.
-            details = job.details | {"unreached": since, "needs": needs} | ({"needed": now} if needs else {})
+            needs = tuple(error.prompts) if isinstance(error, SecretNeeded) else ()
+            # Whoever gave a secret before this time knows that it was wrong.
+            needed_at = now if needs else job.details.secrets_needed_at
+            details = replace(job.details, unreachable_since=since, needed_secrets=needs, secrets_needed_at=needed_at)
             text = error.message if needs else f"{error.message} Perfloom retries. No response since {_clock(since)}."
-            if cancellation.get_cancellation(job).times:
+            if job.details.cancellation.times:
                 text = f"To be ended. {text}"
             if (text, details) != (job.progress_text, job.details):
                 changes[job.id] = {"details": details, "progress_text": text}
     context.store.jobs.update_all(changes, {job.state for job in jobs})
     wait = SECRET_WAIT_S if isinstance(error, SecretNeeded) else min(MAX_WAIT_S, max(RETRY_S, (now - oldest) / 4))
     context.store.jobs.postpone([job.id for job in jobs], now + wait)
-
-
-def reachable_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """The details of a job whose target can be reached."""
-    return {key: value for key, value in details.items() if key not in ("unreached", "needs", "needed")}
 
 
 def _clock(at: float) -> str:

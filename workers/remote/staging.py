@@ -31,7 +31,7 @@ from ..local.supervisor import write_json
 from ..read.rank_folders import PLAN
 from ..transports import FileCopy, Transport
 from ..transports.as_user import UserTransport
-from . import batch, cancellation, inputs, retries
+from . import batch, cancellation, inputs
 from .access import open_target, staging_slot
 from .target_facts import get_target_facts
 
@@ -50,12 +50,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 def stage(context: JobContext, job: Job, files: JobFiles) -> None:
     """Lay a claimed job down at its target and start it, or go on where an earlier attempt was broken off."""
     known = context.store.targets.get(job.target)
-    if job.details.get("begun"):
+    if job.details.begun:
         job = cancellation.count_request(context, job)
     elif job.cancel_requested:
         raise StepInterrupted
     with staging_slot(), open_target(context, known.target, [job]) as transport:
-        if not job.details.get("begun"):
+        if not job.details.begun:
             job = _create_directory(context, job, files, known, transport)
         _start_all(context, job, files, known.target, transport)
 
@@ -64,17 +64,17 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
     """The job's directory at the target, with everything in it that it needs."""
     report = make_reporter(context, job)
     files.prepare()
-    directory = job.details.get("directory") or _place(transport, known.target, job.id)
+    directory = job.details.directory or _place(transport, known.target, job.id)
     spec = job.job_spec
     facts = get_target_facts(context, known, transport)
     plan = plans.make_plan(spec, known.target, facts, job.id, directory)
     given = inputs.input_files(spec.inputs, len(plan.groups))
-    if given and (why := job_user.refusal(context.settings, job.details.get("server"))):
+    if given and (why := job_user.refusal(context.settings, job.details.server)):
         raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")
     report(None, f"Creating a directory on {transport.title}")
     # Before anything is made there, so that it is found again.
-    job = replace(job, details=retries.reachable_details(job.details))
-    job = _commit(context, job, directory=directory, runs=[list(part) for part in plan.submissions])
+    job = replace(job, details=job.details.reachable())
+    job = _commit(context, job, directory=directory, submission_runs=plan.submissions)
     _run(transport, plans.create_directory_script(directory), "The job's directory cannot be created")
     to = spec.cwd or f"{directory}/work"
     if spec.cwd:
@@ -163,22 +163,22 @@ def _note_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec:
 
 def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport) -> None:
     """Start what was not started yet, unless the end was asked for meanwhile."""
-    ids: dict[str, str] = dict(job.details.get("submissions", {}))
-    for number in range(len(job.details["runs"])):
-        if str(number) in ids:
+    ids = dict(job.details.submission_ids)
+    for number in range(len(job.details.submission_runs)):
+        if number in ids:
             continue
         present = context.store.jobs.get(job.id)
-        begun = int(job.details.get("begun", 0)) > number
-        if present.cancel_requested or cancellation.get_cancellation(job).times:
+        begun = job.details.begun > number
+        if present.cancel_requested or job.details.cancellation.times:
             found = batch.find_by_name(transport, target, job_name(job.id, number)) if begun else None
-            ids |= {str(number): found} if found else {}
+            ids |= {number: found} if found else {}
             if not ids:
                 # What may run there all the same is ended with the job.
                 raise StepInterrupted
             break
         job = job if begun else _commit(context, job, begun=number + 1)
-        ids[str(number)] = _start(context, job, files, target, transport, number)
-        job = _commit(context, job, submissions=ids, half=None)
+        ids[number] = _start(context, job, files, target, transport, number)
+        job = _commit(context, job, submission_ids=dict(ids), unanswered_since=None)
     delete_environment(files)
     in_batch = scheduler_of(target.scheduler) is not None
     first = min(target.poll_s, FIRST_BATCH_POLL_S if in_batch else FIRST_POLL_S)
@@ -187,7 +187,7 @@ def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, t
         JobState.STAGING,
         JobState.PENDING if in_batch else JobState.RUNNING,
         outcome=Outcome(),
-        details=retries.reachable_details(job.details) | {"submissions": ids, "failures": 0},
+        details=replace(job.details.reachable(), submission_ids=ids, failures=0),
         due_at=time.time() + first,
     )
 
@@ -195,7 +195,7 @@ def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, t
 def _start(context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport, number: int) -> str:
     """Start a submission, or find out what one that was begun is called. Raises InvalidRequest where it is refused,
     Unreachable where nobody knows yet what came of it."""
-    spec, directory = job.job_spec, job.details["directory"]
+    spec, directory = job.job_spec, job.details.directory
     script = _environment(job, files, target, context.settings.run_as) + plans.submit_script(
         target, spec, job.id, directory, number
     )
@@ -211,8 +211,8 @@ def _start(context: JobContext, job: Job, files: JobFiles, target: Target, trans
     # Its answer was lost. It goes by its name, too; and whatever is started twice runs once.
     if found := batch.find_by_name(transport, target, job_name(job.id, number)):
         return found
-    since = float(job.details.get("half") or time.time())
-    _commit(context, job, half=since)
+    since = job.details.unanswered_since or time.time()
+    _commit(context, job, unanswered_since=since)
     if time.time() - since >= UNANSWERED_TIMEOUT_S:
         if scheduler_of(target.scheduler) is None:
             raise InvalidRequest(
@@ -220,13 +220,13 @@ def _start(context: JobContext, job: Job, files: JobFiles, target: Target, trans
                 "there, delete files. Then submit the job again."
             )
         transport.run(plans.reset_submission_script(directory, number))
-        _commit(context, job, half=None)
+        _commit(context, job, unanswered_since=None)
     raise Unreachable(why)
 
 
 def _commit(context: JobContext, job: Job, **more: Any) -> Job:
     """Have it stand in the catalogue. Raises Stopped where the job is not ours any more."""
-    details = job.details | more
+    details = replace(job.details, **more)
     if not context.store.jobs.update(
         job.id, expected=JobState.STAGING, expected_attempt=job.attempt, claimed_by=context.worker, details=details
     ):

@@ -218,10 +218,10 @@ def _wait_for_pages(process_manager: ProcessManager, settings: Settings) -> None
 def end_planned(store: Store, jobs: Sequence[Job]) -> None:
     """The same for planned jobs of this machine itself. What waits or runs in a batch system is not ours to end."""
     for job in jobs:
-        if store.targets.get(job.target).target.is_local and "directory" in job.details:
+        if store.targets.get(job.target).target.is_local and job.details.directory:
             with contextlib.suppress(PerfloomError):
                 with open_transport(Target(job.target), run_as=store.settings.run_as) as there:
-                    there.run(cancel_script(job.details["directory"], gently=True))
+                    there.run(cancel_script(job.details.directory, gently=True))
 
 
 def end_recordings(store: Store) -> None:

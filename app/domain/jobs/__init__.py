@@ -1,5 +1,6 @@
-"""What a user asks for (JobSpec), how far it got (JobState) and how it ended (Outcome)."""
+"""What a user asks for (JobSpec), how far it got (JobState, JobDetails) and how it ended (Outcome)."""
 
+from .details import Cancellation, JobDetails
 from .parts import Batch, CallGraph, EventSplitting, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from .spec import JOB_FIELDS, JOB_PARTS, JobSpec
 from .state import JobState, Outcome
@@ -9,7 +10,9 @@ __all__ = [
     "JOB_PARTS",
     "Batch",
     "CallGraph",
+    "Cancellation",
     "EventSplitting",
+    "JobDetails",
     "JobSpec",
     "JobState",
     "Mpi",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfloom.domain.jobs import JobState, Outcome
+from perfloom.domain.jobs import JobDetails, JobState, Outcome
 from perfloom.store.jobs import Job
 from perfloom.web.views.jobs.stages import (
     LABELS,
@@ -38,7 +38,7 @@ JOB = Job(
     result_id=None,
     cancel_requested=False,
     due_at=None,
-    details={},
+    details=JobDetails(),
     history=((JobState.QUEUED, 100.0),),
 )
 

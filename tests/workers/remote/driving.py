@@ -61,7 +61,7 @@ def sight_of(context: JobContext, job: Job) -> JobStatus:
 
 def far(job: Job) -> Path:
     """The job's directory at its target, which is this machine in the end."""
-    return Path(job.details["directory"])
+    return Path(job.details.directory)
 
 
 def nothing_left(job: Job) -> bool:
@@ -71,4 +71,4 @@ def nothing_left(job: Job) -> bool:
     while left := processes.find_by_variable(JOB_VARIABLE, job.id):
         assert time.monotonic() < end, [Path(f"/proc/{one.pid}/cmdline").read_bytes() for one in left]
         time.sleep(0.05)
-    return "directory" not in job.details or not far(job).exists()
+    return not job.details.directory or not far(job).exists()

@@ -1,6 +1,7 @@
 """Jobs in batch systems: a real Slurm, and the double of LSF."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ def test_somebody_else_cancels_it(context: JobContext, queue: Target, system: Ba
     job = until_job(
         context, submit(context.store, at(queue, *ENDLESS)), lambda job: "begun" in files_of(context, job).tail()
     )
-    system.run(system.scheduler.cancel_command([job.details["submissions"]["0"]], gently=False))
+    system.run(system.scheduler.cancel_command([job.details.submission_ids[0]], gently=False))
     job = to_the_end(context, job, 60)
     assert job.state in (JobState.STORED, JobState.FAILED), job.reason
     assert "not by Perfloom" in (job.reason or "") or "Another process" in (job.reason or ""), job.reason
@@ -168,7 +169,7 @@ def test_the_answer_of_the_batch_system_is_lost(
         job = submit(context.store, spec)
     else:
         job = until_job(context, submit(context.store, spec), lambda job: job.state in POLLED_STATES)
-        details = {key: value for key, value in job.details.items() if key != "submissions"}
+        details = replace(job.details, submission_ids={})
         context.store.jobs.transition(job.id, POLLED_STATES, JobState.STAGING, details=details)
         (far(job) / "sub0.answer").write_text("")
         (far(job) / "sub0.errors").write_text("sbatch: error: Unable to contact slurm controller (connect failure)\n")
@@ -176,7 +177,7 @@ def test_the_answer_of_the_batch_system_is_lost(
     job = to_the_end(context, job, 60)
     assert job.state is JobState.STORED, job.reason
     assert (tmp_path / "starts").read_text() == "x\n" and nothing_left(job)
-    assert job.details["submissions"]["0"].isdigit()
+    assert job.details.submission_ids[0].isdigit()
 
 
 def test_a_job_that_the_batch_system_forgot(
@@ -185,8 +186,8 @@ def test_a_job_that_the_batch_system_forgot(
     """Nothing knows of it, and it has written nothing."""
     monkeypatch.setattr(outcome, "GONE_S", 0.6)
     job = until_job(context, submit(context.store, waiting(queue, system)), lambda job: "queue" in job.progress_text)
-    system.run(system.scheduler.cancel_command([job.details["submissions"]["0"]], gently=False))
-    context.store.jobs.update(job.id, details=job.details | {"submissions": {"0": "99999"}})
+    system.run(system.scheduler.cancel_command([job.details.submission_ids[0]], gently=False))
+    context.store.jobs.update(job.id, details=replace(job.details, submission_ids={0: "99999"}))
     job = to_the_end(context, job, 60)
     assert job.state is JobState.LOST and outcome.UNKNOWN_TO_BATCH_SYSTEM in (job.reason or ""), job
     assert nothing_left(job)

@@ -6,13 +6,12 @@ import dataclasses
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.isolation import ProtectedServer
-from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.jobs import JobDetails, JobSpec, JobState
 from perfloom.domain.targets import LOCAL, Ssh, Target
 from perfloom.paths import process_boundary
 from perfloom.recording.plan.plan import create_directory_script
@@ -36,9 +35,9 @@ OWN_USER = "as the server's own user" if os.geteuid() else "as root"
 
 
 @pytest.fixture
-def server() -> dict[str, Any]:
+def server() -> ProtectedServer:
     """A server of this user."""
-    return ProtectedServer(process_boundary()).to_json()
+    return ProtectedServer(process_boundary())
 
 
 @pytest.fixture
@@ -47,14 +46,14 @@ def marker(tmp_path: Path) -> Path:
     return tmp_path / "came in"
 
 
-def asked(context: JobContext, spec: JobSpec, server: dict[str, Any]) -> Job:
+def asked(context: JobContext, spec: JobSpec, server: ProtectedServer) -> Job:
     """A job of that server, at its end."""
-    job = context.store.jobs.create("record", spec.to_json(), "a job", details={"server": server})
+    job = context.store.jobs.create("record", spec.to_json(), "a job", details=JobDetails(server=server))
     return to_the_end(context, job)
 
 
 def test_a_job_does_not_start_here_for_a_server_of_the_same_user(
-    context: JobContext, here: Target, server: dict[str, Any], marker: Path
+    context: JobContext, here: Target, server: ProtectedServer, marker: Path
 ) -> None:
     for target in (Target(LOCAL), here):
         job = asked(context, at(target, "touch", str(marker)), server)
@@ -63,12 +62,12 @@ def test_a_job_does_not_start_here_for_a_server_of_the_same_user(
 
 
 def test_a_job_whose_target_was_replaced_by_this_machine_does_not_start(
-    context: JobContext, server: dict[str, Any], marker: Path
+    context: JobContext, server: ProtectedServer, marker: Path
 ) -> None:
     target = Target("node", ssh=Ssh("127.0.0.1", port=1))
     context.store.targets.save(target)
     job = context.store.jobs.create(
-        "record", at(target, "touch", str(marker)).to_json(), "a job", details={"server": server}
+        "record", at(target, "touch", str(marker)).to_json(), "a job", details=JobDetails(server=server)
     )
     # As a race between two requests may leave it.
     context.store.jobs.transition(job.id, JobState.QUEUED, JobState.DRAFT)
@@ -86,7 +85,7 @@ def trap(path: Path, marker: Path) -> Path:
 
 
 def test_nothing_of_a_target_here_is_run_by_its_check(
-    context: JobContext, server: dict[str, Any], tmp_path: Path, marker: Path
+    context: JobContext, server: ProtectedServer, tmp_path: Path, marker: Path
 ) -> None:
     perf = trap(tmp_path / "perf", marker)
     context.store.targets.save(Target("trap", perf=str(perf)))
@@ -98,41 +97,41 @@ def test_nothing_of_a_target_here_is_run_by_its_check(
         assert found is not None
         return CheckResult.from_json(found)
 
-    assert OWN_USER in answer(server=server).trouble and not marker.exists()
+    assert OWN_USER in answer(server=server.to_json()).trouble and not marker.exists()
     assert not answer().trouble and marker.exists()
 
 
 def test_what_was_left_at_a_target_is_not_cleared_here_instead(
-    context: JobContext, server: dict[str, Any], tmp_path: Path
+    context: JobContext, server: ProtectedServer, tmp_path: Path
 ) -> None:
     left = tmp_path / "left"
     assert LocalTransport().run(create_directory_script(str(left))).status == 0
     id = new_id()
     note = {"target": "node", "directory": str(left), "id": id, "submissions": {}, "begun": 0, "keep": False}
     for who, there in ((server, True), (None, False)):
-        cleanup._write(context.settings, id, note | {"server": who})
+        cleanup._write(context.settings, id, note | {"server": who and who.to_json()})
         cleanup.clean_up_target(context, Target("node"))
         assert left.exists() is there
 
 
 def test_a_python_of_somebody_is_not_started_by_the_preflight(
-    context: JobContext, server: dict[str, Any], tmp_path: Path, marker: Path
+    context: JobContext, server: ProtectedServer, tmp_path: Path, marker: Path
 ) -> None:
     python = trap(tmp_path / "python3", marker)
     question = {"command": [str(python)], "recorder": "pytorch"}
-    for who in ({"server": server}, {}):
+    for who in ({"server": server.to_json()}, {}):
         answer = checks.check_json(question | who, context.facts(), context.settings)
         found = [one for one in answer["findings"] if OWN_USER in one["message"]]  # type: ignore[attr-defined]
         assert bool(found) is bool(who) and marker.exists() is not bool(who)
 
 
 def test_a_secret_that_only_the_server_knows_of_counts_too(
-    context: JobContext, server: dict[str, Any], tmp_path: Path
+    context: JobContext, server: ProtectedServer, tmp_path: Path
 ) -> None:
     secret = tmp_path / "token of the server"
     secret.write_text("secret")
     elsewhere = dataclasses.replace(process_boundary(), boot="of another machine")
-    known = ProtectedServer(elsewhere, (str(secret),)).to_json()
+    known = ProtectedServer(elsewhere, (str(secret),))
     assert f"could read {secret}" in job_user.refusal(context.settings, known)
 
 
@@ -149,7 +148,7 @@ def other(context: JobContext, ordinary_user: OrdinaryUser) -> JobContext:
 
 
 def test_another_user_gets_what_that_user_may_read_and_nothing_else(
-    other: JobContext, ordinary_user: OrdinaryUser, server: dict[str, Any]
+    other: JobContext, ordinary_user: OrdinaryUser, server: ProtectedServer
 ) -> None:
     theirs = other.store.targets.get("theirs").target
     folder = ordinary_user.home / "inputs"
@@ -229,7 +228,7 @@ def test_processes_of_a_worker_know_which_files_its_secrets_came_from(
     assert file not in context.settings.secret_files
     monkeypatch.setenv(PATHS_VARIABLE, environment[PATHS_VARIABLE])
     assert file in context.settings.secret_files
-    elsewhere = ProtectedServer(dataclasses.replace(process_boundary(), boot="of another machine")).to_json()
+    elsewhere = ProtectedServer(dataclasses.replace(process_boundary(), boot="of another machine"))
     (context.settings.data / "catalogue.sqlite").rename(tmp_path / "moved")
     assert str(file) in job_user.refusal(context.settings, elsewhere)
     (tmp_path / "moved").rename(context.settings.data / "catalogue.sqlite")

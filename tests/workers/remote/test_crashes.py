@@ -9,7 +9,6 @@ from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.domain.targets import Target
 from perfloom.workers import steps
 from perfloom.workers.context import JobContext
-from perfloom.workers.remote import cancellation
 from tests.support.marks import slow_but_every
 from tests.workers.remote.driving import nothing_left, submit, to_the_end, until_job
 from tests.workers.test_crashes import counted, killed_at, starts
@@ -65,7 +64,7 @@ def test_killed_while_cancelling(context: JobContext, here: Target, tmp_path: Pa
     killed_at(context, job, "perfloom.workers.remote.batch:cancel_jobs", "before")
     killed_at(context, job, "perfloom.workers.remote.batch:cancel_jobs", "after")
     job = to_the_end(context, job)
-    assert job.state is JobState.CANCELLED and starts(tmp_path) == 1 and cancellation.get_cancellation(job).times == 1
+    assert job.state is JobState.CANCELLED and starts(tmp_path) == 1 and job.details.cancellation.times == 1
     assert nothing_left(job)
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -196,7 +197,7 @@ def test_cancelling_twice_drops_it(context: JobContext, here: Target) -> None:
     job = submit(context.store, at(here, sys.executable, "-S", "-c", stubborn))
     job = until_job(context, job, lambda job: _said(context, job))
     context.store.jobs.request_cancel(job.id)
-    job = until_job(context, job, lambda job: cancellation.get_cancellation(job).gentle)
+    job = until_job(context, job, lambda job: job.details.cancellation.gentle)
     assert job.progress_text == cancellation.PROGRESS_TEXT and not job.cancel_requested
     context.store.jobs.request_cancel(job.id)
     job = to_the_end(context, job)
@@ -280,7 +281,7 @@ def test_words_for_a_target_that_is_gone_for_good(
         steps.advance(context, job.id)
         job = context.store.jobs.get(job.id)
         assert job.state is JobState.RUNNING and "The way is broken. Perfloom retries" in job.progress_text
-        details = job.details | {"unreached": time.time() - context.settings.unreachable_seconds - 1}
+        details = replace(job.details, unreachable_since=time.time() - context.settings.unreachable_seconds - 1)
         context.store.jobs.update(job.id, details=details)
         steps.advance(context, job.id)
         job = context.store.jobs.get(job.id)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perfloom.domain.errors import NotFound, Refused, Unavailable, Unreachable
-from perfloom.domain.jobs import JobSpec
+from perfloom.domain.jobs import JobDetails, JobSpec
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.recording.schedulers.slurm import MAX_HOSTS, expand_host_list
 from perfloom.workers.local.jobfiles import JobFiles
@@ -62,7 +62,9 @@ def _look(there: str) -> ScriptResult:
 def _fetch(tmp_path: Path, there: Any) -> None:
     files = JobFiles(tmp_path / ID)
     files.prepare()
-    job: Any = SimpleNamespace(id=ID, details={"directory": "/far/jobs/" + ID}, job_spec=JobSpec(command=("true",)))
+    job: Any = SimpleNamespace(
+        id=ID, details=JobDetails(directory="/far/jobs/" + ID), job_spec=JobSpec(command=("true",))
+    )
     context: Any = SimpleNamespace(settings=SimpleNamespace(reserve_bytes=0, data=tmp_path))
     collection._fetch(context, job, files, there, lambda part, text: None)
 

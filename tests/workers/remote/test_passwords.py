@@ -58,7 +58,7 @@ def give(context: JobContext, pair: KeyPair, subject: str) -> None:
 
 
 def waits(job: Job) -> bool:
-    return [prompt.name for prompt in job.needed_secrets] == [PASSWORD]
+    return [prompt.name for prompt in job.details.needed_secrets] == [PASSWORD]
 
 
 def started(context: JobContext, pair: KeyPair, target: Target) -> Job:
@@ -77,7 +77,7 @@ def test_each_job_asks_and_its_connection_ends_with_it(context: JobContext, aski
     assert second.state is JobState.STAGING and asking.log().count("Accepted password") == logins
     # Both are looked at together, and each over its own connection alone.
     polling.poll(context, target.name)
-    assert context.store.jobs.get(first.id).details.get("unreached") is None
+    assert context.store.jobs.get(first.id).details.unreachable_since is None
     give(context, pair, f"job:{second.id}")
     second = to_the_end(context, second)
     assert second.state is JobState.STORED, second.reason

@@ -133,7 +133,7 @@ def test_who_was_killed_with_its_node_ends_all_the_same(
     job = until_job(context, job, lambda job: "does not respond" in job.progress_text, 60)
     daemons.stack.close()
     sight = sight_of(context, job)
-    job = until_job(context, job, lambda job: job.details.get("unreached"), 90)
+    job = until_job(context, job, lambda job: job.details.unreachable_since, 90)
     later = job_sight.build_progress_view(replace(sight, seen_at=sight.seen_at + 120), None, {})
     assert later.submissions[0].unreachable_since.startswith("No heartbeat since 20")
     assert not job_sight.build_progress_view(sight, None, {}).submissions[0].unreachable_since

@@ -11,7 +11,7 @@ import pytest
 
 from perfloom.domain.errors import Prompt
 from perfloom.domain.isolation import ProtectedServer
-from perfloom.domain.jobs import JobState
+from perfloom.domain.jobs import JobDetails, JobState
 from perfloom.domain.targets import Target
 from perfloom.paths import process_boundary
 from perfloom.recording.probe.check_messages import KIND, CheckResult
@@ -20,7 +20,7 @@ from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers import steps, transitions
 from perfloom.workers.context import JobContext, open_context
-from perfloom.workers.remote import access, cancellation, cleanup, polling, retries
+from perfloom.workers.remote import access, cleanup, polling, retries
 from perfloom.workers.serve import secrets
 from perfloom.workers.transports import close_all, connections
 from tests.support import sshd as servers
@@ -76,7 +76,7 @@ def test_input_files_of_a_server_for_others_stay_here(
     context: JobContext, there: Target, ordinary_user: OrdinaryUser
 ) -> None:
     """For a job that came from a server of this user, and with another user to read them."""
-    asks = {"server": ProtectedServer(process_boundary()).to_json()}
+    asks = JobDetails(server=ProtectedServer(process_boundary()))
     secret = str(context.settings.data / "catalogue.sqlite")
 
     def ended(context: JobContext, given: str) -> Job:
@@ -104,7 +104,7 @@ def test_many_connections_later_it_is_still_the_same_job(context: JobContext, th
         context, submit(context.store, at(there, *ENDLESS, duration_s=2.0)), lambda job: job.state is JobState.RUNNING
     )
     server.hang_up()
-    until_job(context, job, lambda job: job.details.get("unreached") or "Running on" in job.progress_text)
+    until_job(context, job, lambda job: job.details.unreachable_since or "Running on" in job.progress_text)
     close_all()
     job = to_the_end(open_context(context.settings, context.store), job)
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit and nothing_left(job)
@@ -134,16 +134,16 @@ def test_the_network_is_cut_in_the_middle(context: JobContext, net: Network, mon
     job = submit(context.store, at(target, *ENDLESS, duration_s=4.0))
     until_job(context, job, lambda job: "begun" in files_of(context, job).tail())
     with net.cut():
-        job = until_job(context, job, lambda job: job.details.get("unreached"))
+        job = until_job(context, job, lambda job: job.details.unreachable_since)
         assert job.state is JobState.RUNNING and "Perfloom retries" in job.progress_text
         context.store.jobs.request_cancel(job.id)
         job = until_job(
             context,
             job,
-            lambda job: cancellation.get_cancellation(job).times == 1 and "To be ended" in job.progress_text,
+            lambda job: job.details.cancellation.times == 1 and "To be ended" in job.progress_text,
         )
     job = to_the_end(context, job, 60)
-    assert job.result_id == job.id and nothing_left(job) and not job.details.get("unreached"), job
+    assert job.result_id == job.id and nothing_left(job) and not job.details.unreachable_since, job
 
 
 def test_given_up_while_nobody_can_be_reached(
@@ -186,14 +186,14 @@ def test_a_host_that_does_not_let_us_in(
     context.store.targets.save(target)
     job = run(context, at(target, "true"))
     assert job.state is JobState.FAILED and words in (job.reason or ""), job.reason
-    assert "directory" not in job.details
+    assert not job.details.directory
 
 
 def test_the_key_that_a_job_failed_by_waits_for_somebody_to_accept_it(context: JobContext, server: Sshd) -> None:
     target = Target("fresh", ssh=server.ssh(host_keys=()), directory=str(server.home / "jobs"))
     context.store.targets.save(target)
     job = run(context, at(target, "true"))
-    assert job.state is JobState.FAILED and job.details["kind"] == "HostKeyUnknown"
+    assert job.state is JobState.FAILED and job.details.error_kind == "HostKeyUnknown"
     asked = context.store.checks.latest(KIND, "fresh")
     assert asked is not None and asked.answer is not None
     shown = CheckResult.from_json(asked.answer).host_key
@@ -238,15 +238,15 @@ def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, askin
     secrets.use_key(pair)
     try:
         job = submit(context.store, at(_with_password(asking), *BUSY_SHELL))
-        job = until_job(context, job, lambda job: job.details.get("needs"))
-        assert job.state is JobState.STAGING and [one["name"] for one in job.details["needs"]] == ["password"]
+        job = until_job(context, job, lambda job: job.details.needed_secrets)
+        assert job.state is JobState.STAGING and [prompt.name for prompt in job.details.needed_secrets] == ["password"]
         assert "Enter it" in job.progress_text and job.due_at is not None and job.due_at > time.time() + 10
         expires = time.time() + 60
         box = seal(pair.public, {"password": servers.WORD}, f"job:{job.id}", expires)
         context.store.credentials.put(f"job:{job.id}", context.host, pair.key_id, box, expires)
         job = to_the_end(context, job)
         assert job.state is JobState.STORED, job.reason
-        assert not job.details.get("needs") and context.store.credentials.get(f"job:{job.id}") == ()
+        assert not job.details.needed_secrets and context.store.credentials.get(f"job:{job.id}") == ()
     finally:
         secrets.use_key(None)
 

@@ -21,7 +21,6 @@ from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers import job_client
 from perfloom.workers.context import JobContext, open_context
-from perfloom.workers.remote import cancellation
 from perfloom.workers.serve import server
 from perfloom.workers.transports import close_all
 from tests.support import sshd as servers
@@ -145,4 +144,4 @@ def test_what_is_recorded_here_ends_with_the_server(context: JobContext, here: T
     server.end_recordings(context.store)
     job = to_the_end(open_context(context.settings, context.store), job)
     assert job.state is JobState.STORED and not context.store.results.get(job.id).complete, job
-    assert nothing_left(job) and not cancellation.get_cancellation(job).times
+    assert nothing_left(job) and not job.details.cancellation.times

@@ -96,7 +96,7 @@ def _job(job: Job) -> dict[str, Any]:
             {"name": stage.name, "status": stage.status.value, "seconds": stage.seconds}
             for stage in list_stages(job, time.time())
         ],
-        "needs": [] if job.state.final else [prompt.text for prompt in job.needed_secrets],
+        "needs": [] if job.state.final else [prompt.text for prompt in job.details.needed_secrets],
         "attempt": job.attempt,
         "host": job.host,
         "argv": job.argv,

@@ -230,7 +230,7 @@ def queue_job(spec: JobSpec, wanted_id: str = "", secrets: Mapping[str, str] | N
         # Before a worker can look for them.
         credentials.seal_secrets(f"job:{id}", secrets)
     try:
-        job = jobs.create("record", spec.to_json(), name, id=id, details=permission.request_origin())
+        job = jobs.create("record", spec.to_json(), name, id=id, details=permission.origin_details())
     except Conflict:
         job = jobs.get(id)
         if job.kind == "record" and job.job_spec == spec:

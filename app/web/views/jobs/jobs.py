@@ -296,7 +296,7 @@ def _same_again(job: Job) -> Job:
     jobs = current_services().store.jobs
     if job.kind == "record":
         permission.require_permission(current_services().store.targets.get(job.target).target)
-        return jobs.create("record", job.spec, job.name, details=permission.request_origin())
+        return jobs.create("record", job.spec, job.name, details=permission.origin_details())
     id, files = new_id(), jobs.directory(job.id) / "artefacts"
     names = [str(name) for name in job.spec.get("files", ())]
     target = jobs.directory(id) / "artefacts"
@@ -351,7 +351,7 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
     sight = load_progress(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
     command = command_line.join(job.argv) if job.argv else plan_command(plan)
     seen_s = max(0.0, now - sight.observed_at) if sight else 0.0
-    needs = () if job.state.final else job.needed_secrets
+    needs = () if job.state.final else job.details.needed_secrets
     wrong = job.state.final and job.state is not JobState.STORED
     return JobPage(
         id=job.id,
@@ -411,7 +411,7 @@ def _besides(job: Job) -> tuple[str, ...]:
 
 def _ending(job: Job) -> int:
     """How many cancellations of a job at a target were requested and processed."""
-    return int((job.details.get("ending") or {}).get("times", 0))
+    return job.details.cancellation.times
 
 
 def _title(job: Job) -> str:
@@ -456,13 +456,13 @@ def _waiting(job: Job, now: float) -> str:
             f"--data {current_services().settings.data}. {begun}"
         )
     # A secret that it waits for has its own form.
-    return job.progress_text if job.details.get("unreached") and not job.needed_secrets else ""
+    return job.progress_text if job.details.unreachable_since and not job.details.needed_secrets else ""
 
 
 def _key_url(job: Job) -> str:
     """Where the key of a host can be accepted that did not let a job get there, empty where that is not what it
     waits for, or failed by."""
-    kept_out = job.details.get("kind") == HostKeyUnknown.__name__ or bool(job.details.get("unreached"))
+    kept_out = job.details.error_kind == HostKeyUnknown.__name__ or bool(job.details.unreachable_since)
     return target_url(job.target) if kept_out and unaccepted_key_url(job.target) else ""
 
 

@@ -1,7 +1,7 @@
 """Whether somebody may start programs on this server's machine, where the server is for more than one person.
 
-The worker decides it for itself once more, when it starts something: by what `request_origin` says of where it comes
-from.
+The worker decides it for itself once more, when it starts something: by the `protected_server` that the request
+names.
 """
 
 from typing import Any
@@ -9,20 +9,32 @@ from typing import Any
 from ....domain.errors import Forbidden
 from ....domain.host_facts import HostFacts
 from ....domain.isolation import ProtectedServer, find_exposed_secret
+from ....domain.jobs import JobDetails
 from ....domain.targets import Target
 from ....paths import process_boundary
 from ...services import current_services
 
 ORIGIN_FIELD = "server"
-"""Its key in requests to workers: details of a job, and checks."""
+"""Its key in checks."""
+
+
+def protected_server() -> ProtectedServer | None:
+    """This server, where it has secrets that programs of its users must not read."""
+    here = current_services()
+    if not here.is_shared or here.settings.trust_users:
+        return None
+    return ProtectedServer(process_boundary(), tuple(map(str, here.settings.secret_files)))
+
+
+def origin_details() -> JobDetails:
+    """The details of a job that is submitted here."""
+    return JobDetails(server=protected_server())
 
 
 def request_origin() -> dict[str, Any]:
-    """What goes with whatever a worker is asked for: `{"server": …}`. Empty where nothing is kept from anybody."""
-    here = current_services()
-    if not here.is_shared or here.settings.trust_users:
-        return {}
-    return {ORIGIN_FIELD: ProtectedServer(process_boundary(), tuple(map(str, here.settings.secret_files))).to_json()}
+    """What is added to a check: `{"server": …}`, empty without a server to protect."""
+    server = protected_server()
+    return {ORIGIN_FIELD: server.to_json()} if server else {}
 
 
 def denied_reason(target: Target) -> str:

@@ -60,7 +60,7 @@ def give(id: str) -> AnyResponse:
     job = current_services().store.jobs.get(id)
     if job.state.final:
         raise Conflict("This job has already ended and needs no password.")
-    prompts = job.needed_secrets
+    prompts = job.details.needed_secrets
     if not prompts:
         # Given twice, or on another page meanwhile.
         return redirect(f"/jobs/{id}", 303)
