@@ -17,6 +17,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from perfloom.domain import units
 from tests.support import paths, servers, sshd
+from tests.support.network_lock import stable_network
 from tests.support.parts import require
 
 if TYPE_CHECKING:
@@ -61,6 +62,16 @@ def every_test_begins_with_times_in_the_unit_that_suits() -> Iterator[None]:
     """What a request of a test's client chose holds for the thread, until the next request."""
     yield
     units.set_time_unit("")
+
+
+@pytest.fixture(autouse=True)
+def stable_network_of_browsers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """While a test uses the browser, no other test adds or removes network interfaces."""
+    if "browser" not in request.fixturenames:
+        yield
+        return
+    with stable_network():
+        yield
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ from typing import Any
 
 from perfloom.domain.targets import Ssh, Target
 from perfloom.workers.local import processes
+from tests.support.network_lock import network_change
 from tests.support.parts import missing, require
 
 WORD = "correct horse"
@@ -308,11 +309,13 @@ class Network:
 
     def down(self) -> None:
         """From now on every packet between here and the jump host is dropped."""
-        self.jump_space.ip("link", "set", "outer", "down")
+        with network_change():
+            self.jump_space.ip("link", "set", "outer", "down")
 
     def up(self) -> None:
         """Packets go through again."""
-        self.jump_space.ip("link", "set", "outer", "up")
+        with network_change():
+            self.jump_space.ip("link", "set", "outer", "up")
 
     @contextlib.contextmanager
     def cut(self) -> Iterator[None]:
@@ -335,13 +338,14 @@ def network(environment: Mapping[str, str] | None = None) -> Iterator[Network]:
         jump = stack.enter_context(_space(there))
         far = stack.enter_context(_space("10.99.0.2"))
         name = f"pl{secrets.token_hex(5)}"
-        _ip("link", "add", name, "type", "veth", "peer", "name", "outer", "netns", str(jump.holder.pid))
-        # It goes with the namespace at its other end, or here if that is slow to go.
-        stack.callback(lambda: subprocess.run(["ip", "link", "del", name], capture_output=True))
-        _ip("addr", "add", f"{here}/30", "dev", name)
-        _ip("link", "set", name, "up")
-        jump.ip("addr", "add", f"{there}/30", "dev", "outer")
-        jump.ip("link", "set", "outer", "up")
+        # Removed before the namespace at its other end, with which it would go at any time.
+        stack.callback(_remove_link, name)
+        with network_change():
+            _ip("link", "add", name, "type", "veth", "peer", "name", "outer", "netns", str(jump.holder.pid))
+            _ip("addr", "add", f"{here}/30", "dev", name)
+            _ip("link", "set", name, "up")
+            jump.ip("addr", "add", f"{there}/30", "dev", "outer")
+            jump.ip("link", "set", "outer", "up")
         jump.ip("link", "add", "inner", "type", "veth", "peer", "name", "outer", "netns", str(far.holder.pid))
         jump.ip("addr", "add", "10.99.0.1/30", "dev", "inner")
         jump.ip("link", "set", "inner", "up")
@@ -366,6 +370,11 @@ def _space(address: str) -> Iterator[Space]:
     finally:
         holder.kill()
         holder.communicate()
+
+
+def _remove_link(name: str) -> None:
+    with network_change():
+        subprocess.run(["ip", "link", "del", name], capture_output=True)
 
 
 def _ip(*words: str) -> None:
