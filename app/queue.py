@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .config import Settings
 from .domain.errors import PerfloomError
-from .domain.jobs import JobState
+from .domain.jobs import Executor, JobState
 from .recording.recorders.preflight import PreflightFinding
 from .store import Store, open_store
 from .store.jobs import POLLED_STATES, Job
@@ -196,6 +196,6 @@ def next_task(job: Job) -> str:
     """The task that takes the present step of `job`."""
     if job.kind == "import" or job.state is JobState.READING:
         return READ_TASK
-    if job.planned and job.state is not JobState.QUEUED:
+    if job.details.executor is Executor.SCRIPTS and job.state is not JobState.QUEUED:
         return POLL_TASK if job.state in POLLED_STATES else TARGET_TASK
     return READ_TASK if job.state is JobState.COLLECTING else LAUNCH_TASK

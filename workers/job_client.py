@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, JobFailed, PerfloomError, TooLarge, UnreadableInput
-from perfloom.domain.jobs import JobDetails, JobSpec, JobState
+from perfloom.domain.jobs import Executor, JobDetails, JobSpec, JobState
 from perfloom.ingest.compression import EMPTY_SPARSE_FILE, is_empty_sparse_file
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
@@ -186,8 +186,8 @@ def cancel(settings: Settings, job_ids: Sequence[str]) -> None:
         for job in jobs:
             files = JobFiles(store.jobs.directory(job.id))
             store.jobs.request_cancel(job.id)
-            if job.cancel_requested and not job.planned and job.host == host_name():
-                supervisor_client.request_stop(files, at_once=True)
+            if job.cancel_requested and job.host == host_name():
+                _kill_program(job, files)
         jobs = [store.jobs.get(id) for id in job_ids]
         if not queue.has_worker():
             job_runner.resume_jobs(settings, store, queue, jobs)
@@ -392,10 +392,16 @@ def _forward_cancel(
         return
     cancel_requests.forwarded = cancel_requests.count
     store.jobs.request_cancel(job.id)
-    if cancel_requests.count > 1 and not job.planned:
-        supervisor_client.request_stop(files, at_once=True)
+    if cancel_requests.count > 1:
+        _kill_program(job, files)
     if queue is not None:
         queue.enqueue(job)
+
+
+def _kill_program(job: Job, files: JobFiles) -> None:
+    """End a program of a supervisor immediately; scripts at targets are ended by the next poll."""
+    if job.details.executor is Executor.SUPERVISOR:
+        supervisor_client.request_stop(files, at_once=True)
 
 
 def _begin_own_steps(context: JobContext, job_id: str) -> threading.Thread:

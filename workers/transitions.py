@@ -4,20 +4,21 @@ import gzip
 import io
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
 from perfloom.domain.errors import NotFound
-from perfloom.domain.jobs import JobState, Outcome
+from perfloom.domain.jobs import Executor, JobState, Outcome
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.jobs import Job
 
 from .context import RETRY_S, JobContext
 from .local.jobfiles import JobFiles, delete_environment
+from .outcome import SAMPLES_LOST
 from .read.perf_tool import HEADING_EDGE
 
 MAX_TRIES = 3
@@ -30,6 +31,21 @@ LINE_BYTES = 1 << 20
 NO_SAMPLE = "No sample was recorded: the command used too little CPU time, or the selected event did not occur."
 log = logging.getLogger(__name__)
 StepFunction = Callable[[JobContext, Job, JobFiles], None]
+
+
+@dataclass(frozen=True)
+class ExecutorSteps:
+    """What an executor does for a job between its claim and its reading, and what is read then.
+
+    steps: from staging to collecting. recorded: what of the job's files is read. merges_ranks: whether that is a
+    directory of ranks, so that only reading knows what is missing. finish_without_recording: ends a job that recorded
+    nothing.
+    """
+
+    steps: Mapping[JobState, StepFunction]
+    recorded: Callable[[JobFiles], tuple[Path, ...]]
+    merges_ranks: bool
+    finish_without_recording: StepFunction
 
 
 def retry(context: JobContext, job: Job, reason: str) -> None:
@@ -56,11 +72,11 @@ def finish(
 ) -> None:
     """Move a job to its final state; nothing of it is left at its target."""
     delete_environment(files)
-    if job.planned and not job.details.cleaned_up:
+    if job.details.directory and not job.details.cleaned_up:
         from .remote import cleanup
 
         cleanup.clean_up_job(context, job)
-    if job.planned:
+    if job.details.executor is Executor.SCRIPTS:
         context.store.credentials.delete(f"job:{job.id}")
     if outcome is not None:
         columns["outcome"] = outcome
@@ -73,6 +89,29 @@ def discard(context: JobContext, job: Job, files: JobFiles) -> None:
     outcome = job.outcome or Outcome(cancelled=True, reasons=("It was cancelled.",))
     finish(context, job, files, JobState.CANCELLED, f"It was cancelled while {job.state}.", outcome=outcome)
     remove_tree(files.artifacts)
+
+
+def finish_without_recording(
+    context: JobContext, job: Job, files: JobFiles, explain: Callable[[], str], notes: Sequence[str] = ()
+) -> None:
+    """End a job that recorded nothing. explain: the reason where it was not cancelled or lost. notes: sentences about a
+    lost job."""
+    outcome = job.outcome or Outcome()
+    if outcome.cancelled:
+        finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
+    elif job.details.is_lost:
+        reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded before that. Submit the job again."))
+        finish(context, job, files, JobState.LOST, reason)
+    else:
+        finish(context, job, files, JobState.FAILED, explain())
+
+
+def send_to_reading(context: JobContext, job: Job, *, empty: bool, perf_killed: bool) -> None:
+    """Have read what was collected. empty: whether it has no sample. perf_killed: whether a signal ended perf."""
+    lacking = (SAMPLES_LOST if perf_killed else NO_SAMPLE,) if empty else ()
+    details = replace(job.details.reachable(), incomplete_reasons=(*job.details.incomplete_reasons, *lacking))
+    due = time.time() + RETRY_S
+    context.store.jobs.transition(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
 
 
 def has_samples(text: Path) -> bool:

@@ -23,7 +23,7 @@ from .models import JobRow
 JobKind = Literal["record", "import"]
 ACTIVE_STATES = tuple(state.value for state in JobState if not state.final and state is not JobState.DRAFT)
 POLLED_STATES = (JobState.PENDING, JobState.RUNNING)
-"""The states in which the planned jobs of a target are polled together."""
+"""The states in which the jobs of a target that scripts run are polled together."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,6 @@ class Job:
     due_at: float | None
     details: JobDetails
     history: tuple[tuple[JobState, float], ...]
-
-    @property
-    def planned(self) -> bool:
-        """Whether its plan was copied to a directory at its target, where it is polled, when it was claimed."""
-        return self.details.planned
 
     @property
     def job_spec(self) -> JobSpec:
@@ -204,7 +199,7 @@ class Jobs:
             return tuple(session.scalars(wanted))
 
     def due_polls(self, now: float | None = None) -> dict[str, tuple[str, ...]]:
-        """Ids, by target, of the due jobs that are polled together with all others there: planned, and begun."""
+        """Ids, by target, of the due jobs that are polled together with all others there: run by scripts, and begun."""
         wanted = (
             select(JobRow.target, JobRow.id)
             .where(_together(), JobRow.due_at <= (time.time() if now is None else now))
@@ -217,7 +212,7 @@ class Jobs:
         return {target: tuple(ids) for target, ids in found.items()}
 
     def list_polled(self, target: str) -> tuple[Job, ...]:
-        """All planned jobs that have begun at a target, oldest first."""
+        """All jobs run by scripts that have begun at a target, oldest first."""
         wanted = select(JobRow).where(_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
         with self._database.read() as session:
             return tuple(_job(row) for row in session.scalars(wanted))
@@ -360,8 +355,9 @@ class Jobs:
 
 def _together() -> ColumnElement[bool]:
     """The jobs of `due_polls`."""
-    planned = func.coalesce(JobRow.details["planned"].as_boolean(), False)
-    return JobRow.state.in_([state.value for state in POLLED_STATES]) & planned
+    # How `JobDetails.executor` is stored.
+    by_scripts = func.coalesce(JobRow.details["planned"].as_boolean(), False)
+    return JobRow.state.in_([state.value for state in POLLED_STATES]) & by_scripts
 
 
 def _plain(columns: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 from perfloom.domain.errors import Prompt
 from perfloom.domain.isolation import ProcessNamespaces, ProtectedServer
-from perfloom.domain.jobs import Cancellation, JobDetails
+from perfloom.domain.jobs import Cancellation, Executor, JobDetails
 
 PLACE = {"uid": 1, "boot": "b", "mounts": "m", "pids": "p", "users": "u", "root": False}
 STORED = {
@@ -39,7 +39,7 @@ STORED = {
 def test_stored_details_stay_readable() -> None:
     details = JobDetails.from_json(STORED | {"of another version": 1})
     assert details == JobDetails(
-        planned=True,
+        executor=Executor.SCRIPTS,
         runner_host="here",
         server=ProtectedServer(ProcessNamespaces(1, "b", "m", "p", "u"), ("/token",)),
         failures=2,

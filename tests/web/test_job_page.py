@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from perfloom.domain.jobs import Cancellation, JobDetails, JobSpec, JobState, Outcome, Scope
+from perfloom.domain.jobs import Cancellation, Executor, JobDetails, JobSpec, JobState, Outcome, Scope
 from perfloom.domain.profile import Profile
 from perfloom.store import Job, Store
 from tests.web.conftest import HOSTILE, TOKEN, Browser, profile
@@ -335,7 +335,7 @@ def test_the_api_refuses_what_it_cannot_read(client: FlaskClient, store: Store) 
 
 def test_a_job_at_a_target_is_asked_to_end_and_then_dropped(browser_client: Browser, store: Store) -> None:
     """The first request is seen to at the target, and taken off the job; the page then offers the second."""
-    planned = JobDetails(planned=True)
+    planned = JobDetails(executor=Executor.SCRIPTS)
     made = job(store, JobState.RUNNING, spec=JobSpec(target="cluster", command=("x",)), details=planned)
     page = browser_client.page(f"/jobs/{made.id}")
     assert re.search(r"data-cancel>Cancel<", page)
@@ -350,7 +350,7 @@ def test_a_target_that_cannot_be_reached_is_told_of(
     browser_client: Browser, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "cluster does not answer. Tried again; without an answer since 2026-01-01 12:00 UTC."
-    details = JobDetails(planned=True, unreachable_since=1.0)
+    details = JobDetails(executor=Executor.SCRIPTS, unreachable_since=1.0)
     made = job(store, JobState.RUNNING, spec=JobSpec(target="cluster", command=("x",)), details=details)
     store.jobs.report_progress(made.id, None, text)
     now = time.time()

@@ -11,7 +11,7 @@ import pytest
 
 from perfloom.domain.errors import Prompt
 from perfloom.domain.host_facts import HostFacts, PerfEvent
-from perfloom.domain.jobs import JobDetails, JobSpec, JobState, Mpi, MpiFlavor
+from perfloom.domain.jobs import Executor, JobDetails, JobSpec, JobState, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName, Ssh, Target, TargetFacts
 from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.sealing import KeyPair
@@ -142,7 +142,7 @@ def test_a_password_goes_with_the_job_alone(page: Page, server: Served, store: S
 
 
 def test_ranks_change_while_one_looks(page: Page, server: Served, store: Store) -> None:
-    made = job(store, JobState.RUNNING, spec=SPEC, details=JobDetails(planned=True))
+    made = job(store, JobState.RUNNING, spec=SPEC, details=JobDetails(executor=Executor.SCRIPTS))
     seen(store, made, JobStatus((), (RunStatus(0, "running"),), ranks(0, *["recording"] * 4), seen_at=time.time()))
     opened(page, server, f"/jobs/{made.id}")
     page.evaluate("window.sameDocument = true")
@@ -166,13 +166,13 @@ def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, 
         store,
         JobState.STAGING,
         spec=JobSpec(target="ws", command=("x",)),
-        details=JobDetails(planned=True, needed_secrets=needs),
+        details=JobDetails(executor=Executor.SCRIPTS, needed_secrets=needs),
     )
     opened(page, server, f"/jobs/{made.id}")
     page.fill("input[type=password]", "hush")
     assert faults(page) == []
     store.jobs.transition(
-        made.id, JobState.STAGING, JobState.RUNNING, details=JobDetails(planned=True, needed_secrets=needs)
+        made.id, JobState.STAGING, JobState.RUNNING, details=JobDetails(executor=Executor.SCRIPTS, needed_secrets=needs)
     )
     page.wait_for_selector(".badge[data-state=running]")
     assert page.input_value("input[type=password]") == "hush"

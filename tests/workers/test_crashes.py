@@ -18,7 +18,7 @@ from perfloom.workers import steps
 from perfloom.workers.context import JobContext
 from perfloom.workers.local import processes, supervisor
 from perfloom.workers.local.jobfiles import JOB_VARIABLE
-from perfloom.workers.local.outcome import SAMPLES_LOST
+from perfloom.workers.outcome import SAMPLES_LOST
 from tests.support.jobspecs import spec_of
 from tests.support.marks import slow_but_every
 from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state

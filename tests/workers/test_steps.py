@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -21,6 +22,7 @@ from perfloom.store import Store, open_store
 from perfloom.workers import steps, transitions
 from perfloom.workers.context import JobContext, open_context
 from perfloom.workers.local import processes, supervisor, supervisor_client
+from perfloom.workers.local import steps as local_steps
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
 from tests.support.jobspecs import spec_of
 from tests.support.parts import missing, require
@@ -322,12 +324,14 @@ def test_cancel_after_the_end_of_the_program_drops_it(context: JobContext, state
 @contextlib.contextmanager
 def _stopping_at(context: JobContext, state: JobState) -> object:
     """Let the step of `state` do nothing."""
-    step = steps.STEPS[state]
-    steps.STEPS[state] = lambda context, job, files: None
+    local = cast(dict[JobState, transitions.StepFunction], local_steps.STEPS.steps)
+    table = local if state in local else steps.STEPS
+    step = table[state]
+    table[state] = lambda context, job, files: None
     try:
         yield
     finally:
-        steps.STEPS[state] = step
+        table[state] = step
 
 
 def test_cancel_while_inputs_are_copied(context: JobContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""From queued to running: claim, prepare, start. The user's program is started at most once.
+"""From staging to running: prepare, start. The user's program is started at most once.
 
 Two things see to it. The claim, with the supervisor's process, is committed to the catalogue before the supervisor
 gets the word; and of all supervisors that ever get the word for a job one creates supervisor.json and runs the
@@ -6,25 +6,18 @@ program. So a start that is delivered again finds either that file, and follows 
 will never begin, and may start anew.
 """
 
-import fcntl
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
-from perfloom.recording.plan import argv as argv_of
-from perfloom.recording.plan.plan import needs_plan
-from perfloom.recording.recorders import perf_record
+from perfloom.recording.plan import plan_supervised_run
 from perfloom.recording.recorders.preflight import Severity
-from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job
 
-from ..context import RETRY_S, JobContext, StepInterrupted, make_reporter
+from ..context import JobContext, StepInterrupted, make_reporter
 from . import job_user, processes, supervisor, supervisor_client
 from .checks import check_job
 from .jobfiles import (
@@ -34,60 +27,6 @@ from .jobfiles import (
     job_environment,
     working_directory,
 )
-
-MIN_WAIT_S = 1.0
-"""How long the first in the queue waits before it asks again whether it may start."""
-MAX_WAIT_S = 30.0
-BUSY_STATES = (JobState.STAGING, JobState.RUNNING)
-
-
-def claim(context: JobContext, job: Job) -> None:
-    """Take a queued recording for this worker, where it is its turn and a place is free.
-
-    What runs on this machine itself takes one of its places; what runs elsewhere or in a batch system takes none.
-    """
-    target = context.store.targets.get(job.target).target
-    details = replace(job.details, planned=needs_plan(job.job_spec, target) or bool(context.settings.run_as))
-    if not target.is_local:
-        host = context.host if target.ssh is None else None
-        context.store.jobs.claim(job.id, context.worker, host, RETRY_S, details=details)
-        return
-    with _claim_lock(context):
-        here = [name for name, target in context.store.targets.all().items() if target.is_local]
-        busy = [one for name in here for one in context.store.jobs.list(states=BUSY_STATES, kind="record", target=name)]
-        running = [one for one in busy if one.host == context.host]
-        earlier = context.store.jobs.count_queued_before(job, here)
-        free = context.settings.recordings_at_once - len(running)
-        if earlier < free:
-            context.store.jobs.claim(job.id, context.worker, context.host, RETRY_S, details=details)
-            return
-    names = ", ".join(one.name or one.id for one in running[:3])
-    text = f"Waiting for {names}" if running else "Waiting in the queue"
-    text += f"; {earlier} ahead of it" if earlier else ""
-    # Who is far back asks less often; who ends calls the next ones.
-    due = time.time() + min(MAX_WAIT_S, MIN_WAIT_S * (1 + earlier))
-    context.store.jobs.update(job.id, expected=JobState.QUEUED, due_at=due, progress_text=text)
-
-
-def enqueue_next(context: JobContext) -> None:
-    """A job has ended: notify a worker for those that have waited longest."""
-    if context.queue is None:
-        return
-    for one in context.store.jobs.list_queued(kind="record", limit=context.settings.recordings_at_once):
-        context.queue.enqueue(one)
-
-
-@contextmanager
-def _claim_lock(context: JobContext) -> Iterator[None]:
-    """Only one process of this host counts and claims at a time."""
-    path = context.settings.data / "jobs" / ".turn"
-    with disk_errors(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def launch(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -106,12 +45,8 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
     _refuse(spec, facts, context, environment, files)
     copy_inputs(spec, files, report)
     cwd = working_directory(spec, files)
-    argv = argv_of(spec, facts, files.artifacts)
-    executable = facts.perf if facts.perf and Path(argv[0]).name == Path(facts.perf).name else None
-    inside = perf_record.has_nested_stat(argv)
-    supervisor_client.write_task(
-        files, argv, str(cwd), spec.duration_s, context.settings.reserve_bytes, executable, inside
-    )
+    run = plan_supervised_run(spec, facts, files.artifacts)
+    supervisor_client.write_task(files, run, str(cwd), spec.duration_s, context.settings.reserve_bytes)
     child = supervisor_client.spawn(files)
     try:
         who = processes.identity(child.pid)
@@ -123,7 +58,7 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
             claimed_by=context.worker,
             host=context.host,
             process_group=child.pid,
-            argv=argv,
+            argv=run.argv,
             details=details,
         )
     except BaseException:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from perfloom.recording.plan import SupervisedRun
+
 from . import processes, supervisor
 from .jobfiles import JOB_VARIABLE, JobFiles
 
@@ -36,20 +38,17 @@ class SupervisorStatus:
 
 def write_task(
     files: JobFiles,
-    argv: tuple[str, ...],
+    run: SupervisedRun,
     cwd: str,
     duration_s: float | None,
     reserve_bytes: int,
-    executable: str | None = None,
-    inside: bool = False,
 ) -> None:
-    """Say what the supervisor shall do. executable: the file of the program that argv names, where it is known. inside:
-    perf record has a perf stat as its command, which starts the program."""
+    """Write what the supervisor is to do."""
     task = {
-        "argv": list(argv),
-        "executable": executable,
+        "argv": list(run.argv),
+        "executable": run.executable,
         "cwd": cwd,
-        "inside": inside,
+        "inside": run.nests_stat,
         "output": str(files.output),
         "head_bytes": HEAD_BYTES,
         "tail_bytes": TAIL_BYTES,

@@ -4,7 +4,6 @@ May be broken off anywhere: what is here whole is not fetched again, and nothing
 """
 
 import os
-import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,11 +28,11 @@ from perfloom.recording.recorders import recorder_of
 from perfloom.store.jobs import Job
 
 from .. import transitions
-from ..context import RETRY_S, JobContext, Progress, StepInterrupted, make_reporter
+from ..context import JobContext, Progress, StepInterrupted, make_reporter
 from ..local import supervisor_client
 from ..local.jobfiles import JobFiles
-from ..local.outcome import SAMPLES_LOST, RecordingOutcome, explain_no_recording
 from ..local.supervisor import read_json, write_json
+from ..outcome import RecordingOutcome, explain_no_recording
 from ..read.rank_folders import PLAN, RECORDING, STATE, TEXTS
 from ..transports import FileCopy, Transport
 from . import cleanup, polling
@@ -161,13 +160,7 @@ def _send_on(context: JobContext, job: Job, files: JobFiles) -> None:
     outcome = job.outcome or Outcome()
     plan = read_json(files.artifacts / PLAN) or {}
     write_json(files.artifacts / PLAN, plan | {"told": outcome.cancelled or outcome.time_limit})
-    short = (
-        *job.details.incomplete_reasons,
-        *([SAMPLES_LOST if _perf_killed(files) else transitions.NO_SAMPLE] if empty else []),
-    )
-    details = replace(job.details.reachable(), incomplete_reasons=short)
-    due = time.time() + RETRY_S
-    context.store.jobs.transition(job.id, JobState.COLLECTING, JobState.READING, due_at=due, details=details)
+    transitions.send_to_reading(context, job, empty=empty, perf_killed=_perf_killed(files))
 
 
 def _holds_anything(path: Path) -> bool:
@@ -183,23 +176,19 @@ def _holds_anything(path: Path) -> bool:
 
 
 def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> None:
-    """There is nothing to read: say why, as far as it is known."""
-    outcome = job.outcome or Outcome()
+    """Nothing was recorded: report why, as far as it is known."""
     job_status = polling.read_last_status(files) or JobStatus()
     notes = [note for note in dict.fromkeys(rank.note for rank in job_status.ranks) if note][:MAX_NOTES]
-    if outcome.cancelled:
-        transitions.finish(context, job, files, JobState.CANCELLED, "It was cancelled before anything was recorded.")
-    elif job.details.is_lost:
-        reason = " ".join((*outcome.reasons, *notes, "Nothing was recorded before that. Submit the job again."))
-        transitions.finish(context, job, files, JobState.LOST, reason)
-    else:
+
+    def explain() -> str:
         reason = _why(job, files)
-        # A program that is not there explains everything else that went wrong.
+        # A program that does not exist explains everything else that went wrong.
         more = (
             [_looked_for(job.job_spec)] if "cannot be executed" in reason else [*job_status.notes[:MAX_NOTES], *notes]
         )
-        more = [text for text in more if text and text not in reason]
-        transitions.finish(context, job, files, JobState.FAILED, " ".join((reason, *more)))
+        return " ".join((reason, *(text for text in more if text and text not in reason)))
+
+    transitions.finish_without_recording(context, job, files, explain, notes)
 
 
 def _looked_for(spec: JobSpec) -> str:

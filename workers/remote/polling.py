@@ -25,9 +25,8 @@ from perfloom.recording.plan.plan import PollRequest, PollResult, cancel_script,
 from perfloom.recording.plan.plan import with_batch_status as with_states
 from perfloom.store.jobs import POLLED_STATES, Job
 
-from .. import transitions
+from .. import claims, transitions
 from ..context import JobContext
-from ..local import launch
 from ..local.jobfiles import JobFiles, try_lock
 from ..transports import Transport
 from . import batch, cancellation, cleanup, outcome, retries
@@ -79,7 +78,7 @@ def poll(context: JobContext, name: str) -> None:
         if not present.state.final:
             context.queue.enqueue(present)
     if gone_on and known is not None and known.target.is_local:
-        launch.enqueue_next(context)
+        claims.enqueue_next(context)
 
 
 def poll_job(context: JobContext, job: Job, files: JobFiles) -> None:

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 from perfloom.config import Settings
 from perfloom.domain.errors import Conflict, InvalidRequest, PerfloomError, Unavailable
-from perfloom.domain.jobs import JobSpec, JobState
+from perfloom.domain.jobs import Executor, JobSpec, JobState
 from perfloom.domain.targets import Target
 from perfloom.queue import TaskQueue
 from perfloom.recording.plan.plan import cancel_script
@@ -215,8 +215,8 @@ def _wait_for_pages(process_manager: ProcessManager, settings: Settings) -> None
         time.sleep(0.05)
 
 
-def end_planned(store: Store, jobs: Sequence[Job]) -> None:
-    """The same for planned jobs of this machine itself. What waits or runs in a batch system is not ours to end."""
+def _end_scripts(store: Store, jobs: Sequence[Job]) -> None:
+    """End jobs that scripts run on this machine. The batch system's jobs continue."""
     for job in jobs:
         if store.targets.get(job.target).target.is_local and job.details.directory:
             with contextlib.suppress(PerfloomError):
@@ -232,8 +232,8 @@ def end_recordings(store: Store) -> None:
         log.warning("recordings may continue: %s", error)
         return
     here = [job for job in jobs if job.host == host_name()]
-    end_planned(store, [job for job in here if job.planned])
-    left = [JobFiles(store.jobs.directory(job.id)) for job in here if not job.planned]
+    _end_scripts(store, here)
+    left = [JobFiles(store.jobs.directory(job.id)) for job in here if job.details.executor is Executor.SUPERVISOR]
     for files in left:
         supervisor_client.request_stop(files)
     end = time.monotonic() + END_RECORDINGS_S

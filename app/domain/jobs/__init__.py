@@ -1,9 +1,10 @@
-"""What a user asks for (JobSpec), how far it got (JobState, JobDetails) and how it ended (Outcome)."""
+"""What a user asks for (JobSpec), how far it got (JobState, JobDetails), who runs it (Executor) and how it
+ended (Outcome)."""
 
 from .details import Cancellation, JobDetails
 from .parts import Batch, CallGraph, EventSplitting, Mpi, MpiFlavor, PyTorch, RecorderName, Scope
 from .spec import JOB_FIELDS, JOB_PARTS, JobSpec
-from .state import JobState, Outcome
+from .state import Executor, JobState, Outcome
 
 __all__ = [
     "JOB_FIELDS",
@@ -12,6 +13,7 @@ __all__ = [
     "CallGraph",
     "Cancellation",
     "EventSplitting",
+    "Executor",
     "JobDetails",
     "JobSpec",
     "JobState",

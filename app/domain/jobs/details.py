@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_type_hints
 from ..errors import Prompt
 from ..isolation import ProtectedServer
 from ..json_fields import select_known_fields
+from .state import Executor
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,14 @@ class _Stored:
     key: str
     parse: Callable[[Any], Any] = _unchanged
     to_json: Callable[[Any], Any] = _unchanged
+
+
+def _executor(planned: Any) -> Executor:
+    return Executor.SCRIPTS if planned else Executor.SUPERVISOR
+
+
+def _is_scripts(executor: Executor) -> bool:
+    return executor is Executor.SCRIPTS
 
 
 def _texts(values: Any) -> tuple[str, ...]:
@@ -78,13 +87,12 @@ class JobDetails:
     """Fields of a job that only its steps use; times are seconds since the epoch.
 
     Of every job:
-    planned: whether it is run by scripts in a directory at its target, where it is polled.
-    runner_host: the host whose commands may take its steps; empty for a job of a server. server: the web server that
-    the job was submitted to, where it has secrets to protect. failures: failed attempts of the present step.
-    error_kind: the class of the error that it failed with. read_attempts: how often reading was started.
-    reads_long: whether reading takes long. incomplete_reasons: why the recording is not complete. start_error: why the
-    program was not started. perf_killed: whether a signal ended perf. is_lost: whether what ran the program ended
-    without a report.
+    executor: who runs its program, chosen when the job is claimed. runner_host: the host whose commands may take its
+    steps; empty for a job of a server. server: the web server that the job was submitted to, where it has secrets to
+    protect. failures: failed attempts of the present step. error_kind: the class of the error that it failed with.
+    read_attempts: how often reading was started. reads_long: whether reading takes long. incomplete_reasons: why the
+    recording is not complete. start_error: why the program was not started. perf_killed: whether a signal ended perf.
+    is_lost: whether what ran the program ended without a report.
 
     Of a job with a supervisor: its process, as JSON of `processes.ProcessIdentity`.
 
@@ -97,7 +105,7 @@ class JobDetails:
     removed, or noted for removal.
     """
 
-    planned: Annotated[bool, _Stored("planned")] = False
+    executor: Annotated[Executor, _Stored("planned", _executor, _is_scripts)] = Executor.SUPERVISOR
     runner_host: Annotated[str, _Stored("runner_host")] = ""
     server: Annotated[
         ProtectedServer | None, _Stored("server", ProtectedServer.from_request, ProtectedServer.to_json)

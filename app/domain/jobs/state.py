@@ -1,4 +1,4 @@
-"""How far a job got (JobState) and how it ended (Outcome)."""
+"""How far a job got (JobState), who runs it (Executor) and how it ended (Outcome)."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -37,6 +37,15 @@ class JobState(StrEnum):
     def final(self) -> bool:
         """Whether nothing more will happen."""
         return self in (JobState.STORED, JobState.FAILED, JobState.CANCELLED, JobState.LOST)
+
+
+class Executor(StrEnum):
+    """Who runs the program of a job."""
+
+    SUPERVISOR = "supervisor"
+    """A process on the worker's machine whose child perf is."""
+    SCRIPTS = "scripts"
+    """Shell scripts in a directory at the target, which is polled."""
 
 
 @dataclass(frozen=True)

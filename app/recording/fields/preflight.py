@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import JobSpec
+from ...domain.jobs import Executor, JobSpec
 from ...domain.targets import Target, TargetFacts
 from ..plan import command_line
-from ..plan.plan import needs_plan, preview, recording_host, require_plannable
+from ..plan.plan import choose_executor, preview, recording_host, require_plannable
 from ..plan.runs import plan_runs, with_run_number
 from ..recorders.preflight import PreflightFinding, Severity, preflight
 from .relevance import form_field
@@ -65,7 +65,7 @@ def credible_findings(spec: JobSpec, target: Target, findings: Iterable[Prefligh
 def _composed(
     spec: JobSpec, target: Target, recording: HostFacts | None, facts: TargetFacts | None
 ) -> tuple[str, Groups, str]:
-    if not needs_plan(spec, target):
+    if choose_executor(spec, target) is Executor.SUPERVISOR:
         return command_line(spec, recording), (), "The recording's directory is still a placeholder."
     require_plannable(spec, target)
     facts = facts or (TargetFacts(recording) if recording else None)

@@ -1,6 +1,7 @@
 """The command line of a job: recorder(command). What a preview shows and what a worker runs come from here."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from ...domain.host_facts import HostFacts
@@ -25,6 +26,23 @@ def argv(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath) -> tuple[s
     return recorder_of(spec).argv(spec, known, artifacts)
 
 
+@dataclass(frozen=True)
+class SupervisedRun:
+    """The one run of a job with a supervisor. executable: the file of the recorder, null to search argv[0] in PATH.
+    nests_stat: whether perf record runs a perf stat, which runs the program."""
+
+    argv: tuple[str, ...]
+    executable: str | None
+    nests_stat: bool
+
+
+def plan_supervised_run(spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> SupervisedRun:
+    """What a supervisor starts. artifacts: see `argv`."""
+    words = argv(spec, facts, artifacts)
+    is_perf = bool(facts.perf) and PurePath(words[0]).name == PurePath(facts.perf or "").name
+    return SupervisedRun(words, facts.perf if is_perf else None, perf_record.has_nested_stat(words))
+
+
 def command_line(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath = ARTIFACTS) -> str:
     """The same as text, quoted so that a person can paste it into a shell.
 
@@ -33,4 +51,4 @@ def command_line(spec: JobSpec, facts: HostFacts | None, artifacts: PurePath = A
     return shlex.join(argv(spec, facts, artifacts))
 
 
-__all__ = ["ARTIFACTS", "UNKNOWN_HOST", "argv", "command_line"]
+__all__ = ["ARTIFACTS", "UNKNOWN_HOST", "SupervisedRun", "argv", "command_line", "plan_supervised_run"]

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
-from ...domain.jobs import EventSplitting, JobSpec, Scope
+from ...domain.jobs import EventSplitting, Executor, JobSpec, Scope
 from ...domain.rank_state import MAX_RUNS
 from ...domain.targets import Target, TargetFacts
 from ..mpi import base
@@ -74,15 +74,17 @@ class Plan:
     runs: tuple[Run, ...]
 
 
-def needs_plan(spec: JobSpec, target: Target) -> bool:
-    """Whether a job needs a plan; any other is one process on this machine, started as it is."""
+def choose_executor(spec: JobSpec, target: Target, *, run_as: str = "") -> Executor:
+    """Who runs a job: a supervisor where it is one process of the worker's user on this machine. run_as: the user that
+    runs programs there, empty for the worker's own."""
     of_target = target.modules or target.environment or target.perf or target.scratch or target.directory
     of_job = spec.modules or spec.path or spec.library_path or spec.preload or spec.sudo or spec.leave_files
     several = spec.splitting is not EventSplitting.ONE_RUN or spec.fresh_inputs
     more = spec.mpi is not None or several or not spec.keep_recordings
     # What is put into a program has to lie somewhere.
     injected = recorder_of(spec).injection(spec) is not None
-    return not target.is_local or injected or bool(of_target or of_job or more)
+    needs_scripts = not target.is_local or injected or of_target or of_job or more or run_as
+    return Executor.SCRIPTS if needs_scripts else Executor.SUPERVISOR
 
 
 def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
@@ -153,10 +155,10 @@ __all__ = [
     "PollResult",
     "Run",
     "cancel_script",
+    "choose_executor",
     "create_directory_script",
     "list_script",
     "make_plan",
-    "needs_plan",
     "parse_list_output",
     "parse_poll_output",
     "parse_submit_output",

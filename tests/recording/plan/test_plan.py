@@ -10,7 +10,7 @@ import pytest
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.host_facts import HostFacts
-from perfloom.domain.jobs import CallGraph, EventSplitting, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
+from perfloom.domain.jobs import CallGraph, EventSplitting, Executor, JobSpec, Mpi, MpiFlavor, RecorderName, Scope
 from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
 from perfloom.recording.plan import plan as plans
 from perfloom.recording.plan.plan_text import parse_rank_ranges, recorder_argv, recorder_specs
@@ -51,20 +51,22 @@ def test_what_is_laid_down_is_what_every_shell_reads(shell: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "change", "expected"),
     [
-        (Target("local"), {}, False),
-        (Target("local"), {"inputs": ("/a",), "cwd": "/", "environment": {"A": "b"}, "repeat": 3}, False),
-        (Target("local"), {"mpi": Mpi(MpiFlavor.MPICH)}, True),
-        (Target("local"), {"modules": ("gcc",)}, True),
-        (Target("local"), {"splitting": EventSplitting.SEQUENTIAL}, True),
-        (Target("local"), {"sudo": True}, True),
-        (Target("local"), {"keep_recordings": False}, True),
-        (Target("a", ssh=Ssh("h")), {}, True),
-        (Target("a", scheduler=SchedulerName.LSF), {}, True),
-        (Target("a", perf="/p"), {}, True),
+        (Target("local"), {}, Executor.SUPERVISOR),
+        (Target("local"), {"inputs": ("/a",), "cwd": "/", "environment": {"A": "b"}, "repeat": 3}, Executor.SUPERVISOR),
+        (Target("local"), {"mpi": Mpi(MpiFlavor.MPICH)}, Executor.SCRIPTS),
+        (Target("local"), {"modules": ("gcc",)}, Executor.SCRIPTS),
+        (Target("local"), {"splitting": EventSplitting.SEQUENTIAL}, Executor.SCRIPTS),
+        (Target("local"), {"sudo": True}, Executor.SCRIPTS),
+        (Target("local"), {"keep_recordings": False}, Executor.SCRIPTS),
+        (Target("a", ssh=Ssh("h")), {}, Executor.SCRIPTS),
+        (Target("a", scheduler=SchedulerName.LSF), {}, Executor.SCRIPTS),
+        (Target("a", perf="/p"), {}, Executor.SCRIPTS),
     ],
 )
-def test_which_jobs_are_planned(target: Target, change: dict[str, object], expected: bool) -> None:
-    assert plans.needs_plan(replace(JobSpec(command=("x",)), **change), target) is expected  # type: ignore[arg-type]
+def test_who_runs_a_job(target: Target, change: dict[str, object], expected: Executor) -> None:
+    spec = replace(JobSpec(command=("x",)), **change)  # type: ignore[arg-type]
+    assert plans.choose_executor(spec, target) is expected
+    assert plans.choose_executor(spec, target, run_as="ada") is Executor.SCRIPTS
 
 
 TARGET = Target("t")

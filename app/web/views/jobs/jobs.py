@@ -12,7 +12,7 @@ from flask import Blueprint, Response, flash, jsonify, redirect, render_template
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, HostKeyUnknown, InvalidRequest, NotFound, Prompt
-from ....domain.jobs import JobSpec, JobState, Scope
+from ....domain.jobs import Executor, JobSpec, JobState, Scope
 from ....domain.targets import LOCAL, SchedulerName
 from ....domain.units import format_quantity, format_utc, format_utc_iso
 from ....recording.fields import command_line
@@ -449,7 +449,8 @@ def _waiting(job: Job, now: float) -> str:
     """Why nothing happens: no worker is running, or the target cannot be reached."""
     if job.state.final or now - job.created < QUEUED_LONG_S:
         return ""
-    if (job.state is JobState.QUEUED or job.planned) and not current_services().store.hosts.list_alive():
+    is_polled = job.details.executor is Executor.SCRIPTS
+    if (job.state is JobState.QUEUED or is_polled) and not current_services().store.hosts.list_alive():
         begun = f"The job continues at {job.target}." if job.state in POLLED_STATES else "The job waits."
         return (
             "No worker is running. Start one with “perfloom worker” or “perfloom serve”, with "

@@ -1,0 +1,139 @@
+"""The steps of jobs that a supervisor runs on this machine: start the program, poll it, resolve its symbols."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from perfloom.domain.errors import UnreadableInput
+from perfloom.domain.jobs import JobState, Outcome
+from perfloom.recording.recorders import perf_record, recorder_of
+from perfloom.store.jobs import Job
+
+from ..context import JobContext, StepInterrupted, make_reporter
+from ..outcome import RecordingOutcome, explain_no_recording
+from ..transitions import (
+    ExecutorSteps,
+    finish_without_recording,
+    has_failed,
+    has_samples,
+    runs_on_other_host,
+    send_to_reading,
+)
+from . import launch, outcome, supervisor_client
+from .jobfiles import JobFiles
+
+
+def stage(context: JobContext, job: Job, files: JobFiles) -> None:
+    """Start the program."""
+    if not runs_on_other_host(context, job):
+        launch.launch(context, job, files)
+
+
+def poll(context: JobContext, job: Job, files: JobFiles) -> None:
+    """Look at the program; hand on a cancel."""
+    if runs_on_other_host(context, job):
+        return
+    supervisor_status = supervisor_client.read_status(files)
+    if supervisor_status.exit is not None or not supervisor_status.alive:
+        if supervisor_status.exit is not None:
+            ending = outcome.parse_exit(supervisor_status.exit, job.job_spec, cancel_requested=job.cancel_requested)
+        else:
+            supervisor_client.clean_up(files, job.id)
+            ending = outcome.supervisor_lost()
+        details = replace(
+            job.details,
+            incomplete_reasons=ending.incomplete_reasons,
+            start_error=ending.error,
+            perf_killed=ending.perf_killed,
+            is_lost=supervisor_status.exit is None,
+            failures=0,
+        )
+        # The wish to cancel is fulfilled; asked again, it means what follows.
+        context.store.jobs.transition(
+            job.id,
+            JobState.RUNNING,
+            JobState.COLLECTING,
+            outcome=ending.outcome,
+            details=details,
+            cancel_requested=False,
+            due_at=time.time(),
+        )
+        return
+    if job.cancel_requested:
+        supervisor_client.request_stop(files)
+    now = time.time()
+    elapsed = now - (job.started or now)
+    limit = job.job_spec.duration_s
+    context.store.jobs.update(
+        job.id,
+        expected=JobState.RUNNING,
+        progress=min(1.0, elapsed / limit) if limit else None,
+        progress_text="Ending" if job.cancel_requested else _recorded_so_far(files),
+        due_at=now + (0.2 if job.cancel_requested else min(2.0, max(0.2, elapsed / 10))),
+    )
+
+
+def _recorded_so_far(files: JobFiles) -> str:
+    size = sum(path.stat().st_size for path in files.recorded_files())
+    return f"Recording: {size / 1e6:.1f} MB so far" if size else "Recording"
+
+
+def collect(context: JobContext, job: Job, files: JobFiles) -> None:
+    """The program has ended: bring what it left into text, where it was recorded."""
+    if runs_on_other_host(context, job):
+        return
+    if job.cancel_requested:
+        raise StepInterrupted
+    spec, recorder = job.job_spec, recorder_of(job.job_spec)
+    there = {path.name: path for path in files.recorded_files()}
+    expected = recorder.artifacts(spec)
+    if expected[0].name not in there:
+        end_without_recording(context, job, files)
+        return
+    from ..read import reading  # Brings the readers, which other steps do not need.
+
+    report = make_reporter(context, job)
+    report(None, "Resolving symbols")
+    text = there[expected[0].name]
+    try:
+        if not expected[0].text:
+            text = reading.symbolize(context.settings, context.facts().perf, text, files.artifacts, report)
+        empty = not has_samples(text)
+    except UnreadableInput:
+        if _cut_short(job):
+            end_without_recording(context, job, files)
+            return
+        raise
+    if empty and has_failed(job):
+        end_without_recording(context, job, files)
+        return
+    if perf_record.has_nested_stat(job.argv or ()) and perf_record.COUNTS_FILE not in there:
+        # The title of what perf stat prints: without counts below it, it is a loss.
+        (files.artifacts / perf_record.COUNTS_FILE).write_text(" Performance counter stats for 'a command':\n\n")
+    send_to_reading(context, job, empty=empty, perf_killed=job.details.perf_killed)
+
+
+def _cut_short(job: Job) -> bool:
+    return bool(job.details.incomplete_reasons or job.details.is_lost or job.details.start_error)
+
+
+def end_without_recording(context: JobContext, job: Job, files: JobFiles) -> None:
+    """Nothing was recorded: report why, as far as it is known."""
+
+    def explain() -> str:
+        details = job.details
+        ending = RecordingOutcome(
+            job.outcome or Outcome(), details.incomplete_reasons, details.start_error, details.perf_killed
+        )
+        recorder = Path((job.argv or ("perf",))[0]).name
+        return explain_no_recording(ending, files.tail(), recorder, wrote=bool(files.recorded_files()))
+
+    finish_without_recording(context, job, files, explain)
+
+
+STEPS = ExecutorSteps(
+    steps={JobState.STAGING: stage, JobState.RUNNING: poll, JobState.COLLECTING: collect},
+    recorded=JobFiles.recorded_files,
+    merges_ranks=False,
+    finish_without_recording=end_without_recording,
+)
