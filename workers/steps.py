@@ -56,10 +56,10 @@ def advance(context: JobContext, job_id: str, tasks: Collection[str] = ALL_TASKS
         return
     files = JobFiles(context.store.jobs.directory(job_id))
     held_or_wanted_a_place = job.state in (JobState.QUEUED, *claims.BUSY_STATES)
-    with files.lock() as mine:
-        if not mine:
+    with files.lock() as locked:
+        if not locked:
             return
-        left = _as_far_as_it_goes(context, job_id, files, tasks)
+        left = _take_steps(context, job_id, files, tasks)
     if context.queue is None:
         return
     # Not before the lock is free, or who comes finds it taken. Jobs that are looked at together are so when one is due.
@@ -70,7 +70,7 @@ def advance(context: JobContext, job_id: str, tasks: Collection[str] = ALL_TASKS
         claims.enqueue_next(context)
 
 
-def _as_far_as_it_goes(context: JobContext, job_id: str, files: JobFiles, tasks: Collection[str]) -> Job | None:
+def _take_steps(context: JobContext, job_id: str, files: JobFiles, tasks: Collection[str]) -> Job | None:
     """Step after step. Returns the job where the next one belongs to a task that this worker may not do."""
     while True:
         job = context.store.jobs.find(job_id)
@@ -93,7 +93,7 @@ def cancel(context: JobContext, job_id: str) -> None:
 
 
 def run_to_end(context: JobContext, job_id: str, watch: Callable[[Job], None] = lambda job: None) -> Job:
-    """Take all steps in this process until the job has ended. watch: told after each; may raise."""
+    """Take all steps in this process until the job has ended. watch: called after each; may raise."""
     due = 0.0
     while True:
         job = context.store.jobs.get(job_id)
@@ -123,17 +123,17 @@ def _step(context: JobContext, job: Job, files: JobFiles) -> None:
         step = STEPS.get(job.state) or _executor_steps(job).steps[job.state]
         step(context, job, files)
     except StepInterrupted:
-        _stopped(context, job, files)
+        _end_interrupted(context, job, files)
     except Unavailable as error:
         if isinstance(error.__cause__, SQLAlchemyError):
-            raise  # The catalogue does not answer: nothing is known to have failed, and the sweep sends it again.
-        retry(context, _noted(context, job), error.message)
+            raise  # The database does not answer: the step may not have failed, and the sweep sends it again.
+        retry(context, _reload(context, job), error.message)
     except PerfloomError as error:
-        job = _noted(context, job)
+        job = _reload(context, job)
         details = replace(job.details, error_kind=type(error).__name__)
         finish(context, job, files, JobState.FAILED, error.message, details=details)
     except OSError as error:
-        retry(context, _noted(context, job), unavailable(files.root, error).message)
+        retry(context, _reload(context, job), unavailable(files.root, error).message)
     except SQLAlchemyError:
         raise
     except Exception as error:
@@ -142,17 +142,17 @@ def _step(context: JobContext, job: Job, files: JobFiles) -> None:
             f"Perfloom failed while {job.state}: {type(error).__name__}. Submit the job again. If it fails "
             "again, report it with the messages in the worker's log."
         )
-        retry(context, _noted(context, job), text)
+        retry(context, _reload(context, job), text)
 
 
-def _noted(context: JobContext, job: Job) -> Job:
-    """The job with what its step noted down before it failed, as where it lies at its target."""
+def _reload(context: JobContext, job: Job) -> Job:
+    """The job with what its step stored before it failed, such as its directory at the target."""
     present = context.store.jobs.find(job.id)
     return job if present is None else replace(job, details=present.details)
 
 
-def _stopped(context: JobContext, job: Job, files: JobFiles) -> None:
-    """A step was broken off: because a person asked for the end, or because somebody else has moved the job on."""
+def _end_interrupted(context: JobContext, job: Job, files: JobFiles) -> None:
+    """A step was interrupted: a person asked for the end, or another process has moved the job on."""
     job = context.store.jobs.get(job.id)
     if not is_finished(job) and job.cancel_requested:
         discard(context, job, files)
@@ -185,7 +185,7 @@ def _reading(context: JobContext, job: Job, files: JobFiles) -> None:
     details = replace(job.details, read_attempts=tries)
     context.store.jobs.update(job.id, expected=JobState.READING, details=details, claimed_by=context.worker)
     with long_slots(context.settings) as take:
-        # Who is known to take long waits for a place before it begins; who reads for himself alone waits for nobody.
+        # A long reading waits for a slot before it begins; a command that reads its own job does not.
         if context.queue is not None and job.details.reads_long and not take():
             _put_back(context, job)
             return
@@ -218,12 +218,12 @@ def _with_long_slot(context: JobContext, report: Progress, take: TakeSlot) -> Pr
         return report
     long_at = time.monotonic() + context.settings.read_short_seconds
 
-    def leaving(progress: float | None, text: str) -> None:
+    def report_unless_long(progress: float | None, text: str) -> None:
         if time.monotonic() > long_at and not take():
             raise _NoLongSlot
         report(progress, text)
 
-    return leaving
+    return report_unless_long
 
 
 def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> None:
@@ -255,7 +255,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
     # What is missing of ranks is known only now.
     reasons = result.reasons if executor.merges_ranks else short
     finish(context, job, files, state, " ".join(reasons) or None, result_id=job.id, progress=1.0)
-    _tidy_up(context, job, files)
+    _clean_up(context, job, files)
 
 
 def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
@@ -268,8 +268,8 @@ def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
     return tuple(files.artifacts / name for name in names)
 
 
-def _tidy_up(context: JobContext, job: Job, files: JobFiles) -> None:
-    """The result has its own copy. Nobody waits for this: `tidy` does what a crash left undone."""
+def _clean_up(context: JobContext, job: Job, files: JobFiles) -> None:
+    """The result has its own copy. No user waits for this, and recovery does what a crash left undone."""
     try:
         remove_tree(files.artifacts)
     except (PerfloomError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What any step does with a job: try it again, end it, drop it, and tell how it came to its end."""
+"""What any step does with a job: retry it, end it, drop it."""
 
 import gzip
 import io
@@ -25,7 +25,7 @@ MAX_TRIES = 3
 """How often a step that fails for a passing reason (a full disk, say) is tried."""
 RETRY_PAUSE_S = 2.0
 HOST_TIMEOUT_S = 180.0
-"""A host whose worker was not heard of for so long is taken to be gone, with what ran on it."""
+"""After this time without a heartbeat, a host's worker counts as lost, with what ran on it."""
 LINE_BYTES = 1 << 20
 """So much of a line is held: what is packed small may be endless."""
 NO_SAMPLE = "No sample was recorded: the command used too little CPU time, or the selected event did not occur."
@@ -137,9 +137,9 @@ def has_failed(job: Job) -> bool:
 
 
 def runs_on_other_host(context: JobContext, job: Job) -> bool:
-    """Whether the program is another host's and that host's worker sees to it.
+    """Whether the program runs on another host, whose worker takes its steps.
 
-    Where that worker was not heard of for long, what the job left is taken over here as it lies.
+    After a long time without its heartbeat, this worker takes the job over.
     """
     if job.host in (None, context.host):
         return False

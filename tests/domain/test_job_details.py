@@ -65,7 +65,7 @@ def test_stored_details_stay_readable() -> None:
         cleaned_up=True,
     )
     assert details.to_json() == STORED
-    # No field is forgotten above: none has its default value.
+    # Every field is above: none has its default value.
     default = JobDetails()
     assert all(getattr(details, each.name) != getattr(default, each.name) for each in fields(JobDetails))
 

@@ -74,7 +74,7 @@ class OutputLog:
             view = view[written:]
 
     def _overflow(self) -> bytearray:
-        """From now on the end is kept in memory: what lies in the file after the head begins it."""
+        """From now on the end is kept in memory. Its first bytes are those after the head in the file."""
         end = bytearray()
         self.head = min(self.head, self._kept)
         if self._file is not None:

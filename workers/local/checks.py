@@ -21,37 +21,37 @@ from . import job_user, processes
 from .jobfiles import JobFiles, command_path, working_directory
 
 TORCH_TIMEOUT_S = 2.0
-"""How long a Python may take to say whether it has PyTorch: somebody waits for it."""
+"""Timeout of the check whether a Python has PyTorch. A page waits for the answer."""
 
 
 def check_job(
     spec: JobSpec, facts: HostFacts, settings: Settings, environment: Mapping[str, str], files: JobFiles | None = None
 ) -> list[PreflightFinding]:
-    """All findings about `spec` on this host: those of the preflight, and what the host itself tells.
+    """All findings about `spec` on this host: those of the preflight, and of checks on the host.
 
     files: the job's directory, where it has one.
     """
     host = facts.host
     own = files or JobFiles(settings.data)
-    found = preflight(spec, facts)
+    findings = preflight(spec, facts)
     if settings.run_as:
-        # It is that user who has to find all this, and nobody else may run anything of it.
-        found += _by_user(spec, host, settings.run_as)
+        # That user has to find these files, and no other user may run any of them.
+        findings += _by_user(spec, host, settings.run_as)
     else:
         access = FileAccess(_user())
-        found += [
+        findings += [
             *_directory(spec, host, access),
             *_inputs(spec, host, access),
             *_command(spec, host, environment, own),
         ]
-        found += [*_torch(spec, host, environment, own), *_process(spec, facts)]
-    found += _disk(settings, host)
+        findings += [*_torch(spec, host, environment, own), *_process(spec, facts)]
+    findings += _disk(settings, host)
     order = list(Severity)
-    return sorted(found, key=lambda finding: order.index(finding.level))
+    return sorted(findings, key=lambda finding: order.index(finding.level))
 
 
 def check_json(question: dict[str, object], facts: HostFacts, settings: Settings) -> dict[str, object]:
-    """The answer to a question of the catalogue: `{"findings": […]}`. Its word `server`: who asks, see `job_user`."""
+    """The answer to a check: `{"findings": […]}`. `server` in the question: see `job_user`."""
     if reason := job_user.refusal(settings, ProtectedServer.from_request(question.get("server"))):
         return {"findings": [PreflightFinding(Severity.ERROR, "target", reason, "").to_json()]}
     try:
@@ -79,7 +79,7 @@ class OtherUserFileAccess(FileAccess):
     """Those of another user, who looked at some paths."""
 
     def __init__(self, user: str, paths: Sequence[str]) -> None:
-        """Raises Unavailable where nothing can be started as that user."""
+        """Raises Unavailable if nothing can be started as that user."""
         super().__init__(user)
         script = f"set -- {join(paths)}\n{worker_script('local/file_access.sh')}"
         done = UserTransport(user).run(script).text if paths else ""
@@ -124,22 +124,22 @@ def _directory(spec: JobSpec, host: str, access: FileAccess) -> Iterator[Preflig
 
 
 def _inputs(spec: JobSpec, host: str, access: FileAccess) -> Iterator[PreflightFinding]:
-    for given in spec.inputs:
-        path = Path(given)
+    for name in spec.inputs:
+        path = Path(name)
         advice = "Check its spelling and its permissions, or remove it."
         if not path.is_absolute():
             yield PreflightFinding(
-                Severity.ERROR, "inputs", f"The input file {given} is not an absolute path.", "Start it with /."
+                Severity.ERROR, "inputs", f"The input file {name} is not an absolute path.", "Start it with /."
             )
         elif not access.allows(path, "e"):
             yield PreflightFinding(
                 Severity.ERROR,
                 "inputs",
-                f"The input file {given} does not exist on {host}, or {access.user} cannot access it.",
+                f"The input file {name} does not exist on {host}, or {access.user} cannot access it.",
                 advice,
             )
         elif not access.allows(path, "r"):
-            yield PreflightFinding(Severity.ERROR, "inputs", f"{access.user} may not read {given} on {host}.", advice)
+            yield PreflightFinding(Severity.ERROR, "inputs", f"{access.user} may not read {name} on {host}.", advice)
 
 
 def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[PreflightFinding]:

@@ -21,7 +21,7 @@ _TIMEOUT_S = 20.0
 
 
 def host_name() -> str:
-    """The name under which this machine stands in the catalogue."""
+    """The name of this machine in the database."""
     return os.uname().nodename
 
 
@@ -69,8 +69,8 @@ def change_marker() -> tuple[object, ...]:
     marks: tuple[object, ...] = ()
     if perf is not None:
         with contextlib.suppress(OSError):
-            found = os.stat(perf)
-            marks = (perf, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+            status = os.stat(perf)
+            marks = (perf, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     names = ("perf_event_paranoid", "kptr_restrict", "perf_event_mlock_kb")
     return (*marks, *(_number(f"/proc/sys/kernel/{name}") for name in names))
 
@@ -82,10 +82,10 @@ def refresh_facts(facts: HostFacts) -> HostFacts:
 
 def find_perf() -> tuple[str | None, str | None, str | None]:
     """(path, why not, version) of a perf that runs. A distribution's `perf` may be a script with none behind it."""
-    found = shutil.which("perf")
+    on_path = shutil.which("perf")
     tools = sorted(Path("/usr/lib").glob("linux-tools/*/perf"), reverse=True)
     problem = None
-    for candidate in filter(None, [found, *map(str, tools)]):
+    for candidate in filter(None, [on_path, *map(str, tools)]):
         text = _run(candidate, "--version")
         if version := perf_list.version(text):
             return candidate, None, version
@@ -190,7 +190,7 @@ def _user() -> str:
 
 def _limits() -> dict[str, str]:
     """Other numbers worth showing, as text."""
-    found = {}
+    limits = {}
     for name, path in (
         ("ptrace_scope", "/proc/sys/kernel/yama/ptrace_scope"),
         ("perf_event_max_stack", "/proc/sys/kernel/perf_event_max_stack"),
@@ -198,5 +198,5 @@ def _limits() -> dict[str, str]:
         ("nmi_watchdog", "/proc/sys/kernel/nmi_watchdog"),
     ):
         if (value := _number(path)) is not None:
-            found[name] = str(value)
-    return found
+            limits[name] = str(value)
+    return limits

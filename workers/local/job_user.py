@@ -1,4 +1,4 @@
-"""As whom programs run on this machine, and what of the server's secrets they could read: for whoever lets them run."""
+"""The user that runs programs on this machine, and which secrets of the server that user could read."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ from ..scripts import worker_script
 from ..transports.as_user import UserTransport, passwd_entry
 
 CACHE_S = 2.0
-"""How long it is believed what was found: jobs that run are looked at several times a second."""
+"""How long an answer is cached: running jobs are polled several times a second."""
 
 _cache: dict[tuple[str, str, ProtectedServer], tuple[float, str]] = {}
 _lock = threading.Lock()
@@ -66,6 +66,6 @@ def _readable(settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
     try:
         done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{worker_script('local/readable_files.sh')}")
     except (PerfloomError, OSError):
-        # Nobody can say that they cannot.
+        # It is unknown whether they can be read.
         return tuple(names)
     return tuple(done.text.splitlines()) if done.status == 0 else tuple(names)

@@ -1,4 +1,4 @@
-"""A job's directory: what lies where, who may work on it, and bringing in what the program needs."""
+"""A job's directory: its files, its locks, and the input files of the program."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ from .processes import clean_environment
 from .supervisor import read_json, write_json
 
 JOB_VARIABLE = "PERFLOOM_JOB"
-"""Environment variable of every process of a job: its id. By it those are found that lost their ancestors."""
+"""Environment variable of every process of a job: its id. It identifies processes that lost their ancestors."""
 ENVIRONMENT = "environment.json"
 _CHUNK = 1 << 22
 
@@ -42,7 +42,7 @@ def try_lock(path: Path) -> Iterator[bool]:
 
 @dataclass(frozen=True)
 class JobFiles:
-    """The directory of one job. work: the default working directory. run: what supervisor and steps tell each other."""
+    """The directory of one job. work: the default working directory. run: files that supervisor and steps exchange."""
 
     root: Path
 
@@ -76,32 +76,32 @@ class JobFiles:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
-        """Whether this process may work on the job now; for as long as it lives, nobody else may."""
+        """Whether this process may work on the job now; no other process may until this one ends."""
         with disk_errors(self.root):
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with try_lock(self.root / "lock") as mine:
-            yield mine
+        with try_lock(self.root / "lock") as locked:
+            yield locked
 
     @contextlib.contextmanager
     def runner_lock(self) -> Iterator[bool]:
         """Whether this process, of those that commands start, is the one that takes the job's steps to its end."""
         with disk_errors(self.root):
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with try_lock(self.root / "runner.lock") as mine:
-            yield mine
+        with try_lock(self.root / "runner.lock") as locked:
+            yield locked
 
     def recorded_files(self) -> tuple[Path, ...]:
         """The files of the artifacts directory that hold anything, by name."""
         try:
-            found = sorted(path for path in self.artifacts.iterdir() if path.is_file() and not path.is_symlink())
+            paths = sorted(path for path in self.artifacts.iterdir() if path.is_file() and not path.is_symlink())
         except FileNotFoundError:
             return ()
-        return tuple(path for path in found if path.stat().st_size)
+        return tuple(path for path in paths if path.stat().st_size)
 
     def collected_files(self) -> tuple[Path, ...]:
         """The same for a planned job: what was brought of each rank of each run."""
-        found = sorted(path for path in self.artifacts.glob("run*/*/*") if path.is_file() and not path.is_symlink())
-        return tuple(path for path in found if path.stat().st_size)
+        paths = sorted(path for path in self.artifacts.glob("run*/*/*") if path.is_file() and not path.is_symlink())
+        return tuple(path for path in paths if path.stat().st_size)
 
     def tail(self, most: int = 4000) -> str:
         """The end of what the program printed."""
@@ -121,7 +121,7 @@ def working_directory(spec: JobSpec, files: JobFiles) -> Path:
 def save_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
     """Leave the environment of who asked for the job where only the job's steps find it, until the program runs.
 
-    It may hold secrets, so it goes neither into the catalogue nor to the broker.
+    It may hold secrets, so it is neither in the database nor at the broker.
     """
     with disk_errors(files.root):
         files.run.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -134,8 +134,8 @@ def job_environment(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[st
     Nothing of Perfloom's settings, among which are secrets, is in it.
     """
     base = read_json(files.run / ENVIRONMENT)
-    kept = own if base is None else {str(name): str(value) for name, value in base.items()}
-    return clean_environment(kept) | dict(spec.environment) | {JOB_VARIABLE: job_id}
+    inherited = own if base is None else {str(name): str(value) for name, value in base.items()}
+    return clean_environment(inherited) | dict(spec.environment) | {JOB_VARIABLE: job_id}
 
 
 def delete_environment(files: JobFiles) -> None:
@@ -155,10 +155,10 @@ def command_path(spec: JobSpec, cwd: Path, environment: Mapping[str, str]) -> st
 
 def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
     """The names that input files have where they are copied to. Raises InvalidRequest for what cannot be copied."""
-    for given in inputs:
-        if not Path(given).is_absolute():
-            raise InvalidRequest(f"The input file {given} is not an absolute path. Start it with /.", "inputs")
-    names = tuple(Path(given).name for given in inputs)
+    for path in inputs:
+        if not Path(path).is_absolute():
+            raise InvalidRequest(f"The input file {path} is not an absolute path. Start it with /.", "inputs")
+    names = tuple(Path(path).name for path in inputs)
     if "" in names or ".." in names or len(set(names)) < len(names):
         raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
     return names
@@ -167,27 +167,27 @@ def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
 def copy_inputs(spec: JobSpec, files: JobFiles, progress: Callable[[float, str], None]) -> None:
     """Copy the job's input files and directories into its working directory, each under its own name.
 
-    May be interrupted and done again: what an earlier attempt copied is replaced, a file of somebody else never.
+    May be interrupted and done again: what an earlier attempt copied is replaced, other files never.
     progress(part 0–1, text) may raise to stop. Raises InvalidRequest.
     """
     if not spec.inputs:
         return
     cwd = working_directory(spec, files)
     note = files.run / "inputs.json"
-    ours = set((read_json(note) or {}).get("copied", ()))
+    copied = set((read_json(note) or {}).get("copied", ()))
     names = input_names(spec.inputs)
-    for number, (given, name) in enumerate(zip(spec.inputs, names, strict=True)):
-        source, target = Path(given), cwd / name
+    for number, (path, name) in enumerate(zip(spec.inputs, names, strict=True)):
+        source, target = Path(path), cwd / name
         if target.exists() and target.samefile(source):
             continue
-        if os.path.lexists(target) and str(target) not in ours:
+        if os.path.lexists(target) and str(target) not in copied:
             raise InvalidRequest(
                 f"{target} already exists and is not replaced. Remove it, remove the input file, or leave the "
                 "working directory empty.",
                 "inputs",
             )
-        ours.add(str(target))
-        write_json(note, {"copied": sorted(ours)})
+        copied.add(str(target))
+        write_json(note, {"copied": sorted(copied)})
         _copy(source, target, partial(_part, progress, number, len(names), source.name))
 
 

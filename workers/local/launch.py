@@ -1,9 +1,8 @@
 """From staging to running: prepare, start. The user's program is started at most once.
 
-Two things see to it. The claim, with the supervisor's process, is committed to the catalogue before the supervisor
-gets the word; and of all supervisors that ever get the word for a job one creates supervisor.json and runs the
-program. So a start that is delivered again finds either that file, and follows that program, or a supervisor that
-will never begin, and may start anew.
+The claim, with the supervisor's process, is committed to the database before the supervisor gets the environment. Of
+all supervisors that get it for a job, one creates supervisor.json and runs the program. So a repeated start finds
+either that file, and polls that program, or a supervisor that will never start one, and may start another.
 """
 
 import os
@@ -36,7 +35,7 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
         return
     if job.cancel_requested:
         raise StepInterrupted
-    # It runs as this worker itself, whoever others run as.
+    # It runs as the worker's user, also where other jobs run as another one.
     job_user.require_allowed(replace(context.settings, run_as=""), job.details.server)
     spec, facts = job.job_spec, context.facts()
     report = make_reporter(context, job)
@@ -77,28 +76,28 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
 
 def _earlier_attempt_began(job: Job, files: JobFiles) -> bool:
     """Whether a program was started for this job. Where an earlier supervisor may still get there, wait to see."""
-    found = job.details.supervisor
-    if found and not supervisor_client.read_status(files).has_begun:
-        who = processes.ProcessIdentity.from_json(found)
+    stored = job.details.supervisor
+    if stored and not supervisor_client.read_status(files).has_begun:
+        who = processes.ProcessIdentity.from_json(stored)
         end = time.monotonic() + supervisor_client.START_TIMEOUT_S
         while processes.is_alive(who) and not supervisor_client.read_status(files).has_begun:
             if time.monotonic() > end:
-                # It waits for a word that nobody can give any more.
+                # The worker that would have sent the environment has ended.
                 processes.send_signal(who, 9)
             time.sleep(0.01)
     return supervisor_client.read_status(files).has_begun
 
 
 def _follow(context: JobContext, job: Job, files: JobFiles) -> None:
-    """The program runs, or has ended already: from now on it is looked at."""
-    found = supervisor.read_json(files.run / supervisor.SUPERVISOR) or {}
+    """The program runs, or has ended: from now on it is polled."""
+    supervisor_json = supervisor.read_json(files.run / supervisor.SUPERVISOR) or {}
     delete_environment(files)
     context.store.jobs.transition(
         job.id,
         JobState.STAGING,
         JobState.RUNNING,
         host=context.host,
-        process_group=found.get("pid", job.process_group),
+        process_group=supervisor_json.get("pid", job.process_group),
         due_at=time.time() + 0.1,
         outcome=Outcome(),
         details=replace(job.details, failures=0),
@@ -106,7 +105,7 @@ def _follow(context: JobContext, job: Job, files: JobFiles) -> None:
 
 
 def _refuse(spec: JobSpec, facts: HostFacts, context: JobContext, environment: dict[str, str], files: JobFiles) -> None:
-    """Raise where it is certain that nothing can come of it; perf itself judges the rest."""
+    """Raise if the job certainly fails; perf reports the rest."""
     certain = {"recorder", "command", "cwd", "inputs", "pid", "environment"}
     for finding in check_job(spec, facts, context.settings, environment, files):
         if finding.level is Severity.ERROR and finding.field in certain:

@@ -34,15 +34,15 @@ def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -
         short.append(f"{'The command' if has_command else 'perf'} was ended by {signal_name(int(number))}.")
     if not stopped and status:
         short.append(f"The command ended with exit status {status}.")
-    if left := int(exit.get("ended_processes") or 0):
-        who, was = ("process", "was") if left == 1 else ("processes", "were")
+    if remaining := int(exit.get("ended_processes") or 0):
+        who, was = ("process", "was") if remaining == 1 else ("processes", "were")
         if not stopped:
-            notes.append(f"{left} {who} still ran when the command ended, and {was} also ended.")
+            notes.append(f"{remaining} {who} still ran when the command ended, and {was} also ended.")
     if survivors := exit.get("survivors"):
         listed = ", ".join(str(pid) for pid in survivors[:10])
         notes.append(f"These processes could not be ended: {listed}. They may belong to another user.")
     outcome = Outcome(
-        # When perf was told to end, its status says nothing about the command.
+        # After a request to end, the status of perf says nothing about the command.
         exit_status=None if stopped or status is None else int(status),
         signal=None if stopped or number is None else int(number),
         time_limit=stopped == supervisor.TIME_LIMIT,

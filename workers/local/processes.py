@@ -63,7 +63,7 @@ def read_stat(pid: int) -> ProcessStat | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             text = stat.read()
-        # The name stands in parentheses and may hold anything, parentheses and spaces too.
+        # The name is in parentheses and may contain anything, also parentheses and spaces.
         words = text[text.rindex(b")") + 2 :].split()
         return ProcessStat(pid, words[0].decode(), int(words[1]), int(words[2]), int(words[3]), int(words[19]))
     except (OSError, ValueError, IndexError):
@@ -72,23 +72,23 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 def identity(pid: int | None = None) -> ProcessIdentity | None:
     """Who `pid` (default: this process) is; None where there is no such process."""
-    found = read_stat(os.getpid() if pid is None else pid)
-    return None if found is None else ProcessIdentity(found.pid, found.started, boot_id())
+    status = read_stat(os.getpid() if pid is None else pid)
+    return None if status is None else ProcessIdentity(status.pid, status.started, boot_id())
 
 
 def is_alive(who: ProcessIdentity) -> bool:
     """Whether that very process still runs. One that has ended and only waits to be reaped does not."""
-    found = read_stat(who.pid)
-    return found is not None and found.started == who.started and found.state not in "ZX" and who.boot == boot_id()
+    status = read_stat(who.pid)
+    return status is not None and status.started == who.started and status.state not in "ZX" and who.boot == boot_id()
 
 
 def list_processes() -> dict[int, ProcessStat]:
     """Every process that can be seen, by pid."""
-    found = {}
+    processes = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (one := read_stat(int(name))):
-            found[one.pid] = one
-    return found
+            processes[one.pid] = one
+    return processes
 
 
 def descendants(root: int) -> list[ProcessStat]:
@@ -100,14 +100,14 @@ def descendants(root: int) -> list[ProcessStat]:
     children: dict[int, list[ProcessStat]] = {}
     for one in seen.values():
         children.setdefault(one.parent, []).append(one)
-    found: list[ProcessStat] = []
+    below: list[ProcessStat] = []
     waiting = [root]
     while waiting:
         for child in children.get(waiting.pop(), ()):
             waiting.append(child.pid)
             if child.state not in "ZX":
-                found.append(child)
-    return found
+                below.append(child)
+    return below
 
 
 def find_by_variable(name: str, value: str) -> list[ProcessStat]:
@@ -116,17 +116,17 @@ def find_by_variable(name: str, value: str) -> list[ProcessStat]:
     Finds what lost its ancestors. A process that cleared its environment, or of another user, is not seen.
     """
     wanted = f"{name}={value}".encode()
-    found = []
+    marked = []
     for pid, one in list_processes().items():
         if one.state in "ZX" or pid == os.getpid():
             continue
         try:
             with open(f"/proc/{pid}/environ", "rb") as environ:
                 if wanted in environ.read().split(b"\0"):
-                    found.append(one)
+                    marked.append(one)
         except OSError:
             continue
-    return found
+    return marked
 
 
 def send_signal(one: ProcessStat | ProcessIdentity, number: int) -> bool:
@@ -141,8 +141,8 @@ def send_signal(one: ProcessStat | ProcessIdentity, number: int) -> bool:
     except (OSError, AttributeError):
         return _send_by_number(one, number)
     try:
-        found = read_stat(one.pid)
-        if found is None or found.started != one.started:
+        status = read_stat(one.pid)
+        if status is None or status.started != one.started:
             return False
         signal.pidfd_send_signal(handle, number)
         return True
@@ -154,8 +154,8 @@ def send_signal(one: ProcessStat | ProcessIdentity, number: int) -> bool:
 
 def _send_by_number(one: ProcessStat | ProcessIdentity, number: int) -> bool:
     """For kernels before 5.3."""
-    found = read_stat(one.pid)
-    if found is None or found.started != one.started:
+    status = read_stat(one.pid)
+    if status is None or status.started != one.started:
         return False
     try:
         os.kill(one.pid, number)
@@ -164,10 +164,10 @@ def _send_by_number(one: ProcessStat | ProcessIdentity, number: int) -> bool:
         return False
 
 
-def send_all(those: Iterable[ProcessStat], number: int) -> int:
+def send_all(targets: Iterable[ProcessStat], number: int) -> int:
     """Signal them all, waking what is stopped so that it can act; returns how many were reached."""
     reached = 0
-    for one in those:
+    for one in targets:
         reached += send_signal(one, number)
         if number != signal.SIGKILL:
             send_signal(one, signal.SIGCONT)
@@ -177,17 +177,17 @@ def send_all(those: Iterable[ProcessStat], number: int) -> int:
 def terminate_by_variable(name: str, value: str, *, grace_s: float = 1.0, limit_s: float = 5.0) -> int:
     """End every process marked so: TERM, then KILL, until none is left or `limit_s` has passed.
 
-    Returns how many there were. For trees whose supervisor is gone; they are nobody's children here.
+    Returns how many there were. For trees whose supervisor has ended; they are not children of this process.
     """
     first = find_by_variable(name, value)
     send_all(first, signal.SIGTERM)
     start = time.monotonic()
-    left = first
-    while left and time.monotonic() - start < limit_s:
+    remaining = first
+    while remaining and time.monotonic() - start < limit_s:
         time.sleep(0.02)
-        left = find_by_variable(name, value)
+        remaining = find_by_variable(name, value)
         if time.monotonic() - start >= grace_s:
-            send_all(left, signal.SIGKILL)
+            send_all(remaining, signal.SIGKILL)
     return len(first)
 
 
@@ -212,7 +212,7 @@ def limit_malloc_arenas() -> None:
 
 
 def trim_malloc() -> None:
-    """Give the kernel what was freed and lies in pieces. Takes some milliseconds."""
+    """Return freed, fragmented memory to the kernel. Takes some milliseconds."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
 

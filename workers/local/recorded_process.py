@@ -32,7 +32,7 @@ class RecordedProcess:
         return self.program is not None
 
     def update(self) -> None:
-        """Find who is not known yet."""
+        """Find the processes that are not known yet."""
         if self.program is not None:
             return
         if self._inside and self.counter is None:
@@ -58,7 +58,7 @@ class RecordedProcess:
         return self._first[1] if self._first else None
 
     def remaining(self) -> tuple[int, int | None] | None:
-        """Who is to be waited for in place of perf that has died: (pid, how it ended or None). None: nobody is left."""
+        """The process to wait for in place of a killed perf: (pid, wait status or None); None if none remains."""
         for one in (self.counter, self.program):
             if one is None:
                 continue
@@ -85,10 +85,10 @@ class RecordedProcess:
 def _first_child(pid: int) -> processes.ProcessStat | None:
     """The child of a process that was started first."""
     with contextlib.suppress(OSError):
-        # Not every kernel has it; it costs much less than to look at everybody.
+        # Not every kernel has it; reading it costs much less than listing all processes.
         listed = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
-        found = [one for one in map(processes.read_stat, map(int, listed)) if one is not None]
-        return min(found, key=lambda one: (one.started, one.pid), default=None)
+        children = [one for one in map(processes.read_stat, map(int, listed)) if one is not None]
+        return min(children, key=lambda one: (one.started, one.pid), default=None)
     children = [one for one in processes.list_processes().values() if one.parent == pid and one.state not in "ZX"]
     return min(children, key=lambda one: (one.started, one.pid), default=None)
 
@@ -103,7 +103,7 @@ def parse_signal(argv: Sequence[str], output: Path, environment: Mapping[str, st
     with contextlib.suppress(locale.Error):
         language = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "C")
         locale.setlocale(locale.LC_MESSAGES, language)
-    said = {
+    messages = {
         f"{program}: {signal.strsignal(number)}".encode(errors="surrogateescape"): int(number)
         for number in signal.valid_signals()
     }
@@ -113,4 +113,4 @@ def parse_signal(argv: Sequence[str], output: Path, environment: Mapping[str, st
             lines = file.read().splitlines()
     except OSError:
         return None
-    return next((said[line] for line in reversed(lines) if line in said), None)
+    return next((messages[line] for line in reversed(lines) if line in messages), None)

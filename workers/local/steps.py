@@ -30,7 +30,7 @@ def stage(context: JobContext, job: Job, files: JobFiles) -> None:
 
 
 def poll(context: JobContext, job: Job, files: JobFiles) -> None:
-    """Look at the program; hand on a cancel."""
+    """Poll the program; forward a cancellation."""
     if runs_on_other_host(context, job):
         return
     supervisor_status = supervisor_client.read_status(files)
@@ -48,7 +48,7 @@ def poll(context: JobContext, job: Job, files: JobFiles) -> None:
             is_lost=supervisor_status.exit is None,
             failures=0,
         )
-        # The wish to cancel is fulfilled; asked again, it means what follows.
+        # The cancellation is done; another one is for the steps that follow.
         context.store.jobs.transition(
             job.id,
             JobState.RUNNING,
@@ -79,7 +79,7 @@ def _recorded_so_far(files: JobFiles) -> str:
 
 
 def collect(context: JobContext, job: Job, files: JobFiles) -> None:
-    """The program has ended: bring what it left into text, where it was recorded."""
+    """The program has ended: print its samples as text, on the machine that recorded them."""
     if runs_on_other_host(context, job):
         return
     if job.cancel_requested:

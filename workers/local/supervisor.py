@@ -1,7 +1,7 @@
 """The supervisor: a small process in a session of its own that owns the user's program. Standard library only.
 
-It outlives the worker that started it. Everything it knows lies in files of the job's run directory, each written
-whole or not at all, so that any worker, now or after a restart, can see how far the program got:
+It outlives the worker that started it. Its state is in files of the job's run directory, each written
+completely or not at all, so that any worker, now or after a restart, can see how far the program got:
 
     task.json        what to do (written by the worker)
     supervisor.json  who the supervisor is; made exclusively, so of several supervisors one runs the program
@@ -148,11 +148,11 @@ class Supervisor:
     def start(self) -> str | None:
         """Start the program; returns why it could not be."""
         self._listen()
-        reading, writing = _pipe_that_never_breaks()
+        reading, writing = _persistent_pipe()
         own = os.getpid()
 
         def prepare() -> None:
-            # Should the supervisor be killed, perf is told to finish its file.
+            # If the supervisor is killed, perf gets SIGINT and completes its file.
             processes.die_with_parent(signal.SIGINT, own)
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
@@ -225,16 +225,16 @@ class Supervisor:
         """Whether perf was killed and the program that it started is left: then that is followed from here on."""
         if self.lineage is None or self.stop_reason or self.wait_status is None or not os.WIFSIGNALED(self.wait_status):
             return False
-        left = self.lineage.remaining()
-        if left is None or left[0] == self.pid:
+        successor = self.lineage.remaining()
+        if successor is None or successor[0] == self.pid:
             return False
         if self.recorder_signal is None:
             self.recorder_signal = os.WTERMSIG(self.wait_status)
-        self.pid, self.wait_status = left
+        self.pid, self.wait_status = successor
         return self.wait_status is None or self.recorder_died()
 
     def check_limits(self) -> None:
-        """What no signal tells: a cancel file, a disk that fills up."""
+        """Check what no signal reports: a cancel file, a full disk."""
         if self.term_received or (self.run_directory / CANCEL).exists():
             self.stop(CANCELLED)
             with contextlib.suppress(OSError):
@@ -264,7 +264,7 @@ class Supervisor:
             self._send_program(signal.SIGINT)
 
     def escalate(self) -> None:
-        """Be firmer with whoever does not end: first the tree below the program, then the program too."""
+        """Signal what does not end again: first the tree below the program, then the program."""
         since = time.monotonic() - self.stop_at
         if since < TERM_TREE_S:
             return
@@ -278,7 +278,7 @@ class Supervisor:
             processes.send_all(below, signal.SIGTERM)
         finish = KILL_TREE_S + float(self.task.get("finish_s", 30.0))
         if since >= KILL_TREE_S + TERM_TREE_S and counter is not None and not self.asked_counter:
-            # It has nobody to wait for any more, and does not end.
+            # It has no process to wait for any more, and does not end.
             self.asked_counter = True
             self._send_program(signal.SIGINT)
         if since >= finish + 2:
@@ -321,7 +321,7 @@ class Supervisor:
         return len(data)
 
     def reap(self) -> None:
-        """Wait for whoever has ended: the program, and what lost its parent and came here."""
+        """Wait for processes that have ended: the program, and those that lost their parent and were reparented."""
         while True:
             try:
                 ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -337,23 +337,23 @@ class Supervisor:
                 self.lineage.record_exit(pid, wait_status, about.started if about else 0)
 
     def end_remaining(self) -> None:
-        """The program has ended: so does everything it started. TERM, then KILL until nobody is left."""
+        """The program has ended: end everything it started. TERM, then KILL until no process remains."""
         began = time.monotonic()
-        mine = os.getpid()
-        left = processes.descendants(mine)
-        self.ended_processes = len(left)
-        processes.send_all(left, signal.SIGTERM)
-        while left and time.monotonic() - began < REMAINING_LIMIT_S:
+        own = os.getpid()
+        remaining = processes.descendants(own)
+        self.ended_processes = len(remaining)
+        processes.send_all(remaining, signal.SIGTERM)
+        while remaining and time.monotonic() - began < REMAINING_LIMIT_S:
             self.wait_for_input(0.02)
             self.reap()
-            left = processes.descendants(mine)
+            remaining = processes.descendants(own)
             if time.monotonic() - began >= (0.0 if self.stop_reason else REMAINING_GRACE_S):
-                processes.send_all(left, signal.SIGKILL)
+                processes.send_all(remaining, signal.SIGKILL)
         self.reap()
         for _ in range(64):
             if not self._take_output(1 << 20):
                 break
-        self.survivors = [one.pid for one in left]
+        self.survivors = [one.pid for one in remaining]
 
     def finish(self, started: float, error: str | None) -> None:
         """Complete the log and say how it ended."""
@@ -391,9 +391,9 @@ class Supervisor:
         return {"exit_status": os.WEXITSTATUS(missed)}
 
 
-def _pipe_that_never_breaks() -> tuple[int, int]:
-    """A pipe whose writing end is a reader too, so that perf, when its supervisor is killed, is not ended by SIGPIPE
-    over its last message before it has completed its file."""
+def _persistent_pipe() -> tuple[int, int]:
+    """A pipe whose writing end is also a reader, so that perf gets no SIGPIPE for its last message, before it has
+    completed its file, when its supervisor is killed."""
     reading, writing = os.pipe()
     both = os.open(f"/proc/self/fd/{writing}", os.O_RDWR | os.O_CLOEXEC)
     os.close(writing)

@@ -20,8 +20,8 @@ TAIL_BYTES = 1 << 20
 FINISH_TIMEOUT_S = 120.0
 """How long perf may take to complete its file after it was asked to end."""
 START_TIMEOUT_S = 10.0
-"""How long a supervisor may take from the word to its first file."""
-_STOPPED_PERF_S = 10.0
+"""How long a supervisor may take from its environment to its first file."""
+_LOST_PERF_TIMEOUT_S = 10.0
 
 _spawned: list[int] = []
 """Supervisors that this process made and has not waited for; they may outlive it."""
@@ -107,13 +107,13 @@ def wait_for_start(files: JobFiles, child: subprocess.Popen[bytes]) -> bool:
 
 def read_status(files: JobFiles) -> SupervisorStatus:
     """How far the supervisor of a job got."""
-    found = supervisor.read_json(files.run / supervisor.SUPERVISOR)
+    stored = supervisor.read_json(files.run / supervisor.SUPERVISOR)
     alive = False
-    if found is not None:
+    if stored is not None:
         with contextlib.suppress(KeyError, TypeError, ValueError):
-            alive = processes.is_alive(processes.ProcessIdentity.from_json(found))
-    # After the look at the process, so that one that ended in between is not taken for vanished.
-    return SupervisorStatus(alive, found is not None, supervisor.read_json(files.run / supervisor.EXIT))
+            alive = processes.is_alive(processes.ProcessIdentity.from_json(stored))
+    # Read after the check of the process, so that one that ended in between is not reported as lost.
+    return SupervisorStatus(alive, stored is not None, supervisor.read_json(files.run / supervisor.EXIT))
 
 
 def request_stop(files: JobFiles, *, at_once: bool = False) -> None:
@@ -126,19 +126,19 @@ def request_stop(files: JobFiles, *, at_once: bool = False) -> None:
     with contextlib.suppress(OSError):
         if not path.exists() or at_once:
             path.write_text(text)
-    found = supervisor.read_json(files.run / supervisor.SUPERVISOR)
-    if found is not None:
+    stored = supervisor.read_json(files.run / supervisor.SUPERVISOR)
+    if stored is not None:
         with contextlib.suppress(KeyError, TypeError, ValueError):
-            processes.send_signal(processes.ProcessIdentity.from_json(found), signal.SIGTERM)
+            processes.send_signal(processes.ProcessIdentity.from_json(stored), signal.SIGTERM)
 
 
 def clean_up(files: JobFiles, job_id: str) -> int:
     """End what a vanished supervisor left running; returns how many processes that were.
 
-    perf was told to complete its file when the supervisor vanished, and is given the time for it.
+    perf got SIGINT when the supervisor ended, and gets the time to complete its file.
     """
     program = supervisor.read_json(files.run / supervisor.PROGRAM)
-    end = time.monotonic() + _STOPPED_PERF_S
+    end = time.monotonic() + _LOST_PERF_TIMEOUT_S
     with contextlib.suppress(KeyError, TypeError, ValueError):
         who = processes.ProcessIdentity.from_json(program or {})
         processes.send_signal(who, signal.SIGINT)
@@ -147,7 +147,7 @@ def clean_up(files: JobFiles, job_id: str) -> int:
             # perf waits for its command; a command that does not end by itself is made to.
             others = [one for one in processes.find_by_variable(JOB_VARIABLE, job_id) if one.pid != who.pid]
             processes.send_all(
-                others, signal.SIGTERM if end - time.monotonic() > _STOPPED_PERF_S / 2 else signal.SIGKILL
+                others, signal.SIGTERM if end - time.monotonic() > _LOST_PERF_TIMEOUT_S / 2 else signal.SIGKILL
             )
     return processes.terminate_by_variable(JOB_VARIABLE, job_id)
 

@@ -1,4 +1,4 @@
-"""The way to a target for a step: with the secrets there are, and without asking a dead host for every job again."""
+"""Transports to targets for steps: with the known secrets, and without a new attempt at a dead host for every job."""
 
 import json
 import threading
@@ -36,11 +36,11 @@ class NoFreeSlot(Exception):
 def open_target(
     context: JobContext, target: Target, jobs: Sequence[Job], server: ProtectedServer | None = None
 ) -> Iterator[Transport]:
-    """The way to a target, for the sake of these jobs. server: which server a job came from that is not there any more.
+    """A transport to a target for these jobs. server: the one that a deleted job was submitted to.
 
     Raises Unreachable, Refused and its kinds; and Forbidden for this machine itself, where the server that they came
     from keeps something from them that they could read here. A target may be another place than when a job was
-    submitted for it, so that whoever accepted the job did not decide that.
+    submitted for it, so accepting the job was not a decision about that place.
     """
     if target.ssh is None:
         for one in (server, *(job.details.server for job in jobs)):
@@ -90,26 +90,26 @@ def _owner(job_id: str) -> str:
 
 
 def _is_shared(ssh: Ssh) -> bool:
-    # Not needed where nobody uses SSH, and slow to import.
+    # Not needed without SSH, and slow to import.
     from ..transports import connections
 
     return connections.is_shared(ssh)
 
 
 def _is_open(ssh: Ssh) -> bool:
-    # Not needed where nobody uses SSH, and slow to import.
+    # Not needed without SSH, and slow to import.
     from ..transports import connections
 
     return connections.is_open(ssh)
 
 
 def staging_slot() -> AbstractContextManager[None]:
-    """One of the places for preparing a job. Raises Busy."""
+    """One of the places for preparing a job. Raises NoFreeSlot."""
     return _slot(_staging)
 
 
 def collecting_slot() -> AbstractContextManager[None]:
-    """One of the places for bringing back what a job left. Raises Busy."""
+    """One of the places for bringing back what a job left. Raises NoFreeSlot."""
     return _slot(_collecting)
 
 

@@ -36,7 +36,7 @@ def query_states(transport: Transport, target: Target, ids: Sequence[str]) -> Ma
 def query_history(transport: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
     """What the history says of jobs that the batch system knows nothing of any more, where it says something."""
     scheduler = scheduler_of(target.scheduler)
-    found = {}
+    statuses = {}
     for id in ids[:MAX_HISTORY] if scheduler is not None else ():
         assert scheduler is not None
         done = transport.run(in_target_environment(target, scheduler.history_command(id)))
@@ -46,8 +46,8 @@ def query_history(transport: Transport, target: Target, ids: Sequence[str]) -> M
             log.info("the history of %s is not available: %s", target.name, error)
             continue
         if status.state not in (BatchState.UNKNOWN, BatchState.GONE):
-            found[id] = status
-    return found
+            statuses[id] = status
+    return statuses
 
 
 def cancel_jobs(

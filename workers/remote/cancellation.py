@@ -1,7 +1,7 @@
-"""What a person asks of a job at a target: its end. Asked once, what was recorded is kept; asked again, it is dropped.
+"""Cancellation of a job at a target. After one request the recording is kept; after another one it is dropped.
 
-Each request is counted in the job's row and seen to at its target: gently first, so that recordings are completed, and
-hard after a while. Where nobody can be reached there it waits, and a second request gives the job up.
+Each request is counted in the job's row. The target gets TERM first, so that recordings are completed, and KILL after a
+timeout. While the target is unreachable the request waits, and a second one gives the job up.
 """
 
 import time
@@ -42,7 +42,7 @@ def count_request(context: JobContext, job: Job) -> Job:
 
 
 def save(context: JobContext, job: Job, cancellation: Cancellation, **columns: Any) -> Job:
-    """Have what was asked and done stand in the job's row."""
+    """Store the cancellation in the job's row."""
     details = replace(job.details, cancellation=cancellation)
     context.store.jobs.update(job.id, expected=job.state, details=details, **columns)
     return replace(job, details=details)

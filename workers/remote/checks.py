@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 def answer_check(store: Store, check_id: str) -> None:
-    """Answer a question of the catalogue, once. Does nothing where it was answered or forgotten."""
+    """Answer a check of the database, once. Does nothing where it was answered or deleted."""
     try:
         asked = store.checks.get(check_id)
     except NotFound:
@@ -64,16 +64,16 @@ def answer_check(store: Store, check_id: str) -> None:
     question = CheckRequest.from_json(asked.question)
     try:
         server = ProtectedServer.from_request(asked.question.get("server"))
-        found = run_check(store, question, secrets_for(store, question.target), server)
+        result = run_check(store, question, secrets_for(store, question.target), server)
     except PerfloomError as error:
-        # A probe job goes on while somebody types.
-        found = replace(CheckResult.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
+        # A probe job continues while a user types a secret.
+        result = replace(CheckResult.failed(error), job=question.job if isinstance(error, SecretNeeded) else None)
     except Exception:
-        # Somebody waits for an answer, whatever went wrong here.
+        # A page waits for the answer, also after an error here.
         log.exception("the check of the target %r failed", question.target)
-        found = CheckResult("The check failed because of a bug in Perfloom. See the worker's log.")
-    store.checks.answer(check_id, found.to_json())
-    if found.done and not found.prompts:
+        result = CheckResult("The check failed because of a bug in Perfloom. See the worker's log.")
+    store.checks.answer(check_id, result.to_json())
+    if result.done and not result.prompts:
         # What was typed was for this check alone.
         store.credentials.delete(_owner(question.target))
         close_owned(_owner(question.target))
@@ -86,7 +86,7 @@ def _owner(target: str) -> str:
 def run_check(
     store: Store, question: CheckRequest, secrets: SecretProvider, server: ProtectedServer | None = None
 ) -> CheckResult:
-    """Do what is asked, keep what is found, and tell what is left to do. server: who asks, see `job_user.refuse`.
+    """Run a check, store its facts, and return what is left to do. server: see `job_user.refusal`.
     Raises PerfloomError."""
     stored = store.targets.get(question.target)
     target = stored.target
@@ -115,7 +115,7 @@ def run_check(
 
 
 def save_unknown_key(store: Store, name: str, error: HostKeyUnknown) -> None:
-    """Keep a key that nobody has accepted yet as a check does that the page asked for: there it can be accepted."""
+    """Store a key that no user has accepted yet, as a check from the page does, so that it can be accepted there."""
     stored, answer = store.targets.find(name), CheckResult.failed(error)
     if stored is None:
         return
@@ -152,10 +152,10 @@ def _note(store: Store, target: Target, facts: TargetFacts) -> None:
 
 
 def _adapter(target: Target) -> Scheduler:
-    found = scheduler_of(target.scheduler)
-    if found is None:
+    scheduler = scheduler_of(target.scheduler)
+    if scheduler is None:
         raise InvalidRequest(f"The target {target.name} has no batch system, or no longer. Check it again.")
-    return found
+    return scheduler
 
 
 def _begin(store: Store, transport: Transport, target: Target, facts: TargetFacts, batch: Batch) -> CheckResult:
@@ -194,7 +194,7 @@ def with_problem(facts: TargetFacts, text: str) -> TargetFacts:
 
 
 def _create_script(parent: str, directory: str) -> str:
-    """sh: what a day-old check left is removed, and the probe laid down for a new one, from standard input."""
+    """sh: remove what a day-old check left, and write the probe for a new one from standard input."""
     return f"""umask 077
 find {quote(parent)} -maxdepth 1 -name '{PREFIX}????????????' -type d -mtime +1 -user "$(id -u)" \\
     -exec rm -rf {{}} + 2>/dev/null

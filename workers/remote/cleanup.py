@@ -40,16 +40,16 @@ def clean_up_job(context: JobContext, job: Job, *, over: bool = False) -> None:
     """
     if not job.details.directory:
         return
-    left = _left(job)
+    record = _cleanup_record(job)
     try:
         target = context.store.targets.get(job.target).target
         with open_target(context, target, [job]) as transport:
-            gone = _removed(transport, left) if over else _clear(transport, target, left)
+            is_removed = _remove(transport, record) if over else _end_and_remove(transport, target, record)
     except PerfloomError as error:
         log.warning("job %s: %s", job.id, error.message)
-        gone = False
-    if not gone:
-        _write(context.settings, job.id, left)
+        is_removed = False
+    if not is_removed:
+        _save_record(context.settings, job.id, record)
 
 
 def remove_directory(transport: Transport, directory: str) -> bool:
@@ -58,35 +58,35 @@ def remove_directory(transport: Transport, directory: str) -> bool:
 
 
 def clean_up_target(context: JobContext, target: Target) -> None:
-    """See to what was left at a target that can be reached now. Raises nothing."""
-    for path, left in _noted(context.settings):
-        if left.get("target") != target.name:
+    """Remove what was left at a target that can be reached now. Raises nothing."""
+    for path, record in _records(context.settings):
+        if record.get("target") != target.name:
             continue
         try:
             # Where a password is asked for, that of the job itself.
-            job = context.store.jobs.find(str(left.get("id")))
-            server = ProtectedServer.from_request(left.get("server"))
+            job = context.store.jobs.find(str(record.get("id")))
+            server = ProtectedServer.from_request(record.get("server"))
             with open_target(context, target, [job] if job else [], server) as transport:
-                if _clear(transport, target, left):
+                if _end_and_remove(transport, target, record):
                     path.unlink(missing_ok=True)
         except (PerfloomError, OSError) as error:
-            log.info("%s could not be removed at %s: %s", left.get("directory"), target.name, error)
+            log.info("%s could not be removed at %s: %s", record.get("directory"), target.name, error)
             return
 
 
 def targets_to_clean_up(settings: Settings) -> tuple[str, ...]:
     """The names of the targets at which something was left. What is too old is given up."""
-    found = []
-    for path, left in _noted(settings):
+    names = []
+    for path, record in _records(settings):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > settings.unreachable_seconds:
                 path.unlink()
             else:
-                found.append(str(left.get("target")))
-    return tuple(dict.fromkeys(found))
+                names.append(str(record.get("target")))
+    return tuple(dict.fromkeys(names))
 
 
-def _left(job: Job) -> dict[str, Any]:
+def _cleanup_record(job: Job) -> dict[str, Any]:
     return {
         "target": job.target,
         "directory": job.details.directory,
@@ -98,34 +98,34 @@ def _left(job: Job) -> dict[str, Any]:
     }
 
 
-def _clear(transport: Transport, target: Target, left: dict[str, Any]) -> bool:
-    if left["begun"]:
-        known = left["submissions"]
+def _end_and_remove(transport: Transport, target: Target, record: dict[str, Any]) -> bool:
+    if record["begun"]:
+        submissions = record["submissions"]
         # What was handed over and never said what it is called goes by its name.
-        found = (
-            known.get(str(k)) or batch.find_by_name(transport, target, job_name(left["id"], k))
-            for k in range(left["begun"])
+        ids = (
+            submissions.get(str(k)) or batch.find_by_name(transport, target, job_name(record["id"], k))
+            for k in range(record["begun"])
         )
-        batch.cancel_jobs(transport, target, [id for id in found if id], [left["directory"]], gently=False)
-    return _removed(transport, left)
+        batch.cancel_jobs(transport, target, [id for id in ids if id], [record["directory"]], gently=False)
+    return _remove(transport, record)
 
 
-def _removed(transport: Transport, left: dict[str, Any]) -> bool:
+def _remove(transport: Transport, record: dict[str, Any]) -> bool:
     """Whether nothing of its directory is there (any more), or all of it is to stay."""
-    return left["keep"] or remove_directory(transport, left["directory"])
+    return record["keep"] or remove_directory(transport, record["directory"])
 
 
-def _write(settings: Settings, job_id: str, left: dict[str, Any]) -> None:
+def _save_record(settings: Settings, job_id: str, record: dict[str, Any]) -> None:
     folder = settings.data / "jobs" / CLEANUP_FOLDER
     with suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
-        write_json(folder / job_id, left)
+        write_json(folder / job_id, record)
 
 
-def _noted(settings: Settings) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _records(settings: Settings) -> Iterator[tuple[Path, dict[str, Any]]]:
     folder = settings.data / "jobs" / CLEANUP_FOLDER
     with suppress(OSError):
         for name in sorted(os.listdir(folder)):
-            left = read_json(folder / name) if is_id(name) else None
-            if left is not None:
-                yield folder / name, left
+            record = read_json(folder / name) if is_id(name) else None
+            if record is not None:
+                yield folder / name, record

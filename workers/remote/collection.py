@@ -40,12 +40,12 @@ from .access import collecting_slot, open_target
 from .output import RemoteOutput
 
 SYMBOLIZE_TIMEOUT_S = 600.0
-"""How long one look-up of names may take; it pauses by itself long before, to be gone on with."""
+"""Timeout of one call that resolves symbols. It pauses by itself long before, to be continued."""
 LIST_S = 120.0
 PIECE_BYTES = 1 << 20
 MAX_NOTES = 5
 MESSAGE_PREFIX = "perfloom: "
-"""Before what our own scripts say in the output of a job."""
+"""Prefix of messages of the scripts in the output of a job."""
 
 
 def collect(context: JobContext, job: Job, files: JobFiles) -> None:
@@ -59,13 +59,13 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
         job = _commit(context, job, collected=True)
     if not job.details.cleaned_up:
         # Where that cannot be done now, it is done later, and the result waits for nothing.
-        cleanup.clean_up_job(context, job, over=_all_said_their_end(files))
+        cleanup.clean_up_job(context, job, over=_all_have_exit_status(files))
         job = _commit(context, job, cleaned_up=True)
-    _send_on(context, job, files)
+    _finish(context, job, files)
 
 
 def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport, report: Progress) -> None:
-    """All that is wanted of what lies there."""
+    """Fetch the output and the files of the job."""
     directory = job.details.directory
     _fetch_output(files, job, transport)
     while True:
@@ -76,12 +76,12 @@ def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport,
     done = transport.run(list_script(directory), timeout_s=LIST_S)
     if done.status != 0:
         # What is not listed is not brought, and goes with the directory.
-        said = " ".join(done.errors.split())[-300:] or "no reason was given"
-        raise Unavailable(f"The recorded files on {transport.title} cannot be listed: {said}")
-    found = parse_list_output(done.stdout)
+        message = " ".join(done.errors.split())[-300:] or "no reason was given"
+        raise Unavailable(f"The recorded files on {transport.title} cannot be listed: {message}")
+    files_there = parse_list_output(done.stdout)
     copies = [
         FileCopy(f"{directory}/{path}", files.artifacts / path, size)
-        for path, size in files_to_fetch(found, job.job_spec)
+        for path, size in files_to_fetch(files_there, job.job_spec)
     ]
     _check_room(context, files, copies)
     report(0.0, f"Fetching {len(copies)} files from {transport.title}")
@@ -98,24 +98,24 @@ def _fetch_output(files: JobFiles, job: Job, transport: Transport) -> None:
     for _ in range(2 + (supervisor_client.HEAD_BYTES + supervisor_client.TAIL_BYTES) // PIECE_BYTES):
         output = RemoteOutput(files)
         start = output.next_offset(last.output_bytes, PIECE_BYTES)
-        followed = PollRequest(job.id, job.details.directory, start, ())
-        done = transport.run(poll_script([followed], PIECE_BYTES), limit_bytes=polling.POLL_BYTES)
-        found = parse_poll_output([followed], done.stdout).get(job.id)
-        if found is not None and not found.directory_exists:
+        request = PollRequest(job.id, job.details.directory, start, ())
+        done = transport.run(poll_script([request], PIECE_BYTES), limit_bytes=polling.POLL_BYTES)
+        result = parse_poll_output([request], done.stdout).get(job.id)
+        if result is not None and not result.directory_exists:
             raise NotFound(polling.directory_gone(job))
-        if found is None or not found.output:
+        if result is None or not result.output:
             return
-        output.append(found.output, start)
-        last = replace(last, output_bytes=found.status.output_bytes)
+        output.append(result.output, start)
+        last = replace(last, output_bytes=result.status.output_bytes)
 
 
-def files_to_fetch(found: Sequence[tuple[str, int]], spec: JobSpec) -> list[tuple[str, int]]:
+def files_to_fetch(files: Sequence[tuple[str, int]], spec: JobSpec) -> list[tuple[str, int]]:
     """Which of the files there are brought: recordings themselves only where they are to be kept, or have no text."""
-    read = {str(PurePosixPath(path).parent) for path, _ in found if PurePosixPath(path).name in TEXTS}
+    texts = {str(PurePosixPath(path).parent) for path, _ in files if PurePosixPath(path).name in TEXTS}
     return [
         (path, size)
-        for path, size in found
-        if PurePosixPath(path).name != RECORDING or spec.keep_recordings or str(PurePosixPath(path).parent) not in read
+        for path, size in files
+        if PurePosixPath(path).name != RECORDING or spec.keep_recordings or str(PurePosixPath(path).parent) not in texts
     ]
 
 
@@ -137,7 +137,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def _all_said_their_end(files: JobFiles) -> bool:
+def _all_have_exit_status(files: JobFiles) -> bool:
     """Whether every submission wrote how it ended. Of others it was only concluded that they do not run any more."""
     job_status = polling.read_last_status(files)
     return job_status is not None and all(one.exit_status is not None for one in job_status.submissions)
@@ -150,10 +150,10 @@ def _commit(context: JobContext, job: Job, **more: Any) -> Job:
     return replace(job, details=details)
 
 
-def _send_on(context: JobContext, job: Job, files: JobFiles) -> None:
-    """To be read, or to its end where there is nothing to read."""
+def _finish(context: JobContext, job: Job, files: JobFiles) -> None:
+    """Have the job read, or end it if nothing was recorded."""
     recordings = [path for path in files.collected_files() if path.name != STATE]
-    empty = not any(_holds_anything(path) for path in recordings)
+    empty = not any(_has_content(path) for path in recordings)
     if not recordings or (empty and transitions.has_failed(job)):
         finish_without_recording(context, job, files)
         return
@@ -163,7 +163,7 @@ def _send_on(context: JobContext, job: Job, files: JobFiles) -> None:
     transitions.send_to_reading(context, job, empty=empty, perf_killed=_perf_killed(files))
 
 
-def _holds_anything(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     """Whether there is a sample, or a count. A recording beside its text is that text once more; alone it is left to
     who reads it."""
     if path.name == RECORDING:
@@ -184,15 +184,15 @@ def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> 
         reason = _why(job, files)
         # A program that does not exist explains everything else that went wrong.
         more = (
-            [_looked_for(job.job_spec)] if "cannot be executed" in reason else [*job_status.notes[:MAX_NOTES], *notes]
+            [_searched_in(job.job_spec)] if "cannot be executed" in reason else [*job_status.notes[:MAX_NOTES], *notes]
         )
         return " ".join((reason, *(text for text in more if text and text not in reason)))
 
     transitions.finish_without_recording(context, job, files, explain, notes)
 
 
-def _looked_for(spec: JobSpec) -> str:
-    """Where a command that does not exist was looked for: not where it was typed."""
+def _searched_in(spec: JobSpec) -> str:
+    """Where a command that does not exist was searched."""
     name = spec.command[0] if spec.command else "/"
     if name.startswith("/"):
         return ""
@@ -208,17 +208,17 @@ def _looked_for(spec: JobSpec) -> str:
 
 def _why(job: Job, files: JobFiles) -> str:
     """Why nothing was recorded: what our own scripts said, else what who ended with a bad status did."""
-    spec, outcome, said = job.job_spec, job.outcome or Outcome(), files.tail()
-    own = [line.removeprefix(MESSAGE_PREFIX) for line in said.splitlines() if line.startswith(MESSAGE_PREFIX)]
-    if own:
-        return " ".join(dict.fromkeys(own))
+    spec, outcome, output = job.job_spec, job.outcome or Outcome(), files.tail()
+    messages = [line.removeprefix(MESSAGE_PREFIX) for line in output.splitlines() if line.startswith(MESSAGE_PREFIX)]
+    if messages:
+        return " ".join(dict.fromkeys(messages))
     recorder = recorder_of(spec)
     if recorder.nothing_recorded and outcome.exit_status == 0:
         return recorder.nothing_recorded
-    starter = f"The MPI launcher ({spec.mpi.flavour})" if spec.mpi else recorder.program_title
+    program = f"The MPI launcher ({spec.mpi.flavour})" if spec.mpi else recorder.program_title
     wrote = any(path.name != STATE for path in files.collected_files())
     ending = RecordingOutcome(outcome, outcome.reasons, perf_killed=_perf_killed(files))
-    return explain_no_recording(ending, said, starter, wrote=wrote)
+    return explain_no_recording(ending, output, program, wrote=wrote)
 
 
 def _perf_killed(files: JobFiles) -> bool:

@@ -1,7 +1,7 @@
 """A job's input files on their way from this machine to where the job runs: files and whole directories.
 
-Where jobs are another user's (`--run-as`), so is whoever reads their input files: that user lists them, and copies them
-into the job's directory here, from where they go on. Opening them here instead would follow links of that user's.
+Where another user runs jobs (`--run-as`), that user also lists their input files and copies them into the job's
+directory here, from where they are sent. Opening them as the worker's user would follow links of that user.
 """
 
 import os
@@ -49,7 +49,7 @@ def send_inputs(
     transport: Transport,
     spec: JobSpec,
     files: JobFiles,
-    given: Sequence[str],
+    paths: Sequence[str],
     to: str,
     *,
     own: bool,
@@ -63,14 +63,14 @@ def send_inputs(
     (a full disk), NotFound and Refused where the reader cannot read one, or what `progress` raised.
     """
     input_set = InputFiles()
-    for source in given:
+    for source in paths:
         name = str(PurePosixPath(to) / Path(source).name)
         if reader is None:
             _load(input_set, Path(source), name)
         else:
             _load_as(reader, input_set, source, name, files.root / READ_FOLDER)
     if not own:
-        _refuse_to_replace(transport, files, [str(PurePosixPath(to) / Path(source).name) for source in given])
+        _refuse_to_replace(transport, files, [str(PurePosixPath(to) / Path(source).name) for source in paths])
     for part in _parts(input_set.folders):
         _make(transport, f"mkdir -p -- {join(part)}")
     for links in _parts(input_set.links):
@@ -89,11 +89,11 @@ def input_files(inputs: Sequence[str], runs: int) -> tuple[str, ...]:
 
     Raises InvalidRequest where one cannot be copied, or two have one name.
     """
-    given = list(inputs)
+    paths = list(inputs)
     if runs > 1:
-        given = [with_run_number(one, run) for one in inputs for run in range(runs if RUN_PLACEHOLDER in one else 1)]
-    input_names(given)
-    return tuple(given)
+        paths = [with_run_number(one, run) for one in inputs for run in range(runs if RUN_PLACEHOLDER in one else 1)]
+    input_names(paths)
+    return tuple(paths)
 
 
 def _load(input_set: InputFiles, source: Path, to: str) -> None:
@@ -128,8 +128,8 @@ def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str,
     names a file here."""
     done = reader.run(f"LC_ALL=C exec find -H {quote(source)} -printf {quote(ENTRY)}")
     if done.status != 0:
-        said = " ".join(done.errors.split())[:300] or "find gives no reason"
-        raise InvalidRequest(f"The input file {source} cannot be read by {reader.user}: {said}.", "inputs")
+        message = " ".join(done.errors.split())[:300] or "find gives no reason"
+        raise InvalidRequest(f"The input file {source} cannot be read by {reader.user}: {message}.", "inputs")
     words = os.fsdecode(done.stdout).split("\0")[:-1]
     for kind, mode, size, below, says in zip(*[iter(words)] * 5, strict=True):
         name = f"{to}/{below}" if below else to
@@ -161,24 +161,24 @@ def _read_as(reader: UserTransport, input_set: InputFiles, progress: Progress) -
 
 def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[str]) -> None:
     note = files.run / INPUTS_FILE
-    ours = set((read_json(note) or {}).get("copied", ()))
-    foreign = [name for name in wanted if name not in ours]
+    copied = set((read_json(note) or {}).get("copied", ()))
+    foreign = [name for name in wanted if name not in copied]
     for part in _parts(foreign):
         listing = f"set -- {join(part)}\n{worker_script('remote/existing_files.sh')}"
-        if found := transport.run(listing).text.strip():
+        if existing := transport.run(listing).text.strip():
             raise InvalidRequest(
-                f"{found.splitlines()[0]} already exists and is not replaced. Remove it, remove the input file, "
+                f"{existing.splitlines()[0]} already exists and is not replaced. Remove it, remove the input file, "
                 "or leave the working directory empty.",
                 "inputs",
             )
-    write_json(note, {"copied": sorted(ours | set(wanted))})
+    write_json(note, {"copied": sorted(copied | set(wanted))})
 
 
 def _make(transport: Transport, script: str) -> None:
     done = transport.run(script)
     if done.status != 0:
-        said = done.errors.strip().splitlines() or ["no reason was given"]
-        raise InvalidRequest(f"Input files cannot be copied to {transport.title}: {said[-1][:300]}.", "inputs")
+        messages = done.errors.strip().splitlines() or ["no reason was given"]
+        raise InvalidRequest(f"Input files cannot be copied to {transport.title}: {messages[-1][:300]}.", "inputs")
 
 
 def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:

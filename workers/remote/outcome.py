@@ -32,7 +32,7 @@ class Phase(Enum):
     WAITS = "waits"
     RUNS = "runs"
     UNKNOWN = "unknown"
-    """Nobody can say at present."""
+    """It is unknown at present."""
     SILENT = "silent"
     """It is over by all that others say, and has written no end itself."""
     ENDED = "ended"
@@ -68,22 +68,22 @@ def is_quiet(job_status: JobStatus) -> bool:
     return all(phase(one) in (Phase.SILENT, Phase.ENDED) for one in job_status.submissions)
 
 
-def assess(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, asked: bool = False) -> Assessment:
-    """What is made of a sight. quiet_s: for how long all submissions have been seen `is_quiet`. asked: a person asked
-    for its end, so that nobody else need say why it was told to end."""
+def assess(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requested: bool = False) -> Assessment:
+    """What is made of a sight. quiet_s: for how long all submissions have been seen `is_quiet`. end_requested: a person
+    asked for its end, so that no other reason is needed."""
     phases = [phase(one) for one in job_status.submissions]
     waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
     over = is_quiet(job_status) and quiet_s >= max(
-        (_settle_time(one, job_status, asked) for one in job_status.submissions), default=0.0
+        (_confirmation_delay(one, job_status, end_requested) for one in job_status.submissions), default=0.0
     )
     return Assessment(waits, over, "" if over else _waiting(job_status) if waits else _running(spec, job_status))
 
 
-def _settle_time(one: SubmissionStatus, job_status: JobStatus, asked: bool) -> float:
+def _confirmation_delay(one: SubmissionStatus, job_status: JobStatus, end_requested: bool) -> float:
     if phase(one) is not Phase.SILENT:
-        # What was told to end writes so before the batch system says that, and why, it has ended.
-        untold = one.batch is not None and one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED)
-        return SETTLE_S if one.stopped and untold and not asked else 0.0
+        # The script writes that it got a signal before the batch system reports its end and the reason.
+        unreported = one.batch is not None and one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED)
+        return SETTLE_S if one.stopped and unreported and not end_requested else 0.0
     if one.batch is not None and one.batch.state is BatchState.GONE:
         return GONE_S
     if one.batch is not None and one.life_at is not None and one.alive is None:
@@ -113,7 +113,7 @@ def _running(spec: JobSpec, job_status: JobStatus) -> str:
     else:
         hosts = list(dict.fromkeys(rank.host for rank in job_status.ranks if rank.host))
         parts.append(f"Running on {abbreviate_names(hosts, 3)}" if hosts else "Running")
-    parts += _doubts(job_status)
+    parts += _status_conflicts(job_status)
     if len(job_status.runs) > 1:
         parts.append(f"{sum(run.state == 'ended' for run in job_status.runs)} of {len(job_status.runs)} runs are done")
     if spec.mpi is not None and not spec.mpi.per_host and job_status.ranks:
@@ -128,7 +128,7 @@ def is_doubtful(one: SubmissionStatus) -> bool:
     return one.batch is not None and one.batch.state not in (*RUNNING_STATES, *WAITING_STATES)
 
 
-def _doubts(job_status: JobStatus) -> Iterator[str]:
+def _status_conflicts(job_status: JobStatus) -> Iterator[str]:
     """Where the batch system does not say that it runs, and since when there is no sign of life."""
     for one in job_status.submissions:
         if phase(one) is Phase.RUNS and is_doubtful(one):
@@ -146,28 +146,30 @@ def _word(status: BatchStatus) -> str:
 
 
 def is_lost(job_status: JobStatus) -> bool:
-    """Whether what ran it is gone without a word, and nobody says why."""
+    """Whether what ran it ended without a report, for an unknown reason."""
     return any(
         phase(one) is Phase.SILENT and (one.batch is None or one.batch.state is BatchState.GONE)
         for one in job_status.submissions
     )
 
 
-def recording_outcome(spec: JobSpec, job_status: JobStatus, *, asked: bool) -> RecordingOutcome:
-    """How a job that is over ended. asked: a person asked for its end.
+def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bool) -> RecordingOutcome:
+    """How a job that is over ended. end_requested: a person asked for its end.
 
     Of why the recording is not whole that is left out which the ranks say of themselves.
     """
     ended_early = [one for one in job_status.submissions if one.stopped or one.exit_status is None]
-    cancelled = asked and bool(ended_early or not job_status.submissions)
+    cancelled = end_requested and bool(ended_early or not job_status.submissions)
     limit = not cancelled and (_at_own_limit(job_status) or any(_at_limit(one) for one in job_status.submissions))
-    short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_cut_short(spec, job_status)))
+    short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_incomplete_reasons(spec, job_status)))
     stop_requested = cancelled or limit or any(one.stopped for one in job_status.submissions)
     # A program that was requested to end says nothing about the command with its status.
     runs = [] if stop_requested else [run for run in job_status.runs if run.exit_status is not None]
     worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
     number = _signal(worst) if spec.mpi is None else None
-    untold = [_bad_run(spec, job_status, run) for run in runs if run.exit_status and not _rank_tells(job_status, run)]
+    failures = [
+        _bad_run(spec, job_status, run) for run in runs if run.exit_status and not _has_failed_rank(job_status, run)
+    ]
     outcome = Outcome(
         exit_status=None if number else worst,
         signal=number,
@@ -177,29 +179,29 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, asked: bool) -> R
             dict.fromkeys((*short, *(_bad_run(spec, job_status, r) for r in runs if r.exit_status), *job_status.notes))
         ),
     )
-    return RecordingOutcome(outcome, (*short, *untold))
+    return RecordingOutcome(outcome, (*short, *failures))
 
 
-def _ended_by_itself(one: SubmissionStatus) -> bool:
-    """Whether it wrote its end, and that nobody had told it to: whatever the batch system says of it then."""
+def _ended_normally(one: SubmissionStatus) -> bool:
+    """Whether it wrote its exit status and got no request to end, whatever the batch system reports then."""
     return one.exit_status is not None and not one.stopped
 
 
 def _at_limit(one: SubmissionStatus) -> bool:
-    return not _ended_by_itself(one) and one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
+    return not _ended_normally(one) and one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
 
 
 def _at_own_limit(job_status: JobStatus) -> bool:
     return any(rank.stopped == "limit" for rank in job_status.ranks)
 
 
-def _cut_short(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
+def _incomplete_reasons(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
     """Why the recording is not whole, but for how the command itself ended."""
     # Without a command of its own a recording has no other end than its limit.
     if _at_own_limit(job_status) and (spec.scope is Scope.COMMAND or spec.command):
         yield f"The command reached the limit of {spec.duration_s or 0:g} s."
     for one in job_status.submissions:
-        if _ended_by_itself(one):
+        if _ended_normally(one):
             continue
         state = one.batch.state if one.batch is not None else None
         reason = f": {one.batch.reason.rstrip('.')}" if one.batch is not None and one.batch.reason else ""
@@ -222,7 +224,7 @@ def _bad_run(spec: JobSpec, job_status: JobStatus, run: RunStatus) -> str:
     return f"Run {run.run}: the command {how}." if len(job_status.runs) > 1 else f"The command {how}."
 
 
-def _rank_tells(job_status: JobStatus, run: RunStatus) -> bool:
+def _has_failed_rank(job_status: JobStatus, run: RunStatus) -> bool:
     """Whether a rank of a run that ended badly ended badly itself: its recording will say so."""
     return any(rank.run == run.run and (rank.exit_status or rank.stopped) for rank in job_status.ranks)
 

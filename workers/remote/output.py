@@ -11,7 +11,7 @@ from ..local.jobfiles import JobFiles
 from ..local.supervisor import read_json, write_json
 
 STATE_FILE = "output.json"
-"""In the run directory, once something was left out: the size of the log, and how much of the output it stands for."""
+"""In the run directory, once something was left out: the size of the log, and of the output that it represents."""
 
 
 class RemoteOutput:
@@ -23,12 +23,12 @@ class RemoteOutput:
         self._state = files.run / STATE_FILE
         self._size = _size(files.output)
         state = read_json(self._state) or {}
-        # Where a crash came between the two files, a piece of the end stands there twice.
+        # Where a crash came between the two files, a piece of the end is there twice.
         self.here = int(state.get("output", self._size))
         self._full = bool(state)
 
     def next_offset(self, far: int, most: int) -> int:
-        """Where to go on, of `far` bytes that there are at least: what would be left out again is not fetched."""
+        """Where to continue, of at least `far` bytes: what would be left out again is not fetched."""
         if self.here < supervisor_client.HEAD_BYTES:
             return self.here
         return max(self.here, far - max(most, supervisor_client.TAIL_BYTES))
@@ -55,14 +55,14 @@ class RemoteOutput:
             old = old[:head]
         elif self._full:
             old = old[:head] + (old[head:].partition(GAP_ENDS)[2] or old[head:])
-        kept, tail = (old + data)[:head], (old + data)[head:][-end:]
+        beginning, tail = (old + data)[:head], (old + data)[head:][-end:]
         total = start + len(data)
-        tail = gap_line(total - len(kept) - len(tail)) + tail
+        tail = gap_line(total - len(beginning) - len(tail)) + tail
         temporary = self._path.with_name(f".{self._path.name}.new")
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as log:
-            log.write(kept + tail)
+            log.write(beginning + tail)
         os.replace(temporary, self._path)
-        self._size, self._full = len(kept) + len(tail), True
+        self._size, self._full = len(beginning) + len(tail), True
         write_json(self._state, {"output": total})
 
 

@@ -61,13 +61,13 @@ class Observation:
 
 def poll(context: JobContext, name: str) -> None:
     """Look at all jobs of a target that this worker can follow. Does nothing where another one is at it."""
-    with try_lock(_lock_of(context, name)) as mine:
-        if not mine:
+    with try_lock(_lock_of(context, name)) as locked:
+        if not locked:
             return
         known = context.store.targets.find(name)
         jobs = [job for job in context.store.jobs.list_polled(name) if not transitions.runs_on_other_host(context, job)]
-        for some in group_by_connection(known.target, jobs) if known is not None else [jobs] if jobs else []:
-            _poll(context, some, locked=False)
+        for group in group_by_connection(known.target, jobs) if known is not None else [jobs] if jobs else []:
+            _poll(context, group, locked=False)
         if known is not None:
             cleanup.clean_up_target(context, known.target)
     if context.queue is None:
@@ -102,11 +102,11 @@ def _poll(context: JobContext, jobs: Sequence[Job], *, locked: bool) -> None:
         retries.note_unreachable(context, jobs, error)
         return
     jobs = _without_unseen(context, target, jobs, seen)
-    # Most wait as they did; what is new of them is a word at most.
-    waiting = {job.id: text for job in jobs if (text := _still_waits(context, job, seen[job.id]))}
-    said = {job.id: job.progress_text for job in jobs}
-    news = {id: {"progress_text": text} for id, text in waiting.items() if text != said[id]}
-    context.store.jobs.update_all(news, POLLED_STATES)
+    # Most still wait; at most their text changes.
+    waiting = {job.id: text for job in jobs if (text := _queue_text(context, job, seen[job.id]))}
+    texts = {job.id: job.progress_text for job in jobs}
+    changes = {id: {"progress_text": text} for id, text in waiting.items() if text != texts[id]}
+    context.store.jobs.update_all(changes, POLLED_STATES)
     for job in jobs:
         if job.id in waiting:
             continue
@@ -114,7 +114,7 @@ def _poll(context: JobContext, jobs: Sequence[Job], *, locked: bool) -> None:
             _apply(context, job, seen[job.id], locked=locked)
         except Unavailable as error:
             if isinstance(error.__cause__, SQLAlchemyError):
-                raise  # The catalogue does not answer for any of them.
+                raise  # The database does not answer for any of them.
             context.store.jobs.update(job.id, expected=job.state, progress_text=error.message)
     now = time.time()
     pause = min((_pause(context, job, target, now) for job in jobs), default=0.0)
@@ -122,7 +122,7 @@ def _poll(context: JobContext, jobs: Sequence[Job], *, locked: bool) -> None:
 
 
 def _pause(context: JobContext, job: Job, target: Target, now: float) -> float:
-    """How long nobody needs to look at a job."""
+    """How long a job need not be polled."""
     soon = MIN_POLL_S if target.is_local else MIN_BATCH_POLL_S
     if job.details.cancellation.times:
         return min(target.poll_s, ENDING_POLL_S)
@@ -142,7 +142,7 @@ def _observe(
 ) -> Mapping[str, Observation]:
     """What can be seen of these jobs now, by their ids. A job that nothing was heard of is not in it."""
     now = time.time()
-    ids = [id for job in jobs for id in _natives(job)]
+    ids = [id for job in jobs for id in _submission_ids(job)]
     silent = False
     try:
         statuses = dict(batch.query_states(transport, target, ids))
@@ -153,7 +153,7 @@ def _observe(
     seen = {}
     closer = []
     for job in jobs:
-        bare = tuple(SubmissionStatus(number, native) for number, native in enumerate(_natives(job)))
+        bare = tuple(SubmissionStatus(number, native) for number, native in enumerate(_submission_ids(job)))
         job_status = with_states(JobStatus(bare, seen_at=now), statuses)
         waits = all(outcome.phase(one) is outcome.Phase.WAITS for one in job_status.submissions)
         if bare and (waits or silent) and job.state is not JobState.RUNNING:
@@ -162,14 +162,14 @@ def _observe(
             closer.append(job)
     seen |= _observe_directories(context, transport, closer, statuses, now)
     seen |= {job.id: _with_signs(context, job, seen[job.id], now) for job in closer if job.id in seen}
-    gone = [one.native for job in closer if job.id in seen for one in _forgotten(seen[job.id].status)]
-    if found := batch.query_history(transport, target, gone):
-        statuses |= found
+    unknown = [one.native for job in closer if job.id in seen for one in _unknown_submissions(seen[job.id].status)]
+    if history := batch.query_history(transport, target, unknown):
+        statuses |= history
         seen |= {job.id: _with(seen[job.id], statuses) for job in closer if job.id in seen}
     return seen
 
 
-def _natives(job: Job) -> tuple[str, ...]:
+def _submission_ids(job: Job) -> tuple[str, ...]:
     """What the job's submissions are called at the target, in their order."""
     return tuple(id for _, id in sorted(job.details.submission_ids.items()))
 
@@ -177,31 +177,31 @@ def _natives(job: Job) -> tuple[str, ...]:
 def _observe_directories(
     context: JobContext, transport: Transport, jobs: Sequence[Job], statuses: Mapping[str, BatchStatus], now: float
 ) -> dict[str, Observation]:
-    """What lies in the directories of these jobs."""
+    """What is in the directories of these jobs."""
     if not jobs:
         return {}
     most = max(4096, min(OUTPUT_BYTES, TOTAL_OUTPUT_BYTES // len(jobs)))
-    followed = []
+    requests = []
     # What cannot be understood of one hides those after it: next time they are others.
     for job in random.sample(jobs, len(jobs)):
         files = JobFiles(context.store.jobs.directory(job.id))
         known = read_last_status(files)
         offset = RemoteOutput(files).next_offset(known.output_bytes if known else 0, most)
-        followed.append(PollRequest(job.id, job.details.directory, offset, _natives(job)))
-    done = transport.run(poll_script(followed, most), timeout_s=POLL_TIMEOUT_S, limit_bytes=POLL_BYTES)
-    found: Mapping[str, PollResult] = parse_poll_output(followed, done.stdout)
+        requests.append(PollRequest(job.id, job.details.directory, offset, _submission_ids(job)))
+    done = transport.run(poll_script(requests, most), timeout_s=POLL_TIMEOUT_S, limit_bytes=POLL_BYTES)
+    results: Mapping[str, PollResult] = parse_poll_output(requests, done.stdout)
     return {
         one.id: _with(
             Observation(
-                replace(found[one.id].status, seen_at=now),
-                found[one.id].output,
+                replace(results[one.id].status, seen_at=now),
+                results[one.id].output,
                 one.output_offset,
-                found[one.id].directory_exists,
+                results[one.id].directory_exists,
             ),
             statuses,
         )
-        for one in followed
-        if one.id in found
+        for one in requests
+        if one.id in results
     }
 
 
@@ -214,14 +214,14 @@ def _with_signs(context: JobContext, job: Job, seen: Observation, now: float) ->
     return replace(seen, status=with_heartbeats(seen.status, last, now))
 
 
-def _forgotten(job_status: JobStatus) -> Iterator[SubmissionStatus]:
+def _unknown_submissions(job_status: JobStatus) -> Iterator[SubmissionStatus]:
     for one in job_status.submissions:
         if one.batch is not None and one.batch.state is BatchState.GONE and one.exit_status is None:
             yield one
 
 
 def directory_gone(job: Job) -> str:
-    """What is said of a job whose directory was removed at its target."""
+    """The reason of a job whose directory was removed at its target."""
     return f"Its directory {job.details.directory} no longer exists, and its content is lost."
 
 
@@ -251,9 +251,9 @@ def _apply_cancellations(
             hard.append(job)
         elif not ending.gentle:
             gently.append(job)
-    for some, softly in ((gently, True), (hard, False)):
-        if some:
-            _end(transport, target, some, seen, gently=softly)
+    for group, softly in ((gently, True), (hard, False)):
+        if group:
+            _end(transport, target, group, seen, gently=softly)
     changed = {
         job.id: cancellation.save(context, job, replace(job.details.cancellation, gentle=True)) for job in gently
     }
@@ -267,7 +267,7 @@ def _end(
     denied = [job for job in jobs if any(outcome.is_doubtful(one) for one in seen[job.id].status.submissions)]
     for job in denied:
         transport.run(cancel_script(job.details.directory, gently=gently))
-    ids = [id for job in jobs for id in _natives(job)]
+    ids = [id for job in jobs for id in _submission_ids(job)]
     try:
         batch.cancel_jobs(transport, target, ids, [job.details.directory for job in jobs], gently=gently)
     except InvalidRequest as error:
@@ -292,19 +292,19 @@ def _without_unseen(
         elif seen[job.id].directory_exists and {outcome.phase(one) for one in job_status.submissions} == {
             outcome.Phase.UNKNOWN
         }:
-            said = [one.batch.reason for one in job_status.submissions if one.batch is not None and one.batch.reason]
-            why = next(iter((*job_status.notes, *said)), f"Whether it runs at {target.name} is unknown at the moment.")
+            texts = [one.batch.reason for one in job_status.submissions if one.batch is not None and one.batch.reason]
+            why = next(iter((*job_status.notes, *texts)), f"Whether it runs at {target.name} is unknown at the moment.")
             _write_status(JobFiles(context.store.jobs.directory(job.id)), job_status)
         else:
             continue
         unsure.setdefault(why, []).append(job)
-    for why, those in unsure.items():
-        retries.note_unreachable(context, those, Unreachable(why))
-    gone = {job.id for those in unsure.values() for job in those}
-    return [job for job in jobs if job.id not in gone]
+    for why, group in unsure.items():
+        retries.note_unreachable(context, group, Unreachable(why))
+    ids = {job.id for group in unsure.values() for job in group}
+    return [job for job in jobs if job.id not in ids]
 
 
-def _still_waits(context: JobContext, job: Job, seen: Observation) -> str:
+def _queue_text(context: JobContext, job: Job, seen: Observation) -> str:
     """What is to be said of a job that waits in the queue as it did when it was last seen; nothing of any other."""
     details = job.details
     noted = details.unreachable_since or details.needed_secrets or details.quiet_since or details.cancellation.times
@@ -322,9 +322,9 @@ def _apply(context: JobContext, job: Job, seen: Observation, *, locked: bool) ->
     if locked:
         _apply_alone(context, job, files, seen)
         return
-    with files.lock() as mine:
+    with files.lock() as locked_here:
         present = context.store.jobs.find(job.id)
-        if mine and present is not None and present.state is job.state and present.details == job.details:
+        if locked_here and present is not None and present.state is job.state and present.details == job.details:
             _apply_alone(context, job, files, seen)
 
 
@@ -343,7 +343,7 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observati
     _write_status(files, seen.status)
     quiet = outcome.is_quiet(seen.status)
     since = job.details.quiet_since or now
-    verdict = outcome.assess(job.job_spec, seen.status, now - since if quiet else 0.0, asked=bool(ending.times))
+    verdict = outcome.assess(job.job_spec, seen.status, now - since if quiet else 0.0, end_requested=bool(ending.times))
     if quiet:
         details = replace(details, quiet_since=since)
     if ending.is_discarded and (verdict.has_ended or now - ending.last > cancellation.DISCARD_TIMEOUT_S):
@@ -353,18 +353,18 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observati
         transitions.finish(context, job, files, JobState.CANCELLED, reason, outcome=program_outcome)
         return
     if verdict.has_ended:
-        found = outcome.recording_outcome(job.job_spec, seen.status, asked=bool(ending.times))
+        recording = outcome.recording_outcome(job.job_spec, seen.status, end_requested=bool(ending.times))
         details = replace(
-            details, incomplete_reasons=found.incomplete_reasons, is_lost=outcome.is_lost(seen.status), failures=0
+            details, incomplete_reasons=recording.incomplete_reasons, is_lost=outcome.is_lost(seen.status), failures=0
         )
         context.store.jobs.transition(
             job.id,
             POLLED_STATES,
             JobState.COLLECTING,
-            outcome=found.outcome,
+            outcome=recording.outcome,
             started=job.started or now,
             details=details,
-            # Whoever asked for its end meanwhile has it; asked again, it means what follows.
+            # A cancellation meanwhile is done; another one is for the steps that follow.
             cancel_requested=False,
             due_at=now,
         )

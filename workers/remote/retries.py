@@ -1,4 +1,4 @@
-"""What becomes of a job whose target cannot be reached, or does not let us in: it waits, and says so.
+"""Retries of a job whose target is unreachable or refuses the connection: it waits, with a message.
 
 What runs there goes on meanwhile. Before anything was started a job is given up after a few tries; after that only when
 the time that the settings give it is over, or when a person has asked twice for its end.
@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 
 
 def with_retries(step: transitions.StepFunction) -> transitions.StepFunction:
-    """The step, where what it raises means what it means for a job at a target."""
+    """The step, with its errors handled as a job at a target needs it."""
 
-    def patiently(context: JobContext, job: Job, files: JobFiles) -> None:
+    def step_with_retries(context: JobContext, job: Job, files: JobFiles) -> None:
         if transitions.runs_on_other_host(context, job):
             return
         try:
@@ -44,35 +44,35 @@ def with_retries(step: transitions.StepFunction) -> transitions.StepFunction:
         except NoFreeSlot:
             context.store.jobs.update(job.id, expected=job.state, due_at=time.time() + random.uniform(1, 3) * BUSY_S)
         except StepInterrupted:
-            job = _present(context, job)
+            job = _reload(context, job)
             if not job.state.final and (job.cancel_requested or job.details.cancellation.times):
                 transitions.discard(context, job, files)
         except (Unreachable, Refused) as error:
-            job = _present(context, job)
-            if _nothing_begun(job) and not isinstance(error, SecretNeeded):
+            job = _reload(context, job)
+            if _has_not_begun(job) and not isinstance(error, SecretNeeded):
                 _try_again(context, job, files, error)
             else:
                 note_unreachable(context, [job], error)
         except Unavailable as error:
-            job = _present(context, job)
+            job = _reload(context, job)
             if job.state is not JobState.COLLECTING or isinstance(error.__cause__, SQLAlchemyError):
                 raise
             # What was recorded is there, and stays there until there is room for it here.
             note_unreachable(context, [job], error)
 
-    return patiently
+    return step_with_retries
 
 
-def _present(context: JobContext, job: Job) -> Job:
+def _reload(context: JobContext, job: Job) -> Job:
     return context.store.jobs.find(job.id) or job
 
 
-def _nothing_begun(job: Job) -> bool:
+def _has_not_begun(job: Job) -> bool:
     return job.state is JobState.STAGING and not job.details.begun
 
 
 def _try_again(context: JobContext, job: Job, files: JobFiles, error: PerfloomError) -> None:
-    """Nothing runs there yet: a few tries, and none where somebody has to do something first."""
+    """Nothing runs there yet: a few tries, and none where a user has to act first."""
     if job.cancel_requested:
         transitions.discard(context, job, files)
     elif isinstance(error, Refused):
@@ -87,7 +87,7 @@ def _try_again(context: JobContext, job: Job, files: JobFiles, error: PerfloomEr
 
 
 def note_unreachable(context: JobContext, jobs: Sequence[Job], error: PerfloomError) -> None:
-    """Nobody knows how these jobs are; they wait, each for as long as it may."""
+    """The state of these jobs is unknown; they wait, each up to its limit."""
     if isinstance(error, HostKeyUnknown) and jobs:
         checks.save_unknown_key(context.store, jobs[0].target, error)
     now = time.time()
@@ -109,7 +109,7 @@ def note_unreachable(context: JobContext, jobs: Sequence[Job], error: PerfloomEr
             )
         else:
             needs = tuple(error.prompts) if isinstance(error, SecretNeeded) else ()
-            # Whoever gave a secret before this time knows that it was wrong.
+            # A secret that was sent before this time was wrong.
             needed_at = now if needs else job.details.secrets_needed_at
             details = replace(job.details, unreachable_since=since, needed_secrets=needs, secrets_needed_at=needed_at)
             text = error.message if needs else f"{error.message} Perfloom retries. No response since {_clock(since)}."

@@ -1,7 +1,7 @@
-"""Staging: the job is laid down at its target and started there, each of its submissions at most once.
+"""Staging: copy the job to its target and start it there, each of its submissions at most once.
 
 Everything before the first submission may be done again. Before a submission is started, the job's row says that it is
-about to be (`begun`), and from then on the job is never given up for an error of the way to the target; the script that
+about to be (`begun`), and from then on the job is never given up for an error of the connection; the script that
 starts it does so once, however often it is run, and says each time what it is called there.
 """
 
@@ -36,7 +36,7 @@ from .access import open_target, staging_slot
 from .target_facts import get_target_facts
 
 PLAN_FOLDER = "plan"
-"""In the job's directory here: what is laid down at the target."""
+"""In the job's directory here: the files that are copied to the target."""
 START_TIMEOUT_S = 120.0
 """How long starting may take: a busy batch system answers slowly."""
 UNANSWERED_TIMEOUT_S = 60.0
@@ -48,7 +48,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def stage(context: JobContext, job: Job, files: JobFiles) -> None:
-    """Lay a claimed job down at its target and start it, or go on where an earlier attempt was broken off."""
+    """Copy a claimed job to its target and start it, or continue an interrupted attempt."""
     known = context.store.targets.get(job.target)
     if job.details.begun:
         job = cancellation.count_request(context, job)
@@ -64,12 +64,12 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
     """The job's directory at the target, with everything in it that it needs."""
     report = make_reporter(context, job)
     files.prepare()
-    directory = job.details.directory or _place(transport, known.target, job.id)
+    directory = job.details.directory or _resolve_directory(transport, known.target, job.id)
     spec = job.job_spec
     facts = get_target_facts(context, known, transport)
     plan = plans.make_plan(spec, known.target, facts, job.id, directory)
-    given = inputs.input_files(spec.inputs, len(plan.groups))
-    if given and (why := job_user.refusal(context.settings, job.details.server)):
+    paths = inputs.input_files(spec.inputs, len(plan.groups))
+    if paths and (why := job_user.refusal(context.settings, job.details.server)):
         raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")
     report(None, f"Creating a directory on {transport.title}")
     # Before anything is made there, so that it is found again.
@@ -79,23 +79,23 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
     to = spec.cwd or f"{directory}/work"
     if spec.cwd:
         _check_cwd(transport, spec.cwd)
-    transport.put(_written(files, plan.files, directory))
-    given = tuple(one for one in given if not _same(known.target, one, to))
+    transport.put(_write_files(files, plan.files, directory))
+    paths = tuple(one for one in paths if not _is_in_place(known.target, one, to))
     reader = UserTransport(context.settings.run_as) if context.settings.run_as else None
-    inputs.send_inputs(transport, spec, files, given, to, own=not spec.cwd, reader=reader, progress=report)
-    _note_plan(files, known.target, facts, spec, plan)
+    inputs.send_inputs(transport, spec, files, paths, to, own=not spec.cwd, reader=reader, progress=report)
+    _save_plan(files, known.target, facts, spec, plan)
     return job
 
 
-def _place(transport: Transport, target: Target, job_id: str) -> str:
+def _resolve_directory(transport: Transport, target: Target, job_id: str) -> str:
     """The job's directory there, in full."""
     done = transport.run(resolve_directory_script(target, job_id))
     place = done.text.strip()
     if done.status != 0 or not place.startswith("/"):
-        said = (done.errors.strip().splitlines() or ["no reason was given"])[-1]
+        message = (done.errors.strip().splitlines() or ["no reason was given"])[-1]
         raise InvalidRequest(
             f"Jobs on {transport.title} cannot have their directories in "
-            f"{target.directory or DEFAULT_DIRECTORY}: {said[:300]}. "
+            f"{target.directory or DEFAULT_DIRECTORY}: {message[:300]}. "
             "Choose another directory for the target."
         )
     return place
@@ -117,11 +117,11 @@ def _check_cwd(transport: Transport, cwd: str) -> None:
 def _run(transport: Transport, script: str, what: str) -> None:
     done = transport.run(script)
     if done.status != 0:
-        said = " ".join(done.errors.split())[:400] or "no reason was given"
-        raise InvalidRequest(f"{what} on {transport.title}: {said}")
+        message = " ".join(done.errors.split())[:400] or "no reason was given"
+        raise InvalidRequest(f"{what} on {transport.title}: {message}")
 
 
-def _written(files: JobFiles, texts: Mapping[str, str], directory: str) -> list[FileCopy]:
+def _write_files(files: JobFiles, texts: Mapping[str, str], directory: str) -> list[FileCopy]:
     folder = files.root / PLAN_FOLDER
     copies = []
     with disk_errors(folder):
@@ -133,8 +133,8 @@ def _written(files: JobFiles, texts: Mapping[str, str], directory: str) -> list[
     return copies
 
 
-def _same(target: Target, source: str, to: str) -> bool:
-    """Whether an input lies where it is to be copied."""
+def _is_in_place(target: Target, source: str, to: str) -> bool:
+    """Whether an input is already where it would be copied."""
     if target.ssh is None and PurePosixPath(source) == PurePosixPath(to) / PurePosixPath(source).name:
         return True
     try:
@@ -143,9 +143,9 @@ def _same(target: Target, source: str, to: str) -> bool:
         return False
 
 
-def _note_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec: JobSpec, plan: plans.Plan) -> None:
-    """What who reads the recordings must know of the plan. It lies with them before they are here; what the job's page
-    shows of it stays when they have gone into the result."""
+def _save_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec: JobSpec, plan: plans.Plan) -> None:
+    """Write what the reader of the recordings needs of the plan, and what the job's page shows of it, which stays when
+    the recordings have become a result."""
     runs = [{"run": run.number, "events": list(run.events), "command": list(run.command)} for run in plan.runs]
     known = {
         "runs": runs,
@@ -170,8 +170,8 @@ def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, t
         present = context.store.jobs.get(job.id)
         begun = job.details.begun > number
         if present.cancel_requested or job.details.cancellation.times:
-            found = batch.find_by_name(transport, target, job_name(job.id, number)) if begun else None
-            ids |= {number: found} if found else {}
+            id = batch.find_by_name(transport, target, job_name(job.id, number)) if begun else None
+            ids |= {number: id} if id else {}
             if not ids:
                 # What may run there all the same is ended with the job.
                 raise StepInterrupted
@@ -194,7 +194,7 @@ def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, t
 
 def _start(context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport, number: int) -> str:
     """Start a submission, or find out what one that was begun is called. Raises InvalidRequest where it is refused,
-    Unreachable where nobody knows yet what came of it."""
+    Unreachable where its result is unknown yet."""
     spec, directory = job.job_spec, job.details.directory
     script = _environment(job, files, target, context.settings.run_as) + plans.submit_script(
         target, spec, job.id, directory, number
@@ -209,8 +209,8 @@ def _start(context: JobContext, job: Job, files: JobFiles, target: Target, trans
     if id:
         return id
     # Its answer was lost. It goes by its name, too; and whatever is started twice runs once.
-    if found := batch.find_by_name(transport, target, job_name(job.id, number)):
-        return found
+    if existing := batch.find_by_name(transport, target, job_name(job.id, number)):
+        return existing
     since = job.details.unanswered_since or time.time()
     _commit(context, job, unanswered_since=since)
     if time.time() - since >= UNANSWERED_TIMEOUT_S:
@@ -225,7 +225,7 @@ def _start(context: JobContext, job: Job, files: JobFiles, target: Target, trans
 
 
 def _commit(context: JobContext, job: Job, **more: Any) -> Job:
-    """Have it stand in the catalogue. Raises Stopped where the job is not ours any more."""
+    """Store it in the database. Raises StepInterrupted where another process has the job."""
     details = replace(job.details, **more)
     if not context.store.jobs.update(
         job.id, expected=JobState.STAGING, expected_attempt=job.attempt, claimed_by=context.worker, details=details
@@ -239,7 +239,7 @@ def _environment(job: Job, files: JobFiles, target: Target, run_as: str) -> str:
     if target.ssh is not None:
         return ""
     if run_as:
-        return ""  # Another user has nothing of ours, and nothing of who asked.
-    given = job_environment(job.id, job.job_spec, files, os.environ)
-    pairs = [f"{name}={quote(value)}" for name, value in given.items() if _NAME.fullmatch(name)]
+        return ""  # Another user gets neither the worker's environment nor the submitter's.
+    variables = job_environment(job.id, job.job_spec, files, os.environ)
+    pairs = [f"{name}={quote(value)}" for name, value in variables.items() if _NAME.fullmatch(name)]
     return "".join(f"export {pair}\n" for pair in pairs)

@@ -1,4 +1,4 @@
-"""What a job's plan is made with: the facts of its target, found now where nobody has checked it yet."""
+"""The facts of a target that a job's plan needs; found now if it was never checked."""
 
 import logging
 import time
@@ -37,11 +37,11 @@ def get_target_facts(context: JobContext, known: StoredTarget, transport: Transp
         look = best_clock_reading(read_clocks(transport))
         return replace(known.facts, clock_ns=look.offset_ns if look else None)
     try:
-        found = probe(transport, known.target)
+        facts = probe(transport, known.target)
     except Unreachable:
         raise
     except Unavailable as error:
         log.warning("target %s: %s", known.name, error.message)
         return None
-    context.store.targets.save_check(known.name, found, check_lines(known.target, found))
-    return found
+    context.store.targets.save_check(known.name, facts, check_lines(known.target, facts))
+    return facts

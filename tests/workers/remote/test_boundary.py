@@ -109,7 +109,7 @@ def test_what_was_left_at_a_target_is_not_cleared_here_instead(
     id = new_id()
     note = {"target": "node", "directory": str(left), "id": id, "submissions": {}, "begun": 0, "keep": False}
     for who, there in ((server, True), (None, False)):
-        cleanup._write(context.settings, id, note | {"server": who and who.to_json()})
+        cleanup._save_record(context.settings, id, note | {"server": who and who.to_json()})
         cleanup.clean_up_target(context, Target("node"))
         assert left.exists() is there
 

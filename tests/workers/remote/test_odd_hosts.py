@@ -83,7 +83,7 @@ def test_nothing_is_left_behind_unseen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["perf.script.gz", "perf.script.zst"])
 def test_a_damaged_text_is_left_to_who_reads_it(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"no such thing")
-    assert collection._holds_anything(tmp_path / name)
+    assert collection._has_content(tmp_path / name)
 
 
 def test_what_is_refused_to_one_job_is_not_refused_to_all(monkeypatch: pytest.MonkeyPatch) -> None:

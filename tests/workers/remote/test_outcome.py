@@ -112,7 +112,7 @@ def test_since_when_nothing_was_heard_is_told() -> None:
 def test_who_wrote_an_end_was_not_ended_by_the_batch_system() -> None:
     for state in (BatchState.FAILED, BatchState.TIME_LIMIT, BatchState.CANCELLED, BatchState.GONE):
         found = recording_outcome(
-            SPEC, seen(submission(state, exit_status=0), runs=(RunStatus(0, "ended", 0),)), asked=False
+            SPEC, seen(submission(state, exit_status=0), runs=(RunStatus(0, "ended", 0),)), end_requested=False
         )
         assert (found.outcome.exit_status, found.outcome.time_limit, found.incomplete_reasons) == (0, False, ())
 
@@ -141,7 +141,7 @@ def test_what_has_written_no_end_is_given_the_time_to() -> None:
 def test_what_was_told_to_end_waits_for_the_batch_system_to_say_why() -> None:
     told = seen(submission(BatchState.RUNNING, exit_status=0, stopped="1"))
     assert not assess(SPEC, told, outcome.SETTLE_S - 0.1).has_ended and assess(SPEC, told, outcome.SETTLE_S).has_ended
-    assert assess(SPEC, told, 0.0, asked=True).has_ended
+    assert assess(SPEC, told, 0.0, end_requested=True).has_ended
     assert assess(SPEC, seen(submission(BatchState.TIME_LIMIT, exit_status=0, stopped="1")), 0.0).has_ended
     assert assess(SPEC, seen(submission(BatchState.RUNNING, exit_status=0)), 0.0).has_ended
 
@@ -162,29 +162,29 @@ def test_words_for_who_waits_and_who_runs() -> None:
 
 def test_how_it_ended() -> None:
     good = seen(submission(exit_status=0), runs=(RunStatus(0, "ended", 0),))
-    found = recording_outcome(SPEC, good, asked=False)
+    found = recording_outcome(SPEC, good, end_requested=False)
     assert (found.outcome.exit_status, found.incomplete_reasons) == (0, ())
     # Asked for too late, it changed nothing.
-    assert not recording_outcome(SPEC, good, asked=True).outcome.cancelled
+    assert not recording_outcome(SPEC, good, end_requested=True).outcome.cancelled
     bad = seen(submission(exit_status=3), runs=(RunStatus(0, "ended", 3),))
-    found = recording_outcome(SPEC, bad, asked=False)
+    found = recording_outcome(SPEC, bad, end_requested=False)
     assert (found.outcome.exit_status, found.incomplete_reasons) == (3, ("The command ended with exit status 3.",))
     told = seen(
         submission(exit_status=3), runs=(RunStatus(0, "ended", 3),), ranks=(RankStatus(0, None, "h", "done", 3),)
     )
-    found = recording_outcome(SPEC, told, asked=False)
+    found = recording_outcome(SPEC, told, end_requested=False)
     assert found.incomplete_reasons == () and found.outcome.reasons == ("The command ended with exit status 3.",)
     crashed = seen(submission(exit_status=139), runs=(RunStatus(0, "ended", 139),))
-    found = recording_outcome(SPEC, crashed, asked=False)
+    found = recording_outcome(SPEC, crashed, end_requested=False)
     assert (found.outcome.exit_status, found.outcome.signal) == (None, 11) and "SIGSEGV" in found.incomplete_reasons[0]
     cancelled = seen(submission(exit_status=143, stopped="signal TERM"), runs=(RunStatus(0, "ended", 143),))
-    found = recording_outcome(SPEC, cancelled, asked=True)
+    found = recording_outcome(SPEC, cancelled, end_requested=True)
     assert (
         found.outcome.cancelled
         and found.incomplete_reasons == ("It was cancelled.",)
         and found.outcome.exit_status is None
     )
-    assert "Another process" in recording_outcome(SPEC, cancelled, asked=False).incomplete_reasons[0]
+    assert "Another process" in recording_outcome(SPEC, cancelled, end_requested=False).incomplete_reasons[0]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_how_it_ended() -> None:
     ],
 )
 def test_why_it_is_not_whole(one: SubmissionStatus, words: str) -> None:
-    found = recording_outcome(SPEC, seen(one), asked=False)
+    found = recording_outcome(SPEC, seen(one), end_requested=False)
     assert words in found.incomplete_reasons[0] and found.outcome.time_limit == ("limit" in words)
     assert outcome.is_lost(seen(one)) == (one.batch is None or one.batch.state is BatchState.GONE)
 
@@ -206,7 +206,7 @@ def test_why_it_is_not_whole(one: SubmissionStatus, words: str) -> None:
 def test_the_limit_of_the_job_itself() -> None:
     ranks = (RankStatus(0, None, "h", "done", stopped="limit"),)
     found = recording_outcome(
-        SPEC, seen(submission(exit_status=0), ranks=ranks, runs=(RunStatus(0, "ended", 0),)), asked=False
+        SPEC, seen(submission(exit_status=0), ranks=ranks, runs=(RunStatus(0, "ended", 0),)), end_requested=False
     )
     assert found.outcome.time_limit and found.incomplete_reasons == ("The command reached the limit of 3 s.",)
 
