@@ -1,4 +1,4 @@
-"""Claiming a queued job for this worker: in its turn, where this machine has a place for it."""
+"""Claiming a queued job for this worker: in order of submission, if this machine has a free place."""
 
 import fcntl
 import os
@@ -15,15 +15,15 @@ from perfloom.store.jobs import Job
 from .context import RETRY_S, JobContext
 
 MIN_WAIT_S = 1.0
-"""How long the first in the queue waits before it asks again whether it may start."""
+"""How long the first job of the queue waits until it is checked again."""
 MAX_WAIT_S = 30.0
 BUSY_STATES = (JobState.STAGING, JobState.RUNNING)
 
 
 def claim(context: JobContext, job: Job) -> None:
-    """Take a queued recording for this worker, where it is its turn and a place is free.
+    """Take a queued recording for this worker, if it is the next one and a place is free.
 
-    What runs on this machine itself takes one of its places; what runs elsewhere or in a batch system takes none.
+    A job on this machine takes one of its places; a job at another target or in a batch system takes none.
     """
     target = context.store.targets.get(job.target).target
     executor = choose_executor(job.job_spec, target, run_as=context.settings.run_as)
@@ -44,7 +44,7 @@ def claim(context: JobContext, job: Job) -> None:
     names = ", ".join(one.name or one.id for one in running[:3])
     text = f"Waiting for {names}" if running else "Waiting in the queue"
     text += f"; {earlier} ahead of it" if earlier else ""
-    # Who is far back asks less often; who ends calls the next ones.
+    # Jobs at the end of the queue are checked less often; a job that ends notifies a worker of the next ones.
     due = time.time() + min(MAX_WAIT_S, MIN_WAIT_S * (1 + earlier))
     context.store.jobs.update(job.id, expected=JobState.QUEUED, due_at=due, progress_text=text)
 
@@ -59,7 +59,7 @@ def enqueue_next(context: JobContext) -> None:
 
 @contextmanager
 def _claim_lock(context: JobContext) -> Iterator[None]:
-    """Only one process of this host counts and claims at a time."""
+    """Only one process of this host counts and claims jobs at a time."""
     path = context.settings.data / "jobs" / ".turn"
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -15,8 +15,8 @@ KILLED_ADVICE = (
 
 @dataclass(frozen=True)
 class RecordingOutcome:
-    """outcome: of the program. incomplete_reasons: why the recording is not whole (empty: it is). error: why nothing
-    was started. perf_killed: a signal ended perf itself, so that it did not write what it had in its buffer."""
+    """outcome: of the program. incomplete_reasons: why the recording is incomplete (empty: it is complete). error: why
+    nothing was started. perf_killed: a signal ended perf itself, so that its buffer was not written."""
 
     outcome: Outcome
     incomplete_reasons: tuple[str, ...]
@@ -25,7 +25,7 @@ class RecordingOutcome:
 
 
 def signal_name(number: int) -> str:
-    """A signal for a person: its number and, where it has one, its name."""
+    """The number of a signal and, if it has one, its name."""
     try:
         return f"signal {number} ({signal.Signals(number).name})"
     except ValueError:
@@ -36,10 +36,10 @@ _NOISE = re.compile(r"^\[ perf record: |Run 'perf list'|^\s*Usage:|^\s*or: perf|
 
 
 def last_message(output: str) -> str:
-    """What perf (or the program) said last, as one line of at most 400 characters; empty where it said nothing."""
+    """The last message of perf (or the program), as one line of at most 400 characters; empty if it printed none."""
     before_usage = re.split(r"(?m)^\s*Usage: perf", output)[0] or output
     lines = [" ".join(line.split()) for line in before_usage.splitlines() if line.strip() and not _NOISE.search(line)]
-    # perf heads what it has to say with "Error:"; what comes after it matters, and its beginning more than its end.
+    # perf prints "Error:" before its message, whose first lines are the most useful.
     for place in range(len(lines) - 1, -1, -1):
         if re.match(r"(Error|event syntax error|failed|Failed|Couldn't|No permission)", lines[place]):
             return " ".join(lines[place : place + 4])[:400]
@@ -63,6 +63,6 @@ def explain_no_recording(ending: RecordingOutcome, output: str, recorder: str, *
     else:
         how = " ".join((*ending.incomplete_reasons, f"{recorder} recorded nothing."))
     if killed:
-        # What was printed last does not explain it.
+        # The last message does not explain it.
         return f"{how} {KILLED_ADVICE}"
     return f"{how} Its message: {said}" if said else f"{how} See the output, correct the job, and submit it again."

@@ -1,13 +1,13 @@
-"""The steps of a job: what is done in each state. Each may be begun again after a crash at any point of it.
+"""The steps of a job: what is done in each state. Each may be repeated after a crash at any point of it.
 
     queued → staging → running → collecting → reading → stored               a recording with a supervisor
     queued → staging → pending → running → collecting → reading → stored     a recording at a target
     queued → reading → stored                                                an import
 
-A step works under the job's lock (a file lock, which its process's death releases), looks at what is really there,
-and does what is missing. Steps are short, except collecting and reading; none waits for the user's program.
-The first and the last step are here. Those between depend on who runs the program (`Executor`): they are in
-`local/steps.py` (a supervisor on this machine) and `remote/steps.py` (scripts in a directory at the target).
+A step works under the job's lock (a file lock, which its process's death releases), checks which part of its work is
+done, and does the rest. Steps are short, except collecting and reading; none waits for the user's program. The first
+and the last step are here. Those between depend on who runs the program (`Executor`): they are in `local/steps.py` (a
+supervisor on this machine) and `remote/steps.py` (scripts in a directory at the target).
 """
 
 import logging
@@ -41,7 +41,7 @@ from .transitions import (
 )
 
 MAX_READING_TRIES = 5
-"""How often reading is begun when its worker is killed each time."""
+"""How often reading is started if its worker is killed each time."""
 log = logging.getLogger(__name__)
 ALL_TASKS = (LAUNCH_TASK, TARGET_TASK, POLL_TASK, READ_TASK)
 
@@ -62,7 +62,7 @@ def advance(context: JobContext, job_id: str, tasks: Collection[str] = ALL_TASKS
         left = _take_steps(context, job_id, files, tasks)
     if context.queue is None:
         return
-    # Not before the lock is free, or who comes finds it taken. Jobs that are looked at together are so when one is due.
+    # Not before the lock is free, which the next worker needs. Jobs that are polled together are when one is due.
     if left is not None and (next_task(left) != POLL_TASK or (left.due_at or 0.0) <= time.time()):
         context.queue.enqueue(left)
     present = context.store.jobs.find(job_id)
@@ -71,12 +71,12 @@ def advance(context: JobContext, job_id: str, tasks: Collection[str] = ALL_TASKS
 
 
 def _take_steps(context: JobContext, job_id: str, files: JobFiles, tasks: Collection[str]) -> Job | None:
-    """Step after step. Returns the job where the next one belongs to a task that this worker may not do."""
+    """Take step after step. Returns the job if the next step belongs to a task that this worker may not do."""
     while True:
         job = context.store.jobs.find(job_id)
         if job is None or is_finished(job):
             return None
-        # Ending what waits to be read is quick, and must not wait behind what is being read.
+        # Cancelling a job that waits to be read is quick, and must not wait for other jobs that are read.
         task = next_task(job)
         if task not in tasks and not (task == READ_TASK and job.cancel_requested):
             return job
@@ -97,7 +97,7 @@ def run_to_end(context: JobContext, job_id: str, watch: Callable[[Job], None] = 
     due = 0.0
     while True:
         job = context.store.jobs.get(job_id)
-        # Targets are asked when it is time, and not before.
+        # Targets are not polled before the job is due.
         if job.details.executor is Executor.SUPERVISOR or job.cancel_requested or due <= time.time():
             advance(context, job_id)
             job = context.store.jobs.get(job_id)
@@ -118,7 +118,7 @@ def _executor_steps(job: Job) -> ExecutorSteps:
 
 
 def _step(context: JobContext, job: Job, files: JobFiles) -> None:
-    """One step, and what becomes of the job when it fails."""
+    """Take one step, and handle its failure."""
     try:
         step = STEPS.get(job.state) or _executor_steps(job).steps[job.state]
         step(context, job, files)
@@ -196,11 +196,11 @@ def _reading(context: JobContext, job: Job, files: JobFiles) -> None:
 
 
 class _NoLongSlot(Exception):
-    """A reading takes long, and those that do have all the places that they may have."""
+    """A reading takes long, and no slot for long readings is free."""
 
 
 def _put_back(context: JobContext, job: Job) -> None:
-    """Read it from its beginning once another one that takes long has ended. That it was begun does not count."""
+    """Read it from its beginning once another long reading has ended. This attempt does not count."""
     log.info("job %s takes long to read, and waits for a slot", job.id)
     context.store.jobs.update(
         job.id,
@@ -213,7 +213,7 @@ def _put_back(context: JobContext, job: Job) -> None:
 
 
 def _with_long_slot(context: JobContext, report: Progress, take: TakeSlot) -> Progress:
-    """`report`, which raises _TooLong where a reading takes long and there is no place for that."""
+    """`report`, which raises _NoLongSlot if a reading takes long and no slot for that is free."""
     if context.queue is None:
         return report
     long_at = time.monotonic() + context.settings.read_short_seconds
@@ -248,7 +248,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
     except UnreadableInput:
         if not (executor.merges_ranks and has_failed(job)):
             raise
-        # How it ended says more than that there is nothing to read.
+        # How it ended is a better reason than the missing recording.
         executor.finish_without_recording(context, job, files)
         return
     state = JobState.CANCELLED if job.outcome is not None and job.outcome.cancelled else JobState.STORED
@@ -259,7 +259,7 @@ def _read(context: JobContext, job: Job, files: JobFiles, take: TakeSlot) -> Non
 
 
 def _inputs(job: Job, files: JobFiles) -> tuple[Path, ...]:
-    """What is to be read: the files that an import names, or all that a recording left, of ranks their directory."""
+    """What is to be read: the files of an import, those of a recording, or the directory of ranks."""
     if job.kind == "record":
         return _executor_steps(job).recorded(files)
     names = [str(name) for name in job.spec.get("files", ())]

@@ -22,12 +22,12 @@ from .outcome import SAMPLES_LOST
 from .read.perf_tool import HEADING_EDGE
 
 MAX_TRIES = 3
-"""How often a step that fails for a passing reason (a full disk, say) is tried."""
+"""How often a step that fails for a temporary reason (such as a full disk) is tried."""
 RETRY_PAUSE_S = 2.0
 HOST_TIMEOUT_S = 180.0
 """After this time without a heartbeat, a host's worker counts as lost, with what ran on it."""
 LINE_BYTES = 1 << 20
-"""So much of a line is held: what is packed small may be endless."""
+"""At most this much of a line is read into memory: a compressed line may be endless."""
 NO_SAMPLE = "No sample was recorded: the command used too little CPU time, or the selected event did not occur."
 log = logging.getLogger(__name__)
 StepFunction = Callable[[JobContext, Job, JobFiles], None]
@@ -85,7 +85,7 @@ def finish(
 
 
 def discard(context: JobContext, job: Job, files: JobFiles) -> None:
-    """End a job because a person asked for it while a step was at work; what that did is dropped."""
+    """End a job that was cancelled during a step, and drop what the step did."""
     outcome = job.outcome or Outcome(cancelled=True, reasons=("It was cancelled.",))
     finish(context, job, files, JobState.CANCELLED, f"It was cancelled while {job.state}.", outcome=outcome)
     remove_tree(files.artifacts)
@@ -115,7 +115,7 @@ def send_to_reading(context: JobContext, job: Job, *, empty: bool, perf_killed: 
 
 
 def has_samples(text: Path) -> bool:
-    """Whether there is anything below the heading. text: as perf prints it, or compressed (.zst, .gz)."""
+    """Whether there is a sample below the heading. text: as perf prints it, or compressed (.zst, .gz)."""
     openers: dict[str, Callable[..., Any]] = {".zst": zstandard.open, ".gz": gzip.open}
     with openers.get(text.suffix, open)(text, "rb") as stream:
         lines = io.BufferedReader(stream)
@@ -131,7 +131,7 @@ def has_samples(text: Path) -> bool:
 
 
 def has_failed(job: Job) -> bool:
-    """Whether the program did not come to a good end, or to the end that was planned."""
+    """Whether the program failed, was cancelled, or was lost."""
     outcome = job.outcome or Outcome()
     return bool(outcome.exit_status or outcome.signal or outcome.cancelled or job.details.is_lost)
 

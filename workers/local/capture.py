@@ -10,15 +10,15 @@ GAP_ENDS = " left out here …]\n".encode()
 
 
 def gap_line(missing: int) -> bytes:
-    """The line in place of so many bytes; nothing in place of none."""
+    """The line in place of omitted bytes; empty if none are omitted."""
     return f"\n[… {missing:,} bytes are".encode() + GAP_ENDS if missing else b""
 
 
 class OutputLog:
     """A log file with at most `head` + `tail` bytes of output and a line that says how much is missing between.
 
-    As long as all of it fits the file only grows. After that its beginning stays, and the rest is written anew at
-    most once a second. Nothing here blocks or fails: what a full disk refuses counts as dropped.
+    As long as all of it fits the file only grows. After that its beginning stays, and the rest is rewritten at most
+    once a second. Nothing here blocks or fails: bytes that a full disk refuses count as dropped.
     """
 
     def __init__(self, path: Path, head: int, tail: int) -> None:
@@ -84,7 +84,7 @@ class OutputLog:
         return end
 
     def flush(self, *, now: bool = False) -> None:
-        """Bring the file up to date where that is due."""
+        """Update the file if that is due."""
         if not self._dirty or self._file is None or self._end is None:
             return
         if not now and time.monotonic() - self._written_at < REFRESH_S:
@@ -100,7 +100,7 @@ class OutputLog:
         self._dirty = False
 
     def close(self) -> None:
-        """Write what is left, and make it last."""
+        """Write the rest, and flush it to disk."""
         self._dirty = self._dirty or self._end is not None
         self.flush(now=True)
         if self._file is not None:

@@ -1,4 +1,4 @@
-"""What only the host itself can answer about a job before it is queued: are command, directory and files there?"""
+"""Checks of a job that only its host can make before it is queued: command, directory and files exist."""
 
 import os
 import pwd
@@ -63,7 +63,7 @@ def check_json(question: dict[str, object], facts: HostFacts, settings: Settings
 
 
 class FileAccess:
-    """What a user sees of paths: here this process's own."""
+    """Access of a user to paths: here of this process's user."""
 
     def __init__(self, user: str) -> None:
         self.user = user
@@ -76,7 +76,7 @@ class FileAccess:
 
 
 class OtherUserFileAccess(FileAccess):
-    """Those of another user, who looked at some paths."""
+    """Access of another user to the given paths."""
 
     def __init__(self, user: str, paths: Sequence[str]) -> None:
         """Raises Unavailable if nothing can be started as that user."""
@@ -86,12 +86,12 @@ class OtherUserFileAccess(FileAccess):
         self._seen = dict(zip(paths, done.split("\n"), strict=False))
 
     def allows(self, path: Path, kind: str) -> bool:
-        """See Eyes."""
+        """See FileAccess."""
         return kind in self._seen.get(str(path), "")
 
 
 def _by_user(spec: JobSpec, host: str, user: str) -> list[PreflightFinding]:
-    """What can be said of directory and input files where another user runs the job."""
+    """Findings about directory and input files if another user runs the job."""
     paths = [str(Path(one)) for one in (spec.cwd, *spec.inputs) if one and "\0" not in one]
     try:
         access = OtherUserFileAccess(user, paths)
@@ -168,7 +168,7 @@ def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: Jo
 
 
 def _torch(spec: JobSpec, host: str, environment: Mapping[str, str], files: JobFiles) -> Iterator[PreflightFinding]:
-    """Whether the Python of a command has what is to be recorded. It is not imported, which takes long."""
+    """Whether the Python of a command has PyTorch. It is not imported, which takes long."""
     if spec.recorder is not RecorderName.PYTORCH or not spec.command or spec.modules:
         return
     cwd = working_directory(spec, files)

@@ -1,4 +1,4 @@
-"""What this host can do, found out by asking it: perf, its options and events, rights, counters, limits."""
+"""Capabilities of this host, by probing it: perf, its options and events, permissions, counters, limits."""
 
 import contextlib
 import os
@@ -64,7 +64,7 @@ def probe() -> HostFacts:
 
 
 def change_marker() -> tuple[object, ...]:
-    """What costs nothing to look at and changes when the answers of `probe` do."""
+    """Values that are cheap to read and change when the result of `probe` does."""
     perf = shutil.which("perf")
     marks: tuple[object, ...] = ()
     if perf is not None:
@@ -95,7 +95,7 @@ def find_perf() -> tuple[str | None, str | None, str | None]:
 
 
 def _run(*argv: str | None) -> str:
-    """What a command prints on both channels; empty where it cannot be run."""
+    """The output and errors of a command; empty if it cannot be run."""
     words = [word for word in argv if word is not None]
     plain = {"LC_ALL": "C", "PAGER": "cat", "TERM": "dumb", "COLUMNS": "250"}
     try:
@@ -124,7 +124,7 @@ def _events(perf: str) -> tuple[PerfEvent, ...]:
 
 
 def hardware_counters(perf: str) -> bool | None:
-    """Whether this host counts cycles or instructions, by counting them once. None: it may not be asked."""
+    """Whether this host counts cycles or instructions, by counting them once. None: perf may not be run."""
     for suffix in ("", ":u"):
         words = (perf, "stat", "-x;", "-e", f"cycles{suffix},instructions{suffix}", "--", "true")
         if (found := perf_list.counts_hardware_events(_run(*words))) is not None:

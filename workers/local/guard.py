@@ -1,7 +1,7 @@
-"""Starts a program that shall not outlive who asked for it: `guard PARENT SIGNAL PROGRAM ARGUMENT…`.
+"""Starts a program that must not outlive its parent: `guard PARENT SIGNAL PROGRAM ARGUMENT…`.
 
-Done in a process of its own rather than between fork and exec, which a parent with threads must not use for more than
-the exec. Standard library only.
+In a separate process rather than between fork and exec, which a parent with threads must not use for more than the
+exec. Standard library only.
 """
 
 import os

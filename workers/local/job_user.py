@@ -33,8 +33,8 @@ def with_job_user(facts: HostFacts, settings: Settings) -> HostFacts:
 
 
 def refusal(settings: Settings, server: ProtectedServer | None) -> str:
-    """Why nothing that a server asks for may run here as this worker runs it, empty where it may. server: null for one
-    without secrets to protect."""
+    """Why programs that a server submits may not run here as this worker runs them, empty if they may. server: null for
+    one without secrets to protect."""
     if server is None:
         return ""
     key = (str(settings.data), settings.run_as, server)

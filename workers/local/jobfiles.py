@@ -26,7 +26,7 @@ _CHUNK = 1 << 22
 
 @contextlib.contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Whether this process has the lock file `path` to itself, for the time of the block. Its death releases it."""
+    """Whether this process locks the file `path` during the block. The end of the process releases it."""
     with disk_errors(path):
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -67,7 +67,7 @@ class JobFiles:
         return self.root / "run"
 
     def prepare(self) -> None:
-        """Make the directories; what an earlier attempt recorded half is gone."""
+        """Create the directories, and remove what an earlier attempt recorded in part."""
         with disk_errors(self.root):
             remove_tree(self.artifacts)
             for path in (self.root, self.run, self.work, self.artifacts):
@@ -84,14 +84,14 @@ class JobFiles:
 
     @contextlib.contextmanager
     def runner_lock(self) -> Iterator[bool]:
-        """Whether this process, of those that commands start, is the one that takes the job's steps to its end."""
+        """Whether this process, of those that commands start, is the only one that takes the job's steps."""
         with disk_errors(self.root):
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with try_lock(self.root / "runner.lock") as locked:
             yield locked
 
     def recorded_files(self) -> tuple[Path, ...]:
-        """The files of the artifacts directory that hold anything, by name."""
+        """The files of the artifacts directory that are not empty, by name."""
         try:
             paths = sorted(path for path in self.artifacts.iterdir() if path.is_file() and not path.is_symlink())
         except FileNotFoundError:
@@ -99,7 +99,7 @@ class JobFiles:
         return tuple(path for path in paths if path.stat().st_size)
 
     def collected_files(self) -> tuple[Path, ...]:
-        """The same for a planned job: what was brought of each rank of each run."""
+        """The same for a job that scripts run: the files of each rank of each run."""
         paths = sorted(path for path in self.artifacts.glob("run*/*/*") if path.is_file() and not path.is_symlink())
         return tuple(path for path in paths if path.stat().st_size)
 
@@ -119,7 +119,7 @@ def working_directory(spec: JobSpec, files: JobFiles) -> Path:
 
 
 def save_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
-    """Leave the environment of who asked for the job where only the job's steps find it, until the program runs.
+    """Save the environment of the submitter in the job's directory, until the program runs.
 
     It may hold secrets, so it is neither in the database nor at the broker.
     """
@@ -129,9 +129,9 @@ def save_environment(files: JobFiles, environment: Mapping[str, str]) -> None:
 
 
 def job_environment(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[str, str]) -> dict[str, str]:
-    """The environment that the program gets: that of who asked, else the worker's own, and the job's variables.
+    """The environment of the program: that of the submitter, else the worker's, and the job's variables.
 
-    Nothing of Perfloom's settings, among which are secrets, is in it.
+    It has no settings of Perfloom, as some are secret.
     """
     base = read_json(files.run / ENVIRONMENT)
     inherited = own if base is None else {str(name): str(value) for name, value in base.items()}
@@ -139,13 +139,13 @@ def job_environment(job_id: str, spec: JobSpec, files: JobFiles, own: Mapping[st
 
 
 def delete_environment(files: JobFiles) -> None:
-    """The program has it now."""
+    """Remove it, as the program has it now."""
     with contextlib.suppress(OSError):
         (files.run / ENVIRONMENT).unlink()
 
 
 def command_path(spec: JobSpec, cwd: Path, environment: Mapping[str, str]) -> str | None:
-    """The program that a job's command names, found as execvp(3) finds it; None where there is none."""
+    """The program of a job's command, searched as execvp(3) does; None if there is none."""
     name = spec.command[0]
     if "/" in name:
         place = str(cwd / name)
@@ -221,7 +221,7 @@ def _remove(target: Path) -> None:
 
 
 def _copy_file(source: str, target: str, progress: Callable[[float], None]) -> str:
-    """Copy content and permissions, in pieces, so that it can be watched and stopped."""
+    """Copy content and permissions, in blocks, so that progress is reported and it can be stopped."""
     size, done = max(1, os.stat(source).st_size), 0
     with open(source, "rb") as reading, open(target, "wb") as writing:
         while data := reading.read(_CHUNK):

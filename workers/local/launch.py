@@ -29,7 +29,7 @@ from .jobfiles import (
 
 
 def launch(context: JobContext, job: Job, files: JobFiles) -> None:
-    """Prepare a claimed job and start its program, or follow the program that an earlier attempt started."""
+    """Prepare a claimed job and start its program, or poll the program that an earlier attempt started."""
     if _earlier_attempt_began(job, files):
         _follow(context, job, files)
         return
@@ -75,7 +75,7 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
 
 
 def _earlier_attempt_began(job: Job, files: JobFiles) -> bool:
-    """Whether a program was started for this job. Where an earlier supervisor may still get there, wait to see."""
+    """Whether a program was started for this job. Waits if an earlier supervisor may still start one."""
     stored = job.details.supervisor
     if stored and not supervisor_client.read_status(files).has_begun:
         who = processes.ProcessIdentity.from_json(stored)

@@ -9,12 +9,12 @@ from . import supervisor
 
 
 def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -> RecordingOutcome:
-    """What exit.json says. cancel_requested: a person asked for the end."""
+    """The outcome from exit.json. cancel_requested: a person asked for the end."""
     stopped = str(exit.get("stopped") or "")
     status, number = exit.get("exit_status"), exit.get("signal")
     short: list[str] = []
     notes: list[str] = []
-    # Without a command of its own a recording has no other end than its limit.
+    # A recording without a command ends only at its limit.
     has_command = spec.scope is Scope.COMMAND or bool(spec.command)
     if stopped == supervisor.TIME_LIMIT and has_command:
         short.append(f"The command reached the limit of {spec.duration_s:g} s.")
@@ -58,5 +58,5 @@ SUPERVISOR_LOST = "The supervisor of the recording was killed, or the machine re
 
 
 def supervisor_lost() -> RecordingOutcome:
-    """The supervisor is gone and has written nothing."""
+    """The outcome if the supervisor ended without a report."""
     return RecordingOutcome(Outcome(reasons=(SUPERVISOR_LOST,)), (SUPERVISOR_LOST,))

@@ -1,7 +1,7 @@
-"""Processes of this machine: who is who, who belongs to whom, and ending a whole tree. Standard library only.
+"""Processes of this machine: their identity, their descendants, and ending a whole tree. Standard library only.
 
-A process is named by its pid together with its start time and the boot it belongs to, never by the pid alone: pids
-are given out again. Definitions of /proc/PID/stat and /proc/PID/environ: proc(5).
+A process is named by its pid together with its start time and the boot it belongs to, never by the pid alone: pids are
+reused. Definitions of /proc/PID/stat and /proc/PID/environ: proc(5).
 """
 
 import contextlib
@@ -26,7 +26,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One process, for ever. started: clock ticks after boot (field 22 of /proc/PID/stat)."""
+    """The identity of a process, also after its end. started: clock ticks after boot (field 22 of /proc/PID/stat)."""
 
     pid: int
     started: int
@@ -43,7 +43,7 @@ class ProcessIdentity:
 
 @dataclass(frozen=True)
 class ProcessStat:
-    """What /proc/PID/stat says. state: its letter, Z for a process that has ended and was not waited for."""
+    """The fields of /proc/PID/stat. state: its letter, Z for a process that has ended and was not waited for."""
 
     pid: int
     state: str
@@ -71,19 +71,19 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def identity(pid: int | None = None) -> ProcessIdentity | None:
-    """Who `pid` (default: this process) is; None where there is no such process."""
+    """The identity of `pid` (default: this process); None where there is no such process."""
     status = read_stat(os.getpid() if pid is None else pid)
     return None if status is None else ProcessIdentity(status.pid, status.started, boot_id())
 
 
 def is_alive(who: ProcessIdentity) -> bool:
-    """Whether that very process still runs. One that has ended and only waits to be reaped does not."""
+    """Whether that same process still runs. A zombie does not."""
     status = read_stat(who.pid)
     return status is not None and status.started == who.started and status.state not in "ZX" and who.boot == boot_id()
 
 
 def list_processes() -> dict[int, ProcessStat]:
-    """Every process that can be seen, by pid."""
+    """Every visible process, by pid."""
     processes = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (one := read_stat(int(name))):
@@ -92,9 +92,9 @@ def list_processes() -> dict[int, ProcessStat]:
 
 
 def descendants(root: int) -> list[ProcessStat]:
-    """Every process below `root`, however it was forked, sessions and groups of their own included; not the dead.
+    """Every process below `root`, however it was forked, also in other sessions and groups; without zombies.
 
-    Complete where `root` is a subreaper (prctl(2)): who loses its parent there becomes a child of `root`.
+    Complete where `root` is a subreaper (prctl(2)): a process that loses its parent becomes a child of `root`.
     """
     seen = list_processes()
     children: dict[int, list[ProcessStat]] = {}
@@ -113,7 +113,7 @@ def descendants(root: int) -> list[ProcessStat]:
 def find_by_variable(name: str, value: str) -> list[ProcessStat]:
     """Every living process that was started with the environment variable `name` set to `value`.
 
-    Finds what lost its ancestors. A process that cleared its environment, or of another user, is not seen.
+    Finds processes that lost their ancestors, but none that cleared its environment or is of another user.
     """
     wanted = f"{name}={value}".encode()
     marked = []
@@ -130,9 +130,8 @@ def find_by_variable(name: str, value: str) -> list[ProcessStat]:
 
 
 def send_signal(one: ProcessStat | ProcessIdentity, number: int) -> bool:
-    """Signal that very process; False where it is gone or may not be signalled.
-
-    The process is held by a descriptor before its start time is compared, so that no other one can take its place.
+    """Signal that same process; False if it has ended or may not be signalled. A descriptor refers to the process
+    before its start time is compared, so that its pid is not reused in between.
     """
     if isinstance(one, ProcessIdentity) and one.boot != boot_id():
         return False
@@ -165,7 +164,7 @@ def _send_by_number(one: ProcessStat | ProcessIdentity, number: int) -> bool:
 
 
 def send_all(targets: Iterable[ProcessStat], number: int) -> int:
-    """Signal them all, waking what is stopped so that it can act; returns how many were reached."""
+    """Signal them all, and continue stopped ones so that they handle it; returns how many got the signal."""
     reached = 0
     for one in targets:
         reached += send_signal(one, number)
@@ -175,7 +174,7 @@ def send_all(targets: Iterable[ProcessStat], number: int) -> int:
 
 
 def terminate_by_variable(name: str, value: str, *, grace_s: float = 1.0, limit_s: float = 5.0) -> int:
-    """End every process marked so: TERM, then KILL, until none is left or `limit_s` has passed.
+    """End every process with this variable: TERM, then KILL, until none is left or `limit_s` has passed.
 
     Returns how many there were. For trees whose supervisor has ended; they are not children of this process.
     """
@@ -192,7 +191,7 @@ def terminate_by_variable(name: str, value: str, *, grace_s: float = 1.0, limit_
 
 
 def clean_environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """An environment for programs: ours, or another, without the settings of Perfloom, some of which are secret."""
+    """An environment for programs, by default of this process, without the settings of Perfloom, as some are secret."""
     return {name: value for name, value in own.items() if not name.startswith("PERFLOOM_")}
 
 
@@ -205,8 +204,8 @@ def _prctl(option: int, value: int | bytes) -> None:
 
 
 def limit_malloc_arenas() -> None:
-    """Have few arenas for the threads of this process: what one of them frees serves the others. Not by a variable of
-    the environment, which programs that are recorded would inherit. Nothing where the C library has no such choice."""
+    """Use few memory arenas for the threads of this process, so that they reuse each other's freed memory. Not by an
+    environment variable, which recorded programs would inherit. Nothing where the C library has no such choice."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
@@ -223,13 +222,13 @@ def become_subreaper() -> None:
 
 
 def disable_dumping() -> None:
-    """Let no other process of this user look into this one: /proc/PID/environ, mem, fd and others belong to root from
-    now on, and ptrace(2) is refused. Holds for what is forked, and ends with exec: see PR_SET_DUMPABLE in prctl(2)."""
+    """Let no other process of this user read this one: /proc/PID/environ, mem, fd and others belong to root from now
+    on, and ptrace(2) is refused. Holds for what is forked, and ends with exec: see PR_SET_DUMPABLE in prctl(2)."""
     _prctl(PR_SET_DUMPABLE, 0)
 
 
 def name_process(name: str) -> None:
-    """What ps and top call this process; 15 bytes of it."""
+    """Set the name of this process in ps and top, at most 15 bytes."""
     _prctl(PR_SET_NAME, name.encode()[:15])
 
 
@@ -246,8 +245,8 @@ def die_with_parent(number: int, parent: int) -> None:
 def python_argv(module: str, *arguments: str, isolated: bool = False) -> list[str]:
     """argv that calls `main()` of a module of this package in a new interpreter, the one that runs this.
 
-    Neither the current directory nor PYTHON… variables can put another module in its place. isolated: with the
-    standard library and this package alone, which starts faster.
+    Neither the current directory nor PYTHON… variables can replace the module. isolated: only with the standard library
+    and this package, which starts faster.
     """
     root = str(Path(perfloom.__file__).absolute().parent.parent)
     code = f"import sys; sys.path.append({root!r}); from {module} import main; main()"

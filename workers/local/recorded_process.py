@@ -1,7 +1,8 @@
-"""Whom perf started: the program that is recorded, perhaps below a perf stat that counts. Standard library only.
+"""The process that perf started: the recorded program, or a perf stat with the program as its child. Standard library
+only.
 
-perf may be killed (by the kernel when memory is short, by anybody's kill -9) while the program runs. Then the program
-becomes a child of the supervisor, which has to know it among whatever else came there.
+perf may be killed (by the kernel when memory is low, or by a user) while the program runs. Then the program becomes a
+child of the supervisor, which has to distinguish it from other orphans.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ TAIL_BYTES = 8192
 
 
 class RecordedProcess:
-    """perf's child and, where that is a perf stat (inside), the child of that."""
+    """perf's child and, if that is a perf stat (inside), the child of it."""
 
     def __init__(self, perf: int, *, inside: bool) -> None:
         self._perf, self._inside = perf, inside
@@ -41,16 +42,16 @@ class RecordedProcess:
         self.program = None if above is None else _first_child(above)
 
     def record_exit(self, pid: int, wait_status: int, started: int) -> None:
-        """Take note that a process has ended that came to us. started: its time in /proc/PID/stat."""
+        """Record the end of a process that was reparented to this one. started: its time in /proc/PID/stat."""
         if any(one is not None and one.pid == pid for one in (self.counter, self.program)):
             self._ended[pid] = wait_status
         if self._first is None or started < self._first[0]:
             self._first = (started, wait_status)
 
     def unreported_exit(self) -> int | None:
-        """How the program ended, where perf stat did not wait for it: it forgets its child when that ends before it has
-        begun to wait (skip_signal in tools/perf/builtin-stat.c), and ends with 0. The program, below perf stat when
-        that ended, then comes to us. Of those who came before it was known it is the one that was started first."""
+        """How the program ended, where perf stat did not wait for it: it does not wait for a child that ends before it
+        begins to wait (skip_signal in tools/perf/builtin-stat.c), and ends with 0. The program is then reparented to
+        this process. If it was not known before, it is the orphan that was started first."""
         if not self._inside:
             return None
         if self.program is not None:
@@ -70,8 +71,8 @@ class RecordedProcess:
         return None
 
     def request_end(self) -> bool:
-        """Have the program end as perf record would, and a perf stat that observes say what it counted. False where
-        there is neither."""
+        """End the program as perf record would, and have a perf stat that observes it print its counts. False if there
+        is neither."""
         self.update()
         if not self._inside or self.counter is None:
             return False
@@ -94,8 +95,8 @@ def _first_child(pid: int) -> processes.ProcessStat | None:
 
 
 def parse_signal(argv: Sequence[str], output: Path, environment: Mapping[str, str]) -> int | None:
-    """The signal that ended the program below perf stat, which says so in words and ends with 0 (psignal(3) in
-    tools/perf/builtin-stat.c). None where it says nothing."""
+    """The signal that ended the program below perf stat, which prints its description and ends with 0 (psignal(3) in
+    tools/perf/builtin-stat.c). None if it prints none."""
     inside = list(argv)[list(argv).index("--") + 1 :]
     if "--" not in inside or len(inside) <= inside.index("--") + 1:
         return None

@@ -1,4 +1,4 @@
-"""The supervisor: a small process in a session of its own that owns the user's program. Standard library only.
+"""The supervisor: a small process in a separate session that owns the user's program. Standard library only.
 
 It outlives the worker that started it. Its state is in files of the job's run directory, each written
 completely or not at all, so that any worker, now or after a restart, can see how far the program got:
@@ -31,13 +31,13 @@ from .capture import OutputLog
 from .recorded_process import RecordedProcess, parse_signal
 
 TICK_S = 0.25
-# So often, and at first, it is looked whom perf has started.
+# At the beginning, the processes that perf starts are searched this often.
 BEGIN_S, BEGIN_TICK_S = 2.0, 0.01
 REMAINING_GRACE_S = 2.0
 REMAINING_LIMIT_S = 10.0
 
-# After asking the program (perf) to finish: when its descendants are asked, when they are killed, so that a perf
-# that waits for them can complete its file.
+# After asking the program (perf) to finish: when its descendants get TERM, and when KILL, so that a perf that waits for
+# them can complete its file.
 TERM_TREE_S = 1.0
 KILL_TREE_S = 3.0
 
@@ -57,9 +57,9 @@ TASK, SUPERVISOR, PROGRAM, CANCEL, EXIT = (
 
 
 def write_json(path: Path, data: dict[str, Any], *, exclusive: bool = False) -> bool:
-    """Write `data` to `path` so that it is there whole or not at all, also after a power cut.
+    """Write `data` to `path` completely or not at all, also after a power cut.
 
-    exclusive: False is returned, and nothing written, where the file is there already.
+    exclusive: returns False, and writes nothing, if the file exists.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     private = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -81,7 +81,7 @@ def write_json(path: Path, data: dict[str, Any], *, exclusive: bool = False) -> 
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """What `write_json` wrote; None where nothing was."""
+    """The data of `write_json`; None if there is none."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -92,7 +92,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make names that were made or moved in `path` last."""
+    """Flush new and renamed entries of the directory `path` to disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -175,7 +175,7 @@ class Supervisor:
             return _cannot_execute(failure, self.task)
         finally:
             os.close(writing)
-        child.returncode = 0  # Reaped here, with everything else.
+        child.returncode = 0  # Reaped by `reap`, as all other children.
         self.pid = child.pid
         self.lineage = RecordedProcess(child.pid, inside=self.inside)
         self.pipe = reading
@@ -186,7 +186,7 @@ class Supervisor:
         return None
 
     def _listen(self) -> None:
-        """Turn signals into something to select on."""
+        """Make signals readable by `select`."""
         reading, writing = os.pipe()
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
@@ -202,7 +202,7 @@ class Supervisor:
             self.term_received = True
 
     def follow(self, began: float) -> None:
-        """Until the program has ended: keep its output, watch the limits, do what was asked."""
+        """Until the program has ended: save its output, check the limits, handle requests."""
         limit = self.task.get("duration_s")
         next_look = 0.0
         while self.wait_status is None:
@@ -222,7 +222,7 @@ class Supervisor:
             self.reap()
 
     def recorder_died(self) -> bool:
-        """Whether perf was killed and the program that it started is left: then that is followed from here on."""
+        """Whether perf was killed and its program still exists: then that is followed from now on."""
         if self.lineage is None or self.stop_reason or self.wait_status is None or not os.WIFSIGNALED(self.wait_status):
             return False
         successor = self.lineage.remaining()
@@ -287,14 +287,14 @@ class Supervisor:
             self._send_program(signal.SIGTERM)
 
     def _send_program(self, number: int) -> None:
-        # Not yet waited for, so the number is still its own.
+        # Not reaped yet, so its pid is not reused.
         if self.pid is not None and self.wait_status is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, number)
                 os.kill(self.pid, signal.SIGCONT)
 
     def wait_for_input(self, wait_s: float) -> None:
-        """Wait for output or a signal, at most `wait_s`, and take what has come."""
+        """Wait for output or a signal, at most `wait_s`, and handle it."""
         for key, _ in self.selector.select(wait_s):
             if key.data == "signal":
                 with contextlib.suppress(BlockingIOError):
@@ -305,7 +305,7 @@ class Supervisor:
                 self._take_output(1 << 20)
 
     def _take_output(self, most: int) -> int:
-        """Take what the pipe has, up to `most` bytes; returns how much that was."""
+        """Read up to `most` bytes from the pipe; returns how many."""
         if self.pipe is None:
             return 0
         try:
@@ -381,7 +381,7 @@ class Supervisor:
         write_exit(self.run_directory, result)
 
     def find_nested_end(self) -> dict[str, int | None]:
-        """How the program below perf stat ended, where that says 0."""
+        """How the program below perf stat ended, if that ended with 0."""
         missed = self.lineage.unreported_exit() if self.lineage else None
         if missed is None:
             number = parse_signal(self.task["argv"], Path(self.task["output"]), self.environment)
@@ -404,7 +404,7 @@ def _persistent_pipe() -> tuple[int, int]:
 
 
 def reserve_exit(run: Path) -> None:
-    """Take the room of exit.json now, so that a full disk cannot hide how the program ended."""
+    """Allocate the space of exit.json now, so that it can be written on a full disk."""
     with open(run / ".exit.reserve", "wb") as stream:
         stream.write(b" " * 8192)
         stream.flush()
@@ -412,7 +412,7 @@ def reserve_exit(run: Path) -> None:
 
 
 def write_exit(run: Path, result: dict[str, Any]) -> None:
-    """Write exit.json into the room that was reserved for it."""
+    """Write exit.json into its reserved space."""
     reserved = run / ".exit.reserve"
     data = json.dumps(result).encode()
     with open(reserved, "r+b" if reserved.exists() else "wb") as stream:
@@ -425,7 +425,7 @@ def write_exit(run: Path, result: dict[str, Any]) -> None:
 
 
 def _cannot_execute(failure: Exception, task: dict[str, Any]) -> str:
-    """Why, as a sentence with what to do."""
+    """The reason, as a sentence with what to do."""
     program, cwd = str(task.get("executable") or task["argv"][0]), str(task["cwd"])
     number = failure.errno if isinstance(failure, OSError) else None
     if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and not os.access(cwd, os.X_OK, effective_ids=True):
@@ -446,7 +446,7 @@ def main() -> None:
     run = Path(sys.argv[1])
     processes.name_process("perfloom-superv")
     processes.disable_dumping()
-    # A terminal's Ctrl-C or a worker's end is not ours; what is meant for us comes later, or by file.
+    # Ctrl-C in a terminal or the end of a worker must not end it; requests come later, or by file.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         order = json.loads(sys.stdin.buffer.read())
@@ -461,7 +461,7 @@ def main() -> None:
     # From here on it can be asked to stop; the signal is delivered once the program can be stopped.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     if not write_json(run / SUPERVISOR, who.to_json(), exclusive=True):
-        sys.exit(0)  # Another one runs it.
+        sys.exit(0)  # Another supervisor runs it.
     supervisor = None
     try:
         reserve_exit(run)

@@ -1,4 +1,4 @@
-"""A worker's side of the supervisor: start it, see how far it got, ask it to end, clean up when it is gone."""
+"""A worker's side of the supervisor: start it, read its status, ask it to end, clean up after it."""
 
 import contextlib
 import json
@@ -24,12 +24,12 @@ START_TIMEOUT_S = 10.0
 _LOST_PERF_TIMEOUT_S = 10.0
 
 _spawned: list[int] = []
-"""Supervisors that this process made and has not waited for; they may outlive it."""
+"""Supervisors that this process started and has not reaped; they may outlive it."""
 
 
 @dataclass(frozen=True)
 class SupervisorStatus:
-    """What can be seen of a job's supervisor. exit: how it ended. never: it never began, and never will."""
+    """The status of a job's supervisor. has_begun: whether it wrote its first file. exit: how it ended."""
 
     alive: bool
     has_begun: bool
@@ -61,7 +61,7 @@ def write_task(
 
 
 def spawn(files: JobFiles) -> subprocess.Popen[bytes]:
-    """Start a supervisor in a session of its own. It waits for `start_program` and does nothing before."""
+    """Start a supervisor in a separate session. It waits for `start_program` and does nothing before."""
     _reap()
     argv = [*processes.python_argv("perfloom.workers.local.supervisor", isolated=True), str(files.run)]
     with open(files.run / "supervisor.log", "ab") as log:
@@ -87,26 +87,26 @@ def start_program(child: subprocess.Popen[bytes], environment: Mapping[str, str]
 
 
 def abandon(child: subprocess.Popen[bytes]) -> None:
-    """End a spawned supervisor that shall not start anything."""
+    """End a spawned supervisor that must not start a program."""
     if child.stdin is not None:
         child.stdin.close()
     child.wait()
 
 
 def wait_for_start(files: JobFiles, child: subprocess.Popen[bytes]) -> bool:
-    """Wait until a supervisor (this, or another that was faster) has begun. False where none did."""
+    """Wait until a supervisor (this, or another that was faster) has begun. False if none has."""
     end = time.monotonic() + START_TIMEOUT_S
     began = files.run / supervisor.SUPERVISOR
     while not began.exists() and child.poll() is None and time.monotonic() < end:
         time.sleep(0.005)
     if child.poll() is None:
         _spawned.append(child.pid)
-        child.returncode = 0  # It is on its own from here; see _reap.
+        child.returncode = 0  # It is reaped by `_reap`.
     return began.exists()
 
 
 def read_status(files: JobFiles) -> SupervisorStatus:
-    """How far the supervisor of a job got."""
+    """The status of the supervisor of a job."""
     stored = supervisor.read_json(files.run / supervisor.SUPERVISOR)
     alive = False
     if stored is not None:
@@ -117,9 +117,8 @@ def read_status(files: JobFiles) -> SupervisorStatus:
 
 
 def request_stop(files: JobFiles, *, at_once: bool = False) -> None:
-    """Ask the supervisor to end the program and its whole tree; may be done again.
-
-    at_once: without giving perf the time to complete its file.
+    """Ask the supervisor to end the program and all its descendants; may be repeated. at_once: without the time for
+    perf to complete its file.
     """
     text = supervisor.NOW if at_once else ""
     path = files.run / supervisor.CANCEL
@@ -133,7 +132,7 @@ def request_stop(files: JobFiles, *, at_once: bool = False) -> None:
 
 
 def clean_up(files: JobFiles, job_id: str) -> int:
-    """End what a vanished supervisor left running; returns how many processes that were.
+    """End what a killed supervisor left running; returns how many processes.
 
     perf got SIGINT when the supervisor ended, and gets the time to complete its file.
     """
@@ -144,7 +143,7 @@ def clean_up(files: JobFiles, job_id: str) -> int:
         processes.send_signal(who, signal.SIGINT)
         while processes.is_alive(who) and time.monotonic() < end:
             time.sleep(0.02)
-            # perf waits for its command; a command that does not end by itself is made to.
+            # perf waits for its command, so a command that does not end is ended.
             others = [one for one in processes.find_by_variable(JOB_VARIABLE, job_id) if one.pid != who.pid]
             processes.send_all(
                 others, signal.SIGTERM if end - time.monotonic() > _LOST_PERF_TIMEOUT_S / 2 else signal.SIGKILL
@@ -158,5 +157,5 @@ def _reap() -> None:
         try:
             if os.waitpid(pid, os.WNOHANG)[0]:
                 _spawned.remove(pid)
-        except ChildProcessError:  # Another process's: this one was forked from it.
+        except ChildProcessError:  # It is the child of the process that this one was forked from.
             _spawned.remove(pid)

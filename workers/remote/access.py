@@ -18,10 +18,10 @@ from ..serve.secrets import secrets_for
 from ..transports import Transport, close_owned, no_secrets, open_transport, owners
 
 FAILURE_CACHE_S = 10.0
-"""A host that could not be reached, or let us not in, is not tried again for so long, whichever job is next."""
+"""How long a host that could not be reached, or refused the login, is not tried again, for any job."""
 JOB = "job:"
 SLOTS = 4
-"""How many jobs this process prepares at a time, and how many it brings back; looking at jobs always finds a thread."""
+"""How many jobs this process stages at a time, and how many it collects; a thread for polling is always free."""
 
 _failures: dict[str, tuple[float, Unreachable | Refused]] = {}
 _staging = threading.BoundedSemaphore(SLOTS)
@@ -29,7 +29,7 @@ _collecting = threading.BoundedSemaphore(SLOTS)
 
 
 class NoFreeSlot(Exception):
-    """This process prepares, or brings back, as many jobs as it may."""
+    """This process stages, or collects, as many jobs as it may."""
 
 
 @contextmanager
@@ -38,9 +38,8 @@ def open_target(
 ) -> Iterator[Transport]:
     """A transport to a target for these jobs. server: the one that a deleted job was submitted to.
 
-    Raises Unreachable, Refused and its kinds; and Forbidden for this machine itself, where the server that they came
-    from keeps something from them that they could read here. A target may be another place than when a job was
-    submitted for it, so accepting the job was not a decision about that place.
+    Raises Unreachable, Refused and its kinds; and Forbidden for this machine, if the server of the jobs has secrets
+    that they could read here. A target may have been changed after a job was submitted, so this is checked again.
     """
     if target.ssh is None:
         for one in (server, *(job.details.server for job in jobs)):
@@ -48,7 +47,7 @@ def open_target(
     key = json.dumps(target.to_json(), sort_keys=True)
     at, error = _failures.get(key, (0.0, None))
     if error is not None and time.monotonic() - at < FAILURE_CACHE_S:
-        # Without the places that raised it before.
+        # Without the traceback of where it was raised before.
         raise error.with_traceback(None)
     try:
         secrets = context.secret_provider or secrets_for(context.store, target.name, [job.id for job in jobs])
@@ -61,7 +60,7 @@ def open_target(
     except SecretNeeded:
         raise
     except (Unreachable, Refused) as failed:
-        # Where the way is open it went wrong behind it, for these jobs alone.
+        # If the connection is open, the error concerns only these jobs.
         if target.ssh is not None and not _is_open(target.ssh):
             _failures[key] = (time.monotonic(), failed)
         raise
@@ -69,7 +68,7 @@ def open_target(
 
 
 def group_by_connection(target: Target, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
-    """The jobs in groups that may share a connection: each by itself as long as none is open that serves all."""
+    """The jobs in groups that may share a connection: each alone as long as no open connection serves all."""
     rest = list(jobs)
     while rest and target.ssh is not None and not target.ssh.keep and not _is_shared(target.ssh):
         yield [rest.pop(0)]
@@ -78,7 +77,7 @@ def group_by_connection(target: Target, jobs: Sequence[Job]) -> Iterator[Sequenc
 
 
 def close_finished(context: JobContext) -> None:
-    """Close the connections that serve jobs alone which need none any more."""
+    """Close the connections of single jobs that need none any more."""
     for owner in owners():
         job = context.store.jobs.find(owner.removeprefix(JOB)) if owner.startswith(JOB) else None
         if owner.startswith(JOB) and (job is None or job.state.final or job.state is JobState.READING):
@@ -104,12 +103,12 @@ def _is_open(ssh: Ssh) -> bool:
 
 
 def staging_slot() -> AbstractContextManager[None]:
-    """One of the places for preparing a job. Raises NoFreeSlot."""
+    """A slot for staging a job. Raises NoFreeSlot."""
     return _slot(_staging)
 
 
 def collecting_slot() -> AbstractContextManager[None]:
-    """One of the places for bringing back what a job left. Raises NoFreeSlot."""
+    """A slot for collecting a job. Raises NoFreeSlot."""
     return _slot(_collecting)
 
 

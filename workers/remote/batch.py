@@ -1,4 +1,4 @@
-"""Asking the batch system of a target, and ending what was started there with or without one."""
+"""Queries to the batch system of a target, and ending jobs there with or without one."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,14 @@ from perfloom.recording.schedulers import scheduler_of
 from ..transports import Transport
 
 MAX_HISTORY = 20
-"""Of how many vanished jobs the history is asked in one go; the others follow with the next."""
+"""For how many unknown jobs one query asks the history; the others follow with the next poll."""
 
 log = logging.getLogger(__name__)
 
 
 def query_states(transport: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
-    """The state of each of these jobs of the batch system: one question for all. Empty where there is no such system.
-
-    Raises Unreachable, Unavailable or InvalidRequest where it does not say.
+    """The state of each of these jobs of the batch system: one query for all. Empty without a batch system. Raises
+    Unreachable, Unavailable or InvalidRequest without an answer.
     """
     scheduler = scheduler_of(target.scheduler)
     if scheduler is None or not ids:
@@ -34,7 +33,7 @@ def query_states(transport: Transport, target: Target, ids: Sequence[str]) -> Ma
 
 
 def query_history(transport: Transport, target: Target, ids: Sequence[str]) -> Mapping[str, BatchStatus]:
-    """What the history says of jobs that the batch system knows nothing of any more, where it says something."""
+    """The states in the accounting history of jobs that the batch system does not know any more."""
     scheduler = scheduler_of(target.scheduler)
     statuses = {}
     for id in ids[:MAX_HISTORY] if scheduler is not None else ():
@@ -53,7 +52,7 @@ def query_history(transport: Transport, target: Target, ids: Sequence[str]) -> M
 def cancel_jobs(
     transport: Transport, target: Target, ids: Sequence[str], directories: Sequence[str], *, gently: bool
 ) -> None:
-    """End jobs: ids those of the batch system, directories of the jobs there."""
+    """End jobs. ids: of the batch system. directories: of the jobs at the target."""
     scheduler = scheduler_of(target.scheduler)
     if scheduler is None:
         for directory in directories:
@@ -64,7 +63,7 @@ def cancel_jobs(
 
 
 def find_by_name(transport: Transport, target: Target, job_name: str) -> str | None:
-    """The batch system's id of the job of that name, None where it knows none. Raises Unreachable, Unavailable."""
+    """The batch system's id of the job with that name, None if there is none. Raises Unreachable, Unavailable."""
     scheduler = scheduler_of(target.scheduler)
     if scheduler is None:
         return None

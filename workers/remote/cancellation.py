@@ -17,9 +17,9 @@ from ..context import JobContext
 KILL_AFTER_S = 20.0
 """How long a job that was asked to end may take to complete its recordings."""
 KILL_AFTER_INJECTED_S = 60.0
-"""The same where the program itself writes what was recorded of it."""
+"""The same if the program itself writes the recording."""
 DISCARD_TIMEOUT_S = 30.0
-"""How long a job that is dropped is watched for its end."""
+"""How long a dropped job is polled until it has ended."""
 PROGRESS_TEXT = "Ending"
 
 

@@ -1,4 +1,4 @@
-"""Checks of targets: go there, ask what there is, and for a batch system have a probe job look at a compute node."""
+"""Checks of targets: connect, probe the host, and with a batch system submit a probe job for a compute node."""
 
 import logging
 import time
@@ -43,10 +43,9 @@ PROBE_TIMEOUT_S = 180.0
 CLOCK_READINGS = 4
 WALL_TIME_S = 600
 ANSWER_LATE_S = 60.0
-"""How long after its end a probe job's answer may take to be seen here: network file systems remember what is not
-there."""
+"""How long after its end a probe job's answer may take to be visible: network file systems cache absent files."""
 NOT_SHARED = 77
-"""The exit status by which a probe job says that it does not see its directory."""
+"""The exit status of a probe job that does not see its directory."""
 GONE = 78
 PREFIX = "check-"
 
@@ -54,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 def answer_check(store: Store, check_id: str) -> None:
-    """Answer a check of the database, once. Does nothing where it was answered or deleted."""
+    """Answer a check of the database, once. Does nothing if it was answered or deleted."""
     try:
         asked = store.checks.get(check_id)
     except NotFound:
@@ -74,7 +73,7 @@ def answer_check(store: Store, check_id: str) -> None:
         result = CheckResult("The check failed because of a bug in Perfloom. See the worker's log.")
     store.checks.answer(check_id, result.to_json())
     if result.done and not result.prompts:
-        # What was typed was for this check alone.
+        # Typed secrets are for this check only.
         store.credentials.delete(_owner(question.target))
         close_owned(_owner(question.target))
 
@@ -86,8 +85,8 @@ def _owner(target: str) -> str:
 def run_check(
     store: Store, question: CheckRequest, secrets: SecretProvider, server: ProtectedServer | None = None
 ) -> CheckResult:
-    """Run a check, store its facts, and return what is left to do. server: see `job_user.refusal`.
-    Raises PerfloomError."""
+    """Run a check, store its facts, and return what remains to be done. server: see `job_user.refusal`. Raises
+    PerfloomError."""
     stored = store.targets.get(question.target)
     target = stored.target
     if question.close:
@@ -126,7 +125,7 @@ def save_unknown_key(store: Store, name: str, error: HostKeyUnknown) -> None:
 
 
 def probe(transport: Transport, target: Target) -> TargetFacts:
-    """What there is at a target. Raises Unreachable, Refused and its kinds, or Unavailable."""
+    """The facts of a target. Raises Unreachable, Refused and its kinds, or Unavailable."""
     clocks = read_clocks(transport)
     done = transport.run(probe_script(target), timeout_s=PROBE_TIMEOUT_S)
     if not done.stdout.strip() and done.stderr.strip():
@@ -135,7 +134,7 @@ def probe(transport: Transport, target: Target) -> TargetFacts:
 
 
 def read_clocks(transport: Transport) -> tuple[ClockReading, ...]:
-    """Looks at the clock of a target. The first one may include the way there."""
+    """Readings of the clock of a target. The first one may include connecting."""
     looks = []
     for _ in range(CLOCK_READINGS):
         before = time.time_ns()
@@ -159,7 +158,7 @@ def _adapter(target: Target) -> Scheduler:
 
 
 def _begin(store: Store, transport: Transport, target: Target, facts: TargetFacts, batch: Batch) -> CheckResult:
-    """Submit a probe job. Where that fails, the check has still found what it found."""
+    """Submit a probe job. If that fails, the other facts of the check are still valid."""
     adapter = _adapter(target)
     try:
         if not facts.directory or "directory" in facts.problems:
@@ -189,7 +188,7 @@ def _begin(store: Store, transport: Transport, target: Target, facts: TargetFact
 
 
 def with_problem(facts: TargetFacts, text: str) -> TargetFacts:
-    """The facts where no compute node could be asked."""
+    """The facts if no compute node could be probed."""
     return replace(facts, problems=facts.problems | {"compute": text})
 
 
@@ -209,7 +208,7 @@ def _run(transport: Transport, script: str, input: bytes = b"") -> str:
 
 
 def _poll_probe(store: Store, transport: Transport, target: Target, job: ProbeJob) -> CheckResult:
-    """Whether a probe job has answered, or where it is."""
+    """Whether a probe job has answered, or its state."""
     try:
         done = transport.run(f"cd {quote(_own(job))} || exit {GONE}; ls >/dev/null; cat answer")
         if done.status == 0:
@@ -219,7 +218,7 @@ def _poll_probe(store: Store, transport: Transport, target: Target, job: ProbeJo
             return _seen_by_another(store, target, job)
         status = _status(transport, target, job)
     except Unreachable as error:
-        # It goes on without us.
+        # It continues without this check.
         return CheckResult(job=replace(job, reason=error.message))
     if not (status.state.final or status.state is BatchState.GONE):
         return CheckResult(job=_with(job, status))
@@ -263,7 +262,7 @@ def _ended(store: Store, transport: Transport, target: Target, job: ProbeJob, se
 
 
 def _seen_by_another(store: Store, target: Target, job: ProbeJob) -> CheckResult:
-    """Its directory is not there (any more): who else looks at the same page has had the answer."""
+    """Its directory does not exist (any more): another request of the same page got the answer."""
     facts = store.targets.get(target.name).facts
     answered = facts is not None and (facts.shared is False or facts.compute is not None or "compute" in facts.problems)
     return (
@@ -287,7 +286,7 @@ def _cancel(store: Store, transport: Transport, target: Target, job: ProbeJob) -
 
 
 def _own(job: ProbeJob) -> str:
-    """The directory of a probe job. Raises InvalidRequest for one that we did not make."""
+    """The directory of a probe job. Raises InvalidRequest for one that Perfloom did not create."""
     name = job.directory.rpartition("/")[2]
     if not (job.directory.startswith("/") and name.startswith(PREFIX) and name[len(PREFIX) :].isalnum()):
         raise InvalidRequest("This is not the directory of a probe job. Check the target again.")

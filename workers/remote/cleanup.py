@@ -1,6 +1,6 @@
-"""Leaving a target: what still runs there is ended, and the job's directory removed.
+"""Clean-up of a target: end what still runs of a job, and remove its directory.
 
-What cannot be done now is noted in files of the data directory, one for each job, and done when the target is next
+What cannot be done now is stored in the data directory, in one file for each job, and done when the target is next
 reached.
 """
 
@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 
 
 def clean_up_job(context: JobContext, job: Job, *, over: bool = False) -> None:
-    """Remove a job's directory at its target. Notes where that cannot be done now.
+    """Remove a job's directory at its target, now or when it is next reached.
 
-    over: it is known that nothing of it runs. Otherwise it is ended first: a program must not lose its directory.
+    over: nothing of it runs. Otherwise it is ended first: a program must not lose its directory.
     """
     if not job.details.directory:
         return
@@ -53,17 +53,17 @@ def clean_up_job(context: JobContext, job: Job, *, over: bool = False) -> None:
 
 
 def remove_directory(transport: Transport, directory: str) -> bool:
-    """Remove a job's directory; False where something of it is still there."""
+    """Remove a job's directory; False if something of it still exists."""
     return transport.run(remove_script(directory), timeout_s=REMOVE_TIMEOUT_S).status == 0
 
 
 def clean_up_target(context: JobContext, target: Target) -> None:
-    """Remove what was left at a target that can be reached now. Raises nothing."""
+    """Remove what remains at a target that can be reached now. Raises nothing."""
     for path, record in _records(context.settings):
         if record.get("target") != target.name:
             continue
         try:
-            # Where a password is asked for, that of the job itself.
+            # If a password is needed, that of the job.
             job = context.store.jobs.find(str(record.get("id")))
             server = ProtectedServer.from_request(record.get("server"))
             with open_target(context, target, [job] if job else [], server) as transport:
@@ -75,7 +75,7 @@ def clean_up_target(context: JobContext, target: Target) -> None:
 
 
 def targets_to_clean_up(settings: Settings) -> tuple[str, ...]:
-    """The names of the targets at which something was left. What is too old is given up."""
+    """The names of the targets with something to remove. What is too old is given up."""
     names = []
     for path, record in _records(settings):
         with suppress(OSError):
@@ -101,7 +101,7 @@ def _cleanup_record(job: Job) -> dict[str, Any]:
 def _end_and_remove(transport: Transport, target: Target, record: dict[str, Any]) -> bool:
     if record["begun"]:
         submissions = record["submissions"]
-        # What was handed over and never said what it is called goes by its name.
+        # A submission without a known id is found by its name.
         ids = (
             submissions.get(str(k)) or batch.find_by_name(transport, target, job_name(record["id"], k))
             for k in range(record["begun"])
@@ -111,7 +111,7 @@ def _end_and_remove(transport: Transport, target: Target, record: dict[str, Any]
 
 
 def _remove(transport: Transport, record: dict[str, Any]) -> bool:
-    """Whether nothing of its directory is there (any more), or all of it is to stay."""
+    """Whether its directory does not exist any more, or is to be kept."""
     return record["keep"] or remove_directory(transport, record["directory"])
 
 

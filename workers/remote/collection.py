@@ -1,6 +1,7 @@
-"""Collecting: what was recorded is completed at the target, brought here file by file, and nothing is left behind.
+"""Collecting: complete the recordings at the target, fetch them file by file, and remove the job's directory there.
 
-May be broken off anywhere: what is here whole is not fetched again, and nothing is removed there before all is here.
+May be interrupted anywhere: complete files are not fetched again, and nothing is removed there before all files are
+here.
 """
 
 import os
@@ -40,7 +41,7 @@ from .access import collecting_slot, open_target
 from .output import RemoteOutput
 
 SYMBOLIZE_TIMEOUT_S = 600.0
-"""Timeout of one call that resolves symbols. It pauses by itself long before, to be continued."""
+"""Timeout of one call that resolves symbols. The script pauses long before, to be continued."""
 LIST_S = 120.0
 PIECE_BYTES = 1 << 20
 MAX_NOTES = 5
@@ -49,7 +50,7 @@ MESSAGE_PREFIX = "perfloom: "
 
 
 def collect(context: JobContext, job: Job, files: JobFiles) -> None:
-    """Bring here what a job that is over has left, and send it on to be read, or say why there is nothing."""
+    """Fetch the files of a job that has ended, and have them read, or report why there are none."""
     if job.cancel_requested:
         raise StepInterrupted
     if not job.details.collected:
@@ -58,7 +59,7 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
             _fetch(context, job, files, transport, make_reporter(context, job))
         job = _commit(context, job, collected=True)
     if not job.details.cleaned_up:
-        # Where that cannot be done now, it is done later, and the result waits for nothing.
+        # If that cannot be done now, it is done later; the result does not wait for it.
         cleanup.clean_up_job(context, job, over=_all_have_exit_status(files))
         job = _commit(context, job, cleaned_up=True)
     _finish(context, job, files)
@@ -75,7 +76,7 @@ def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport,
             break
     done = transport.run(list_script(directory), timeout_s=LIST_S)
     if done.status != 0:
-        # What is not listed is not brought, and goes with the directory.
+        # What is not listed is not fetched, and is removed with the directory.
         message = " ".join(done.errors.split())[-300:] or "no reason was given"
         raise Unavailable(f"The recorded files on {transport.title} cannot be listed: {message}")
     files_there = parse_list_output(done.stdout)
@@ -88,12 +89,12 @@ def _fetch(context: JobContext, job: Job, files: JobFiles, transport: Transport,
     try:
         transport.get(copies, report)
     except NotFound as error:
-        # Who still reads a recording there puts its text in its place: then another list is wanted.
+        # A script that still reads a recording there replaces it with its text: then list the files again.
         raise Unavailable(error.message) from None
 
 
 def _fetch_output(files: JobFiles, job: Job, transport: Transport) -> None:
-    """What the program printed last."""
+    """Fetch what the program printed last."""
     last = polling.read_last_status(files) or JobStatus()
     for _ in range(2 + (supervisor_client.HEAD_BYTES + supervisor_client.TAIL_BYTES) // PIECE_BYTES):
         output = RemoteOutput(files)
@@ -110,7 +111,7 @@ def _fetch_output(files: JobFiles, job: Job, transport: Transport) -> None:
 
 
 def files_to_fetch(files: Sequence[tuple[str, int]], spec: JobSpec) -> list[tuple[str, int]]:
-    """Which of the files there are brought: recordings themselves only where they are to be kept, or have no text."""
+    """The files to fetch: recordings only if they are to be kept, or have no text."""
     texts = {str(PurePosixPath(path).parent) for path, _ in files if PurePosixPath(path).name in TEXTS}
     return [
         (path, size)
@@ -138,7 +139,7 @@ def _size(path: Path) -> int | None:
 
 
 def _all_have_exit_status(files: JobFiles) -> bool:
-    """Whether every submission wrote how it ended. Of others it was only concluded that they do not run any more."""
+    """Whether every submission wrote its exit status. Others only do not run any more."""
     job_status = polling.read_last_status(files)
     return job_status is not None and all(one.exit_status is not None for one in job_status.submissions)
 
@@ -164,14 +165,14 @@ def _finish(context: JobContext, job: Job, files: JobFiles) -> None:
 
 
 def _has_content(path: Path) -> bool:
-    """Whether there is a sample, or a count. A recording beside its text is that text once more; alone it is left to
-    who reads it."""
+    """Whether there is a sample, or a count. A recording with its text has the same content; without it, the reader
+    checks it."""
     if path.name == RECORDING:
         return not any((path.parent / text).exists() for text in TEXTS)
     try:
         return transitions.has_samples(path)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError):
-        # Damaged: who reads it says so, and of which rank it is.
+        # It is damaged: the reader reports this, with its rank.
         return True
 
 
@@ -207,7 +208,7 @@ def _searched_in(spec: JobSpec) -> str:
 
 
 def _why(job: Job, files: JobFiles) -> str:
-    """Why nothing was recorded: what our own scripts said, else what who ended with a bad status did."""
+    """Why nothing was recorded: the messages of Perfloom's scripts, else that of the program that failed."""
     spec, outcome, output = job.job_spec, job.outcome or Outcome(), files.tail()
     messages = [line.removeprefix(MESSAGE_PREFIX) for line in output.splitlines() if line.startswith(MESSAGE_PREFIX)]
     if messages:
@@ -222,6 +223,6 @@ def _why(job: Job, files: JobFiles) -> str:
 
 
 def _perf_killed(files: JobFiles) -> bool:
-    """Whether a signal ended the perf of some rank, so that it did not write what it had in its buffer."""
+    """Whether a signal ended the perf of some rank, so that its buffer was not written."""
     states = (path for path in files.collected_files() if path.name == STATE)
     return any(parse_state(path.read_bytes()).perf_signal is not None for path in states)

@@ -1,4 +1,4 @@
-"""A job's input files on their way from this machine to where the job runs: files and whole directories.
+"""Copying a job's input files and directories from this machine to the target.
 
 Where another user runs jobs (`--run-as`), that user also lists their input files and copies them into the job's
 directory here, from where they are sent. Opening them as the worker's user would follow links of that user.
@@ -26,7 +26,7 @@ INPUTS_FILE = "inputs.json"
 READ_FOLDER = "inputs"
 """In the job's directory here: input files as another user read them, until they are copied."""
 ENTRY = "%y\\0%m\\0%s\\0%P\\0%l\\0"
-"""For find(1): type, permissions, bytes, path below what is listed, and what a link says."""
+"""For find(1): type, permissions, bytes, path below the listed directory, and target of a link."""
 _AT_ONCE = 200
 """How many names go into one script."""
 T = TypeVar("T")
@@ -34,9 +34,9 @@ T = TypeVar("T")
 
 @dataclass
 class InputFiles:
-    """What is to be made at the target: directories, links (name and what it says), and files.
+    """What is to be created at the target: directories, links (name and link target), and files.
 
-    read: where another user reads the files, what each is to be read from, and whether it may be executed.
+    read: if another user reads the files, the path of each, and whether it may be executed.
     """
 
     folders: list[str] = field(default_factory=list)
@@ -58,9 +58,9 @@ def send_inputs(
 ) -> None:
     """Copy input files and directories into the directory `to` at the target, each under its own name.
 
-    reader: who reads them here, null for this process itself. own: that directory is the job's. Elsewhere nothing is
-    replaced but what an earlier attempt copied. May be interrupted and done again. Raises InvalidRequest, Unavailable
-    (a full disk), NotFound and Refused where the reader cannot read one, or what `progress` raised.
+    reader: the user that reads them here, null for this process. own: that directory is the job's. Elsewhere only what
+    an earlier attempt copied is replaced. May be interrupted and done again. Raises InvalidRequest, Unavailable (a full
+    disk), NotFound and Refused where the reader cannot read one, or what `progress` raised.
     """
     input_set = InputFiles()
     for source in paths:
@@ -124,8 +124,8 @@ def _load_folder(input_set: InputFiles, source: Path, to: str) -> None:
 
 
 def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str, folder: Path) -> None:
-    """The same, as a user lists it. Files are to be read into `folder`. What it prints is that user's, so nothing of it
-    names a file here."""
+    """The same, as a user lists it. Files are to be read into `folder`. The listing is not trusted, so it determines no
+    name of a file here."""
     done = reader.run(f"LC_ALL=C exec find -H {quote(source)} -printf {quote(ENTRY)}")
     if done.status != 0:
         message = " ".join(done.errors.split())[:300] or "find gives no reason"

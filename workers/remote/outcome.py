@@ -1,4 +1,4 @@
-"""What a sight of a job means: whether it waits, runs or is over, how it ended, and in what words. Pure."""
+"""The state and outcome of a job from its last poll, and the text about them. Pure."""
 
 import signal
 from collections.abc import Iterator
@@ -17,30 +17,30 @@ from ..outcome import RecordingOutcome, signal_name
 WAITING_STATES = (BatchState.PENDING, BatchState.HELD)
 RUNNING_STATES = (BatchState.RUNNING, BatchState.SUSPENDED)
 SETTLE_S = 5.0
+"""How long the files of a job that ended may take to be visible, on a filesystem that several machines share."""
 HEARTBEAT_WAIT_S = 15.0
-"""For how long what is said to have ended may give a sign of life: it does so every 5 s."""
-"""How long the files of what has ended may take to be seen, on a filesystem that several machines share."""
+"""How long a job that is reported as ended may take for a sign of life: there is one every 5 s."""
 GONE_S = 45.0
-"""For how long a batch system must know nothing of a job before that is believed: right after submitting it may not."""
+"""How long a batch system must not know a job before it counts as ended: it may not know it just after submission."""
 JOB_LOST = "Its supervisor there was killed, or the machine restarted."
 UNKNOWN_TO_BATCH_SYSTEM = "The batch system no longer knows it, and it wrote no exit status."
 
 
 class Phase(Enum):
-    """Where one submission is."""
+    """The phase of one submission."""
 
     WAITS = "waits"
     RUNS = "runs"
     UNKNOWN = "unknown"
     """It is unknown at present."""
     SILENT = "silent"
-    """It is over by all that others say, and has written no end itself."""
+    """Others report that it ended, and it has written no exit status."""
     ENDED = "ended"
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What is made of all submissions. text: of a job that is not over, for a person."""
+    """The conclusion from all submissions. text: about a job that has not ended, for a person."""
 
     is_pending: bool
     has_ended: bool
@@ -48,10 +48,10 @@ class Assessment:
 
 
 def phase(one: SubmissionStatus) -> Phase:
-    """Where a submission is, as far as it can be seen."""
+    """The phase of a submission, as far as it is known."""
     if one.exit_status is not None:
         return Phase.ENDED
-    # What is seen of it outranks what its batch system says, which may have been restarted or have lost its node.
+    # Its own files and process outrank its batch system, which may have been restarted or have lost its node.
     if one.alive or (one.lives and (one.batch is not None or one.alive is None)):
         return Phase.RUNS
     if one.batch is None:
@@ -64,13 +64,13 @@ def phase(one: SubmissionStatus) -> Phase:
 
 
 def is_quiet(job_status: JobStatus) -> bool:
-    """Whether none of its submissions waits or runs any more, or may do so unseen."""
+    """Whether none of its submissions waits or runs, or may do so without being visible."""
     return all(phase(one) in (Phase.SILENT, Phase.ENDED) for one in job_status.submissions)
 
 
 def assess(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requested: bool = False) -> Assessment:
-    """What is made of a sight. quiet_s: for how long all submissions have been seen `is_quiet`. end_requested: a person
-    asked for its end, so that no other reason is needed."""
+    """The conclusion from a poll. quiet_s: how long all submissions have been `is_quiet`. end_requested: a person asked
+    for its end, so that no other reason is needed."""
     phases = [phase(one) for one in job_status.submissions]
     waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
     over = is_quiet(job_status) and quiet_s >= max(
@@ -124,12 +124,12 @@ def _running(spec: JobSpec, job_status: JobStatus) -> str:
 
 
 def is_doubtful(one: SubmissionStatus) -> bool:
-    """Whether its batch system does not say that it waits or runs."""
+    """Whether its batch system does not report that it waits or runs."""
     return one.batch is not None and one.batch.state not in (*RUNNING_STATES, *WAITING_STATES)
 
 
 def _status_conflicts(job_status: JobStatus) -> Iterator[str]:
-    """Where the batch system does not say that it runs, and since when there is no sign of life."""
+    """Contradictions of the batch system, and since when there is no sign of life."""
     for one in job_status.submissions:
         if phase(one) is Phase.RUNS and is_doubtful(one):
             assert one.batch is not None
@@ -141,7 +141,7 @@ def _status_conflicts(job_status: JobStatus) -> Iterator[str]:
 
 
 def _word(status: BatchStatus) -> str:
-    """What the batch system says of a job, in its own word where it has one."""
+    """The batch system's state of a job, in its own term if it has one."""
     return status.native or status.reason.rstrip(".") or status.state.value
 
 
@@ -154,9 +154,9 @@ def is_lost(job_status: JobStatus) -> bool:
 
 
 def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bool) -> RecordingOutcome:
-    """How a job that is over ended. end_requested: a person asked for its end.
+    """How a job ended. end_requested: a person asked for its end.
 
-    Of why the recording is not whole that is left out which the ranks say of themselves.
+    The reasons for an incomplete recording do not include those that the ranks report.
     """
     ended_early = [one for one in job_status.submissions if one.stopped or one.exit_status is None]
     cancelled = end_requested and bool(ended_early or not job_status.submissions)
@@ -196,8 +196,8 @@ def _at_own_limit(job_status: JobStatus) -> bool:
 
 
 def _incomplete_reasons(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
-    """Why the recording is not whole, but for how the command itself ended."""
-    # Without a command of its own a recording has no other end than its limit.
+    """Why the recording is incomplete, without how the command ended."""
+    # A recording without a command ends only at its limit.
     if _at_own_limit(job_status) and (spec.scope is Scope.COMMAND or spec.command):
         yield f"The command reached the limit of {spec.duration_s or 0:g} s."
     for one in job_status.submissions:
@@ -218,19 +218,19 @@ def _incomplete_reasons(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
 
 
 def _bad_run(spec: JobSpec, job_status: JobStatus, run: RunStatus) -> str:
-    """What a command that ended badly says for itself."""
+    """How a run of the command failed."""
     number = _signal(run.exit_status) if spec.mpi is None else None
     how = f"was ended by {signal_name(number)}" if number else f"ended with exit status {run.exit_status}"
     return f"Run {run.run}: the command {how}." if len(job_status.runs) > 1 else f"The command {how}."
 
 
 def _has_failed_rank(job_status: JobStatus, run: RunStatus) -> bool:
-    """Whether a rank of a run that ended badly ended badly itself: its recording will say so."""
+    """Whether a rank of a failed run failed itself: then its recording reports it."""
     return any(rank.run == run.run and (rank.exit_status or rank.stopped) for rank in job_status.ranks)
 
 
 def _signal(status: int | None) -> int | None:
-    """The signal that a shell reports so, where there is one of that number."""
+    """The signal that a shell reports as this exit status, if there is one."""
     if status is None or status <= 128:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a program prints elsewhere, brought into the job's log piece by piece: its beginning and its end."""
+"""The output of a program at a target, appended to the job's log in parts: its beginning and its end."""
 
 import os
 from pathlib import Path
@@ -11,30 +11,30 @@ from ..local.jobfiles import JobFiles
 from ..local.supervisor import read_json, write_json
 
 STATE_FILE = "output.json"
-"""In the run directory, once something was left out: the size of the log, and of the output that it represents."""
+"""In the run directory, once a part was omitted: the size of the log, and of the output that it represents."""
 
 
 class RemoteOutput:
     """The log of a job. As long as all of it fits it only grows, so its size says how much is here; after that its
-    beginning stays, and the rest is written anew. A piece that comes twice is written once."""
+    beginning stays, and the rest is rewritten. A part that comes twice is written once."""
 
     def __init__(self, files: JobFiles) -> None:
         self._path = files.output
         self._state = files.run / STATE_FILE
         self._size = _size(files.output)
         state = read_json(self._state) or {}
-        # Where a crash came between the two files, a piece of the end is there twice.
+        # After a crash between the two files, a part of the end is there twice.
         self.here = int(state.get("output", self._size))
         self._full = bool(state)
 
     def next_offset(self, far: int, most: int) -> int:
-        """Where to continue, of at least `far` bytes: what would be left out again is not fetched."""
+        """Where to continue, of at least `far` bytes: a part that would be omitted again is not fetched."""
         if self.here < supervisor_client.HEAD_BYTES:
             return self.here
         return max(self.here, far - max(most, supervisor_client.TAIL_BYTES))
 
     def append(self, data: bytes, start: int) -> None:
-        """Take a piece that begins at byte `start` of the output."""
+        """Append a part that begins at byte `start` of the output."""
         data, start = data[max(0, self.here - start) :], max(start, self.here)
         if not data:
             return
@@ -48,7 +48,7 @@ class RemoteOutput:
         self.here = start + len(data)
 
     def _rewrite(self, data: bytes, start: int) -> None:
-        """Keep the beginning, say how much is missing, and end with the newest."""
+        """Keep the beginning, a line with how much is missing, and the newest part."""
         head, end = supervisor_client.HEAD_BYTES, supervisor_client.TAIL_BYTES
         old = self._path.read_bytes() if self._size else b""
         if start > self.here:

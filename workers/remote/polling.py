@@ -1,7 +1,7 @@
-"""Looking at jobs: all those of a target together, with one question to its batch system and one script for the rest.
+"""Polling jobs: all those of a target together, with one query to its batch system and one script for the rest.
 
-What is seen of a job goes into `run/sight.json` of its directory here, what it printed into its log; and it moves on
-where what is seen says so. How soon the target is looked at again depends on how much happens there.
+The status of a job is written to `run/sight.json` of its directory here, its output to its log, and its state changes
+accordingly. When the target is polled next depends on how much happens there.
 """
 
 import hashlib
@@ -36,21 +36,21 @@ from .output import RemoteOutput
 STATUS_FILE = "sight.json"
 OUTPUT_BYTES = 256 << 10
 TOTAL_OUTPUT_BYTES = 16 << 20
-"""New output that is brought with one look: of one job, and of all together."""
+"""New output that one poll fetches: of one job, and of all together."""
 POLL_BYTES = 256 << 20
 POLL_TIMEOUT_S = 120.0
 MIN_POLL_S = 0.25
 MIN_BATCH_POLL_S = 1.0
 ENDING_POLL_S = 0.5
 MAX_POLL_S = 30.0
-"""How soon is looked again: at first, where the end was asked for, and where nothing has changed for long."""
+"""The interval of polls: at first, after a cancellation, and if nothing has changed for long."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a look found of one job. output_offset: which byte of its output `output` begins with. directory_exists:
+    """The result of a poll for one job. output_offset: which byte of its output `output` begins with. directory_exists:
     whether its directory exists."""
 
     status: JobStatus
@@ -60,7 +60,7 @@ class Observation:
 
 
 def poll(context: JobContext, name: str) -> None:
-    """Look at all jobs of a target that this worker can follow. Does nothing where another one is at it."""
+    """Poll all jobs of a target that this worker can poll. Does nothing if another worker polls it."""
     with try_lock(_lock_of(context, name)) as locked:
         if not locked:
             return
@@ -87,7 +87,7 @@ def poll_job(context: JobContext, job: Job, files: JobFiles) -> None:
 
 
 def _lock_of(context: JobContext, name: str) -> Path:
-    """The lock of who looks at a target."""
+    """The lock of polling a target."""
     return context.settings.data / "jobs" / f".poll-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}"
 
 
@@ -102,7 +102,7 @@ def _poll(context: JobContext, jobs: Sequence[Job], *, locked: bool) -> None:
         retries.note_unreachable(context, jobs, error)
         return
     jobs = _without_unseen(context, target, jobs, seen)
-    # Most still wait; at most their text changes.
+    # Most jobs still wait, and at most their text changes.
     waiting = {job.id: text for job in jobs if (text := _queue_text(context, job, seen[job.id]))}
     texts = {job.id: job.progress_text for job in jobs}
     changes = {id: {"progress_text": text} for id, text in waiting.items() if text != texts[id]}
@@ -140,14 +140,14 @@ def _pause(context: JobContext, job: Job, target: Target, now: float) -> float:
 def _observe(
     context: JobContext, transport: Transport, target: Target, jobs: Sequence[Job]
 ) -> Mapping[str, Observation]:
-    """What can be seen of these jobs now, by their ids. A job that nothing was heard of is not in it."""
+    """The present status of these jobs, by their ids. A job without an answer is not in it."""
     now = time.time()
     ids = [id for job in jobs for id in _submission_ids(job)]
     silent = False
     try:
         statuses = dict(batch.query_states(transport, target, ids))
     except (Unreachable, Unavailable) as error:
-        # Whether a job that ran still runs, or has ended, can be seen in its directory all the same.
+        # The directory of a job that ran shows whether it still runs.
         silent = True
         statuses = {id: BatchStatus(id, BatchState.UNKNOWN, reason=error.message) for id in ids}
     seen = {}
@@ -170,19 +170,19 @@ def _observe(
 
 
 def _submission_ids(job: Job) -> tuple[str, ...]:
-    """What the job's submissions are called at the target, in their order."""
+    """The ids of the job's submissions at the target, in their order."""
     return tuple(id for _, id in sorted(job.details.submission_ids.items()))
 
 
 def _observe_directories(
     context: JobContext, transport: Transport, jobs: Sequence[Job], statuses: Mapping[str, BatchStatus], now: float
 ) -> dict[str, Observation]:
-    """What is in the directories of these jobs."""
+    """The status in the directories of these jobs."""
     if not jobs:
         return {}
     most = max(4096, min(OUTPUT_BYTES, TOTAL_OUTPUT_BYTES // len(jobs)))
     requests = []
-    # What cannot be understood of one hides those after it: next time they are others.
+    # An unreadable answer of one job hides those after it, so the order changes with each poll.
     for job in random.sample(jobs, len(jobs)):
         files = JobFiles(context.store.jobs.directory(job.id))
         known = read_last_status(files)
@@ -226,7 +226,7 @@ def directory_gone(job: Job) -> str:
 
 
 def read_last_status(files: JobFiles) -> JobStatus | None:
-    """What was last seen of a job; None where nothing was."""
+    """The last status of a job; None if there is none."""
     try:
         return JobStatus.from_json(json.loads((files.run / STATUS_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError):
@@ -239,7 +239,7 @@ def read_last_status(files: JobFiles) -> JobStatus | None:
 def _apply_cancellations(
     context: JobContext, transport: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation]
 ) -> list[Job]:
-    """End at the target what was asked for: all that is to be ended gently with one request, and the same for hard."""
+    """End the cancelled jobs at the target: one request for those that get TERM, and one for those that get KILL."""
     now = time.time()
     gently, hard = [], []
     for job in jobs:
@@ -247,7 +247,7 @@ def _apply_cancellations(
         if not ending.times or job.id not in seen or outcome.is_quiet(seen[job.id].status):
             continue
         if cancellation.is_kill_due(ending, now, job.job_spec):
-            # Said again each time, until it has ended.
+            # Repeated with each poll, until it has ended.
             hard.append(job)
         elif not ending.gentle:
             gently.append(job)
@@ -263,7 +263,7 @@ def _apply_cancellations(
 def _end(
     transport: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation], *, gently: bool
 ) -> None:
-    """End jobs by their batch system, and those that it denies by their processes, where these are on this host."""
+    """End jobs by their batch system, and those that it does not know by their processes, if these are on this host."""
     denied = [job for job in jobs if any(outcome.is_doubtful(one) for one in seen[job.id].status.submissions)]
     for job in denied:
         transport.run(cancel_script(job.details.directory, gently=gently))
@@ -271,7 +271,7 @@ def _end(
     try:
         batch.cancel_jobs(transport, target, ids, [job.details.directory for job in jobs], gently=gently)
     except InvalidRequest as error:
-        # Some are not ours to end, say. The others are looked at all the same.
+        # The user may not end some of them. The others are polled all the same.
         log.warning("%s cannot end jobs: %s", target.name, error.message)
     except (Unreachable, Unavailable) as error:
         if len(denied) < len(jobs):
@@ -282,7 +282,7 @@ def _end(
 def _without_unseen(
     context: JobContext, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation]
 ) -> list[Job]:
-    """The jobs of which it can be said whether they run. The others (hidden directories, lost hosts, what cannot be
+    """The jobs of which it is known whether they run. The others (hidden directories, lost hosts, what cannot be
     understood) wait as if the target could not be reached."""
     unsure: dict[str, list[Job]] = {}
     for job in jobs:
@@ -305,7 +305,7 @@ def _without_unseen(
 
 
 def _queue_text(context: JobContext, job: Job, seen: Observation) -> str:
-    """What is to be said of a job that waits in the queue as it did when it was last seen; nothing of any other."""
+    """The text of a job that waits in the queue as before; empty for any other."""
     details = job.details
     noted = details.unreachable_since or details.needed_secrets or details.quiet_since or details.cancellation.times
     if job.state is not JobState.PENDING or noted:
@@ -317,7 +317,7 @@ def _queue_text(context: JobContext, job: Job, seen: Observation) -> str:
 
 
 def _apply(context: JobContext, job: Job, seen: Observation, *, locked: bool) -> None:
-    """Keep what was seen of a job, and move it on where that says so."""
+    """Store the status of a job, and change its state accordingly."""
     files = JobFiles(context.store.jobs.directory(job.id))
     if locked:
         _apply_alone(context, job, files, seen)
@@ -380,7 +380,7 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observati
 
 
 def _write_status(files: JobFiles, job_status: JobStatus) -> None:
-    """Write it down whole or not at all. It needs not outlast a power cut, and a full disk is no reason to stop."""
+    """Write it completely or not at all. It need not survive a power cut, and a full disk is ignored."""
     path = files.run / STATUS_FILE
     temporary = path.with_name(f".{STATUS_FILE}.new")
     try:

@@ -1,7 +1,7 @@
 """Retries of a job whose target is unreachable or refuses the connection: it waits, with a message.
 
-What runs there goes on meanwhile. Before anything was started a job is given up after a few tries; after that only when
-the time that the settings give it is over, or when a person has asked twice for its end.
+What runs there continues meanwhile. Before anything was started a job is given up after a few tries; after that only
+after the time in the settings, or when its cancellation was requested twice.
 """
 
 import logging
@@ -25,7 +25,7 @@ from .access import NoFreeSlot
 
 MAX_WAIT_S = 60.0
 SECRET_WAIT_S = 30.0
-"""A job that waits for a secret is tried again so often; the form that sends the secret notifies the worker."""
+"""How often a job that waits for a secret is tried again; the form that sends the secret notifies the worker."""
 BUSY_S = 2.0
 UNREACHABLE_NOTE = "It may still run there, as it could not be reached to end it."
 NOT_ENDED_NOTE = "It may still run there, as it has not responded to the request to end."
@@ -57,7 +57,7 @@ def with_retries(step: transitions.StepFunction) -> transitions.StepFunction:
             job = _reload(context, job)
             if job.state is not JobState.COLLECTING or isinstance(error.__cause__, SQLAlchemyError):
                 raise
-            # What was recorded is there, and stays there until there is room for it here.
+            # The recording stays at the target until there is disk space here.
             note_unreachable(context, [job], error)
 
     return step_with_retries

@@ -1,8 +1,8 @@
 """Staging: copy the job to its target and start it there, each of its submissions at most once.
 
 Everything before the first submission may be done again. Before a submission is started, the job's row says that it is
-about to be (`begun`), and from then on the job is never given up for an error of the connection; the script that
-starts it does so once, however often it is run, and says each time what it is called there.
+about to be (`begun`), and from then on the job is never given up for an error of the connection; the script that starts
+it does so once, however often it is run, and prints its id each time.
 """
 
 import os
@@ -40,7 +40,7 @@ PLAN_FOLDER = "plan"
 START_TIMEOUT_S = 120.0
 """How long starting may take: a busy batch system answers slowly."""
 UNANSWERED_TIMEOUT_S = 60.0
-"""How long a submission without an answer is looked for before it is handed over anew."""
+"""How long a submission without an answer is searched before it is repeated."""
 FIRST_POLL_S = 0.2
 FIRST_BATCH_POLL_S = 1.0
 
@@ -61,7 +61,7 @@ def stage(context: JobContext, job: Job, files: JobFiles) -> None:
 
 
 def _create_directory(context: JobContext, job: Job, files: JobFiles, known: StoredTarget, transport: Transport) -> Job:
-    """The job's directory at the target, with everything in it that it needs."""
+    """Create the job's directory at the target, with all its files."""
     report = make_reporter(context, job)
     files.prepare()
     directory = job.details.directory or _resolve_directory(transport, known.target, job.id)
@@ -72,7 +72,7 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
     if paths and (why := job_user.refusal(context.settings, job.details.server)):
         raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")
     report(None, f"Creating a directory on {transport.title}")
-    # Before anything is made there, so that it is found again.
+    # Before anything is created there, so that it is found after a crash.
     job = replace(job, details=job.details.reachable())
     job = _commit(context, job, directory=directory, submission_runs=plan.submissions)
     _run(transport, plans.create_directory_script(directory), "The job's directory cannot be created")
@@ -88,7 +88,7 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
 
 
 def _resolve_directory(transport: Transport, target: Target, job_id: str) -> str:
-    """The job's directory there, in full."""
+    """The full path of the job's directory there."""
     done = transport.run(resolve_directory_script(target, job_id))
     place = done.text.strip()
     if done.status != 0 or not place.startswith("/"):
@@ -162,7 +162,7 @@ def _save_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec:
 
 
 def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport) -> None:
-    """Start what was not started yet, unless the end was asked for meanwhile."""
+    """Start the submissions that were not started yet, unless the job was cancelled meanwhile."""
     ids = dict(job.details.submission_ids)
     for number in range(len(job.details.submission_runs)):
         if number in ids:
@@ -173,7 +173,7 @@ def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, t
             id = batch.find_by_name(transport, target, job_name(job.id, number)) if begun else None
             ids |= {number: id} if id else {}
             if not ids:
-                # What may run there all the same is ended with the job.
+                # What may run there anyway is ended with the job.
                 raise StepInterrupted
             break
         job = job if begun else _commit(context, job, begun=number + 1)
@@ -193,8 +193,8 @@ def _start_all(context: JobContext, job: Job, files: JobFiles, target: Target, t
 
 
 def _start(context: JobContext, job: Job, files: JobFiles, target: Target, transport: Transport, number: int) -> str:
-    """Start a submission, or find out what one that was begun is called. Raises InvalidRequest where it is refused,
-    Unreachable where its result is unknown yet."""
+    """Start a submission, or find the id of one that was begun. Raises InvalidRequest if it is refused, Unreachable if
+    its result is unknown yet."""
     spec, directory = job.job_spec, job.details.directory
     script = _environment(job, files, target, context.settings.run_as) + plans.submit_script(
         target, spec, job.id, directory, number
@@ -208,7 +208,7 @@ def _start(context: JobContext, job: Job, files: JobFiles, target: Target, trans
         why = f"{transport.title} began to start it, but did not report a result."
     if id:
         return id
-    # Its answer was lost. It goes by its name, too; and whatever is started twice runs once.
+    # Its answer was lost. Its name identifies it, too, and a repeated start runs nothing.
     if existing := batch.find_by_name(transport, target, job_name(job.id, number)):
         return existing
     since = job.details.unanswered_since or time.time()
@@ -235,7 +235,7 @@ def _commit(context: JobContext, job: Job, **more: Any) -> Job:
 
 
 def _environment(job: Job, files: JobFiles, target: Target, run_as: str) -> str:
-    """sh: on this machine the program gets the environment of who asked for it, as it does without a plan."""
+    """sh: on this machine the program gets the environment of the submitter, as with a supervisor."""
     if target.ssh is not None:
         return ""
     if run_as:

@@ -15,15 +15,14 @@ from ..transports import Transport
 from .checks import probe, read_clocks
 
 CLOCK_MAX_AGE_S = 3600.0
-"""What is known of a clock is trusted for so long; clocks drift apart."""
+"""How long the offset of a clock is valid: clocks drift."""
 
 log = logging.getLogger(__name__)
 
 
 def get_target_facts(context: JobContext, known: StoredTarget, transport: Transport) -> TargetFacts | None:
-    """The facts of a target; null where it cannot be asked. Raises Unreachable.
-
-    What is found of a target that was never checked is kept, as a check does.
+    """The facts of a target; null if it cannot be probed. Raises Unreachable. The facts of a target that was never
+    checked are stored, as by a check.
     """
     if known.target.ssh is None:
         own = context.facts()
