@@ -49,7 +49,7 @@ def facts() -> HostFacts:
 
 @pytest.fixture
 def context(settings: Settings, store: Store, facts: HostFacts) -> JobContext:
-    """The road of this process, which rings for nobody. It knows what this machine can do, as beside a worker."""
+    """The context of this process, without a queue, and with the facts of this machine, as in a worker."""
     store.hosts.publish(facts_probe.refresh_facts(facts))
     return open_context(settings, store)
 
@@ -70,7 +70,7 @@ def to_the_end(context: JobContext, job: Job, limit_s: float = 40.0) -> Job:
 
 
 def limited(limit_s: float) -> Callable[[Job], None]:
-    """To be told after each step: fails where the job takes longer."""
+    """For `watch`: fails if the job takes longer."""
     end = time.monotonic() + limit_s
 
     def watch(job: Job) -> None:

@@ -50,7 +50,7 @@ class Running:
         return [*([first] if first else []), *(one for one in below if one.session in own)]
 
     def kill(self) -> None:
-        """SIGKILL for all of it at once, until nobody of it is left; what it records goes on."""
+        """SIGKILL all its processes, and wait for their end; recordings continue."""
         tree = self.tree()
         processes.send_all(tree, signal.SIGKILL)
         self.process.wait(20)

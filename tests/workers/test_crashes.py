@@ -145,8 +145,8 @@ def test_killed_again_and_again_while_reading_it_gives_up(context: JobContext, t
 
 
 def supervisor_of(context: JobContext, job: Job) -> processes.ProcessIdentity:
-    found = until(lambda: supervisor.read_json(files_of(context, job).run / "supervisor.json"), "a supervisor")
-    return processes.ProcessIdentity.from_json(found)
+    identity = until(lambda: supervisor.read_json(files_of(context, job).run / "supervisor.json"), "a supervisor")
+    return processes.ProcessIdentity.from_json(identity)
 
 
 MOMENTS: dict[str, Callable[[Path, Path], object]] = {
@@ -164,7 +164,7 @@ def _size(path: Path) -> int:
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_killed_supervisor_ends_everything(context: JobContext, tmp_path: Path, moment: str, ends: bool) -> None:
-    """ends: the command ends by itself soon. Otherwise perf is told to end when the supervisor is gone."""
+    """ends: the command ends by itself soon. Otherwise perf gets SIGINT when the supervisor has ended."""
     job = submit(context.store, counted(tmp_path) if ends else counted(tmp_path, "while True: pass"))
     until_state(context, job.id, JobState.RUNNING)
     run = files_of(context, job).run
@@ -239,9 +239,9 @@ def test_a_command_runs_on_when_perf_is_killed(context: JobContext, tmp_path: Pa
     until_state(context, job.id, JobState.RUNNING)
     run = files_of(context, job).run
     until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
-    found = supervisor.read_json(run / "program.json")
-    assert found is not None
-    processes.send_signal(processes.ProcessIdentity.from_json(found), signal.SIGKILL)
+    identity = supervisor.read_json(run / "program.json")
+    assert identity is not None
+    processes.send_signal(processes.ProcessIdentity.from_json(identity), signal.SIGKILL)
     (tmp_path / "go").write_text("")
     job = to_the_end(context, job)
     assert job.outcome is not None and nobody_left(job)
@@ -256,8 +256,8 @@ def test_a_command_runs_on_when_perf_is_killed(context: JobContext, tmp_path: Pa
         and not (job.result_id and context.store.results.get(job.id).samples)
     ):
         # Nothing was written yet, and nothing says that the command was idle or is wrong.
-        said = job.reason or ""
-        assert SAMPLES_LOST in said and "is kept" not in said and "correct the job" not in said, said
+        reason = job.reason or ""
+        assert SAMPLES_LOST in reason and "is kept" not in reason and "correct the job" not in reason, reason
 
 
 def test_a_killed_command_keeps_its_samples(context: JobContext, tmp_path: Path) -> None:

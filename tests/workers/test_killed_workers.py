@@ -1,4 +1,4 @@
-"""What is lost when real workers on a real Redis are killed: nothing. One worker serves all tests, whoever kills it."""
+"""Nothing is lost when real workers on a real Redis are killed. One worker serves all tests, and is restarted."""
 
 import dataclasses
 import sys
@@ -35,7 +35,7 @@ class Worker:
         self.begin()
 
     def begin(self) -> None:
-        """Start it, or another one after it was killed or told to end."""
+        """Start it, or another one after it was killed or ended."""
         self.running = Running(self.settings, self._log, "worker")
 
     def ring(self, *commands: tuple[str, ...]) -> list[str]:

@@ -22,17 +22,18 @@ def test_a_good_end() -> None:
 
 
 def test_an_exit_status() -> None:
-    found = end(exit_status=3)
-    assert found.outcome.exit_status == 3 and found.incomplete_reasons == ("The command ended with exit status 3.",)
+    ending = end(exit_status=3)
+    assert ending.outcome.exit_status == 3 and ending.incomplete_reasons == ("The command ended with exit status 3.",)
 
 
 def test_a_signal() -> None:
-    found = end(signal=11)
-    assert found.outcome.signal == 11 and found.incomplete_reasons == ("The command was ended by signal 11 (SIGSEGV).",)
+    ending = end(signal=11)
+    assert ending.outcome.signal == 11
+    assert ending.incomplete_reasons == ("The command was ended by signal 11 (SIGSEGV).",)
     assert "signal 99" in end(signal=99).incomplete_reasons[0]
 
 
-def test_the_limit_cuts_a_command_short_and_is_the_plan_of_what_has_no_command() -> None:
+def test_the_limit_makes_a_command_incomplete_but_not_a_recording_without_one() -> None:
     cut = end(stopped="time_limit", signal=2)
     assert (
         cut.outcome == Outcome(time_limit=True, reasons=cut.incomplete_reasons)
@@ -49,9 +50,9 @@ def test_cancelled_by_a_person_or_with_the_server() -> None:
     assert not server.outcome.cancelled and "Perfloom stopped" in server.incomplete_reasons[0]
 
 
-def test_who_was_left_over() -> None:
-    found = end(exit_status=0, ended_processes=1)
-    assert found.incomplete_reasons == () and "1 process still ran" in found.outcome.reasons[0]
+def test_remaining_processes() -> None:
+    ending = end(exit_status=0, ended_processes=1)
+    assert ending.incomplete_reasons == () and "1 process still ran" in ending.outcome.reasons[0]
     assert "2 processes still ran" in end(exit_status=0, ended_processes=2).outcome.reasons[0]
     assert "could not be ended: 7, 8" in end(exit_status=0, survivors=[7, 8]).outcome.reasons[0]
 

@@ -225,15 +225,17 @@ def test_environment_and_directory(context: JobContext, tmp_path: Path, monkeypa
     assert "secret" not in text
 
 
-def test_the_environment_of_who_asked_is_used_and_forgotten(context: JobContext) -> None:
+def test_the_environment_of_the_submitter_is_used_and_deleted(context: JobContext) -> None:
     job = submit(context.store, spec_of("/usr/bin/env", environment={"B": "mine"}))
     files = files_of(context, job)
     save_environment(files, {"PATH": "/usr/bin:/bin", "SECRET": "hush", "B": "theirs", "PERFLOOM_TOKEN": "x" * 20})
     assert (files.run / "environment.json").stat().st_mode & 0o077 == 0
     job = steps.run_to_end(context, job.id)
-    found = dict(line.split("=", 1) for line in files.output.read_text().split("\n")[:4])
+    variables = dict(line.split("=", 1) for line in files.output.read_text().split("\n")[:4])
     assert (
-        found.keys() == {"B", "PATH", JOB_VARIABLE, "SECRET"} and found["B"] == "mine" and found[JOB_VARIABLE] == job.id
+        variables.keys() == {"B", "PATH", JOB_VARIABLE, "SECRET"}
+        and variables["B"] == "mine"
+        and variables[JOB_VARIABLE] == job.id
     )
     assert "hush" not in str(job) and not (files.run / "environment.json").exists()
     assert all(b"hush" not in path.read_bytes() for path in files.run.iterdir())
@@ -419,11 +421,11 @@ def test_another_hosts_recording_is_left_to_it_while_it_lives(context: JobContex
     context.store.hosts.publish(HostFacts(context.host))
     steps.advance(elsewhere, job.id)
     assert context.store.jobs.get(job.id).state is JobState.RUNNING
-    # The host is silent for long, and what ran there has gone with it.
+    # The host has sent no heartbeat for long, and its programs have ended.
     context.store.hosts.heartbeat(context.host, time.time() - transitions.HOST_TIMEOUT_S - 1)
-    found = supervisor.read_json(files_of(context, job).run / "supervisor.json")
-    assert found is not None
-    processes.send_signal(processes.ProcessIdentity.from_json(found), signal.SIGKILL)
+    identity = supervisor.read_json(files_of(context, job).run / "supervisor.json")
+    assert identity is not None
+    processes.send_signal(processes.ProcessIdentity.from_json(identity), signal.SIGKILL)
     processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
     job = steps.run_to_end(elsewhere, job.id)
     assert job.state is JobState.LOST and job.reason

@@ -48,13 +48,13 @@ class Supervised:
 
     def result(self, limit_s: float = 20.0) -> dict[str, Any]:
         self.process.wait(limit_s)
-        found = supervisor.read_json(self.run / "exit.json")
-        assert found is not None
-        return found
+        report = supervisor.read_json(self.run / "exit.json")
+        assert report is not None
+        return report
 
     def program(self) -> processes.ProcessIdentity:
-        found = until(lambda: supervisor.read_json(self.run / "program.json"), "program.json")
-        return processes.ProcessIdentity.from_json(found)
+        identity = until(lambda: supervisor.read_json(self.run / "program.json"), "program.json")
+        return processes.ProcessIdentity.from_json(identity)
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def loop():
 if os.fork() == 0:                      # a child with a grandchild
     if os.fork() == 0: loop()
     loop()
-if os.fork() == 0:                      # one in a session of its own, which is nobody's child any more
+if os.fork() == 0:                      # one in another session, with no parent left
     os.setsid()
     if os.fork() == 0: loop()
     os._exit(0)
@@ -315,16 +315,16 @@ def child_of(pid: int) -> int:
     return next(one.pid for one in processes.list_processes().values() if one.parent == pid)
 
 
-@pytest.mark.parametrize("whom", ["perf", "perf above perf stat", "perf stat"])
-def test_a_program_runs_on_when_perf_is_killed(supervised: Any, tmp_path: Path, whom: str) -> None:
-    """Its own end is told, and that of perf; what was recorded until then is kept."""
-    words = words_of(str(require("perf")), tmp_path, inside=whom != "perf")
-    one = supervised(*words, inside=whom != "perf")
+@pytest.mark.parametrize("killed", ["perf", "perf above perf stat", "perf stat"])
+def test_a_program_runs_on_when_perf_is_killed(supervised: Any, tmp_path: Path, killed: str) -> None:
+    """Its end and that of perf are reported; what was recorded until then is kept."""
+    words = words_of(str(require("perf")), tmp_path, inside=killed != "perf")
+    one = supervised(*words, inside=killed != "perf")
     one.go()
     perf = one.program().pid
     data = tmp_path / "perf.data"
     until(lambda: data.exists() and data.stat().st_size > 20_000, "samples in the file", 30)
-    os.kill(child_of(perf) if whom == "perf stat" else perf, signal.SIGKILL)
+    os.kill(child_of(perf) if killed == "perf stat" else perf, signal.SIGKILL)
     result = one.result(30)
     assert (result["exit_status"], result["signal"], result["recorder_signal"]) == (6, None, signal.SIGKILL)
     assert "to the end" in one.log.read_text()
@@ -347,7 +347,7 @@ def test_the_end_of_a_program_below_perf_stat(
 @pytest.mark.parametrize("how", ["cancel", "limit"])
 def test_a_program_below_perf_stat_is_told_to_end_and_is_counted(supervised: Any, tmp_path: Path, how: str) -> None:
     perf = str(require("perf"))
-    code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('told'), sys.exit(0)))"
+    code = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('terminated'), sys.exit(0)))"
     words = [*words_of(perf, tmp_path, inside=True)[:-1], code + "\nwhile True: time.sleep(0.01)"]
     one = supervised(*words, inside=True, **({"duration_s": 2} if how == "limit" else {}))
     one.go()
@@ -356,5 +356,5 @@ def test_a_program_below_perf_stat_is_told_to_end_and_is_counted(supervised: Any
         (one.run / "cancel").write_text("")
     result = one.result(30)
     assert result["stopped"] in ("cancelled", "time_limit")
-    assert "told" in one.log.read_text()
+    assert "terminated" in one.log.read_text()
     assert ",page-faults:u," in (tmp_path / "perf-stat.txt").read_text()

@@ -24,8 +24,8 @@ def until(look: Callable[[], T], what: str, limit_s: float = 20.0) -> T:
 
 def gone(pid: int) -> bool:
     """Whether a process has ended, whether somebody has reaped it or not."""
-    found = processes.read_stat(pid)
-    return found is None or found.state in "ZX"
+    status = processes.read_stat(pid)
+    return status is None or status.state in "ZX"
 
 
 def pids_in(path: Path, count: int) -> list[int]:

@@ -93,25 +93,25 @@ def test_nothing_of_a_target_here_is_run_by_its_check(
     def answer(**who: object) -> CheckResult:
         check = context.store.checks.ask(CheckRequest("trap").to_json() | who)
         target_checks.answer_check(context.store, check.id)
-        found = context.store.checks.get(check.id).answer
-        assert found is not None
-        return CheckResult.from_json(found)
+        result = context.store.checks.get(check.id).answer
+        assert result is not None
+        return CheckResult.from_json(result)
 
     assert OWN_USER in answer(server=server.to_json()).trouble and not marker.exists()
     assert not answer().trouble and marker.exists()
 
 
-def test_what_was_left_at_a_target_is_not_cleared_here_instead(
+def test_clean_up_of_a_changed_target_does_nothing_here(
     context: JobContext, server: ProtectedServer, tmp_path: Path
 ) -> None:
-    left = tmp_path / "left"
-    assert LocalTransport().run(create_directory_script(str(left))).status == 0
+    directory = tmp_path / "left"
+    assert LocalTransport().run(create_directory_script(str(directory))).status == 0
     id = new_id()
-    note = {"target": "node", "directory": str(left), "id": id, "submissions": {}, "begun": 0, "keep": False}
+    note = {"target": "node", "directory": str(directory), "id": id, "submissions": {}, "begun": 0, "keep": False}
     for who, there in ((server, True), (None, False)):
         cleanup._save_record(context.settings, id, note | {"server": who and who.to_json()})
         cleanup.clean_up_target(context, Target("node"))
-        assert left.exists() is there
+        assert directory.exists() is there
 
 
 def test_a_python_of_somebody_is_not_started_by_the_preflight(
@@ -168,13 +168,13 @@ def test_another_user_gets_what_that_user_may_read_and_nothing_else(
         assert "Permission denied" in str(job.reason) or "cannot be read by" in str(job.reason)
 
 
-def test_the_preflight_looks_as_the_other_user(other: JobContext, ordinary_user: OrdinaryUser) -> None:
+def test_the_preflight_checks_as_the_other_user(other: JobContext, ordinary_user: OrdinaryUser) -> None:
     (ordinary_user.home / "open").write_text("")
     secret = str(other.settings.data / "catalogue.sqlite")
     spec = JobSpec(command=("true",), inputs=(secret, str(ordinary_user.home / "open")), cwd=str(other.settings.data))
-    found = checks.check_job(spec, other.facts(), other.settings, {})
-    assert sorted(one.field for one in found if one.field in ("cwd", "inputs")) == ["cwd", "inputs"]
-    assert all(secret in one.message for one in found if one.field == "inputs")
+    findings = checks.check_job(spec, other.facts(), other.settings, {})
+    assert sorted(one.field for one in findings if one.field in ("cwd", "inputs")) == ["cwd", "inputs"]
+    assert all(secret in one.message for one in findings if one.field == "inputs")
 
 
 def test_input_files_of_another_user_keep_their_modes_and_links(ordinary_user: OrdinaryUser, tmp_path: Path) -> None:
@@ -188,12 +188,12 @@ def test_input_files_of_another_user_keep_their_modes_and_links(ordinary_user: O
     os.mkfifo(source / "pipe")
     files = JobFiles(tmp_path / "job")
     files.prepare()
-    given = [str(source)]
+    paths = [str(source)]
     reader = UserTransport(ordinary_user.name)
     to = tmp_path / "there"
     to.mkdir()
     inputs.send_inputs(
-        LocalTransport(), JobSpec(), files, given, str(to), own=True, progress=lambda *_: None, reader=reader
+        LocalTransport(), JobSpec(), files, paths, str(to), own=True, progress=lambda *_: None, reader=reader
     )
     made = to / source.name
     assert (made / "below" / "run").read_text() == "x" and (made / "link").is_symlink()

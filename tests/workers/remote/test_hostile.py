@@ -41,8 +41,8 @@ def test_names_are_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = tmp_path / EVIL
-    given.write_text("content")
+    source = tmp_path / EVIL
+    source.write_text("content")
     place = server.home / f"{EVIL} {system}"
     place.mkdir()
     target = server.target(EVIL, environment={"TARGETS": EVIL}, poll_s=0.4)
@@ -59,7 +59,7 @@ def test_names_are_names(
         *("sh", "-c", shown, EVIL, EVIL),
         name=EVIL,
         cwd=str(place),
-        inputs=(str(given),),
+        inputs=(str(source),),
         environment={"OWN": EVIL},
         path=(EVIL,),
         leave_files=True,
@@ -87,8 +87,8 @@ def test_words_for_a_batch_system_are_words(
     folder = str(tmp_path / "jobs")
     target = Target("t", scheduler=SchedulerName(system), directory=folder, environment=environment, poll_s=0.4)
     context.store.targets.save(target)
-    asked = (
+    batch_fields = (
         Batch(arguments=("--comment", EVIL)) if word == "arguments" else dataclasses.replace(Batch(), **{word: EVIL})
     )
-    job = run(context, at(target, "true", batch=asked, leave_files=True), 60)
+    job = run(context, at(target, "true", batch=batch_fields, leave_files=True), 60)
     assert job.state.final and not touched(tmp_path, batch.folder), job

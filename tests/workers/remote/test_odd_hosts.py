@@ -19,7 +19,7 @@ LONG = "9" * 5000
 
 
 class Answers:
-    """A transport to a host that answers what it is told to."""
+    """A transport to a host with prepared answers."""
 
     title = "far"
 

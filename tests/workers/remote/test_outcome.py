@@ -94,14 +94,14 @@ def test_signs_of_life_count_after_the_batch_system_said_that_it_ended() -> None
     assert phase(signs((0, "1", unknown))) is Phase.UNKNOWN and phase(signs((0, "1", failed))) is Phase.SILENT
     # It may be put back into the queue, and ended twice.
     assert signs((0, "1", run), (5, "2", failed), (10, "3", run), (15, "3", failed)).doubted_at == 15
-    given = seen(replace(submission(failed, host="n"), life_at=1.0))
+    silent = seen(replace(submission(failed, host="n"), life_at=1.0))
     assert (
-        not assess(SPEC, given, outcome.HEARTBEAT_WAIT_S - 0.1).has_ended
-        and assess(SPEC, given, outcome.HEARTBEAT_WAIT_S).has_ended
+        not assess(SPEC, silent, outcome.HEARTBEAT_WAIT_S - 0.1).has_ended
+        and assess(SPEC, silent, outcome.HEARTBEAT_WAIT_S).has_ended
     )
 
 
-def test_since_when_nothing_was_heard_is_told() -> None:
+def test_the_time_without_a_sign_of_life_is_reported() -> None:
     one = signs((0, "1", BatchState.RUNNING), (100, "1", BatchState.RUNNING))
     assert silent_since(one, 100) == 0 and silent_since(one, 59) is None
     assert "no sign of life since 1970-01-01 00:00 UTC" in assess(SPEC, seen(one, seen_at=100.0), 0).text
@@ -109,15 +109,15 @@ def test_since_when_nothing_was_heard_is_told() -> None:
         assert silent_since(other, 100) is None
 
 
-def test_who_wrote_an_end_was_not_ended_by_the_batch_system() -> None:
+def test_an_exit_status_outranks_the_batch_system() -> None:
     for state in (BatchState.FAILED, BatchState.TIME_LIMIT, BatchState.CANCELLED, BatchState.GONE):
-        found = recording_outcome(
+        ending = recording_outcome(
             SPEC, seen(submission(state, exit_status=0), runs=(RunStatus(0, "ended", 0),)), end_requested=False
         )
-        assert (found.outcome.exit_status, found.outcome.time_limit, found.incomplete_reasons) == (0, False, ())
+        assert (ending.outcome.exit_status, ending.outcome.time_limit, ending.incomplete_reasons) == (0, False, ())
 
 
-def test_a_job_is_over_when_all_of_it_is() -> None:
+def test_a_job_ends_with_all_its_submissions() -> None:
     ended, waits, runs = (
         submission(BatchState.DONE, exit_status=0),
         submission(BatchState.PENDING, 1),
@@ -130,23 +130,26 @@ def test_a_job_is_over_when_all_of_it_is() -> None:
     )
 
 
-def test_what_has_written_no_end_is_given_the_time_to() -> None:
-    """Files of another machine come late, and a batch system may not know yet what it was given."""
-    for state, patience in ((BatchState.DONE, outcome.SETTLE_S), (BatchState.GONE, outcome.GONE_S)):
-        sight = seen(submission(state, host="n1"))
-        assert not assess(SPEC, sight, patience - 0.1).has_ended and assess(SPEC, sight, patience).has_ended
+def test_a_submission_without_exit_status_ends_after_a_delay() -> None:
+    """Files of another machine are visible late, and a batch system may not know a new job yet."""
+    for state, delay in ((BatchState.DONE, outcome.SETTLE_S), (BatchState.GONE, outcome.GONE_S)):
+        status = seen(submission(state, host="n1"))
+        assert not assess(SPEC, status, delay - 0.1).has_ended and assess(SPEC, status, delay).has_ended
     assert assess(SPEC, seen(submission(BatchState.CANCELLED)), 0.0).has_ended
 
 
-def test_what_was_told_to_end_waits_for_the_batch_system_to_say_why() -> None:
-    told = seen(submission(BatchState.RUNNING, exit_status=0, stopped="1"))
-    assert not assess(SPEC, told, outcome.SETTLE_S - 0.1).has_ended and assess(SPEC, told, outcome.SETTLE_S).has_ended
-    assert assess(SPEC, told, 0.0, end_requested=True).has_ended
+def test_the_reason_of_the_batch_system_is_awaited() -> None:
+    stopped = seen(submission(BatchState.RUNNING, exit_status=0, stopped="1"))
+    assert (
+        not assess(SPEC, stopped, outcome.SETTLE_S - 0.1).has_ended
+        and assess(SPEC, stopped, outcome.SETTLE_S).has_ended
+    )
+    assert assess(SPEC, stopped, 0.0, end_requested=True).has_ended
     assert assess(SPEC, seen(submission(BatchState.TIME_LIMIT, exit_status=0, stopped="1")), 0.0).has_ended
     assert assess(SPEC, seen(submission(BatchState.RUNNING, exit_status=0)), 0.0).has_ended
 
 
-def test_words_for_who_waits_and_who_runs() -> None:
+def test_texts_of_waiting_and_running_jobs() -> None:
     status = batch(BatchState.PENDING, reason="Priority", position=3)
     assert (
         assess(SPEC, seen(SubmissionStatus(0, "1", batch=status)), 0).text
@@ -162,27 +165,28 @@ def test_words_for_who_waits_and_who_runs() -> None:
 
 def test_how_it_ended() -> None:
     good = seen(submission(exit_status=0), runs=(RunStatus(0, "ended", 0),))
-    found = recording_outcome(SPEC, good, end_requested=False)
-    assert (found.outcome.exit_status, found.incomplete_reasons) == (0, ())
+    ending = recording_outcome(SPEC, good, end_requested=False)
+    assert (ending.outcome.exit_status, ending.incomplete_reasons) == (0, ())
     # Asked for too late, it changed nothing.
     assert not recording_outcome(SPEC, good, end_requested=True).outcome.cancelled
     bad = seen(submission(exit_status=3), runs=(RunStatus(0, "ended", 3),))
-    found = recording_outcome(SPEC, bad, end_requested=False)
-    assert (found.outcome.exit_status, found.incomplete_reasons) == (3, ("The command ended with exit status 3.",))
-    told = seen(
+    ending = recording_outcome(SPEC, bad, end_requested=False)
+    assert (ending.outcome.exit_status, ending.incomplete_reasons) == (3, ("The command ended with exit status 3.",))
+    failed_rank = seen(
         submission(exit_status=3), runs=(RunStatus(0, "ended", 3),), ranks=(RankStatus(0, None, "h", "done", 3),)
     )
-    found = recording_outcome(SPEC, told, end_requested=False)
-    assert found.incomplete_reasons == () and found.outcome.reasons == ("The command ended with exit status 3.",)
+    ending = recording_outcome(SPEC, failed_rank, end_requested=False)
+    assert ending.incomplete_reasons == () and ending.outcome.reasons == ("The command ended with exit status 3.",)
     crashed = seen(submission(exit_status=139), runs=(RunStatus(0, "ended", 139),))
-    found = recording_outcome(SPEC, crashed, end_requested=False)
-    assert (found.outcome.exit_status, found.outcome.signal) == (None, 11) and "SIGSEGV" in found.incomplete_reasons[0]
+    ending = recording_outcome(SPEC, crashed, end_requested=False)
+    assert (ending.outcome.exit_status, ending.outcome.signal) == (None, 11)
+    assert "SIGSEGV" in ending.incomplete_reasons[0]
     cancelled = seen(submission(exit_status=143, stopped="signal TERM"), runs=(RunStatus(0, "ended", 143),))
-    found = recording_outcome(SPEC, cancelled, end_requested=True)
+    ending = recording_outcome(SPEC, cancelled, end_requested=True)
     assert (
-        found.outcome.cancelled
-        and found.incomplete_reasons == ("It was cancelled.",)
-        and found.outcome.exit_status is None
+        ending.outcome.cancelled
+        and ending.incomplete_reasons == ("It was cancelled.",)
+        and ending.outcome.exit_status is None
     )
     assert "Another process" in recording_outcome(SPEC, cancelled, end_requested=False).incomplete_reasons[0]
 
@@ -197,18 +201,18 @@ def test_how_it_ended() -> None:
         (submission(alive=False), outcome.JOB_LOST),
     ],
 )
-def test_why_it_is_not_whole(one: SubmissionStatus, words: str) -> None:
-    found = recording_outcome(SPEC, seen(one), end_requested=False)
-    assert words in found.incomplete_reasons[0] and found.outcome.time_limit == ("limit" in words)
+def test_reasons_of_incomplete_recordings(one: SubmissionStatus, words: str) -> None:
+    ending = recording_outcome(SPEC, seen(one), end_requested=False)
+    assert words in ending.incomplete_reasons[0] and ending.outcome.time_limit == ("limit" in words)
     assert outcome.is_lost(seen(one)) == (one.batch is None or one.batch.state is BatchState.GONE)
 
 
 def test_the_limit_of_the_job_itself() -> None:
     ranks = (RankStatus(0, None, "h", "done", stopped="limit"),)
-    found = recording_outcome(
+    ending = recording_outcome(
         SPEC, seen(submission(exit_status=0), ranks=ranks, runs=(RunStatus(0, "ended", 0),)), end_requested=False
     )
-    assert found.outcome.time_limit and found.incomplete_reasons == ("The command reached the limit of 3 s.",)
+    assert ending.outcome.time_limit and ending.incomplete_reasons == ("The command reached the limit of 3 s.",)
 
 
 def test_input_files_of_all_runs() -> None:

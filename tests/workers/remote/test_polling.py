@@ -1,4 +1,4 @@
-"""Many jobs in a queue are looked at together: one question to the batch system, and nobody waits in a worker."""
+"""Many jobs in a queue are polled together: one query to the batch system, and none occupies a worker."""
 
 import dataclasses
 import json

@@ -89,7 +89,7 @@ def test_ranks_of_mpi(context: JobContext, here: Target, job: JobSpec) -> None:
 
 
 @pytest.mark.parametrize("how", ["cancel", "limit"])
-def test_who_is_told_to_end_saves_what_was_recorded(context: JobContext, here: Target, job: JobSpec, how: str) -> None:
+def test_a_stopped_program_saves_its_recording(context: JobContext, here: Target, job: JobSpec, how: str) -> None:
     begun = submit(context.store, replace(endless(job), duration_s=2.0 if how == "limit" else None))
     if how == "cancel":
         until_job(context, begun, lambda job: "begun" in files_of(context, job).tail())
@@ -101,10 +101,10 @@ def test_who_is_told_to_end_saves_what_was_recorded(context: JobContext, here: T
     assert not result.complete and any("request to end" in reason for reason in result.reasons), result.reasons
 
 
-def test_who_is_left_alone_is_ended_and_saves_what_was_recorded(
+def test_a_program_without_its_script_ends_and_saves_its_recording(
     context: JobContext, here: Target, job: JobSpec, tmp_path: Path
 ) -> None:
-    """Its rank.sh was killed; what it saved lies on scratch."""
+    """Its rank.sh was killed; what it saved is on scratch."""
     context.store.targets.save(replace(here, scratch=str(tmp_path / "scratch")))
     begun = submit(context.store, endless(job))
     running = until_job(context, begun, lambda job: "begun" in files_of(context, job).tail())

@@ -105,7 +105,7 @@ def test_a_job_that_slurm_has_forgotten_runs_on(
 def test_a_job_ends_while_slurm_does_not_answer(
     context: JobContext, job: Job, daemons: Daemons, tmp_path: Path
 ) -> None:
-    """That it has ended stands in its directory."""
+    """Its end is recorded in its directory."""
     daemons.kill("slurmctld")
     job = until_job(context, job, lambda job: "does not respond" in job.progress_text, 60)
     assert job.state is JobState.RUNNING and job.progress_text.startswith("Running")

@@ -32,7 +32,7 @@ from tests.workers.waiting import until
 
 BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
 BUSY_SHELL = ("sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done")
-"""The same for a user who may not go where the tests' Python lies."""
+"""The same for a user who may not access the tests' Python."""
 ENDLESS = (sys.executable, "-S", "-c", "print('begun', flush=True)\nwhile True: pass")
 
 
@@ -194,16 +194,16 @@ def test_the_key_that_a_job_failed_by_waits_for_somebody_to_accept_it(context: J
     context.store.targets.save(target)
     job = run(context, at(target, "true"))
     assert job.state is JobState.FAILED and job.details.error_kind == "HostKeyUnknown"
-    asked = context.store.checks.latest(KIND, "fresh")
-    assert asked is not None and asked.answer is not None
-    shown = CheckResult.from_json(asked.answer).host_key
+    check = context.store.checks.latest(KIND, "fresh")
+    assert check is not None and check.answer is not None
+    shown = CheckResult.from_json(check.answer).host_key
     assert shown is not None and shown.line == server.known
     stored = context.store.targets.get("fresh")
     assert stored.facts is None and [line.title for line in stored.lines] == ["Connection"]
     # One is enough, whatever fails by it.
     run(context, at(target, "true"))
     again = context.store.checks.latest(KIND, "fresh")
-    assert again is not None and again.id == asked.id
+    assert again is not None and again.id == check.id
 
 
 @pytest.fixture(scope="module")

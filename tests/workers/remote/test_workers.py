@@ -91,7 +91,7 @@ def test_a_shell_without_a_worker(context: JobContext, there: Target) -> None:
 
 
 def test_nobody_answers(context: JobContext, there: Target) -> None:
-    """Who is asked and presses Ctrl-C instead gets away."""
+    """Ctrl-C at a prompt for a secret ends the command."""
     close_all()
     asked = threading.Event()
 
