@@ -260,10 +260,11 @@ def test_input_files_are_copied_first(context: JobContext, tmp_path: Path) -> No
     (tmp_path / "tree/below/file").write_text("deep")
     script = tmp_path / "run.sh"
     script.write_text("#!/bin/sh\ncat tree/below/file; sum=0; for i in 1 2 3; do sum=$i; done\n")
-    script.chmod(0o755)
+    script.chmod(0o754)
     job = run(context, spec_of("./run.sh", inputs=(str(script), str(tmp_path / "tree"))))
     assert job.state is JobState.STORED, job.reason
-    assert files_of(context, job).output.read_text().startswith("deep")
+    files = files_of(context, job)
+    assert files.output.read_text().startswith("deep") and (files.work / "run.sh").stat().st_mode & 0o777 == 0o754
 
 
 def test_input_files_replace_nothing_that_was_there(context: JobContext, tmp_path: Path) -> None:

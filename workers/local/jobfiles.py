@@ -1,18 +1,14 @@
-"""A job's directory: its files, its locks, and the input files of the program."""
+"""A job's directory: its files, its locks, and the environment of the program."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec
-from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from .processes import clean_environment
@@ -21,7 +17,6 @@ from .supervisor import read_json, write_json
 JOB_VARIABLE = "PERFLOOM_JOB"
 """Environment variable of every process of a job: its id. It identifies processes that lost their ancestors."""
 ENVIRONMENT = "environment.json"
-_CHUNK = 1 << 22
 
 
 @contextlib.contextmanager
@@ -151,82 +146,3 @@ def command_path(spec: JobSpec, cwd: Path, environment: Mapping[str, str]) -> st
         place = str(cwd / name)
         return place if os.access(place, os.X_OK, effective_ids=True) and not os.path.isdir(place) else None
     return shutil.which(name, path=environment.get("PATH", os.defpath))
-
-
-def input_names(inputs: Sequence[str]) -> tuple[str, ...]:
-    """The names that input files have where they are copied to. Raises InvalidRequest for what cannot be copied."""
-    for path in inputs:
-        if not Path(path).is_absolute():
-            raise InvalidRequest(f"The input file {path} is not an absolute path. Start it with /.", "inputs")
-    names = tuple(Path(path).name for path in inputs)
-    if "" in names or ".." in names or len(set(names)) < len(names):
-        raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
-    return names
-
-
-def copy_inputs(spec: JobSpec, files: JobFiles, progress: Callable[[float, str], None]) -> None:
-    """Copy the job's input files and directories into its working directory, each under its own name.
-
-    May be interrupted and done again: what an earlier attempt copied is replaced, other files never.
-    progress(part 0–1, text) may raise to stop. Raises InvalidRequest.
-    """
-    if not spec.inputs:
-        return
-    cwd = working_directory(spec, files)
-    note = files.run / "inputs.json"
-    copied = set((read_json(note) or {}).get("copied", ()))
-    names = input_names(spec.inputs)
-    for number, (path, name) in enumerate(zip(spec.inputs, names, strict=True)):
-        source, target = Path(path), cwd / name
-        if target.exists() and target.samefile(source):
-            continue
-        if os.path.lexists(target) and str(target) not in copied:
-            raise InvalidRequest(
-                f"{target} already exists and is not replaced. Remove it, remove the input file, or leave the "
-                "working directory empty.",
-                "inputs",
-            )
-        copied.add(str(target))
-        write_json(note, {"copied": sorted(copied)})
-        _copy(source, target, partial(_part, progress, number, len(names), source.name))
-
-
-def _part(progress: Callable[[float, str], None], number: int, count: int, name: str, done: float) -> None:
-    progress((number + done) / count, f"Copying {name}")
-
-
-def _copy(source: Path, target: Path, progress: Callable[[float], None]) -> None:
-    try:
-        if source.is_dir():
-            _remove(target)
-            shutil.copytree(source, target, symlinks=True, copy_function=lambda a, b: _copy_file(a, b, progress))
-        elif source.is_file():
-            _remove(target)
-            _copy_file(str(source), str(target), progress)
-        else:
-            raise InvalidRequest(f"The input file {source} does not exist or is not a regular file.", "inputs")
-    except (shutil.Error, OSError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-            with disk_errors(target):
-                raise
-        why = os_error_text(error) if isinstance(error, OSError) and error.errno else str(error)[:300]
-        raise InvalidRequest(f"The input file {source} cannot be copied to {target}: {why}.", "inputs") from None
-
-
-def _remove(target: Path) -> None:
-    if target.is_dir() and not target.is_symlink():
-        remove_tree(target)
-    else:
-        target.unlink(missing_ok=True)
-
-
-def _copy_file(source: str, target: str, progress: Callable[[float], None]) -> str:
-    """Copy content and permissions, in blocks, so that progress is reported and it can be stopped."""
-    size, done = max(1, os.stat(source).st_size), 0
-    with open(source, "rb") as reading, open(target, "wb") as writing:
-        while data := reading.read(_CHUNK):
-            progress(min(1.0, done / size))
-            writing.write(data)
-            done += len(data)
-    shutil.copymode(source, target)
-    return target

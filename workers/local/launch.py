@@ -16,12 +16,13 @@ from perfloom.recording.plan import plan_supervised_run
 from perfloom.recording.recorders.preflight import Severity
 from perfloom.store.jobs import Job
 
+from .. import inputs
 from ..context import JobContext, StepInterrupted, make_reporter
+from ..transports import LocalTransport
 from . import job_user, processes, supervisor, supervisor_client
 from .checks import check_job
 from .jobfiles import (
     JobFiles,
-    copy_inputs,
     delete_environment,
     job_environment,
     working_directory,
@@ -42,10 +43,13 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
     files.prepare()
     environment = job_environment(job.id, spec, files, os.environ)
     _refuse(spec, facts, context, environment, files)
-    copy_inputs(spec, files, report)
-    cwd = working_directory(spec, files)
+    cwd = str(working_directory(spec, files))
+    paths = [path for path in inputs.input_files(spec.inputs, runs=1) if not inputs.is_in_place(path, cwd)]
+    if paths:
+        transport, own = LocalTransport(), not spec.cwd
+        inputs.send_inputs(transport, files, paths, cwd, own=own, progress=report, keep_permissions=True)
     run = plan_supervised_run(spec, facts, files.artifacts)
-    supervisor_client.write_task(files, run, str(cwd), spec.duration_s, context.settings.reserve_bytes)
+    supervisor_client.write_task(files, run, cwd, spec.duration_s, context.settings.reserve_bytes)
     child = supervisor_client.spawn(files)
     try:
         who = processes.identity(child.pid)

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from perfloom.domain.errors import InvalidRequest, Unreachable
@@ -24,6 +24,7 @@ from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job
 from perfloom.store.targets import StoredTarget
 
+from .. import inputs
 from ..context import JobContext, StepInterrupted, make_reporter
 from ..local import job_user
 from ..local.jobfiles import JobFiles, delete_environment, job_environment
@@ -31,7 +32,7 @@ from ..local.supervisor import write_json
 from ..read.rank_folders import PLAN
 from ..transports import FileCopy, Transport
 from ..transports.as_user import UserTransport
-from . import batch, cancellation, inputs
+from . import batch, cancellation
 from .access import open_target, staging_slot
 from .target_facts import get_target_facts
 
@@ -80,9 +81,10 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
     if spec.cwd:
         _check_cwd(transport, spec.cwd)
     transport.put(_write_files(files, plan.files, directory))
-    paths = tuple(one for one in paths if not _is_in_place(known.target, one, to))
+    if known.target.ssh is None:
+        paths = tuple(path for path in paths if not inputs.is_in_place(path, to))
     reader = UserTransport(context.settings.run_as) if context.settings.run_as else None
-    inputs.send_inputs(transport, spec, files, paths, to, own=not spec.cwd, reader=reader, progress=report)
+    inputs.send_inputs(transport, files, paths, to, own=not spec.cwd, reader=reader, progress=report)
     _save_plan(files, known.target, facts, spec, plan)
     return job
 
@@ -131,16 +133,6 @@ def _write_files(files: JobFiles, texts: Mapping[str, str], directory: str) -> l
             (folder / name).write_bytes(data)
             copies.append(FileCopy(f"{directory}/{name}", folder / name, len(data)))
     return copies
-
-
-def _is_in_place(target: Target, source: str, to: str) -> bool:
-    """Whether an input is already where it would be copied."""
-    if target.ssh is None and PurePosixPath(source) == PurePosixPath(to) / PurePosixPath(source).name:
-        return True
-    try:
-        return target.ssh is None and Path(source).samefile(Path(to) / Path(source).name)
-    except OSError:
-        return False
 
 
 def _save_plan(files: JobFiles, target: Target, facts: TargetFacts | None, spec: JobSpec, plan: plans.Plan) -> None:

@@ -16,6 +16,7 @@ from .local import LocalTransport
 
 __all__ = [
     "FileCopy",
+    "LocalTransport",
     "Progress",
     "ScriptResult",
     "SecretProvider",

@@ -92,7 +92,7 @@ class UserTransport(LocalTransport):
             partial = f"{folder}/.{name[:100]}.{secrets.token_hex(6)}.part"
             with open_for_reading(file.local) as source:
                 put = worker_script("transports/put_file.sh")
-                argv = [SHELL, "-c", put, "sh", partial, f"{mode_of(file.local):o}", file.remote]
+                argv = [SHELL, "-c", put, "sh", partial, f"{mode_of(file):o}", file.remote]
                 self._copied(argv, file.remote, stdin=source, stdout=subprocess.DEVNULL)
 
     def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:

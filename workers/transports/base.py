@@ -40,11 +40,13 @@ class ScriptResult:
 
 @dataclass(frozen=True)
 class FileCopy:
-    """A file to be copied: `remote` is a full path at the target, `local` one on this machine."""
+    """A file to be copied: `remote` is a full path at the target, `local` one on this machine. mode: the permissions of
+    the copy at the target, null for 0600, or 0700 where the file here is executable."""
 
     remote: str
     local: Path
     bytes: int | None = None
+    mode: int | None = None
 
 
 def require_script(script: str) -> str:
@@ -99,8 +101,8 @@ class Transport(Protocol):
         prints more than `limit_bytes`."""
 
     def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
-        """Copy files there; permissions 0600, or 0700 where the file here is executable. A copy is there whole or not
-        at all, and replaces what was there. Folders must exist. Raises Unavailable where the disk there is full."""
+        """Copy files there, each completely or not at all; a copy replaces what was there. Folders must exist. Raises
+        Unavailable where the disk there is full."""
 
     def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """Copy files here, many of them at a time; folders here are made. Goes on where it was broken off: what is here

@@ -4,13 +4,12 @@ import contextlib
 import os
 import secrets
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -37,6 +36,7 @@ EVAL_SCRIPT = f'pl_text=${VARIABLE}; unset {VARIABLE}; eval "$pl_text"'
 GRACE_S = 1.0
 """How long a script has to end after TERM, and its output to end after it: what it left running may hold that open."""
 BLOCK_BYTES = 1 << 16
+COPY_BYTES = 1 << 20
 
 
 class LocalTransport:
@@ -143,9 +143,14 @@ class LocalTransport:
     def put(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
         for number, file in enumerate(files):
-            report_progress(progress, number, len(files), f"Copying {file.local.name}")
+            size = max(1, file.bytes or 0)
+
+            def report(copied: int, number: int = number, file: FileCopy = file, size: int = size) -> None:
+                part = min(1.0, copied / size)
+                report_progress(progress, number + part, len(files), f"Copying {file.local.name}")
+
             with open_for_reading(file.local) as source:
-                copy_to(source, Path(file.remote), mode_of(file.local))
+                copy_to(source, Path(file.remote), mode_of(file), report)
 
     def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
@@ -172,9 +177,11 @@ def is_complete(file: FileCopy) -> bool:
         return False
 
 
-def mode_of(path: Path) -> int:
-    """The permissions of its copy."""
-    return 0o700 if os.access(path, os.X_OK) else 0o600
+def mode_of(file: FileCopy) -> int:
+    """The permissions of the copy of a file here."""
+    if file.mode is not None:
+        return file.mode
+    return 0o700 if os.access(file.local, os.X_OK) else 0o600
 
 
 @contextlib.contextmanager
@@ -211,15 +218,17 @@ def _close(stream: IO[bytes] | None) -> None:
             stream.close()
 
 
-def copy_to(source: IO[bytes], to: Path, mode: int) -> None:
-    """Copy to a name of its own beside `to`, then take its place."""
+def copy_to(source: IO[bytes], to: Path, mode: int, report: Callable[[int], None] = lambda copied: None) -> None:
+    """Copy to a temporary name beside `to`, then rename. report: called with the bytes copied so far; may raise."""
     partial = to.parent / f".{to.name[:100]}.{secrets.token_hex(6)}.part"
     try:
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
             with open(handle, "wb") as target:
                 os.fchmod(handle, mode)
-                shutil.copyfileobj(source, target, 1 << 20)
+                while data := source.read(COPY_BYTES):
+                    target.write(data)
+                    report(target.tell())
             os.replace(partial, to)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -243,6 +252,6 @@ def open_for_reading(path: Path) -> IO[bytes]:
         ) from error
 
 
-def report_progress(progress: Progress | None, done: int, of: int, text: str) -> None:
+def report_progress(progress: Progress | None, done: float, of: int, text: str) -> None:
     if progress is not None:
         progress(done / of, text)

@@ -79,7 +79,7 @@ async def put(link: SshLink, files: Sequence[FileCopy], tally: CopyProgress) -> 
     async def one(file: FileCopy) -> None:
         tally.name = file.local.name
         with open_for_reading(file.local) as stream:
-            source, mode = stream.fileno(), mode_of(file.local)
+            source, mode = stream.fileno(), mode_of(file)
             if sftp:
                 await _put_one(link, sftp, file, source, mode, blocks, tally)
             else:

@@ -19,11 +19,12 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult
 from perfloom.secret_settings import PATHS_VARIABLE
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
+from perfloom.workers import inputs
 from perfloom.workers.context import JobContext
 from perfloom.workers.local import checks, job_user
 from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.remote import checks as target_checks
-from perfloom.workers.remote import cleanup, inputs
+from perfloom.workers.remote import cleanup
 from perfloom.workers.serve import services
 from perfloom.workers.transports import LocalTransport
 from perfloom.workers.transports.as_user import UserTransport
@@ -192,9 +193,7 @@ def test_input_files_of_another_user_keep_their_modes_and_links(ordinary_user: O
     reader = UserTransport(ordinary_user.name)
     to = tmp_path / "there"
     to.mkdir()
-    inputs.send_inputs(
-        LocalTransport(), JobSpec(), files, paths, str(to), own=True, progress=lambda *_: None, reader=reader
-    )
+    inputs.send_inputs(LocalTransport(), files, paths, str(to), own=True, progress=lambda *_: None, reader=reader)
     made = to / source.name
     assert (made / "below" / "run").read_text() == "x" and (made / "link").is_symlink()
     assert stat.S_IMODE((made / "below" / "run").stat().st_mode) == 0o700
@@ -202,7 +201,6 @@ def test_input_files_of_another_user_keep_their_modes_and_links(ordinary_user: O
     with pytest.raises(InvalidRequest, match="cannot be read by"):
         inputs.send_inputs(
             LocalTransport(),
-            JobSpec(),
             files,
             [str(tmp_path)],
             str(to),

@@ -11,7 +11,8 @@ import pytest
 
 from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
 from perfloom.domain.targets import Target
-from perfloom.workers.transports import FileCopy, Transport, open_transport, sftp_copy
+from perfloom.workers.context import StepInterrupted
+from perfloom.workers.transports import FileCopy, LocalTransport, Transport, open_transport, sftp_copy
 from tests.support.parts import own_mounts
 from tests.support.sshd import Account, Sshd
 from tests.workers.transports.test_run import HOSTILE
@@ -65,6 +66,27 @@ def test_what_can_be_executed_here_can_be_there(there: Transport, here: Path, aw
         os.umask(old)
     assert stat.S_IMODE((away / "script").stat().st_mode) == 0o700
     assert there.run(str(away / "script")).stdout == b"ran\n"
+
+
+def test_permissions_can_be_given(there: Transport, here: Path, away: Path) -> None:
+    there.put([FileCopy(str(away / "one"), file(here, "one", b"content"), 7, 0o640)])
+    assert stat.S_IMODE((away / "one").stat().st_mode) == 0o640
+
+
+def test_a_local_copy_reports_its_progress_and_can_be_interrupted(here: Path, away: Path) -> None:
+    one, large = file(here, "one", b"content"), file(here, "large", bytes(3 * MB))
+    parts: list[float | None] = []
+
+    def stop_halfway(part: float | None, text: str) -> None:
+        parts.append(part)
+        if part is not None and part > 0.6:
+            raise StepInterrupted
+
+    copies = [FileCopy(str(away / path.name), path, path.stat().st_size) for path in (one, large)]
+    with pytest.raises(StepInterrupted):
+        LocalTransport().put(copies, stop_halfway)
+    assert parts == [pytest.approx(0.5), pytest.approx(0.5 + 1 / 6)]
+    assert os.listdir(away) == ["one"]
 
 
 def test_a_file_that_is_there_is_replaced_in_one_go(there: Transport, here: Path, away: Path) -> None:

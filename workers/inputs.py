@@ -5,22 +5,22 @@ directory here, from where they are sent. Opening them as the worker's user woul
 """
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.domain.jobs import JobSpec
 from perfloom.recording.plan.quoting import join, quote
 from perfloom.recording.plan.runs import RUN_PLACEHOLDER, with_run_number
 from perfloom.store.files.disk import disk_errors, remove_tree
 
-from ..local.jobfiles import JobFiles, input_names
-from ..local.supervisor import read_json, write_json
-from ..scripts import worker_script
-from ..transports import FileCopy, Progress, Transport
-from ..transports.as_user import UserTransport
+from .local.jobfiles import JobFiles
+from .local.supervisor import read_json, write_json
+from .scripts import worker_script
+from .transports import FileCopy, Progress, Transport
+from .transports.as_user import UserTransport
 
 INPUTS_FILE = "inputs.json"
 READ_FOLDER = "inputs"
@@ -36,18 +36,24 @@ T = TypeVar("T")
 class InputFiles:
     """What is to be created at the target: directories, links (name and link target), and files.
 
-    read: if another user reads the files, the path of each, and whether it may be executed.
+    keep_permissions: of the files that this process reads. read: if another user reads the files, the path of each, and
+    whether it may be executed.
     """
 
+    keep_permissions: bool = False
     folders: list[str] = field(default_factory=list)
     links: list[tuple[str, str]] = field(default_factory=list)
     files: list[FileCopy] = field(default_factory=list)
     read: list[tuple[str, bool]] = field(default_factory=list)
 
+    def add_file(self, to: str, source: Path, status: os.stat_result) -> None:
+        """Add a file that this process reads."""
+        mode = stat.S_IMODE(status.st_mode) if self.keep_permissions else None
+        self.files.append(FileCopy(to, source, status.st_size, mode))
+
 
 def send_inputs(
     transport: Transport,
-    spec: JobSpec,
     files: JobFiles,
     paths: Sequence[str],
     to: str,
@@ -55,14 +61,16 @@ def send_inputs(
     own: bool,
     progress: Progress,
     reader: UserTransport | None = None,
+    keep_permissions: bool = False,
 ) -> None:
     """Copy input files and directories into the directory `to` at the target, each under its own name.
 
     reader: the user that reads them here, null for this process. own: that directory is the job's. Elsewhere only what
-    an earlier attempt copied is replaced. May be interrupted and done again. Raises InvalidRequest, Unavailable (a full
-    disk), NotFound and Refused where the reader cannot read one, or what `progress` raised.
+    an earlier attempt copied is replaced. keep_permissions: of files that this process reads. May be interrupted and
+    repeated. Raises InvalidRequest, Unavailable (a full disk), NotFound and Refused where the reader cannot read one,
+    or what `progress` raised.
     """
-    input_set = InputFiles()
+    input_set = InputFiles(keep_permissions)
     for source in paths:
         name = str(PurePosixPath(to) / Path(source).name)
         if reader is None:
@@ -92,8 +100,29 @@ def input_files(inputs: Sequence[str], runs: int) -> tuple[str, ...]:
     paths = list(inputs)
     if runs > 1:
         paths = [with_run_number(one, run) for one in inputs for run in range(runs if RUN_PLACEHOLDER in one else 1)]
-    input_names(paths)
+    _input_names(paths)
     return tuple(paths)
+
+
+def _input_names(inputs: Sequence[str]) -> tuple[str, ...]:
+    """The names that input files have where they are copied to. Raises InvalidRequest for what cannot be copied."""
+    for path in inputs:
+        if not Path(path).is_absolute():
+            raise InvalidRequest(f"The input file {path} is not an absolute path. Start it with /.", "inputs")
+    names = tuple(Path(path).name for path in inputs)
+    if "" in names or ".." in names or len(set(names)) < len(names):
+        raise InvalidRequest("Two input files have the same name, or one has none. Rename one of them.", "inputs")
+    return names
+
+
+def is_in_place(source: str, to: str) -> bool:
+    """Whether an input is already where it would be copied on this machine, in the directory `to`."""
+    if PurePosixPath(source) == PurePosixPath(to) / PurePosixPath(source).name:
+        return True
+    try:
+        return Path(source).samefile(Path(to) / Path(source).name)
+    except OSError:
+        return False
 
 
 def _load(input_set: InputFiles, source: Path, to: str) -> None:
@@ -102,7 +131,7 @@ def _load(input_set: InputFiles, source: Path, to: str) -> None:
             input_set.folders.append(to)
             _load_folder(input_set, source, to)
         elif source.is_file():
-            input_set.files.append(FileCopy(to, source, source.stat().st_size))
+            input_set.add_file(to, source, source.stat())
         else:
             text = f"The input file {source} does not exist or is not a regular file on the worker's machine."
             raise InvalidRequest(text, "inputs")
@@ -120,7 +149,7 @@ def _load_folder(input_set: InputFiles, source: Path, to: str) -> None:
                 input_set.folders.append(name)
                 _load_folder(input_set, Path(entry.path), name)
             elif entry.is_file():
-                input_set.files.append(FileCopy(name, Path(entry.path), entry.stat().st_size))
+                input_set.add_file(name, Path(entry.path), entry.stat())
 
 
 def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str, folder: Path) -> None:
@@ -164,7 +193,7 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
     copied = set((read_json(note) or {}).get("copied", ()))
     foreign = [name for name in wanted if name not in copied]
     for part in _parts(foreign):
-        listing = f"set -- {join(part)}\n{worker_script('remote/existing_files.sh')}"
+        listing = f"set -- {join(part)}\n{worker_script('existing_files.sh')}"
         if existing := transport.run(listing).text.strip():
             raise InvalidRequest(
                 f"{existing.splitlines()[0]} already exists and is not replaced. Remove it, remove the input file, "
