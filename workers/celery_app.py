@@ -1,4 +1,4 @@
-"""A Celery worker for one of the queues, as a process of its own: `celery_app launch|target|read COUNT`."""
+"""A Celery worker for one of the queues, as a separate process: `celery_app launch|target|read COUNT`."""
 
 import gc
 import importlib
@@ -26,21 +26,21 @@ QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
 
 
 def work(settings: Settings, queue: str, count: int) -> int:
-    """Work until told to end; returns the exit status."""
+    """Work until a signal to end; returns the exit status."""
     app = celery_app(settings)
     tasks.register(app, settings)
     app.finalize()
     if queue == "read":
         importlib.import_module("perfloom.workers.read.reading")
         warmup.start_warmup()
-        # What is read first waits for nothing to be loaded.
+        # Import now, so that the first reading does not wait for it.
         prefork.prefork_reader()
     worker: Any = Worker(
         app=app,
         hostname=f"{queue}-{os.getpid()}@{host_name()}",
         queues=[QUEUES[queue]],
         concurrency=count,
-        # What computes is a process of its own; threads share one memory of connections, secrets and libraries.
+        # Computation is in child processes; threads share connections, secrets and libraries.
         pool="threads",
         optimization="fair",
         loglevel=logging.WARNING,
@@ -48,7 +48,7 @@ def work(settings: Settings, queue: str, count: int) -> int:
         without_gossip=True,
         without_mingle=True,
     )
-    # What is loaded now stays, and is not looked through for garbage.
+    # Exclude what is loaded now from garbage collection.
     gc.collect()
     gc.freeze()
     worker.start()
@@ -57,7 +57,7 @@ def work(settings: Settings, queue: str, count: int) -> int:
 
 @signals.setup_logging.connect
 def _keep_logging(**_: object) -> None:
-    """Celery shall leave the logging alone."""
+    """Keep Celery from changing the logging."""
 
 
 def main() -> None:
@@ -69,6 +69,6 @@ def main() -> None:
     processes.limit_malloc_arenas()
     set_up_logging(bool(os.environ.get("PERFLOOM_VERBOSE")))
     processes.name_process(f"perfloom-{queue}")
-    # What comes over the broker is an id as JSON; whoever records as root has chosen to.
+    # Tasks are ids as JSON, so running as root is accepted; the user has chosen it.
     warnings.simplefilter("ignore", SecurityWarning)
     sys.exit(work(Settings.load(), queue, count))

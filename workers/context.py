@@ -18,27 +18,25 @@ from .local.facts_probe import host_name, probe
 from .transports.base import SecretProvider
 
 RETRY_S = 5.0
-"""A job that somebody works on is looked at again after this, should that one be gone by then."""
+"""A job that a process works on is due again after this, in case that process has ended."""
 FACTS_MAX_AGE_S = 900.0
-"""Facts of a host that are older are found anew."""
+"""Older facts of a host are probed again."""
 FACTS_CACHE_S = 5.0
-"""How long a process takes the facts it has for granted."""
+"""How long a process uses its facts without a check."""
 REPORT_S = 0.4
 
 Progress = Callable[[float | None, str], None]
 
 
 class StepInterrupted(Exception):
-    """A person asked for the end while a step was at work, or the job was moved on by somebody else."""
+    """The job was cancelled during a step, or another process changed its state."""
 
 
 @dataclass(frozen=True)
 class JobContext:
-    """The parts that steps need. queue None: nobody is rung for, the caller takes the next step himself.
-
-    worker: who claims: host, pid and start of the process. secret_provider: asked for passwords where a person sits
-    here; None: they come through the catalogue, sealed. ends_with_job: this process does, so that what nobody waits for
-    is left to another one.
+    """The objects that steps need. queue None: no worker is notified, the caller takes the next step. worker: the
+    claiming process: host, pid and start. secret_provider: prompts for passwords at a terminal; None: they come through
+    the database, encrypted. ends_with_job: this process does, so that postprocessing is left to another one.
     """
 
     settings: Settings
@@ -52,7 +50,7 @@ class JobContext:
     _asked: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
 
     def facts(self) -> HostFacts:
-        """Those of this host: what its worker published where that is fresh, else found now."""
+        """The facts of this host: those that its worker published if they are fresh, else probed now."""
         known = self._recent.get("facts")
         if known is None or time.time() - self._asked.get("facts", 0.0) > FACTS_CACHE_S:
             known = self._recent["facts"] = self._published() or probe()
@@ -69,7 +67,7 @@ class JobContext:
 
 
 def _same_user(facts: HostFacts) -> bool:
-    """A command line run as root is not bound by what a worker of another user found, nor the other way round."""
+    """A command of root does not use the facts of a worker of another user, and vice versa."""
     return facts.root == (os.geteuid() == 0)
 
 
@@ -86,14 +84,14 @@ def open_context(
 
 
 def worker_name() -> str:
-    """This process, so that another one can tell whether it still lives: `HOST PID START BOOT`."""
+    """The identity of this process, by which another one can check whether it still runs: `HOST PID START BOOT`."""
     who = processes.identity()
     assert who is not None
     return f"{host_name()} {who.pid} {who.started} {who.boot}"
 
 
 def is_worker_alive(name: str) -> bool | None:
-    """Whether the process of a `worker_name` lives; None where it is another host's and cannot be told from here."""
+    """Whether the process of a `worker_name` lives; None if it is on another host and cannot be checked."""
     try:
         host, pid, started, boot = name.split(" ")
         who = processes.ProcessIdentity(int(pid), int(started), boot)
@@ -103,9 +101,9 @@ def is_worker_alive(name: str) -> bool | None:
 
 
 def make_reporter(context: JobContext, job: Job) -> Progress:
-    """A function (progress 0–1 or null, text) that writes to the catalogue now and then.
+    """A function (progress 0–1 or null, text) that writes to the database at intervals.
 
-    It raises Stopped where the job's end was asked for, or somebody else has moved it on.
+    It raises StepInterrupted if the job was cancelled, or another process changed its state.
     """
     state = job.state
     last = 0.0
@@ -127,5 +125,5 @@ def make_reporter(context: JobContext, job: Job) -> Progress:
 
 
 def is_finished(job: Job | None) -> bool:
-    """Whether there is nothing (more) to do for it."""
+    """Whether no step is left for it."""
     return job is None or job.state.final or job.state is JobState.DRAFT

@@ -1,4 +1,4 @@
-"""`perfloom record` and `perfloom import`: ask for a job and follow it to its end.
+"""`perfloom record` and `perfloom import`: submit a job and wait for its end.
 
 A running worker takes the steps; without one this process does.
 """
@@ -39,7 +39,7 @@ from .transports.base import SecretProvider, no_secrets
 _PIECE_BYTES = 4 << 20
 POLL_S = 0.1
 WORKER_TIMEOUT_S = 30.0
-"""When the worker was not heard of for so long, this process takes the steps itself."""
+"""After this time without a heartbeat of the worker, this process takes the steps."""
 RUNNER_CHECK_S = 1.0
 """How often a command that waits makes sure that something runs the job."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -54,12 +54,13 @@ class OutputTail:
         self._offset = 0
 
     def copy(self) -> None:
-        """What has come since the last time. Of more than is kept, the middle is left out as in the log."""
+        """Copy the output since the last call. The middle of long output is omitted, as in the log."""
         try:
             with open(self._path, "rb") as log:
                 log.seek(self._offset)
                 while data := log.read(1 << 16):
-                    # Past this the file is written anew while the program prints; its end is copied when it is done.
+                    # After this position the file is rewritten while the program prints; its end is copied when the
+                    # program has ended.
                     room = max(0, supervisor_client.HEAD_BYTES - self._offset)
                     self._to.write(data[:room])
                     self._offset += min(len(data), room)
@@ -70,7 +71,7 @@ class OutputTail:
             return
 
     def finish(self) -> None:
-        """The rest, now that nobody writes to the log any more."""
+        """Copy the rest, when no process writes to the log any more."""
         with contextlib.suppress(FileNotFoundError), open(self._path, "rb") as log:
             log.seek(self._offset)
             while data := log.read(1 << 16):
@@ -81,7 +82,7 @@ class OutputTail:
 
 @dataclass
 class CancelRequests:
-    """How often a person has asked for the end."""
+    """How often a person has requested the end."""
 
     count: int = 0
     forwarded: int = 0
@@ -99,11 +100,11 @@ def record(
 ) -> Job:
     """Record, wait, and return the job in its final state.
 
-    watch: told whenever state or progress change. A first Ctrl-C (or SIGTERM) ends the program and keeps what was
-    recorded; a second one drops it. A program on this machine gets this process's environment. output: where what it
-    prints is copied to; by default standard error. ask: asked for the passwords of a target, in a thread of its own.
-    say: is told what the preflight warns of. Raises NotFound where there is no such target, and InvalidRequest where
-    the preflight finds that nothing can come of it.
+    watch: called whenever state or progress change. A first Ctrl-C (or SIGTERM) ends the program and keeps what was
+    recorded; a second one drops it. A program on this machine gets this process's environment. output: what it prints
+    is copied to it; by default standard error. ask: prompts for the passwords of a target, in another thread. say: gets
+    the warnings of the preflight. Raises NotFound if there is no such target, and InvalidRequest if the preflight finds
+    an error.
     """
     with _opened(settings) as (store, queue):
         context = open_context(settings, store, ends_with_job=True)
@@ -133,7 +134,7 @@ def wait(
     output: BinaryIO | None = None,
     ask: SecretProvider = no_secrets,
 ) -> Job:
-    """Wait for the end of a job, whoever runs it; start a process that does where none does. Returns the job.
+    """Wait for the end of a job, and start a process that runs it if none does. Returns the job.
 
     watch: called whenever state or progress change. output: what the program prints is copied to it. ask: asked for
     the secrets of a target, in another thread. Raises NotFound, and JobFailed where a secret is needed and not given.
@@ -236,7 +237,7 @@ def _prepare_recording(context: JobContext, spec: JobSpec, say: FindingCallback 
     preflight.raise_for_errors(context, spec, stored, say or (lambda finding: None))
     files = JobFiles(context.store.jobs.directory(new_id()))
     if stored.target.ssh is not None:
-        # Who goes to another machine may sit anywhere.
+        # A job at another machine may be run from any host.
         return files, None
     save_environment(files, os.environ)
     return files, host_name()
@@ -248,7 +249,7 @@ def _submit_recording(
     """The new job, and whether a worker runs it."""
     by_worker = queue.has_worker(host)
     id, details = files.root.name, JobDetails(runner_host=host_name())
-    # Not due before somebody was rung for: who comes by first would be another worker than ours.
+    # Not due before a worker is notified: otherwise a worker of another user could claim it first.
     job = store.jobs.create("record", spec.to_json(), name, id=id, details=details)
     if by_worker:
         queue.enqueue_job(id)
@@ -260,8 +261,8 @@ def import_files(
 ) -> Job:
     """Import the files of one run ("-": standard input), wait, and return the job in its final state.
 
-    clock: the unit of their times, where they do not say it, one of TIME_UNITS. watch: told whenever state or progress
-    change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
+    clock: the unit of their times if they do not specify it, one of TIME_UNITS. watch: called whenever state or
+    progress change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
     """
     with _opened(settings) as (store, queue):
         id = new_id()
@@ -288,9 +289,8 @@ def import_files(
 
 
 def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str], copy: bool) -> list[str]:
-    """Put files where the steps look for them; returns their names there.
-
-    copy: they must outlast this process. Otherwise a link will do: the result gets its own copy.
+    """Put files into the job's directory; returns their names there. copy: needed after this process. Otherwise a link
+    suffices, as the result gets its own copy.
     """
     kept: list[str] = []
     job_files.prepare()
@@ -356,7 +356,7 @@ def _follow(
             return job
         _forward_cancel(store, queue if own is None else None, job, files, cancel_requests)
         if (reason := _unanswered(job, typed, prompter, cancel_requests)) is not None:
-            # The step that waits for an answer cannot be broken off; what it does later finds a job that has ended.
+            # The step that waits for an answer cannot be interrupted; its later writes find a job that has ended.
             state = JobState.CANCELLED if cancel_requests.count else JobState.FAILED
             store.jobs.transition(job.id, job.state, state, reason=reason)
             return store.jobs.get(job.id)
@@ -368,7 +368,7 @@ def _follow(
             elif time.monotonic() - heard > WORKER_TIMEOUT_S:
                 own = _begin_own_steps(context, job.id)
         elif own is not None and not own.is_alive():
-            # What it stumbled over was the catalogue; here it is asked too, and raises.
+            # It failed because of the database; the query here raises the same error.
             own = _begin_own_steps(context, job.id)
         time.sleep(POLL_S)
 
@@ -376,7 +376,7 @@ def _follow(
 def _unanswered(
     job: Job, typed: TerminalSecrets, prompter: SecretPrompter, cancel_requests: CancelRequests
 ) -> str | None:
-    """Why a job is given up that a secret is asked for; None where it is not."""
+    """Why a job that needs a secret is given up; None if it is not."""
     if cancel_requests.count > bool(job.details.begun) and (typed.asking or prompter.asking):
         return "It was cancelled while it waited for a secret."
     if not job.details.begun and job.details.needed_secrets and (typed.declined or prompter.declined):
@@ -387,7 +387,7 @@ def _unanswered(
 def _forward_cancel(
     store: Store, queue: TaskQueue | None, job: Job, files: JobFiles, cancel_requests: CancelRequests
 ) -> None:
-    """Hand on what a person asked for."""
+    """Forward requests to end the job."""
     if cancel_requests.forwarded >= cancel_requests.count:
         return
     cancel_requests.forwarded = cancel_requests.count
@@ -405,7 +405,7 @@ def _kill_program(job: Job, files: JobFiles) -> None:
 
 
 def _begin_own_steps(context: JobContext, job_id: str) -> threading.Thread:
-    """Take the steps in a thread, so that this one can listen and report."""
+    """Take the steps in a thread, so that this one can handle signals and report."""
 
     def run() -> None:
         with contextlib.suppress(PerfloomError):
@@ -418,7 +418,7 @@ def _begin_own_steps(context: JobContext, job_id: str) -> threading.Thread:
 
 @contextlib.contextmanager
 def _count_signals() -> Iterator[CancelRequests]:
-    """Count the signals that ask for the end, in place of what they would do."""
+    """Count the signals that request the end, instead of their default action."""
     cancel_requests = CancelRequests()
 
     def count(number: int, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
 """A process that takes the steps of one job where no worker runs. It outlives the command that started it.
 
-One process at a time runs a job, by a lock that its death releases: a command that finds a job which nobody runs starts
-another one.
+One process at a time runs a job, by a lock that the end of the process releases: a command that finds a job without a
+process starts another one.
 """
 
 import logging
@@ -33,7 +33,7 @@ _started: "list[subprocess.Popen[bytes]]" = []
 
 
 class _SecretNeeded(Exception):
-    """The job waits for a secret that only a person can type."""
+    """The job needs a secret that only a person can type."""
 
 
 def run_job(context: JobContext, job_id: str, watch: Callable[[Job], None] = lambda job: None) -> None:
@@ -49,7 +49,7 @@ def run_job(context: JobContext, job_id: str, watch: Callable[[Job], None] = lam
 
 
 def start_runner(settings: Settings, files: JobFiles, job_id: str) -> None:
-    """Start a process that runs a job until it has ended, in a session of its own."""
+    """Start a process that runs a job until it has ended, in another session."""
     argv = processes.python_argv("perfloom.workers.job_runner", str(settings.data), job_id)
     files.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(files.root / LOG_NAME, "ab") as errors:
@@ -73,7 +73,7 @@ def has_runner(files: JobFiles) -> bool:
 
 
 def resume_jobs(settings: Settings, store: Store, queue: TaskQueue, jobs: Sequence[Job]) -> None:
-    """Start a runner for each of the jobs that nobody runs. Not for one that waits for a secret, which a person has to
+    """Start a runner for each of the jobs that no process runs, except those that need a secret, which a person has to
     type."""
     waiting = [job for job in jobs if may_run(job) and not job.details.needed_secrets]
     found = [(job.id, JobFiles(store.jobs.directory(job.id))) for job in waiting]
@@ -103,7 +103,7 @@ def main() -> None:
                     return
             time.sleep(LOCK_POLL_S)
     except _SecretNeeded:
-        pass  # `perfloom wait` asks for it.
+        pass  # `perfloom wait` prompts for it.
     except PerfloomError as error:
         log.warning("job %s: %s", job_id, error.message)
     finally:

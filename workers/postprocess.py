@@ -1,5 +1,5 @@
-"""What is done to a stored result when nobody waits for it any more: its original is compressed, what its tables and
-its timeline need of all of it is prepared. A crash loses nothing: `tidy` does the first, pages the rest.
+"""Work on a stored result that no user waits for: compress its original files, and prepare the data of its tables and
+timeline. A crash loses nothing: `tidy` does the first, pages the rest.
 """
 
 import logging
@@ -15,14 +15,14 @@ from perfloom.store import Store, open_store
 from .local import processes
 
 LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
-"""With larger originals, or more samples, it takes seconds."""
+"""With larger originals, or more samples, it takes several seconds."""
 NICE = 10
 log = logging.getLogger(__name__)
 _begun: "list[subprocess.Popen[bytes]]" = []
 
 
 def postprocess_result(store: Store, id: str) -> None:
-    """Do it now, as far as it can be done."""
+    """Do it now, as far as possible."""
     try:
         store.results.compress(id)
         store.results.prepare_tables(id)
@@ -32,7 +32,7 @@ def postprocess_result(store: Store, id: str) -> None:
 
 
 def postprocess_in_background(settings: Settings, store: Store, id: str) -> None:
-    """For who ends with the job: do it now where it is soon done, else have a process do it that outlives this one."""
+    """The same for a process that ends with the job: small results now, large ones in another process."""
     result = store.results.get(id)
     if sum(one.bytes for one in result.originals) < LARGE_BYTES and result.samples < MANY_SAMPLES:
         postprocess_result(store, id)
@@ -43,7 +43,7 @@ def postprocess_in_background(settings: Settings, store: Store, id: str) -> None
 
 
 def main() -> None:
-    """Settle one result: data directory and id are given."""
+    """Postprocess one result: data directory and id are given."""
     processes.name_process("perfloom-settle")
     processes.disable_dumping()
     os.nice(NICE)

@@ -1,4 +1,4 @@
-"""The preflight of `perfloom record`: what the form's page says of a job, said before it is queued."""
+"""The preflight of `perfloom record`: the findings of the form's page, printed before a job is queued."""
 
 import os
 from collections.abc import Callable
@@ -16,8 +16,8 @@ FindingCallback = Callable[[PreflightFinding], None]
 
 
 def find_problems(context: JobContext, spec: JobSpec, stored: StoredTarget) -> tuple[PreflightFinding, ...]:
-    """Everything that can be said of a job for a target, errors first. Of another machine only what its last check
-    found is known; command and paths are looked at there when the job starts."""
+    """All findings about a job for a target, errors first. For another machine only the facts of its last check are
+    used; command and paths are checked there when the job starts."""
     target = stored.target
     if not target.is_local:
         return with_form_fields(
@@ -31,8 +31,7 @@ def find_problems(context: JobContext, spec: JobSpec, stored: StoredTarget) -> t
 
 
 def raise_for_errors(context: JobContext, spec: JobSpec, stored: StoredTarget, say: FindingCallback) -> None:
-    """Raise InvalidRequest, with the form's name of the field, where an error stands in the way of a job. say: is told
-    the warnings."""
+    """Raise InvalidRequest, with the form's name of the field, if there is an error. say: gets the warnings."""
     found = find_problems(context, spec, stored)
     for finding in found:
         if finding.level is Severity.ERROR:

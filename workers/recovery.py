@@ -1,4 +1,4 @@
-"""Putting right what crashes left: results without rows, recordings that were stored and not removed, and the like."""
+"""Repair after crashes: results without rows, stored recordings that were not removed, and the like."""
 
 import contextlib
 import logging
@@ -13,13 +13,13 @@ from .context import JobContext
 from .local.jobfiles import JobFiles
 
 ORPHAN_AGE_S = 24 * 3600.0
-"""A directory of a job that the catalogue does not know is removed when it is older: an upload may be under way."""
+"""A job directory without a job in the database is removed after this time: an upload may be in progress."""
 
 log = logging.getLogger(__name__)
 
 
 def recover(context: JobContext) -> None:
-    """Everything, once. May be interrupted, and done by several at a time."""
+    """Repair everything, once. May be interrupted, and run by several processes at a time."""
     context.store.results.recover()
     _job_directories(context)
     for id in context.store.results.list_uncompressed():
@@ -37,7 +37,7 @@ def _job_directories(context: JobContext) -> None:
                 if time.time() - path.stat().st_mtime > ORPHAN_AGE_S:
                     remove_tree(path)
             elif job.state is JobState.STORED:
-                # What was recorded lies with the result now.
+                # The recording is in the result now.
                 remove_tree(JobFiles(path).artifacts)
         except (OSError, PerfloomError) as error:
             log.warning("job directory %s: %s", path.name, error)

@@ -1,6 +1,6 @@
 """The sweep: sends a notification for every job that is due and unclaimed, so that even a lost queue loses no job.
 
-One sweeper at a time, by a lease in the catalogue. It does no step itself, so it can never be held up by one.
+One sweeper at a time, by a lease in the database. It takes no steps, so none can delay it.
 """
 
 import logging
@@ -34,11 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Sweeps, and tells the catalogue that this host's worker lives and what its host can do.
+    """Sweeps, and writes the heartbeat and the facts of this host to the database.
 
-    working: whether there are processes that take what is rung for; nothing is done while not. It is asked before each
-    round, in the sweep's thread, and may raise PerfloomError. announce: whether this host is one that programs are
-    recorded on.
+    working: whether processes take tasks; nothing is done while none do. It is called before each round, in the sweep's
+    thread, and may raise PerfloomError. announce: whether programs are recorded on this host.
     """
 
     def __init__(
@@ -58,11 +57,11 @@ class Sweeper:
         self._trouble = ""
 
     def start(self) -> None:
-        """Begin, in a thread."""
+        """Start, in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, and let another one begin at once."""
+        """End, and let another sweeper start immediately."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(5)
@@ -80,7 +79,7 @@ class Sweeper:
                         self.sweep(store, queue)
                     self._trouble = ""
                 except PerfloomError as error:
-                    # Once in a while, not four times a second.
+                    # Less often than the rest.
                     if error.message != self._trouble:
                         log.warning("the sweep continues in a moment: %s", error.message)
                     self._trouble = error.message
@@ -92,13 +91,13 @@ class Sweeper:
             if self._mine:
                 store.leases.release(LEASE, self._owner)
         except PerfloomError:
-            pass  # The lease ends by itself.
+            pass  # The lease expires.
         finally:
             queue.close()
             store.close()
 
     def sweep(self, store: Store, queue: TaskQueue) -> int:
-        """Notify for what is due; returns for how many. Nothing where another one sweeps."""
+        """Notify for jobs that are due; returns how many. Does nothing if another one sweeps."""
         now = time.monotonic()
         if now >= self._renew_at:
             self._renew_at = now + (RENEW_S if self._mine else RENEW_S / 4)
@@ -126,7 +125,7 @@ class Sweeper:
             job = store.jobs.find(id)
             if job is None or job.state.final:
                 continue
-            # Noted before it is rung for, or it would undo what the step that is rung for notes.
+            # Written before the notification, or it would overwrite what the notified step writes.
             store.jobs.update(id, expected=job.state, due_at=time.time() + RETRY_S)
             if not queue.enqueue(job):
                 store.jobs.update(id, expected=job.state, due_at=time.time())
@@ -135,7 +134,7 @@ class Sweeper:
         return rung
 
     def _take_over_lease(self, store: Store) -> bool:
-        """Take the lease of a sweeper that was killed on this host, without waiting for it to run out."""
+        """Take the lease of a sweeper that was killed on this host, without waiting for its end."""
         holder = store.leases.holder(LEASE)
         if holder is None or is_worker_alive(holder) is not False:
             return False
@@ -147,7 +146,7 @@ class Sweeper:
         if now >= self._look_at:
             self._look_at = now + CHANGE_CHECK_S
             looks = change_marker()
-            # perf is asked again only where something changed: asking costs a recording that runs some time.
+            # perf is probed again only after a change: probing takes CPU time from running recordings.
             if self._facts is None or looks != self._looks:
                 self._facts, self._looks, self._facts_at = probe(), looks, 0.0
             if now >= self._facts_at:

@@ -1,4 +1,4 @@
-"""The tasks that workers take from the queue. Each takes one id, may come twice or late, and looks before it acts."""
+"""The tasks that workers take from the queue. Each takes one id, may come twice or late, and checks the job first."""
 
 import logging
 from functools import cache
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def register(app: Celery, settings: Settings) -> None:
-    """Make the tasks known to `app`."""
+    """Register the tasks with `app`."""
 
     @cache
     def context() -> JobContext:
@@ -58,7 +58,7 @@ def register(app: Celery, settings: Settings) -> None:
 
     @app.task(name=POLL_TASK)
     def poll(target: str) -> None:
-        from .remote import access, polling  # Brings the ways to other machines.
+        from .remote import access, polling  # Imports the transports to other machines.
 
         polling.poll(context(), target)
         access.close_finished(context())
@@ -74,7 +74,7 @@ def register(app: Celery, settings: Settings) -> None:
 
     @app.task(name=TARGET_CHECK_TASK)
     def check_target(check_id: str) -> None:
-        from .remote import checks  # Brings the ways to other machines.
+        from .remote import checks  # Imports the transports to other machines.
 
         checks.answer_check(context().store, check_id)
 

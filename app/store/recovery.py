@@ -55,7 +55,7 @@ def recover(
             _mark(database, directory, id, missing, done)
         for path in sorted(directory.iterdir()):
             if path.name.startswith(STAGED_PREFIX):
-                if now - _changed(path) > _patience(database, path):
+                if now - _changed(path) > _grace_period(database, path):
                     _remove(path, done)
             elif path.name.startswith(TRASH):
                 id = path.name.removeprefix(TRASH)[:12]
@@ -89,7 +89,7 @@ def _mark(database: Database, directory: Path, id: str, missing: bool, done: Rec
     (done.missing if gone else done.restored).append(id)
 
 
-def _patience(database: Database, staged: Path) -> float:
+def _grace_period(database: Database, staged: Path) -> float:
     """Seconds for which a staged directory is left alone: long while its job is active."""
     id = staged.name.removeprefix(STAGED_PREFIX)[:12]
     with database.read() as session:
