@@ -32,7 +32,7 @@ from tests.support.jobspecs import spec_of
 from tests.support.parts import require
 from tests.support.servers import OrdinaryUser, RedisServer
 from tests.workers.running import PERFLOOM, Running, ended, environment, reached, running
-from tests.workers.waiting import gone, until
+from tests.workers.waiting import has_ended, until
 
 ENDLESS = (sys.executable, "-S", "-c", "while True: pass")
 LINK = re.compile(r"^(http://\S+/\S*\?token=\S+)$", re.MULTILINE)
@@ -93,8 +93,8 @@ def link(server: Running, limit_s: float = 60.0) -> str:
     """The address that it prints, which is the last one printed."""
 
     def look() -> str:
-        assert server.process.poll() is None, server.said()
-        found = LINK.findall(server.said())
+        assert server.process.poll() is None, server.log_text()
+        found = LINK.findall(server.log_text())
         return found[-1] if found else ""
 
     return until(look, "a link is printed", limit_s)
@@ -110,7 +110,7 @@ def status_of(url: str) -> int:
 
 
 def all_gone(pids: list[int]) -> bool:
-    return all(map(gone, pids))
+    return all(map(has_ended, pids))
 
 
 def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
@@ -132,9 +132,9 @@ def test_serve_does_everything_and_leaves_nothing(server: Kept) -> None:
     until(lambda: _recorded(store, job.id), "samples")
     pids = [one.pid for one in server.running.tree()]
     assert len(pids) > 6
-    assert server.running.stop(signal.SIGINT) == 0, server.running.said()
+    assert server.running.stop(signal.SIGINT) == 0, server.running.log_text()
     assert all_gone(pids) and not processes.find_by_variable("PERFLOOM_JOB", job.id)
-    said = server.running.said()
+    said = server.running.log_text()
     assert "Traceback" not in said and "token=" not in said.replace(url, "")
     # What was being recorded is kept, at the next start.
     server.begin()
@@ -179,7 +179,7 @@ def test_serve_ends_when_another_server_took_its_database(
         other = stack.enter_context(psycopg.connect(where, autocommit=True))
         ours = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         other.execute(f"SELECT pg_terminate_backend(pid, 5000) {ours}")
-        until(lambda: "locking it again" in one.said(), "it has the lock again")
+        until(lambda: "locking it again" in one.log_text(), "it has the lock again")
         job = store.jobs.create("record", spec_of(*ENDLESS).to_json(), "endless")
         stack.callback(lambda: processes.terminate_by_variable("PERFLOOM_JOB", job.id, grace_s=0))
         reached(store, job.id, JobState.RUNNING)
@@ -189,7 +189,7 @@ def test_serve_ends_when_another_server_took_its_database(
         taken = other.execute("SELECT pg_try_advisory_lock(%s)", [services.CATALOG_LOCK]).fetchone()
         assert taken == (True,)
         assert one.process.wait(30) == 2
-        assert "took over the database" in one.said() and "Traceback" not in one.said()
+        assert "took over the database" in one.log_text() and "Traceback" not in one.log_text()
         assert len(processes.find_by_variable("PERFLOOM_JOB", job.id)) == 2
         other.close()
         with running(settings, tmp_path / "two", "serve") as two:
@@ -205,7 +205,7 @@ def test_what_is_killed_inside_is_started_again(server: Kept) -> None:
         for victim in victims:
             processes.send_signal(victim, signal.SIGKILL)
         job = server.submit(f"after {name}", "seq", "200000")
-        assert ended(server.store, job.id).state is JobState.STORED, f"{name}: {server.running.said()}"
+        assert ended(server.store, job.id).state is JobState.STORED, f"{name}: {server.running.log_text()}"
         until(lambda: _answers(server.url), f"pages are served again after {name}")
 
 
@@ -271,17 +271,17 @@ def test_web_and_worker_apart(
             running(settings, tmp_path / "launch", "worker", "--queue", "launch") as launch,
             running(settings, tmp_path / "read", "worker", "--queue", "read") as read,
         ):
-            found = until(lambda: re.search(r"^(http://\S+/) ", web.said(), re.MULTILINE), "the address")
+            found = until(lambda: re.search(r"^(http://\S+/) ", web.log_text(), re.MULTILINE), "the address")
             url = found[1]  # type: ignore[index]
-            assert "chosen-by-somebody-who-likes-long-ones" not in web.said()
+            assert "chosen-by-somebody-who-likes-long-ones" not in web.log_text()
             until(lambda: _answers(f"{url}?token=chosen-by-somebody-who-likes-long-ones"), "pages are served", 40)
             assert status_of(f"{url}?token=wrong") in (401, 403)
             job = store.jobs.create("record", spec_of("seq", "500000").to_json(), "apart")
             queue.enqueue_job(job.id)
-            assert ended(store, job.id).state is JobState.STORED, launch.said() + read.said()
+            assert ended(store, job.id).state is JobState.STORED, launch.log_text() + read.log_text()
             assert status_of(f"{url}results/{job.id}?token=chosen-by-somebody-who-likes-long-ones") == 200
             assert web.stop() == 0 and launch.stop() == 0 and read.stop() == 0
-        output = web.said() + launch.said() + read.said()
+        output = web.log_text() + launch.log_text() + read.log_text()
         assert "Traceback" not in output, output
     finally:
         queue.close()

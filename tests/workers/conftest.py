@@ -102,6 +102,6 @@ def files_of(context: JobContext, job: Job) -> JobFiles:
     return JobFiles(context.store.jobs.directory(job.id))
 
 
-def nobody_left(job: Job) -> bool:
-    """Whether nothing that the job started still runs."""
+def has_no_process(job: Job) -> bool:
+    """Whether no process of the job still runs."""
     return not processes.find_by_variable(JOB_VARIABLE, job.id)

@@ -20,7 +20,7 @@ from perfloom.workers.local import processes
 from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.support.servers import RedisServer
-from tests.workers.waiting import gone, until
+from tests.workers.waiting import has_ended, until
 
 PERFLOOM = (sys.executable, "-P", "-m", "perfloom.cli")
 
@@ -55,14 +55,14 @@ class Running:
         processes.send_all(tree, signal.SIGKILL)
         self.process.wait(20)
         # Redis would give what is rung for next to who waits for it, although he is dying.
-        until(lambda: all(gone(one.pid) for one in tree), "all of it has ended")
+        until(lambda: all(has_ended(one.pid) for one in tree), "all of it has ended")
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to end; its exit status."""
         self.process.send_signal(number)
         return self.process.wait(40)
 
-    def said(self) -> str:
+    def log_text(self) -> str:
         return self.log.read_text(errors="replace")
 
 
@@ -99,7 +99,7 @@ def all_ended(store: Store, count: int, limit_s: float = 60.0, *, worker: Runnin
     while sum(number for state, number in store.jobs.counts().items() if state.final) < count:
         if time.monotonic() > end:
             left = [job for job in store.jobs.list(limit=1000) if not job.state.final]
-            said = worker.said()[-3000:] if worker else ""
+            said = worker.log_text()[-3000:] if worker else ""
             pytest.fail(f"{len(left)} jobs hang, such as {left[0]}\n{said}")
         time.sleep(0.05)
     return list(store.jobs.list(limit=1000))

@@ -73,7 +73,7 @@ def test_the_whole_road(settings: Settings, tmp_path: Path, postgres_database: s
             facts = store.hosts.get(host_name()).facts
             assert facts is not None and facts.perf and facts.events
             job = ended(store, record)
-            assert job.state is JobState.STORED, worker.said()
+            assert job.state is JobState.STORED, worker.log_text()
             assert store.results.get(record).samples > 0
             assert ended(store, imported.id).state is JobState.STORED
             (cancelled,) = rung(store, queue, ("sleep", "60"))
@@ -82,7 +82,7 @@ def test_the_whole_road(settings: Settings, tmp_path: Path, postgres_database: s
             queue.enqueue_job(cancelled)
             assert ended(store, cancelled).state is JobState.CANCELLED
             assert worker.stop() == 0
-        assert "Traceback" not in worker.said()
+        assert "Traceback" not in worker.log_text()
     finally:
         queue.close()
         store.close()

@@ -21,7 +21,7 @@ from perfloom.workers.local.jobfiles import JOB_VARIABLE
 from perfloom.workers.outcome import SAMPLES_LOST
 from tests.support.jobspecs import spec_of
 from tests.support.marks import slow_but_every
-from tests.workers.conftest import files_of, nobody_left, submit, to_the_end, until_state
+from tests.workers.conftest import files_of, has_no_process, submit, to_the_end, until_state
 from tests.workers.waiting import until
 
 
@@ -109,7 +109,7 @@ def test_a_worker_killed_there_loses_nothing(
     killed_at(context, job, place, moment, call)
     job = to_the_end(context, job)
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
-    assert starts(tmp_path) == 1 and nobody_left(job)
+    assert starts(tmp_path) == 1 and has_no_process(job)
     result = context.store.results.get(job.id)
     assert result.complete and result.samples > 0 and len(result.originals) == 2
 
@@ -130,7 +130,7 @@ def test_killed_while_cancelling(context: JobContext, tmp_path: Path) -> None:
     killed_at(context, job, "perfloom.workers.local.supervisor_client:request_stop", "before")
     killed_at(context, job, "perfloom.workers.local.supervisor_client:request_stop", "after")
     job = to_the_end(context, job)
-    assert job.state is JobState.CANCELLED and nobody_left(job) and starts(tmp_path) == 1
+    assert job.state is JobState.CANCELLED and has_no_process(job) and starts(tmp_path) == 1
 
 
 def test_killed_again_and_again_while_reading_it_gives_up(context: JobContext, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_killed_supervisor_ends_everything(context: JobContext, tmp_path: Path
     until(lambda: MOMENTS[moment](run, tmp_path / "starts"), moment)
     processes.send_signal(supervisor_of(context, job), signal.SIGKILL)
     job = to_the_end(context, job)
-    assert nobody_left(job) and starts(tmp_path) <= 1
+    assert has_no_process(job) and starts(tmp_path) <= 1
     # A command that ends soon may have ended, and the supervisor have written so, before it was killed.
     assert job.reason or (ends and (run / "exit.json").exists())
     if job.state is JobState.STORED and not (run / "exit.json").exists():
@@ -244,7 +244,7 @@ def test_a_command_runs_on_when_perf_is_killed(context: JobContext, tmp_path: Pa
     processes.send_signal(processes.ProcessIdentity.from_json(identity), signal.SIGKILL)
     (tmp_path / "go").write_text("")
     job = to_the_end(context, job)
-    assert job.outcome is not None and nobody_left(job)
+    assert job.outcome is not None and has_no_process(job)
     assert job.state in (JobState.FAILED, JobState.STORED) and "SIGKILL" in (job.reason or "")
     if starts(tmp_path):
         assert (starts(tmp_path), job.outcome.exit_status, job.outcome.signal) == (1, 0, None)

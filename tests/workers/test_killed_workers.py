@@ -140,7 +140,7 @@ def test_rings_for_jobs_that_are_not_there_any_more(worker: Worker) -> None:
     assert ended(worker.store, id).state is JobState.FAILED
     with worker.redis.client() as client:
         until(lambda: not client.llen(LAUNCH_QUEUE) and not client.llen(READ_QUEUE), "all were taken")
-    assert _folders(worker.settings) - before == {id}, worker.running.said()
+    assert _folders(worker.settings) - before == {id}, worker.running.log_text()
 
 
 def _folders(settings: Settings) -> set[str]:

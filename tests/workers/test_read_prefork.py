@@ -16,7 +16,7 @@ from perfloom.workers.local import processes
 from perfloom.workers.read import prefork as read_spare
 from perfloom.workers.read import reading
 from tests.support import paths
-from tests.workers.waiting import gone, until
+from tests.workers.waiting import has_ended, until
 
 TRACE = paths.DATA / "pytorch" / "training.pt.trace.json.gz"
 
@@ -44,7 +44,7 @@ def test_it_reads_one_run_as_any_other_and_only_one(settings: Settings, tmp_path
     assert profile.meta == expected.meta
     assert all(table.equals(expected.tables()[name]) for name, table in profile.tables().items())
     assert seen[-1] is not None
-    assert gone(pid)
+    assert has_ended(pid)
     assert not read_spare._waiting
     bad = tmp_path / "bad.json"
     bad.write_text("no trace")
@@ -58,7 +58,7 @@ def test_one_that_was_killed_is_not_missed(settings: Settings, tmp_path: Path) -
     shutil.copy(TRACE, copy)
     pid = begun()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: gone(pid), "the end of the process")
+    until(lambda: has_ended(pid), "the end of the process")
     assert reading.read_profile(settings, [copy]).slices.num_rows
     assert not read_spare._waiting
 
@@ -66,13 +66,13 @@ def test_one_that_was_killed_is_not_missed(settings: Settings, tmp_path: Path) -
 def test_it_ends_when_it_is_not_needed(settings: Settings) -> None:
     pid = begun()
     read_spare.end_reader()
-    assert gone(pid)
+    assert has_ended(pid)
 
 
 def test_it_does_not_wait_for_ever(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_spare, "IDLE_S", 0.3)
     pid = begun()
-    until(lambda: gone(pid), "the end of a process that nobody needs")
+    until(lambda: has_ended(pid), "the end of a process that nobody needs")
     assert not read_spare._waiting
     monkeypatch.setattr(read_spare, "IDLE_S", 60.0)
     assert reading.read_profile(settings, [TRACE]).slices.num_rows

@@ -23,7 +23,7 @@ from perfloom.web.security import host_allowed
 from perfloom.workers.serve import server, services, web_server
 from tests.support import servers
 from tests.support.parts import require
-from tests.workers.waiting import gone, pids_in, until
+from tests.workers.waiting import has_ended, pids_in, until
 
 
 def test_settings_survive_the_way_into_a_child(settings: Settings, tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_children_end_with_their_household(tmp_path: Path, number: signal.Signal
     parent.send_signal(number)
     parent.wait(20)
     # Those of a killed household end by the kernel's hand, their own children by themselves or not at all.
-    until(lambda: all(gone(pid) for pid in pids[::2]), "the children have ended")
+    until(lambda: all(has_ended(pid) for pid in pids[::2]), "the children have ended")
     if number is not signal.SIGKILL:
-        assert all(gone(pid) for pid in pids)
+        assert all(has_ended(pid) for pid in pids)
     for pid in pids:
-        if not gone(pid):
+        if not has_ended(pid):
             os.kill(pid, signal.SIGKILL)
 
 

@@ -26,7 +26,7 @@ from perfloom.workers.local import steps as local_steps
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
 from tests.support.jobspecs import spec_of
 from tests.support.parts import missing, require
-from tests.workers.conftest import files_of, nobody_left, run, submit, until_state
+from tests.workers.conftest import files_of, has_no_process, run, submit, until_state
 from tests.workers.waiting import pids_in, until
 
 BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
@@ -45,7 +45,7 @@ def test_a_recording_becomes_a_result(context: JobContext) -> None:
     assert states == ["queued", "staging", "running", "collecting", "reading", "stored"]
     functions = context.store.results.open(job.id).functions.column("name").to_pylist()
     assert any("_PyEval_EvalFrameDefault" in name for name in functions)
-    assert not files_of(context, job).artifacts.exists() and nobody_left(job)
+    assert not files_of(context, job).artifacts.exists() and has_no_process(job)
 
 
 def test_what_was_shown_is_what_was_run(context: JobContext) -> None:
@@ -142,7 +142,7 @@ def test_a_command_that_cannot_be_executed(context: JobContext, tmp_path: Path, 
 def test_a_job_that_cannot_work_says_why(context: JobContext, changes: dict[str, object], words: str) -> None:
     job = run(context, dataclasses.replace(spec_of("true"), **changes))  # type: ignore[arg-type]
     assert (job.state, job.result_id) == (JobState.FAILED, None)
-    assert words in (job.reason or "") and nobody_left(job)
+    assert words in (job.reason or "") and has_no_process(job)
 
 
 def test_without_perf(context: JobContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_time_limit(context: JobContext) -> None:
     job = run(context, spec_of(sys.executable, "-S", "-c", "while True: pass", duration_s=0.4))
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit
     assert not context.store.results.get(job.id).complete and "limit of 0.4 s" in (job.reason or "")
-    assert time.monotonic() - began < 10 and nobody_left(job)
+    assert time.monotonic() - began < 10 and has_no_process(job)
 
 
 def test_a_running_process(context: JobContext) -> None:
@@ -192,7 +192,7 @@ def test_a_command_that_forks_and_exits(context: JobContext, tmp_path: Path) -> 
     pids = tmp_path / "pids"
     leave = f"(setsid sleep 60 & echo $! >>{pids}; sleep 60 & echo $! >>{pids})"
     job = run(context, spec_of("/bin/sh", "-c", f"{leave}; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"))
-    assert job.state is JobState.STORED and nobody_left(job)
+    assert job.state is JobState.STORED and has_no_process(job)
     assert all((found := processes.read_stat(pid)) is None or found.state == "Z" for pid in pids_in(pids, 2))
     assert job.outcome is not None and "2 processes still ran" in job.outcome.reasons[0]
     assert context.store.results.get(job.id).complete
@@ -302,7 +302,7 @@ def test_cancel_keeps_what_was_recorded(context: JobContext, tmp_path: Path) -> 
     assert job.outcome is not None and job.outcome.cancelled
     result = context.store.results.get(job.id)
     assert not result.complete and result.reasons == ("It was cancelled.",) and result.samples > 0
-    assert nobody_left(job)
+    assert has_no_process(job)
 
 
 def test_cancelled_before_a_sample_there_is_no_result(context: JobContext) -> None:
@@ -310,7 +310,7 @@ def test_cancelled_before_a_sample_there_is_no_result(context: JobContext) -> No
     until_state(context, job.id, JobState.RUNNING)
     steps.cancel(context, job.id)
     job = steps.run_to_end(context, job.id)
-    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and nobody_left(job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and has_no_process(job)
 
 
 @pytest.mark.parametrize("state", [JobState.COLLECTING, JobState.READING])
@@ -489,7 +489,7 @@ def test_a_disk_that_fills_up_ends_the_recording_and_harms_nothing(tmp_path: Pat
             before = run(context, spec_of(*BUSY))
             fill = f"head -c 45000000 /dev/zero >big; exec {sys.executable} -S -c 'while True: pass'"
             job = run(context, spec_of("/bin/sh", "-c", fill))
-            assert job.state.final and "disk" in (job.reason or "") and nobody_left(job)
+            assert job.state.final and "disk" in (job.reason or "") and has_no_process(job)
             refused = run(context, spec_of("true"))
             assert refused.state is JobState.FAILED and "GB left" in (refused.reason or "")
             assert store.results.get(before.id).complete and store.results.open(before.id).samples.num_rows > 0

@@ -14,7 +14,7 @@ import pytest
 
 from perfloom.workers.local import processes, supervisor
 from tests.support.parts import missing, require
-from tests.workers.waiting import gone, pids_in, until
+from tests.workers.waiting import has_ended, pids_in, until
 
 
 class Supervised:
@@ -200,7 +200,7 @@ def test_cancel_ends_the_whole_tree(supervised: Any, tmp_path: Path, temper: str
         (one.run / "cancel").write_text("now" if how == "now" else "")
     result = one.result()
     assert result["stopped"] == "cancelled" and result["survivors"] == []
-    assert [pid for pid in tree if not gone(pid)] == []
+    assert [pid for pid in tree if not has_ended(pid)] == []
 
 
 def test_cancel_before_the_start(supervised: Any, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_command_that_forks_and_exits_leaves_nobody(supervised: Any, tmp_path:
     one = supervised("/bin/sh", "-c", f"(setsid sleep 60 & echo $! >{pids}; sleep 60 & echo $! >>{pids}); exit 3").go()
     result = one.result()
     assert result["exit_status"] == 3 and result["ended_processes"] >= 2
-    assert all(gone(pid) for pid in pids_in(pids, 2))
+    assert all(has_ended(pid) for pid in pids_in(pids, 2))
 
 
 def test_output_beyond_the_cap_keeps_beginning_and_end(supervised: Any) -> None:

@@ -22,8 +22,8 @@ def until(look: Callable[[], T], what: str, limit_s: float = 20.0) -> T:
     return value
 
 
-def gone(pid: int) -> bool:
-    """Whether a process has ended, whether somebody has reaped it or not."""
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
     status = processes.read_stat(pid)
     return status is None or status.state in "ZX"
 

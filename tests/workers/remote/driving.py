@@ -19,7 +19,7 @@ from perfloom.workers.remote.polling import read_last_status
 from tests.support.jobspecs import spec_of
 from tests.workers.conftest import files_of, limited, submit, to_the_end
 
-__all__ = ["at", "far", "files_of", "nothing_left", "run", "sight_of", "submit", "to_the_end", "until_job"]
+__all__ = ["at", "far", "files_of", "is_cleaned_up", "run", "sight_of", "submit", "to_the_end", "until_job"]
 
 
 def at(target: Target, *command: str, **more: Any) -> JobSpec:
@@ -60,13 +60,13 @@ def sight_of(context: JobContext, job: Job) -> JobStatus:
 
 
 def far(job: Job) -> Path:
-    """The job's directory at its target, which is this machine in the end."""
+    """The job's directory at its target, which is this machine."""
     return Path(job.details.directory)
 
 
-def nothing_left(job: Job) -> bool:
+def is_cleaned_up(job: Job) -> bool:
     """Whether neither a process nor a file of the job is left at its target."""
-    # Who was killed takes a moment to be gone on a busy machine.
+    # On a busy machine, a killed process takes a moment to end.
     end = time.monotonic() + 20
     while left := processes.find_by_variable(JOB_VARIABLE, job.id):
         assert time.monotonic() < end, [Path(f"/proc/{one.pid}/cmdline").read_bytes() for one in left]

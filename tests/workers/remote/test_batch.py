@@ -13,7 +13,7 @@ from perfloom.workers import steps
 from perfloom.workers.context import JobContext
 from perfloom.workers.remote import cancellation, outcome
 from tests.support.batch import BatchSystem, LsfDouble
-from tests.workers.remote.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 
 BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
 ENDLESS = (sys.executable, "-S", "-c", "print('begun', flush=True)\nwhile True: pass")
@@ -42,7 +42,7 @@ def test_a_job_in_the_queue_becomes_a_result(context: JobContext, queue: Target)
     assert (job.state, job.result_id) == (JobState.STORED, job.id), job.reason
     states = [state for state, _ in job.history]
     assert states[:3] == ["queued", "staging", "pending"] and states[-3:] == ["collecting", "reading", "stored"]
-    assert job.outcome is not None and job.outcome.exit_status == 0 and nothing_left(job)
+    assert job.outcome is not None and job.outcome.exit_status == 0 and is_cleaned_up(job)
     (submission,) = sight_of(context, job).submissions
     assert submission.native.isdigit() and submission.batch is not None
 
@@ -59,7 +59,7 @@ def test_a_job_that_gets_another_environment_from_slurm(
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(context, job).tail()
     assert files_of(context, job).tail().count("of the job: [1]") == 2
     profile = context.store.results.open(job.id)
-    assert {row["rank"] for row in profile.threads.to_pylist()} == {0, 1} and nothing_left(job)
+    assert {row["rank"] for row in profile.threads.to_pylist()} == {0, 1} and is_cleaned_up(job)
 
 
 def test_runs_at_the_same_time_are_jobs_of_their_own(context: JobContext, queue: Target) -> None:
@@ -69,7 +69,7 @@ def test_runs_at_the_same_time_are_jobs_of_their_own(context: JobContext, queue:
     submissions = sight_of(context, job).submissions
     assert len({one.native for one in submissions}) == 2 and all(one.exit_status == 0 for one in submissions)
     profile = context.store.results.open(job.id)
-    assert profile.runs.num_rows == 2 and profile.events.num_rows == 2 and nothing_left(job)
+    assert profile.runs.num_rows == 2 and profile.events.num_rows == 2 and is_cleaned_up(job)
 
 
 def test_all_of_them_are_cancelled(context: JobContext, queue: Target) -> None:
@@ -78,11 +78,11 @@ def test_all_of_them_are_cancelled(context: JobContext, queue: Target) -> None:
     job = until_job(context, job, lambda job: files_of(context, job).tail().count("begun") == 2)
     context.store.jobs.request_cancel(job.id)
     job = to_the_end(context, job, 60)
-    assert (job.state, job.reason) == (JobState.CANCELLED, "It was cancelled.") and nothing_left(job)
+    assert (job.state, job.reason) == (JobState.CANCELLED, "It was cancelled.") and is_cleaned_up(job)
 
 
 def waiting(queue: Target, system: BatchSystem) -> JobSpec:
-    """A job that waits until somebody lets it go."""
+    """A job that waits until the test continues it."""
     if isinstance(system, LsfDouble):
         system.control(delay=3600.0)
         return at(queue, *ENDLESS)
@@ -104,7 +104,7 @@ def test_a_job_that_waits_says_why_and_can_be_cancelled(
         assert batch is not None and batch.state is BatchState.HELD
     steps.cancel(context, job.id)
     job = to_the_end(context, job)
-    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and nothing_left(job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and is_cleaned_up(job)
     assert "before anything was recorded" in (job.reason or "")
 
 
@@ -115,7 +115,7 @@ def test_cancelling_keeps_what_was_recorded(context: JobContext, queue: Target) 
     context.store.jobs.request_cancel(job.id)
     job = to_the_end(context, job)
     assert (job.state, job.result_id, job.reason) == (JobState.CANCELLED, job.id, "It was cancelled.")
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_cancelling_twice_drops_it(context: JobContext, queue: Target) -> None:
@@ -127,7 +127,7 @@ def test_cancelling_twice_drops_it(context: JobContext, queue: Target) -> None:
             context, (context.store.jobs.request_cancel(job.id), context.store.jobs.get(job.id))[1]
         )
     job = to_the_end(context, job)
-    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and nothing_left(job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and is_cleaned_up(job)
 
 
 def test_somebody_else_cancels_it(context: JobContext, queue: Target, system: BatchSystem) -> None:
@@ -138,7 +138,7 @@ def test_somebody_else_cancels_it(context: JobContext, queue: Target, system: Ba
     job = to_the_end(context, job, 60)
     assert job.state in (JobState.STORED, JobState.FAILED), job.reason
     assert "not by Perfloom" in (job.reason or "") or "Another process" in (job.reason or ""), job.reason
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "$(touch x)"])
@@ -146,7 +146,7 @@ def test_a_queue_that_does_not_exist(context: JobContext, queue: Target, name: s
     job = run(context, at(queue, "true", batch=Batch(queue=name)))
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert "rejected" in (job.reason or ""), job.reason
-    assert nothing_left(job) and not list(Path(queue.directory).iterdir())
+    assert is_cleaned_up(job) and not list(Path(queue.directory).iterdir())
 
 
 def test_the_time_limit_of_the_batch_system(context: JobContext, queue: Target, system: BatchSystem) -> None:
@@ -156,13 +156,13 @@ def test_the_time_limit_of_the_batch_system(context: JobContext, queue: Target, 
     job = run(context, at(queue, *ENDLESS, batch=Batch(wall_time_s=60)), 60)
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit, job
     assert "time limit" in (job.reason or "") and not context.store.results.get(job.id).complete
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_the_answer_of_the_batch_system_is_lost(
     context: JobContext, queue: Target, system: BatchSystem, tmp_path: Path
 ) -> None:
-    """The job was handed over, and its id never came back: it goes by its name, too."""
+    """The job was submitted, and its id was lost: it is found by its name."""
     spec = at(queue, "sh", "-c", f"echo x >>{tmp_path}/starts; sleep 3")
     if isinstance(system, LsfDouble):
         system.control(lose_answers=True)
@@ -176,7 +176,7 @@ def test_the_answer_of_the_batch_system_is_lost(
         (far(job) / "sub0.status").write_text("1\n")
     job = to_the_end(context, job, 60)
     assert job.state is JobState.STORED, job.reason
-    assert (tmp_path / "starts").read_text() == "x\n" and nothing_left(job)
+    assert (tmp_path / "starts").read_text() == "x\n" and is_cleaned_up(job)
     assert job.details.submission_ids[0].isdigit()
 
 
@@ -190,4 +190,4 @@ def test_a_job_that_the_batch_system_forgot(
     context.store.jobs.update(job.id, details=replace(job.details, submission_ids={0: "99999"}))
     job = to_the_end(context, job, 60)
     assert job.state is JobState.LOST and outcome.UNKNOWN_TO_BATCH_SYSTEM in (job.reason or ""), job
-    assert nothing_left(job)
+    assert is_cleaned_up(job)

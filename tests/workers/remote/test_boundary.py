@@ -43,12 +43,12 @@ def server() -> ProtectedServer:
 
 @pytest.fixture
 def marker(tmp_path: Path) -> Path:
-    """A file that somebody makes who gets in."""
+    """A file that exists if a forbidden program ran."""
     return tmp_path / "came in"
 
 
-def asked(context: JobContext, spec: JobSpec, server: ProtectedServer) -> Job:
-    """A job of that server, at its end."""
+def run_for_server(context: JobContext, spec: JobSpec, server: ProtectedServer) -> Job:
+    """Run a job that was submitted to that server to its end."""
     job = context.store.jobs.create("record", spec.to_json(), "a job", details=JobDetails(server=server))
     return to_the_end(context, job)
 
@@ -57,7 +57,7 @@ def test_a_job_does_not_start_here_for_a_server_of_the_same_user(
     context: JobContext, here: Target, server: ProtectedServer, marker: Path
 ) -> None:
     for target in (Target(LOCAL), here):
-        job = asked(context, at(target, "touch", str(marker)), server)
+        job = run_for_server(context, at(target, "touch", str(marker)), server)
         assert job.state is JobState.FAILED and OWN_USER in str(job.reason)
         assert not marker.exists()
 
@@ -158,13 +158,13 @@ def test_another_user_gets_what_that_user_may_read_and_nothing_else(
     (folder / "link").symlink_to("text")
     (folder / "program").write_text('#!/bin/sh\ncat inputs/link\necho " as $(id -u)"\n')
     (folder / "program").chmod(0o755)
-    job = asked(other, at(theirs, "./inputs/program", inputs=(str(folder),)), server)
+    job = run_for_server(other, at(theirs, "./inputs/program", inputs=(str(folder),)), server)
     assert files_of(other, job).output.read_text().startswith(f"content as {ordinary_user.uid}\n"), job.reason
     assert not (files_of(other, job).root / inputs.READ_FOLDER).exists()
     secret = other.settings.data / "catalogue.sqlite"
     (ordinary_user.home / "way").symlink_to(secret)
     for name in (str(secret), str(ordinary_user.home / "way"), str(other.settings.data)):
-        job = asked(other, at(theirs, "true", inputs=(name,)), server)
+        job = run_for_server(other, at(theirs, "true", inputs=(name,)), server)
         assert job.state is JobState.FAILED, name
         assert "Permission denied" in str(job.reason) or "cannot be read by" in str(job.reason)
 

@@ -22,7 +22,7 @@ from tests.support import sshd as servers
 from tests.support.batch import BatchSystem
 from tests.support.mpi_programs import MpiProgram
 from tests.support.sshd import Sshd
-from tests.workers.remote.driving import at, files_of, nothing_left, run
+from tests.workers.remote.driving import at, files_of, is_cleaned_up, run
 
 RANKS = 4
 WORK_MS = "250"
@@ -78,7 +78,7 @@ def test_what_comes_back_is_whose_it_is(
     spec = at(target, *command, frequency=999, mpi=Mpi(flavour, ranks=RANKS) if flavour else None)
     job = run(context, spec, 60)
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None), files_of(context, job).tail()
-    assert context.store.results.get(job.id).complete and nothing_left(job)
+    assert context.store.results.get(job.id).complete and is_cleaned_up(job)
     names, samples = _by_rank(context, job)
     if flavour is None:
         assert list(samples) == [None] and samples[None] > 20
@@ -100,7 +100,7 @@ def test_what_is_put_into_a_program_goes_with_the_job(
     train = "import torch; o = torch.optim.SGD(); [o.step() for _ in range(9)]"
     spec = at(target, sys.executable, "-c", train, recorder=RecorderName.PYTORCH, mpi=Mpi(MpiFlavor.SRUN, ranks=2))
     job = run(context, replace(spec, environment={"PYTHONPATH": str(DOUBLE)}), 60)
-    assert job.state is JobState.STORED and nothing_left(job), files_of(context, job).tail()
+    assert job.state is JobState.STORED and is_cleaned_up(job), files_of(context, job).tail()
     assert context.store.results.open(job.id).steps.column("rank").to_pylist() == [0] * 3 + [1] * 3
 
 

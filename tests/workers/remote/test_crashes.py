@@ -1,4 +1,4 @@
-"""A worker that is killed with SIGKILL at whatever moment of a planned job: the job goes on, and ran once."""
+"""A worker is killed at any moment of a job at a target: the job continues, and ran once."""
 
 import dataclasses
 from pathlib import Path
@@ -10,7 +10,7 @@ from perfloom.domain.targets import Target
 from perfloom.workers import steps
 from perfloom.workers.context import JobContext
 from tests.support.marks import slow_but_every
-from tests.workers.remote.driving import nothing_left, submit, to_the_end, until_job
+from tests.workers.remote.driving import is_cleaned_up, submit, to_the_end, until_job
 from tests.workers.test_crashes import counted, killed_at, starts
 
 RUN = "perfloom.workers.transports.local:LocalTransport.run"
@@ -48,7 +48,7 @@ def test_a_worker_killed_there_loses_nothing(
     killed_at(context, job, place, moment, call)
     job = to_the_end(context, job)
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
-    assert starts(tmp_path) == 1 and nothing_left(job)
+    assert starts(tmp_path) == 1 and is_cleaned_up(job)
     assert context.store.results.get(job.id).samples > 0
 
 
@@ -65,7 +65,7 @@ def test_killed_while_cancelling(context: JobContext, here: Target, tmp_path: Pa
     killed_at(context, job, "perfloom.workers.remote.batch:cancel_jobs", "after")
     job = to_the_end(context, job)
     assert job.state is JobState.CANCELLED and starts(tmp_path) == 1 and job.details.cancellation.times == 1
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_killed_after_the_end_there_is_nothing_to_do(context: JobContext, here: Target, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from perfloom.workers.local import processes, supervisor_client
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
 from perfloom.workers.read.rank_folders import STATE
 from perfloom.workers.remote import cancellation, cleanup, collection, polling, retries
-from tests.workers.remote.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 from tests.workers.waiting import until
 
 BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
@@ -39,7 +39,7 @@ def test_a_planned_job_becomes_a_result(context: JobContext, here: Target) -> No
     assert "perf.data" in names and any(name.startswith("perf.script") for name in names)
     hosts = context.store.results.open(job.id).threads.column("host").to_pylist()
     assert set(hosts) == {os.uname().nodename}
-    assert nothing_left(job) and not files_of(context, job).artifacts.exists()
+    assert is_cleaned_up(job) and not files_of(context, job).artifacts.exists()
     sight = sight_of(context, job)
     assert [run.state for run in sight.runs] == ["ended"] and sight.submissions[0].exit_status == 0
 
@@ -91,7 +91,7 @@ def test_inputs_replace_nothing_of_somebody_else(context: JobContext, here: Targ
     (tmp_path / "given").write_text("ours")
     job = run(context, at(here, "true", cwd=str(place), inputs=(str(tmp_path / "given"),)))
     assert job.state is JobState.FAILED and "already exists" in (job.reason or "")
-    assert (place / "given").read_text() == "theirs" and nothing_left(job)
+    assert (place / "given").read_text() == "theirs" and is_cleaned_up(job)
     job = run(context, at(here, "cat", "given", cwd=str(place), inputs=(str(place / "given"),)))
     assert files_of(context, job).output.read_text().startswith("theirs"), job.reason
 
@@ -125,7 +125,7 @@ def test_a_job_that_cannot_work_says_why(
     job = run(context, dataclasses.replace(at(here, "true"), **changes))  # type: ignore[arg-type]
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert words in (job.reason or ""), job.reason
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_without_perf_there(context: JobContext, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_time_limit(context: JobContext, here: Target) -> None:
     job = run(context, at(here, *ENDLESS, duration_s=0.5))
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit, job
     assert "limit of 0.5 s" in (job.reason or "") and not context.store.results.get(job.id).complete
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_counting(context: JobContext, here: Target) -> None:
@@ -184,7 +184,7 @@ def test_cancelling_keeps_what_was_recorded(context: JobContext, here: Target) -
     context.store.jobs.request_cancel(job.id)
     job = to_the_end(context, job)
     assert (job.state, job.result_id) == (JobState.CANCELLED, job.id) and job.outcome is not None
-    assert job.outcome.cancelled and "It was cancelled." in (job.reason or "") and nothing_left(job)
+    assert job.outcome.cancelled and "It was cancelled." in (job.reason or "") and is_cleaned_up(job)
     assert not context.store.results.get(job.id).complete
 
 
@@ -201,7 +201,7 @@ def test_cancelling_twice_drops_it(context: JobContext, here: Target) -> None:
     assert job.progress_text == cancellation.PROGRESS_TEXT and not job.cancel_requested
     context.store.jobs.request_cancel(job.id)
     job = to_the_end(context, job)
-    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and nothing_left(job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, None) and is_cleaned_up(job)
 
 
 def test_who_does_not_end_is_made_to(context: JobContext, here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_who_does_not_end_is_made_to(context: JobContext, here: Target, monkeypa
         processes.send_signal(one, 19)  # Whoever is stopped answers nothing gentle.
     context.store.jobs.request_cancel(job.id)
     job = to_the_end(context, job)
-    assert job.state is JobState.CANCELLED and nothing_left(job)
+    assert job.state is JobState.CANCELLED and is_cleaned_up(job)
 
 
 def test_cancelled_before_it_began(context: JobContext, here: Target) -> None:
@@ -227,7 +227,7 @@ def test_what_vanishes_is_lost_with_its_reason(context: JobContext, here: Target
     until(lambda: processes.find_by_variable(JOB_VARIABLE, job.id), "it runs")
     processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)
     job = to_the_end(context, job)
-    assert job.state is JobState.LOST and "killed" in (job.reason or "") and nothing_left(job)
+    assert job.state is JobState.LOST and "killed" in (job.reason or "") and is_cleaned_up(job)
 
 
 def test_a_directory_that_vanishes(context: JobContext, here: Target) -> None:
@@ -288,7 +288,7 @@ def test_words_for_a_target_that_is_gone_for_good(
     assert job.state is JobState.LOST and retries.UNREACHABLE_NOTE in (job.reason or "")
     assert cleanup.targets_to_clean_up(context.settings) == ("here",) and far(job).exists()
     polling.poll(context, "here")
-    assert cleanup.targets_to_clean_up(context.settings) == () and nothing_left(job)
+    assert cleanup.targets_to_clean_up(context.settings) == () and is_cleaned_up(job)
 
 
 def test_ssh_is_loaded_only_where_it_is_used() -> None:

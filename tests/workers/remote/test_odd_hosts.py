@@ -87,7 +87,7 @@ def test_a_damaged_text_is_left_to_who_reads_it(tmp_path: Path, name: str) -> No
 
 
 def test_what_is_refused_to_one_job_is_not_refused_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that may not be written there says nothing of the way to the host."""
+    """A file that cannot be written there is no error of the connection."""
     target = Target("odd", ssh=Ssh("host.invalid"))
     context: Any = SimpleNamespace(secret_provider=lambda prompt: None, settings=SimpleNamespace(run_as=""))
     monkeypatch.setattr(connections, "is_open", lambda ssh: True)

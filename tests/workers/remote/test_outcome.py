@@ -73,7 +73,7 @@ def test_every_state_of_a_batch_system_has_its_phase() -> None:
 
 
 def signs(*looks: tuple[float, str, BatchState]) -> SubmissionStatus:
-    """A submission after looks at these times, each with what changes as it lives and what the batch system says."""
+    """A submission after polls at these times, each with its heartbeat and the state of the batch system."""
     last = None
     for now, life, state in looks:
         last = with_heartbeats(seen(submission(state, life=life)), last, now)

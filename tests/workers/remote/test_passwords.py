@@ -1,4 +1,4 @@
-"""A password serves the job it was typed for, over a real sshd; a connection is kept for others where the target says so."""
+"""A password serves the job it was typed for, over a real sshd; a connection is kept for others if the target is set so."""
 
 import dataclasses
 import time
@@ -19,7 +19,7 @@ from perfloom.workers.serve import secrets
 from perfloom.workers.transports import connections
 from tests.support import sshd as servers
 from tests.support.sshd import Account, Sshd
-from tests.workers.remote.driving import at, files_of, nothing_left, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, files_of, is_cleaned_up, submit, to_the_end, until_job
 
 ENDLESS = ("/bin/sh", "-c", "echo begun; while :; do :; done")
 BUSY = ("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
@@ -27,7 +27,7 @@ BUSY = ("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
 
 @pytest.fixture(scope="module")
 def asking() -> Iterator[Sshd]:
-    """A server that lets somebody in by a password."""
+    """A server that accepts a password."""
     with servers.sshd(account=Account(password=True)) as found:
         yield found
 
@@ -82,11 +82,11 @@ def test_each_job_asks_and_its_connection_ends_with_it(context: JobContext, aski
     second = to_the_end(context, second)
     assert second.state is JobState.STORED, second.reason
     access.close_finished(context)
-    assert transports.owners() == {f"job:{first.id}"} and nothing_left(second)
+    assert transports.owners() == {f"job:{first.id}"} and is_cleaned_up(second)
     context.store.jobs.request_cancel(first.id)
     first = to_the_end(context, first)
     access.close_finished(context)
-    assert first.state is JobState.CANCELLED and nothing_left(first)
+    assert first.state is JobState.CANCELLED and is_cleaned_up(first)
     assert transports.owners() == set() and target.ssh is not None and not connections.is_open(target.ssh)
     third = until_job(context, submit(context.store, at(target, *BUSY)), waits)
     context.store.jobs.request_cancel(third.id)

@@ -18,7 +18,7 @@ from perfloom.store.jobs import Job
 from perfloom.workers.context import JobContext
 from tests.recording.recorders.test_torch_inject import DOUBLE
 from tests.support.parts import require
-from tests.workers.remote.driving import at, far, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 
 TRAIN = """
 import sys, torch
@@ -56,13 +56,13 @@ def job(tmp_path: Path) -> JobSpec:
 
 
 def endless(job: JobSpec) -> JobSpec:
-    """The same, but that it goes on, and so does its recording."""
+    """The same, but it does not end, nor does its recording."""
     return replace(job, command=(*job.command[:-1], ON), pytorch=PyTorch("2,0,999999"))
 
 
 def stored(context: JobContext, job: Job) -> Profile:
     assert job.result_id == job.id, (job.reason, files_of(context, job).tail())
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
     return context.store.results.open(job.id)
 
 
@@ -122,7 +122,7 @@ def test_why_there_is_nothing(context: JobContext, here: Target, job: JobSpec) -
     assert few.state is JobState.FAILED and "after 2 steps" in (few.reason or ""), few.reason
     none = run(context, replace(job, command=("true",)))
     assert none.state is JobState.FAILED and "no PyTorch operator was recorded" in (none.reason or ""), none.reason
-    assert nothing_left(few) and nothing_left(none)
+    assert is_cleaned_up(few) and is_cleaned_up(none)
 
 
 def test_ranks_of_torchrun(context: JobContext, here: Target, tmp_path: Path) -> None:

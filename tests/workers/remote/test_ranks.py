@@ -1,4 +1,4 @@
-"""Ranks that come to a bad end, or tell nothing: what the others recorded is kept, and the result says what is missing."""
+"""Ranks that fail, or report nothing: recordings of the others are kept, and the result lists what is missing."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
 from perfloom.workers.context import JobContext
 from tests.support.mpi_programs import MpiBuild, MpiProgram
-from tests.workers.remote.driving import at, files_of, nothing_left, run, sight_of, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 
 both = pytest.mark.parametrize("flavour", [MpiFlavor.OPENMPI, MpiFlavor.MPICH])
 
@@ -22,7 +22,7 @@ def test_a_rank_that_crashes(context: JobContext, here: Target, mpi_program: Mpi
     result = context.store.results.get(job.id)
     assert not result.complete and any("ank 2" in reason and "SIGSEGV" in reason for reason in result.reasons), result
     ranks = set(context.store.results.open(job.id).threads.column("rank").to_pylist())
-    assert ranks == {0, 1, 2} and nothing_left(job)
+    assert ranks == {0, 1, 2} and is_cleaned_up(job)
 
 
 def test_a_rank_that_does_no_work(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
@@ -43,20 +43,20 @@ def test_cancelled_ranks_keep_what_they_recorded(
     job = to_the_end(context, job, 60)
     assert (job.state, job.reason) == (JobState.CANCELLED, "It was cancelled."), job
     assert set(context.store.results.open(job.id).threads.column("rank").to_pylist()) == {0, 1, 2}
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_the_starter_is_not_there(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
     mpi = Mpi(MpiFlavor.OPENMPI, 2, program="/no/mpirun")
     job = run(context, at(here, str(mpi_program(MpiFlavor.OPENMPI)), mpi=mpi))
     assert job.state is JobState.FAILED and "No launcher of" in (job.reason or ""), job.reason
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_a_program_that_no_rank_can_start(context: JobContext, here: Target) -> None:
     job = run(context, at(here, "/no/such/program", mpi=Mpi(MpiFlavor.MPICH, 2)))
     assert job.state is JobState.FAILED and "/no/such/program" in (job.reason or ""), job.reason
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_counts_of_ranks(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
@@ -93,7 +93,7 @@ def test_page_faults_of_ranks_and_their_children_are_counted(
     assert job.outcome is not None and bool(job.outcome.exit_status) == bool(signal)
     reasons = context.store.results.get(job.id).reasons
     assert any("ank 1" in reason and "SIGSEGV" in reason for reason in reasons) == bool(signal), reasons
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def faults_of(context: JobContext, job: Job) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""A real Slurm whose daemons are killed while a job runs: what the job shows outranks what Slurm says of it."""
+"""A real Slurm whose daemons are killed while a job runs: the state of the job outranks that of Slurm."""
 
 import shutil
 import signal
@@ -18,7 +18,7 @@ from perfloom.workers.context import JobContext
 from perfloom.workers.remote import outcome
 from tests.support.batch import Daemons, restartable_slurm
 from tests.support.marks import SLOW
-from tests.workers.remote.driving import at, far, files_of, nothing_left, sight_of, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, sight_of, submit, to_the_end, until_job
 
 # Its sum is seen where only root may see the kernel.
 UNTIL = "import os, sys, time\nsum(range(10**6))\nprint('begun', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.05)\n"
@@ -50,7 +50,7 @@ def elsewhere(job: Job) -> None:
 
 
 def says(context: JobContext, state: BatchState) -> Callable[[Job], bool]:
-    """Whether Slurm says so of a job that still runs, for `until_job`."""
+    """Whether Slurm reports this state of a job that still runs, for `until_job`."""
 
     def check(job: Job) -> bool:
         batch = sight_of(context, job).submissions[0].batch
@@ -82,7 +82,7 @@ def test_a_job_whose_node_slurm_takes_for_failed_runs_on(
     job = let_end(context, job, tmp_path)
     assert (job.state, job.reason, job.result_id) == (JobState.STORED, None, job.id)
     assert job.outcome is not None and job.outcome.exit_status == 0 and not job.outcome.reasons
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 @SLOW
@@ -99,7 +99,7 @@ def test_a_job_that_slurm_has_forgotten_runs_on(
     job = until_job(context, job, lambda job: time.monotonic() - since > 5, 60)
     assert job.state is JobState.RUNNING
     job = let_end(context, job, tmp_path)
-    assert (job.state, job.reason) == (JobState.STORED, None) and nothing_left(job)
+    assert (job.state, job.reason) == (JobState.STORED, None) and is_cleaned_up(job)
 
 
 def test_a_job_ends_while_slurm_does_not_answer(
@@ -110,7 +110,7 @@ def test_a_job_ends_while_slurm_does_not_answer(
     job = until_job(context, job, lambda job: "does not respond" in job.progress_text, 60)
     assert job.state is JobState.RUNNING and job.progress_text.startswith("Running")
     job = let_end(context, job, tmp_path)
-    assert (job.state, job.reason) == (JobState.STORED, None) and nothing_left(job)
+    assert (job.state, job.reason) == (JobState.STORED, None) and is_cleaned_up(job)
 
 
 def test_a_restart_of_the_controller_changes_nothing(
@@ -127,7 +127,7 @@ def test_a_restart_of_the_controller_changes_nothing(
 def test_who_was_killed_with_its_node_ends_all_the_same(
     context: JobContext, job: Job, daemons: Daemons, tmp_path: Path
 ) -> None:
-    """Nothing counts any more, so that what Slurm says holds. The page says since when there is no sign of life."""
+    """The heartbeat has stopped, so the state of Slurm counts. The page shows since when there is no sign of life."""
     elsewhere(job)
     daemons.kill("slurmctld")
     job = until_job(context, job, lambda job: "does not respond" in job.progress_text, 60)

@@ -1,4 +1,4 @@
-"""Events measured in runs of their own add up to what one run with all of them says, within noise."""
+"""Events measured in separate runs have the same totals as in one run with all of them, within noise."""
 
 import sys
 from typing import Any

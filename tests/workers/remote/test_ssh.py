@@ -27,7 +27,7 @@ from tests.support import sshd as servers
 from tests.support.parts import missing
 from tests.support.servers import OrdinaryUser
 from tests.support.sshd import Account, Network, Sshd
-from tests.workers.remote.driving import at, files_of, nothing_left, run, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, files_of, is_cleaned_up, run, submit, to_the_end, until_job
 from tests.workers.waiting import until
 
 BUSY = (sys.executable, "-S", "-c", "sum(i * i for i in range(3_000_000))")
@@ -69,7 +69,7 @@ def test_a_job_over_ssh_becomes_a_result(context: JobContext, there: Target, tmp
     assert (job.state, job.result_id, job.reason) == (JobState.STORED, job.id, None)
     assert job.host is None and files_of(context, job).output.read_text().startswith("brought here")
     assert set(context.store.results.open(job.id).threads.column("host").to_pylist()) == {os.uname().nodename}
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_input_files_of_a_server_for_others_stay_here(
@@ -107,7 +107,7 @@ def test_many_connections_later_it_is_still_the_same_job(context: JobContext, th
     until_job(context, job, lambda job: job.details.unreachable_since or "Running on" in job.progress_text)
     close_all()
     job = to_the_end(open_context(context.settings, context.store), job)
-    assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit and nothing_left(job)
+    assert job.state is JobState.STORED and job.outcome is not None and job.outcome.time_limit and is_cleaned_up(job)
 
 
 def test_cancelled_over_ssh(context: JobContext, there: Target) -> None:
@@ -116,7 +116,7 @@ def test_cancelled_over_ssh(context: JobContext, there: Target) -> None:
     )
     steps.cancel(context, job.id)
     job = to_the_end(context, job)
-    assert (job.state, job.result_id) == (JobState.CANCELLED, job.id) and nothing_left(job)
+    assert (job.state, job.result_id) == (JobState.CANCELLED, job.id) and is_cleaned_up(job)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_the_network_is_cut_in_the_middle(context: JobContext, net: Network, mon
             lambda job: job.details.cancellation.times == 1 and "To be ended" in job.progress_text,
         )
     job = to_the_end(context, job, 60)
-    assert job.result_id == job.id and nothing_left(job) and not job.details.unreachable_since, job
+    assert job.result_id == job.id and is_cleaned_up(job) and not job.details.unreachable_since, job
 
 
 def test_given_up_while_nobody_can_be_reached(
@@ -166,7 +166,7 @@ def test_given_up_while_nobody_can_be_reached(
         "it is cleared",
         30,
     )
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_the_key_that_a_job_failed_by_waits_for_somebody_to_accept_it(context: J
 
 @pytest.fixture(scope="module")
 def asking() -> Iterator[Sshd]:
-    """A server that lets somebody in by a password."""
+    """A server that accepts a password."""
     with servers.sshd(account=Account(password=True)) as found:
         yield found
 
@@ -229,7 +229,7 @@ def test_whoever_sits_here_is_asked_for_a_password(context: JobContext, asking: 
     job = run(open_context(context.settings, context.store, ask=ask), at(_with_password(asking), *BUSY_SHELL))
     assert job.state is JobState.STORED, job.reason
     assert len(asked) == 1 and asked[0].name == "password"
-    assert servers.WORD not in str(job) and nothing_left(job)
+    assert servers.WORD not in str(job) and is_cleaned_up(job)
 
 
 def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, asking: Sshd) -> None:
@@ -258,7 +258,7 @@ def test_perf_refuses(context: JobContext, asking: Sshd) -> None:
     with_word = open_context(context.settings, context.store, ask=lambda prompt: servers.WORD)
     job = run(with_word, at(_with_password(asking), *BUSY_SHELL, events=("cpu-clock:k",)))
     assert job.state is JobState.FAILED and "perf_event_paranoid" in (job.reason or ""), job.reason
-    assert nothing_left(job)
+    assert is_cleaned_up(job)
 
 
 def test_a_full_disk_there(context: JobContext, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_full_disk_there(context: JobContext, tmp_path: Path) -> None:
         (tmp_path / "large").write_bytes(os.urandom(64 << 20))
         job = run(context, at(target, "true", inputs=(f"{tmp_path}/large",)))
         assert job.state is JobState.FAILED and "full" in (job.reason or ""), job.reason
-        assert nothing_left(job)
+        assert is_cleaned_up(job)
         job = run(context, at(target, "sh", "-c", "head -c 64000000 /dev/urandom >file; exit 3"))
         assert job.state.final and "exit status 3" in (job.reason or ""), job
-        assert nothing_left(job)
+        assert is_cleaned_up(job)

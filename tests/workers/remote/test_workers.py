@@ -26,7 +26,7 @@ from perfloom.workers.transports import close_all
 from tests.support import sshd as servers
 from tests.support.servers import RedisServer
 from tests.support.sshd import Account, Sshd
-from tests.workers.remote.driving import at, files_of, nothing_left, submit, to_the_end, until_job
+from tests.workers.remote.driving import at, files_of, is_cleaned_up, submit, to_the_end, until_job
 from tests.workers.running import ended, reached, running
 from tests.workers.waiting import until
 
@@ -42,7 +42,7 @@ def with_broker(settings: Settings, redis_server: RedisServer) -> Settings:
 
 @pytest.fixture(scope="module")
 def asking() -> Iterator[Sshd]:
-    """A server that lets somebody in by a password."""
+    """A server that accepts a password."""
     with servers.sshd(account=Account(password=True)) as found:
         yield found
     close_all()
@@ -74,10 +74,10 @@ def test_a_shell_brings_the_password_to_the_worker(
         output = io.BytesIO()
         job = job_client.record(with_broker, at(there, *BUSY), "a job", seen.append, output=output, ask=ask)
     queue.close()
-    assert job.state is JobState.STORED, (job.reason, worker.said()[-2000:])
+    assert job.state is JobState.STORED, (job.reason, worker.log_text()[-2000:])
     assert [prompt.name for prompt in asked] == ["password", "password"]
-    assert output.getvalue().startswith(b"begun\n") and nothing_left(job)
-    assert any("Enter it" in one.progress_text for one in seen) and servers.WORD not in worker.said()
+    assert output.getvalue().startswith(b"begun\n") and is_cleaned_up(job)
+    assert any("Enter it" in one.progress_text for one in seen) and servers.WORD not in worker.log_text()
     assert (job.claimed_by or "").split()[1] != str(os.getpid())
 
 
@@ -87,7 +87,7 @@ def test_a_shell_without_a_worker(context: JobContext, there: Target) -> None:
         context.settings, at(there, *BUSY), "a job", lambda job: None, output=output, ask=lambda prompt: servers.WORD
     )
     assert job.state is JobState.STORED, job.reason
-    assert output.getvalue().startswith(b"begun\n") and nothing_left(job)
+    assert output.getvalue().startswith(b"begun\n") and is_cleaned_up(job)
 
 
 def test_nobody_answers(context: JobContext, there: Target) -> None:
@@ -134,7 +134,7 @@ def test_workers_are_killed_and_started_again(
         job = ended(store, job.id)
     queue.close()
     assert (job.state, job.result_id, job.reason) == (JobState.CANCELLED, job.id, "It was cancelled.")
-    assert (tmp_path / "starts").read_text() == "x" and nothing_left(job)
+    assert (tmp_path / "starts").read_text() == "x" and is_cleaned_up(job)
 
 
 def test_what_is_recorded_here_ends_with_the_server(context: JobContext, here: Target) -> None:
@@ -144,4 +144,4 @@ def test_what_is_recorded_here_ends_with_the_server(context: JobContext, here: T
     server.end_recordings(context.store)
     job = to_the_end(open_context(context.settings, context.store), job)
     assert job.state is JobState.STORED and not context.store.results.get(job.id).complete, job
-    assert nothing_left(job) and not job.details.cancellation.times
+    assert is_cleaned_up(job) and not job.details.cancellation.times

@@ -19,7 +19,7 @@ from tests.workers.waiting import until
 BANNER = b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"
 
 
-def nobody(port: int, **changes: object) -> Ssh:
+def account(port: int, **changes: object) -> Ssh:
     return replace(Ssh("127.0.0.1", port=port, user="me", agent=False, config=False, connect_timeout_s=5.0), **changes)
 
 
@@ -30,20 +30,20 @@ def free_port() -> int:
 
 def test_a_name_that_nobody_knows(no_home: Path) -> None:
     for name in ("no-such-host.invalid", "a..b", "x" * 300):
-        error = failure(nobody(22, host=name))
+        error = failure(account(22, host=name))
         assert type(error) is Unreachable and "cannot be resolved here" in error.message and name[:60] in error.message
 
 
 def test_a_name_that_is_none(no_home: Path) -> None:
     for name in ("", "a b", "a\nb", "-o ProxyCommand=x\t"):
-        assert isinstance(failure(nobody(22, host=name)), InvalidRequest)
+        assert isinstance(failure(account(22, host=name)), InvalidRequest)
     for jump in ("", "a b", "[::1", "host:port"):
-        assert isinstance(failure(nobody(22, jump=(jump,))), InvalidRequest)
+        assert isinstance(failure(account(22, jump=(jump,))), InvalidRequest)
 
 
 def test_a_port_where_nobody_listens(no_home: Path) -> None:
     port = free_port()
-    error = failure(nobody(port))
+    error = failure(account(port))
     assert type(error) is Unreachable and "refused the connection" in error.message and str(port) in error.message
 
 
@@ -51,7 +51,7 @@ def test_a_port_where_nobody_listens(no_home: Path) -> None:
 def test_a_host_that_hangs_before_or_behind_its_banner(no_home: Path, says: bytes) -> None:
     with silent(says) as port:
         started = time.monotonic()
-        error = failure(nobody(port, connect_timeout_s=0.5))
+        error = failure(account(port, connect_timeout_s=0.5))
         assert time.monotonic() - started < 15
         assert type(error) is Unreachable and "within 0.5 s" in error.message and f"port {port}" in error.message
 
@@ -59,7 +59,7 @@ def test_a_host_that_hangs_before_or_behind_its_banner(no_home: Path, says: byte
 @pytest.mark.parametrize("says", [b"", BANNER], ids=["before", "behind"])
 def test_a_host_that_hangs_up(no_home: Path, says: bytes) -> None:
     with silent(says, hangs_up=True) as port:
-        error = failure(nobody(port))
+        error = failure(account(port))
         assert type(error) is Unreachable and f"port {port}" in error.message
 
 
@@ -70,7 +70,7 @@ def test_a_host_that_hangs_up(no_home: Path, says: bytes) -> None:
 )
 def test_somebody_who_does_not_speak_ssh(no_home: Path, says: bytes) -> None:
     with silent(says) as port:
-        error = failure(nobody(port))
+        error = failure(account(port))
         assert (
             type(error) is Refused
             and "does not follow the SSH protocol" in error.message
@@ -87,7 +87,7 @@ def test_a_server_that_says_rude_things_does_not_break_the_page(no_home: Path) -
         one.sendall(BANNER + (len(body) + fill + 1).to_bytes(4, "big") + bytes([fill]) + body + bytes(fill))  # type: ignore[attr-defined]
 
     with answering(rude) as port:
-        message = failure(nobody(port)).message
+        message = failure(account(port)).message
         assert message.isprintable() and len(message) < 800
 
 
@@ -119,7 +119,7 @@ def test_a_jump_host_that_cannot_be_reached_or_passes_nothing_on(
     assert type(error) is Refused and "does not forward connections" in error.message
     assert str(stubborn.port) in error.message and str(far_host.port) in error.message
     good = make_host()
-    error = failure(nobody(port, jump=(f"{good.host}:{good.port}",), host_keys=(good.known,), key_file=str(key())))
+    error = failure(account(port, jump=(f"{good.host}:{good.port}",), host_keys=(good.known,), key_file=str(key())))
     assert type(error) is Unreachable and "cannot reach" in error.message and f"port {port}" in error.message
     way = (f"{good.host}:{good.port}", f"127.0.0.1:{port}")
     error = failure(far_host.ssh(jump=way, host_keys=(good.known,)))

@@ -15,7 +15,7 @@ from perfloom.workers import transports
 from perfloom.workers.transports import FileCopy, ScriptResult, Transport, connections, open_transport
 from tests.support.parts import require
 from tests.support.sshd import Account, Sshd, sshd
-from tests.workers.waiting import gone, until
+from tests.workers.waiting import has_ended, until
 
 HOSTILE = [
     "$(touch {mark})",
@@ -96,13 +96,13 @@ def test_a_script_that_takes_too_long_is_ended_with_all_that_it_started(there: T
         there.run(script, timeout_s=1.5)
     pids = [int(word) for word in note.read_text().split()]
     assert len(pids) == 3
-    until(lambda: all(map(gone, pids)), "they were ended")
+    until(lambda: all(map(has_ended, pids)), "they were ended")
 
 
 def test_a_script_that_prints_without_end_is_ended(there: Transport, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="printed more than 100000 bytes"):
         there.run(f"echo $$ >{tmp_path}/pid; exec yes", limit_bytes=100_000)
-    until(lambda: gone(int((tmp_path / "pid").read_text())), "it was ended")
+    until(lambda: has_ended(int((tmp_path / "pid").read_text())), "it was ended")
     assert len(there.run("head -c 100000 /dev/zero", limit_bytes=100_000).stdout) == 100_000
 
 
@@ -110,10 +110,10 @@ def test_what_a_script_leaves_running_lives_on_and_is_not_waited_for(there: Tran
     started = time.monotonic()
     left = there.run("sleep 60 & echo $!; echo started").text.split()
     assert left[1] == "started" and time.monotonic() - started < 30
-    assert not gone(int(left[0]))
+    assert not has_ended(int(left[0]))
     os.kill(int(left[0]), 9)
     other = there.run("setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!").text
-    until(lambda: not gone(int(other)), "it runs")
+    until(lambda: not has_ended(int(other)), "it runs")
     os.kill(int(other), 9)
 
 
