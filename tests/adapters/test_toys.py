@@ -25,7 +25,7 @@ from tests.adapters.toy_scheduler import ToyScheduler
 from tests.support import paths
 from tests.web.conftest import TOKEN, Browser
 from tests.workers.conftest import context, facts, settings, store
-from tests.workers.remote.driving import files_of, nothing_left, sight_of, to_the_end, until_job
+from tests.workers.remote.driving import files_of, is_cleaned_up, sight_of, to_the_end, until_job
 
 __all__ = ["context", "facts", "settings", "store"]
 HERE = Path(__file__).parent
@@ -103,7 +103,7 @@ def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Br
     assert (job.state, job.reason) == (JobState.STORED, None), files_of(context, job).tail()
     counts = store.results.open(job.id).counts.to_pylist()
     assert sorted(row["rank"] for row in counts) == [0, 1] and {row["value"] for row in counts} == {1}
-    assert sight_of(context, job).submissions[0].native.isdigit() and nothing_left(job)
+    assert sight_of(context, job).submissions[0].native.isdigit() and is_cleaned_up(job)
     page = browser.page(f"/jobs/{job.id}")
     assert "Toy MPI, 2 ranks" in page
 
@@ -113,7 +113,7 @@ def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Br
     until_job(context, job, lambda job: files_of(context, job).tail().count("begun") == 2)
     store.jobs.request_cancel(job.id)
     job = to_the_end(context, job, 60)
-    assert job.state is JobState.CANCELLED and nothing_left(job)
+    assert job.state is JobState.CANCELLED and is_cleaned_up(job)
 
 
 def test_an_unknown_name_is_an_error_that_lists_the_registered_ones() -> None:
