@@ -194,7 +194,7 @@ class DecompressedStream(io.RawIOBase):
             if data or self._done:
                 return data
 
-    def _unpacked(self, unpack: "_Members") -> bytes:
+    def _unpacked(self, unpack: "_MemberDecompressor") -> bytes:
         try:
             piece = self._packed_piece() if unpack.hungry else b""
             data = unpack.step(piece)
@@ -211,11 +211,11 @@ class DecompressedStream(io.RawIOBase):
         return b""
 
 
-class _Members:
+class _MemberDecompressor:
     """Unpacks packed streams one behind the other, as gzip, xz and zstd files may hold them.
 
     Each step yields a bounded number of bytes, whatever the input claims. hungry: no more comes without more input.
-    ended: a packed stream came to its proper end and nothing stands behind it.
+    ended: a packed stream is complete and no bytes follow it.
     """
 
     def __init__(self, start: Callable[[], Any]) -> None:
@@ -250,7 +250,7 @@ class _Members:
         return data
 
 
-class _ZstdMembers(_Members):
+class _ZstdMemberDecompressor(_MemberDecompressor):
     """The same for zstd, whose steps cannot be bounded but by how much is put in: 4 bytes unpack to 128 KiB at most."""
 
     def _decompress(self) -> bytes:
@@ -258,24 +258,24 @@ class _ZstdMembers(_Members):
         data: bytes = self._state.decompress(piece)
         if self._state.eof:
             self._input = self._state.unused_data + self._input
-            self._state = _Ended(self._input)
+            self._state = _FinishedStream(self._input)
         return data
 
 
 @dataclass(frozen=True)
-class _Ended:
-    """A packed stream that has ended. unused_data: what stands behind it."""
+class _FinishedStream:
+    """A finished packed stream. unused_data: the bytes after it."""
 
     unused_data: bytes
     eof: bool = True
 
 
-_UNPACKERS: dict[str, Callable[[], _Members]] = {
-    GZIP: lambda: _Members(
+_UNPACKERS: dict[str, Callable[[], _MemberDecompressor]] = {
+    GZIP: lambda: _MemberDecompressor(
         (lambda: igzip.IgzipDecompressor(flag=igzip.DECOMP_GZIP))
         if igzip
         else (lambda: zlib.decompressobj(zlib.MAX_WBITS | 16))
     ),
-    XZ: lambda: _Members(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)),
-    ZSTD: lambda: _ZstdMembers(lambda: zstandard.ZstdDecompressor().decompressobj()),
+    XZ: lambda: _MemberDecompressor(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)),
+    ZSTD: lambda: _ZstdMemberDecompressor(lambda: zstandard.ZstdDecompressor().decompressobj()),
 }

@@ -79,7 +79,7 @@ def write_table(table: pa.Table, name: str, sink: Any) -> None:
             writer.write_batch(batch)
 
 
-class _Gaps:
+class _SparseWriter:
     """A binary file in which columns are left out. places: where their bytes belong."""
 
     closed = False
@@ -136,7 +136,7 @@ def _written_apart(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> i
         pa.Array.from_buffers(field.type, pieces.rows, [None, nothing.slice(0, width * pieces.rows)])
         for field, width in zip(schema, widths, strict=True)
     ]
-    gaps = _Gaps(file)
+    gaps = _SparseWriter(file)
     with pa.ipc.new_file(pa.PythonFile(gaps, "w"), schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
     done = 0

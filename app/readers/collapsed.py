@@ -49,13 +49,13 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     A weight is a whole number; one with a fraction is rounded and noted. Raises UnreadableInput where no line is a
     stack with a weight.
     """
-    reading = _Reading()
+    reading = _CollapsedParser()
     for lines, first in iterate_blocks(stream):
         reading.absorb(lines, first)
     return reading.finish(source, getattr(stream, "defect", None))
 
 
-class _Reading:
+class _CollapsedParser:
     def __init__(self) -> None:
         self._builder = ProfileBuilder(FORMAT)
         self._frames: dict[bytes, int] = {}

@@ -73,7 +73,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 def _rows(stream: BinaryIO) -> Iterator[list[str]]:
     """The rows below the head. What is longer than any stack is cut into rows that are none."""
     csv.field_size_limit(MAX_FIELD_BYTES)
-    lines = codecs.getreader("utf-8")(_Lines(stream), "replace")
+    lines = codecs.getreader("utf-8")(_DecoderStream(stream), "replace")
     rows = csv.reader(line.replace("\0", "") for line in lines)
     next((row for row in rows if row), None)
     while True:
@@ -88,8 +88,8 @@ def _rows(stream: BinaryIO) -> Iterator[list[str]]:
             yield row
 
 
-class _Lines:
-    """A stream as the standard library's decoder wants it."""
+class _DecoderStream:
+    """A stream with the interface that the standard library's decoder needs."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream

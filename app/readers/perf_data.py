@@ -35,10 +35,10 @@ def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     # Here, as who only has perf print a file does not need it, nor what it imports.
     from . import perf_lock, perf_sched, perf_script
 
-    begun = _Begun(stream)
-    text = cast(BinaryIO, begun)
+    peeked = _PeekedStream(stream)
+    text = cast(BinaryIO, peeked)
     for sniffed, by in ((perf_sched.sniff, perf_sched.read), (perf_lock.sniff, perf_lock.read)):
-        if sniffed(begun.head):
+        if sniffed(peeked.head):
             profile = by(text, source)
             return replace(profile, meta=replace(profile.meta, format=FORMAT))
     profile = perf_script.read(text, source)
@@ -46,12 +46,12 @@ def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     return replace(profile, meta=replace(profile.meta, format=FORMAT, facts=facts))
 
 
-class _Begun:
+class _PeekedStream:
     """A stream of which the beginning was checked."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.head = self._ahead = stream.read(HEAD_BYTES)
+        self.head = self._buffered = stream.read(HEAD_BYTES)
 
     @property
     def defect(self) -> str | None:
@@ -60,5 +60,5 @@ class _Begun:
 
     def read(self, size: int) -> bytes:
         """`size` bytes, fewer only at the end."""
-        ahead, self._ahead = self._ahead[:size], self._ahead[size:]
+        ahead, self._buffered = self._buffered[:size], self._buffered[size:]
         return ahead + self._stream.read(size - len(ahead)) if len(ahead) < size else ahead

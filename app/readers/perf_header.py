@@ -32,8 +32,8 @@ _PACKED, _PACKED_SIZED = 81, 83
 """Records that others are packed in, as one Zstandard stream; the second one tells how much it holds."""
 _COMPRESSED, _ZSTD = 27, (1, 1, 1, 1)
 """The bit of the feature that tells how records are packed, and its content: version, algorithm, level, ratio. Then
-comes the room that the largest record takes unpacked, with the beginning of a record that the one before left."""
-_BESIDE, _PAGE, _MOST_ROOM = (1 << 16) + (1 << 17), 1 << 12, 1 << 30
+comes the space that the largest record takes unpacked, with the beginning of a record that the one before left."""
+_BESIDE, _PAGE, _MAX_UNPACKED_BYTES = (1 << 16) + (1 << 17), 1 << 12, 1 << 30
 INCOMPLETE_RECORDING = (
     "perf was ended before it finished this recording: records still in its buffer and the data at the end of the "
     "file are missing."
@@ -65,18 +65,18 @@ def plan_repair(data: Data) -> Repair | None:
     finished = length > 0
     missing = start + length - size
     if missing <= 0:
-        missing = _length_told(data, order, words) - size
+        missing = _expected_length(data, order, words) - size
     if (finished and missing <= 0) or not HEADER_BYTES <= start < size:
         return None
-    end, room = _whole_records(data, order, start, start + length if finished else size)
+    end, largest = _whole_records(data, order, start, start + length if finished else size)
     if end <= start:
         return None
     words[_DATA_SIZE] = end - start
     words[_FEATURES_AT // 8 :] = [0] * (HEADER_BYTES // 8 - _FEATURES_AT // 8)
     features = b""
-    if room:
+    if largest:
         words[_FEATURES_AT // 8] = 1 << _COMPRESSED
-        content = struct.pack(f"{order}5I", *_ZSTD, -(-(room + _BESIDE) // _PAGE) * _PAGE)
+        content = struct.pack(f"{order}5I", *_ZSTD, -(-(largest + _BESIDE) // _PAGE) * _PAGE)
         features = struct.pack(f"{order}2Q", end + 16, len(content)) + content
     cut = f"The recording is truncated: at least {missing:,} bytes at its end are missing."
     # The magic is text, and no number in the order of the machine.
@@ -84,7 +84,7 @@ def plan_repair(data: Data) -> Repair | None:
     return Repair(header, end, features, cut if finished else INCOMPLETE_RECORDING)
 
 
-def _length_told(data: Data, order: str, words: list[int]) -> int:
+def _expected_length(data: Data, order: str, words: list[int]) -> int:
     """How long a file is by its header: to the end of its records, or of the last feature behind them."""
     table = words[_DATA_OFFSET] + words[_DATA_SIZE]
     end = table + 16 * words[_FEATURES_AT // 8].bit_count()
@@ -168,13 +168,13 @@ def _records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int
         at += length
 
 
-class _Room(io.RawIOBase):
-    """Takes what is unpacked and keeps nothing of it. taken: how many bytes since `taken` was set to 0."""
+class _ByteCounter(io.RawIOBase):
+    """Counts the bytes written to it and discards them. count: bytes since `count` was set to 0."""
 
-    taken = 0
+    count = 0
 
     def write(self, data: Any) -> int:
-        self.taken += len(data)
+        self.count += len(data)
         return len(data)
 
     def writable(self) -> bool:
@@ -184,20 +184,20 @@ class _Room(io.RawIOBase):
 def _whole_records(data: Data, order: str, start: int, last: int) -> tuple[int, int]:
     """(where the last record ends that is there whole and can be unpacked, how much the largest is unpacked), of those
     that end before `last`."""
-    end, most, room = start, 0, _Room()
-    with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", room), closefd=False) as unpacker:
+    end, most, counter = start, 0, _ByteCounter()
+    with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", counter), closefd=False) as unpacker:
         for kind, at, after in _records(data, order, start, min(last, len(data))):
             if kind in (_PACKED, _PACKED_SIZED):
                 packed = data[at + 8 : after]
                 if kind == _PACKED_SIZED and len(packed) >= 8:
                     (length,) = struct.unpack_from(f"{order}Q", packed)
                     packed = packed[8 : 8 + length]
-                room.taken = 0
+                counter.count = 0
                 try:
                     unpacker.write(packed)
                 except zstandard.ZstdError:
                     break
-                if (most := max(most, room.taken)) > _MOST_ROOM:
+                if (most := max(most, counter.count)) > _MAX_UNPACKED_BYTES:
                     break
             end = after
     return end, most

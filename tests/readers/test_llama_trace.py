@@ -22,7 +22,7 @@ from perfloom.readers import detect_format, llama_trace
 from perfloom.readers.llama_trace import assembly as llama_assembly
 from perfloom.readers.llama_trace import format as llama_format
 from perfloom.readers.llama_trace import lines as llama_lines
-from perfloom.readers.llama_trace.names import told_by
+from perfloom.readers.llama_trace.names import parse_operator_name
 from tests.support import paths
 from tests.support.parts import require
 
@@ -303,7 +303,7 @@ def test_cut_off_anywhere(data: st.DataObject) -> None:
     }.items(),
 )
 def test_what_names_say(name: str, told: dict[str, object]) -> None:
-    assert told_by(name) == told
+    assert parse_operator_name(name) == told
 
 
 def test_what_our_own_tracer_writes(tmp_path: Path) -> None:

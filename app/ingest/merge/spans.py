@@ -21,14 +21,14 @@ anew for each."""
 
 
 @dataclass(frozen=True)
-class _Span:
-    """A part that tells of a process, and when, in ns since the epoch."""
+class _ProcessSpan:
+    """The time that a part covers of a process, in ns since the epoch."""
 
     part: int
     start_ns: int
     end_ns: int
 
-    def beside(self, other: "_Span") -> bool:
+    def beside(self, other: "_ProcessSpan") -> bool:
         """Whether one is over, or nearly, when the other begins."""
         common = min(self.end_ns, other.end_ns) - max(self.start_ns, other.start_ns)
         shorter = min(self.end_ns - self.start_ns, other.end_ns - other.start_ns)
@@ -39,7 +39,7 @@ class ProcessSpans:
     """Of which process each part is."""
 
     def __init__(self) -> None:
-        self._processes: list[list[_Span]] = []
+        self._processes: list[list[_ProcessSpan]] = []
         self._known: dict[tuple[Any, ...], list[int]] = {}
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class ProcessSpans:
         A process has one profiler at a time: where two recordings overlap they are of two.
         """
         start = profile.meta.start_epoch_ns or 0
-        span = _Span(part, start, start + (profile.meta.duration_ns or 0))
+        span = _ProcessSpan(part, start, start + (profile.meta.duration_ns or 0))
         who = _identity(profile)
         alike = [] if who is None else self._known.setdefault((job, *who), [])
         for process in alike:
@@ -95,7 +95,7 @@ def _identity(profile: Profile) -> tuple[Any, ...] | None:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _SliceBlock:
     """Rows of `slices` that are of one thread and one part."""
 
     thread: int
@@ -108,14 +108,14 @@ class SliceBlocks:
     """Of which threads the slices of all parts are, in the order in which they were taken in."""
 
     def __init__(self) -> None:
-        self._blocks: list[_Block] = []
+        self._blocks: list[_SliceBlock] = []
 
     def add(self, part: int, thread: Array, before: int) -> None:
         """Take note of the slices of a part. thread: of each, in order. before: how many there are."""
         bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
         for low, high in pairwise(bounds):
             if high > low:
-                self._blocks.append(_Block(int(thread[low]), part, before + low, high - low))
+                self._blocks.append(_SliceBlock(int(thread[low]), part, before + low, high - low))
 
     def compute_order(self, added: Sequence[int]) -> "SliceOrder | None":
         """Where the slices go; None where they are in order as they are. added: what is added to the times of each
@@ -127,7 +127,7 @@ class SliceBlocks:
 class SliceOrder:
     """Where slices go that are not in the order of their threads."""
 
-    def __init__(self, blocks: Sequence[_Block], order: Sequence[_Block]) -> None:
+    def __init__(self, blocks: Sequence[_SliceBlock], order: Sequence[_SliceBlock]) -> None:
         self.order = order
         self._first = np.array([block.first for block in blocks], np.int64)
         begins = np.cumsum([0, *(block.rows for block in order)])

@@ -53,7 +53,7 @@ OF_SLICES = ("slices", "slice_numbers", "device_work")
 
 
 @dataclass(frozen=True)
-class _Held:
+class _SpilledRows:
     """Rows put aside. part: whose times they have. first: the number of the first one in the whole table."""
 
     at: int
@@ -67,7 +67,7 @@ class TableMerger:
 
     def __init__(self, spill: SpillFile) -> None:
         self._spill = spill
-        self._held: dict[str, list[_Held]] = {name: [] for name in TABLES}
+        self._held: dict[str, list[_SpilledRows]] = {name: [] for name in TABLES}
         self._rows = dict.fromkeys(TABLES, 0)
         self._known: dict[str, dict[tuple[Any, ...], int]] = {name: {} for name in (*DISTINCT, *OF_PROCESS)}
         self._blocks = SliceBlocks()
@@ -98,7 +98,7 @@ class TableMerger:
                 with pa.ipc.new_stream(sink, table.schema) as writer:
                     writer.write_table(table)
                 data = sink.getvalue()
-                self._held[name].append(_Held(self._spill.put(data), data.size, part, before[name]))
+                self._held[name].append(_SpilledRows(self._spill.put(data), data.size, part, before[name]))
                 if name == "slices":
                     self._blocks.add(part, get_column(table, "thread"), before[name])
 
@@ -138,7 +138,7 @@ class TableMerger:
                 # The first says of which process it is.
                 rows = list(zip(*self._known[name], strict=True))[1:] or [()] * len(schema)
                 arrays = [pa.array(values, field.type) for values, field in zip(rows, schema, strict=True)]
-                yield from self._told(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
+                yield from self._with_rank_column(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
                 return
             if places is not None and name in OF_SLICES:
                 tables = self._in_places(name, added, stacks, places)
@@ -152,11 +152,11 @@ class TableMerger:
                 whole = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
                 tables = iter([whole.take(pa.compute.sort_indices(whole, sort_keys=keys))])
             for table in tables:
-                yield from self._told(table).combine_chunks().to_batches()
+                yield from self._with_rank_column(table).combine_chunks().to_batches()
 
         return batches
 
-    def _told(self, table: pa.Table) -> pa.Table:
+    def _with_rank_column(self, table: pa.Table) -> pa.Table:
         """With ranks, or without."""
         at = table.schema.get_field_index("rank")
         if self._ranks or at < 0:
@@ -197,7 +197,7 @@ class TableMerger:
         found[order] = np.arange(len(order))
         return found
 
-    def _get(self, held: _Held) -> pa.Table:
+    def _get(self, held: _SpilledRows) -> pa.Table:
         return pa.ipc.open_stream(pa.py_buffer(self._spill.get(held.at, held.size))).read_all()
 
     def _moved(

@@ -172,7 +172,7 @@ class SchedEventParser:
     def _most_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
         self.skipped += sum(int(period) - 1 for period in of.get("period", ()) if period and period not in (b"0", b"1"))
         tasks, others = _numbers(of["left"]), _numbers(of["taken"])
-        self._told(of["pid"], tasks)
+        self._note_processes(of["pid"], tasks)
         self.comms.update(zip(others.tolist(), of["after"], strict=True))
         self.comms.update(zip(tasks.tolist(), of["before"], strict=True))
         states = self._each(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
@@ -206,7 +206,7 @@ class SchedEventParser:
         """The numbers of call stacks."""
         return self._each(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
 
-    def _told(self, process: Sequence[bytes | None], tasks: Array) -> None:
+    def _note_processes(self, process: Sequence[bytes | None], tasks: Array) -> None:
         """Which process the threads are in, where that is given."""
         if any(process):
             known = self._scheduling.processes

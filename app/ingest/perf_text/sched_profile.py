@@ -63,7 +63,7 @@ class SchedTextParser:
         self.last_ns = 0
         self._lost: dict[str, tuple[int, str]] = {}
         self.remarks = TextComments(self.add_loss)
-        self._history = _History(self.scheduling)
+        self._history = _TimehistCollector(self.scheduling)
         self._event = self.events.intern_text(EVENT)
         self._summary = False
         self._in_stack = False
@@ -192,8 +192,8 @@ def _begins_interrupt(symbol: str) -> bool:
     return INTERRUPT_SYMBOL.search(symbol.encode()) is not None
 
 
-class _History:
-    """What `perf sched timehist` says: each line tells how long a thread ran that left a CPU, and how it waited before.
+class _TimehistCollector:
+    """Output of `perf sched timehist`: each line has how long a thread ran before it left a CPU, and its waits before.
 
     Its times are rounded to µs: nothing begins before what it follows ends.
     """

@@ -74,7 +74,7 @@ def tokenize(chunk: bytes) -> Tokens:
         # No stacks: each sample is one line, and perf aligns the command names to the right.
         indented[:] = False
     candidates = np.flatnonzero(~(blank | comment | indented))
-    heads = _Heads(chunk, data, starts, candidates)
+    heads = _HeaderColumns(chunk, data, starts, candidates)
     after = candidates + 1
     others = np.append(np.flatnonzero(~indented), len(first))
     body_end = starts[others[np.searchsorted(others, after)]]
@@ -153,7 +153,7 @@ def _orphans(blank: Array, comment: Array, indented: Array) -> IndexArray:
     return np.flatnonzero(indented & outside)
 
 
-class _Heads:
+class _HeaderColumns:
     """The headers of a chunk as columns, one row a candidate line.
 
     found: it is a header; sure: even without a stack. tail_start: where in the chunk the text behind the event
@@ -185,7 +185,7 @@ class _Heads:
             blob[PAD : int(offset[-1])] = np.frombuffer(pieces.buffers()[2], np.uint8)[: int(offset[-1]) - PAD]
         return blob, offset
 
-    def _texts(self, blob: Array, fields: "_Fields") -> None:
+    def _texts(self, blob: Array, fields: "_HeaderFields") -> None:
         """Codes for what stands before the time and for the events."""
         n = len(fields.ok)
         offsets = np.empty(4 * n + 1, np.int32)
@@ -240,7 +240,7 @@ class _Heads:
 
 
 @dataclass(frozen=True)
-class _Fields:
+class _HeaderFields:
     """Where the parts of each header are in the array of headers, and its numbers. Only rows that are ok count."""
 
     ok: Array
@@ -254,7 +254,7 @@ class _Fields:
     weight: Array
 
 
-def _fields(blob: Array, start: Array, end: Array) -> _Fields:
+def _fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
     """Find time, period and event in the headers blob[start:end], which end with a newline."""
     n = len(start)
     ok, dot, nine = _time_dots(blob, start)
@@ -288,7 +288,7 @@ def _fields(blob: Array, start: Array, end: Array) -> _Fields:
     ok &= (event_end < end) & (event < event_end)
     event_end = np.where(ok, event_end, start)
     tail = _skip_spaces(blob, event_end + 1, end)
-    return _Fields(
+    return _HeaderFields(
         ok=ok,
         start=start,
         seconds=np.where(ok, place + 1, start),

@@ -155,7 +155,7 @@ def _with_state(found: AllocatorBlocks, state: AllocatorState, end_ns: int) -> A
     )
 
 
-class _Ranges:
+class _AddressRanges:
     """Addresses that are in use as segments or parts of such, disjoint and in order."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class _Ranges:
 
 def compute_segments(history: AllocatorHistory, state: AllocatorState | None) -> list[Segment]:
     """What was taken from the system at any time, by the time when (first what was there before)."""
-    ranges, done = _Ranges(), []
+    ranges, done = _AddressRanges(), []
     rows = history.select(SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP)
     columns = (history.action, history.time_ns, history.address, history.size, history.stream, history.stack)
     for action, time_ns, address, size, stream, stack in zip(*(c[rows].tolist() for c in columns), strict=True):

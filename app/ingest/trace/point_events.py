@@ -159,7 +159,7 @@ def add_counters(
     """Add what counters counted, the events `found`: a series for each number that each of them has."""
     if not len(found):
         return
-    counted = _counted(events, found)
+    counted = _counter_values(events, found)
     without = np.setdiff1d(found, counted.event)
     if len(without):
         builder.add_loss(NO_NUMBER, describe_event(events, int(without[0])), len(without))
@@ -191,7 +191,7 @@ def add_counters(
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
+class _CounterValues:
     """Numbers that counters have, in the order of their events. key: a place in `keys`."""
 
     event: Array
@@ -200,7 +200,7 @@ class _Counted:
     keys: list[str]
 
 
-def _counted(events: TraceEvents, found: Array) -> _Counted:
+def _counter_values(events: TraceEvents, found: Array) -> _CounterValues:
     """The numbers of some events: those that stand apart, then those among the arguments, each text of which is read
     once."""
     keys: dict[str, int] = {}
@@ -226,7 +226,7 @@ def _counted(events: TraceEvents, found: Array) -> _Counted:
     parts.append((np.repeat(with_arguments, times), np.array(listed_keys, np.int64)[entry], np.array(listed)[entry]))
     event, key, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(event, kind="stable")
-    return _Counted(event[order], key[order], value[order], list(keys))
+    return _CounterValues(event[order], key[order], value[order], list(keys))
 
 
 def find_flow_events(rows: SliceTable, builder: ProfileBuilder | None = None) -> Array:

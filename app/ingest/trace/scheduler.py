@@ -133,7 +133,7 @@ class SchedulerTimeline:
         self._add_states(events, found)
 
         def samples(builder: ProfileBuilder, zero: int) -> None:
-            _Samples(builder, zero, zero, self, frames).add(found, switches, ran)
+            _SampleWriter(builder, zero, zero, self, frames).add(found, switches, ran)
 
         return samples
 
@@ -142,7 +142,7 @@ class SchedulerTimeline:
         _, found, switches, ran = self._worked_out(
             last_ns, lambda reason, first, count: builder.add_loss(reason, first, count)
         )
-        _Samples(builder, 0, int(switches[0].min(initial=last_ns)), self, frames, "thread").add(
+        _SampleWriter(builder, 0, int(switches[0].min(initial=last_ns)), self, frames, "thread").add(
             found, switches[:, :0], ran
         )
 
@@ -261,7 +261,7 @@ def _add_lanes(
 
 
 @dataclass(eq=False)
-class _Samples:
+class _SampleWriter:
     """Adds the samples, at times that count from `zero`, to threads of a kind. first: when the recording began."""
 
     builder: ProfileBuilder

@@ -77,13 +77,13 @@ class LossCounts:
         return [(reason, count, first) for reason, (count, first) in self.counts.items()]
 
 
-class _Gone(Exception):
-    """What is damaged goes on to the end of the file."""
+class _UnterminatedDamage(Exception):
+    """The damaged part extends to the end of the file."""
 
 
 @dataclass(frozen=True)
-class _Closed:
-    """Where in the file something was looked for: from `since` to `end`. found: where it begins, and its bracket."""
+class _BracketSearch:
+    """A search in the file, from `since` to `end`. found: where the match begins, and its bracket; None without one."""
 
     end: int
     since: int
@@ -124,7 +124,7 @@ class DocumentReader:
         self._top: dict[str, Any] = {}
         self._shifts: list[tuple[int, int]] = []
         self._losses = LossCounts()
-        self._closed = _Closed(-1, -1, None)
+        self._closed = _BracketSearch(-1, -1, None)
 
     def read(self) -> TraceEvents:
         """Go through all of the file."""
@@ -134,7 +134,7 @@ class DocumentReader:
                 self._document()
         except EOFError:
             self._losses.note(CUT_OFF, window.place + window.length)
-        except _Gone:
+        except _UnterminatedDamage:
             self._losses.note(CUT_OFF, window.place + window.length)
         return self._block.finish(self._shifts, self._top, self._losses)
 
@@ -286,7 +286,7 @@ class DocumentReader:
         window.at += 1
 
     def _odd_event(self) -> None:
-        """Go on where the block reader did not: read on, or pass over what is damaged. Raises EOFError, _Gone."""
+        """Continue behind the block reader: read on, or skip damaged bytes. Raises EOFError, _UnterminatedDamage."""
         window = self._window
         if window.place + window.at not in window.unterminated_values.damaged:
             if window.read_much_more():
@@ -302,7 +302,7 @@ class DocumentReader:
         self._skip()
 
     def _skip(self) -> None:
-        """Note something damaged and go to the next event, or the end of the list. Raises _Gone."""
+        """Note something damaged and go to the next event, or the end of the list. Raises _UnterminatedDamage."""
         window = self._window
         self._note(DAMAGED, window.at)
         window.at += 1
@@ -316,7 +316,7 @@ class DocumentReader:
             if not window.read_more():
                 break
         if found is None:
-            raise _Gone
+            raise _UnterminatedDamage
         window.at = found
 
     def _next_event(self, start: int) -> int | None:
@@ -334,6 +334,6 @@ class DocumentReader:
         if known.end != end or at < known.since or (known.found is not None and known.found[0] < at):
             found = _CLOSE.search(window.data, start)
             place = window.place
-            known = _Closed(end, at, None if found is None else (place + found.start(), place + found.start(1)))
+            known = _BracketSearch(end, at, None if found is None else (place + found.start(), place + found.start(1)))
             self._closed = known
         return None if known.found is None else known.found[1] - window.place

@@ -58,7 +58,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         samples = MojoParser(stream, data).samples
     else:
         stream = ending = LastByteStream(stream)  # type: ignore[assignment]
-        samples = _Text(stream, data).samples
+        samples = _AustinText(stream, data).samples
     if not samples:
         raise UnreadableInput(
             f"{source} has no samples: austin saw no running Python thread. Record again, for longer, and check the "
@@ -68,7 +68,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return profile if ending is None else mark_truncation(profile, ending)
 
 
-class _Text:
+class _AustinText:
     """Takes in austin's text."""
 
     def __init__(self, stream: BinaryIO, data: bytes) -> None:

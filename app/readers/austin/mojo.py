@@ -32,8 +32,8 @@ _THREAD_BEFORE_3 = re.compile(rb"[\x80-\xff]*[\x00-\x7f][^\x00]*\x00")
 _REFERENCES = re.compile(rb"(?:\x05[\x80-\xff]*[\x00-\x7f])+")
 
 
-class _Cut(Exception):
-    """An event goes on behind the bytes that are there."""
+class _TruncatedEvent(Exception):
+    """An event continues after the available bytes."""
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
@@ -52,10 +52,10 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
-    """(the text at that place, where it ends). Raises _Cut."""
+    """(the text at that place, where it ends). Raises _TruncatedEvent."""
     end = data.find(b"\0", at)
     if end < 0:
-        raise _Cut
+        raise _TruncatedEvent
     return decode_text(data[at:end]), end + 1
 
 
@@ -115,14 +115,14 @@ class MojoParser:
                         self.samples.add_loss(NO_EVENT, f"byte {before + at}: {event}")
                         return -1
                     at = known
-        except (IndexError, _Cut):
+        except (IndexError, _TruncatedEvent):
             return at
 
     def _references(self, data: bytes, at: int) -> int:
-        """Take in the references to frames that begin at that place; where they end. Raises _Cut."""
+        """Take in the references to frames that begin at that place; where they end. Raises _TruncatedEvent."""
         found = _REFERENCES.match(data, at)
         if not found:
-            raise _Cut
+            raise _TruncatedEvent
         run = found[0]
         frames = None if self._of_task else self._runs.get(run)
         if frames is None:
@@ -143,14 +143,14 @@ class MojoParser:
         return found.end()
 
     def _event(self, event: int, data: bytes, at: int) -> int | None:
-        """Take in an event other than FRAME_REF; where it ends, None for what is none. Raises IndexError and _Cut, and
-        has done nothing then."""
+        """Process an event other than FRAME_REF; where it ends, None if it is not an event. Raises IndexError and
+        _TruncatedEvent, and has changed nothing then."""
         if event == TIME:
             self._time, at = _number(data, at)
         elif event == STACK:
             found = (_THREAD if self._version >= 3 else _THREAD_BEFORE_3).match(data, at)
             if not found:
-                raise _Cut
+                raise _TruncatedEvent
             at = found.end()
             self._end()
             self._thread = self._threads.get(found[0]) or self._new_thread(found[0])
@@ -161,7 +161,7 @@ class MojoParser:
                 value, at = _number(data, at)
                 values.append(value)
             key, file, name, line = values[:4]
-            self._frame(key, AustinFrame(self._said(name), self._said(file), line))
+            self._frame(key, AustinFrame(self._interned_text(name), self._interned_text(file), line))
         elif event in (STRING, METADATA):
             if event == METADATA:
                 word, at = _text(data, at)
@@ -213,7 +213,7 @@ class MojoParser:
             return None
         return at
 
-    def _said(self, key: int) -> str:
+    def _interned_text(self, key: int) -> str:
         found = self._texts.get(key)
         if found is None:
             if key != UNKNOWN_TEXT:

@@ -32,7 +32,7 @@ class AustinFrame:
 
 
 @dataclass
-class _Thread:
+class _ThreadClock:
     """clock: how far it has got, in µs. latest: how far the furthest thread of its process has."""
 
     row: int
@@ -48,7 +48,7 @@ class SampleCollector:
         self._builder = ProfileBuilder("austin")
         self._about: dict[str, str] = {}
         self.cut = False
-        self._threads: dict[tuple[int, int, str], _Thread] = {}
+        self._threads: dict[tuple[int, int, str], _ThreadClock] = {}
         self._latest: dict[int, list[int]] = {}
         self._events: dict[str, int] = {}
         self._count = 0
@@ -132,7 +132,7 @@ class SampleCollector:
         every = float(interval) * NS_PER_US if interval.isdecimal() and len(interval) < 12 else None
         return self._builder.intern_event(event, "ns", sampling="period" if every else None, rate=every)
 
-    def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_Thread":
+    def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_ThreadClock":
         pid, interpreter, name = thread
         number = int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else None
         row = self._builder.intern_thread(
@@ -143,7 +143,7 @@ class SampleCollector:
         )
         self._builder.set_process_name(row, f"process {pid}")
         latest = self._latest.setdefault(pid, [0])
-        found = self._threads[thread] = _Thread(row, max(0, latest[0] - time_us), latest)
+        found = self._threads[thread] = _ThreadClock(row, max(0, latest[0] - time_us), latest)
         return found
 
     def finish(self, format: str, defect: str | None) -> Profile:

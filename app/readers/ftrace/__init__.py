@@ -56,12 +56,12 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             inside = not _PAGE.match(text)
             page = not inside
         if page:
-            text, inside = _told_in(text, inside)
+            text, inside = _trace_text_of_page(text, inside)
         found.feed(number, text)
     return build_profile(found, source, getattr(stream, "defect", None))
 
 
-def _told_in(page: bytes, inside: bool) -> tuple[bytes, bool]:
+def _trace_text_of_page(page: bytes, inside: bool) -> tuple[bytes, bool]:
     """Only what is in parts of a page that are the trace, in as many lines. inside: whether the piece begins there
     (returned: whether it ends there)."""
     parts = []

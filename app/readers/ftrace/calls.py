@@ -17,11 +17,11 @@ MAX_NAME_BYTES = 200
 """Bytes of a line that tells of a switch."""
 CALL = "calls in the kernel"
 NO_TIMES = "not in the trace: calls are shown one after another without gaps; trace with the option funcgraph-abstime"
-_TOLD = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
+_CALL_LINE = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
 _SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")
 
 
-class _Cpu:
+class _CpuCalls:
     """What is known of a CPU: the thread that runs there, how far its time went, and calls that have begun, each with
     its start and name."""
 
@@ -37,14 +37,14 @@ class FunctionGraph:
     def __init__(self, events: TraceEventBuilder, markers: AtraceMarkers, lost: Callable[[str, str], None]) -> None:
         self._markers, self._lost = markers, lost
         self._category = events.intern_text(CALL)
-        self._cpus: dict[int, _Cpu] = {}
+        self._cpus: dict[int, _CpuCalls] = {}
         self._threads: dict[int, list[tuple[int, bytes]]] = {}
         self._names: dict[int, bytes] = {}
         self.facts: dict[str, str] = {}
 
     def feed_event(self, entry: bool, time_ns: int, task: int, rest: bytes) -> None:
         """A call that begins or ends on a thread, as `trace-cmd report` prints it."""
-        found = _TOLD.fullmatch(rest)
+        found = _CALL_LINE.fullmatch(rest)
         if found is None:
             return
         if not entry:
@@ -60,7 +60,7 @@ class FunctionGraph:
         found = _SWITCH.fullmatch(line) if len(line) < MAX_NAME_BYTES else None
         if found is None:
             return line.strip(b" -") == b"" and len(line) > 20
-        cpu = self._cpus.setdefault(int(found[1]), _Cpu())
+        cpu = self._cpus.setdefault(int(found[1]), _CpuCalls())
         before, after = int(found[3]), int(found[5])
         self._names[before], self._names[after] = found[2].strip(), found[4].strip()
         if cpu.task is not None:
@@ -82,7 +82,7 @@ class FunctionGraph:
         text: bytes,
     ) -> int:
         """Take in a line of a CPU; the time up to which it goes."""
-        cpu = self._cpus.setdefault(int(number), _Cpu())
+        cpu = self._cpus.setdefault(int(number), _CpuCalls())
         if tid is not None and comm is not None:
             cpu.task = int(tid)
             self._names[cpu.task] = comm.strip()

@@ -16,8 +16,8 @@ from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
 from .format import DROPPED, FORMAT, NO_BEGIN, NO_VALUE
-from .lines import BEGIN, COUNTER, END, NONE, SHOWN, Lines
-from .names import told_by
+from .lines import BEGIN, COUNTER, END, NONE, SHOWN, TraceLines
+from .names import parse_operator_name
 from .steps import MARK, steps_of
 
 CUT_OFF = "The file ends without end_time: the program was killed, or the file is truncated."
@@ -28,7 +28,7 @@ PROGRAM = "program"
 _OPERATOR, _MARK = SliceType("operator", FrameKind.OPERATOR), SliceType("annotation", FrameKind.ANNOTATION)
 
 
-def _paired(lines: Lines) -> Int64Array:
+def _paired(lines: TraceLines) -> Int64Array:
     """By row the row of the other end of what is traced, NONE where there is none."""
     rows = np.flatnonzero(lines.kind != COUNTER)
     keys = [column[rows] for column in (lines.number, lines.name, lines.thread)]
@@ -45,7 +45,7 @@ def _paired(lines: Lines) -> Int64Array:
     return other
 
 
-def _called_ends(lines: Lines, other: Array, texts: dict[str, int]) -> list[int]:
+def _called_ends(lines: TraceLines, other: Array, texts: dict[str, int]) -> list[int]:
     """Pair what is itself called `end_…`, in `other`; returns ends of what never began.
 
     Its beginning looks like an end, and its end like that of another end.
@@ -62,7 +62,7 @@ def _called_ends(lines: Lines, other: Array, texts: dict[str, int]) -> list[int]
     return sorted(row for rows in open_.values() for row in rows)
 
 
-def _events(lines: Lines) -> TraceEvents:
+def _events(lines: TraceLines) -> TraceEvents:
     """What is traced, and counters, in the order of their beginnings."""
     texts = {text: place for place, text in enumerate(lines.texts)}
     other = _paired(lines)
@@ -92,7 +92,7 @@ def _events(lines: Lines) -> TraceEvents:
     program = texts.setdefault(PROGRAM, len(texts))
     names = list(texts)
     for place in np.unique(shown[rows[~counter[rows]]]).tolist():
-        if said := told_by(names[place]):
+        if said := parse_operator_name(names[place]):
             argument_sets[place], category[place] = texts.setdefault(json.dumps(said), len(texts)), operator
     end = other[rows]
     marks = ~counter[rows]
@@ -112,7 +112,7 @@ def _events(lines: Lines) -> TraceEvents:
     )
 
 
-def _values(lines: Lines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
+def _values(lines: TraceLines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
     """Put the values of counters into `arguments`; returns those whose value is no number."""
     known = np.full(len(lines.texts), NONE, np.int32)
     for place in np.unique(lines.number[counters]).tolist():
@@ -128,7 +128,7 @@ def _what(category: str, name: str) -> SliceType:
     return _OPERATOR if category == OPERATOR else _MARK
 
 
-def assembled(lines: Lines, source: str, defect: str | None) -> Profile:
+def assembled(lines: TraceLines, source: str, defect: str | None) -> Profile:
     """The profile of what the lines say. Raises UnreadableInput where nothing is traced."""
     events, edges = _events(lines), lines.edges
     if not len(events):

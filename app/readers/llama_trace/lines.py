@@ -39,7 +39,7 @@ _EDGE = re.compile(rb"(start_time|end_time|lost): *(\d+)(?:\.\d*)?\s*")
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class TraceLines:
     """What the lines of a file say, in its order, one entry each in every column.
 
     texts: every distinct text once. kind: uint8. thread, name: int32 places in `texts`; a name is without the number of
@@ -59,7 +59,7 @@ class Lines:
     lost: dict[str, tuple[int, str]]
 
 
-def read_lines(stream: BinaryIO) -> Lines:
+def read_lines(stream: BinaryIO) -> TraceLines:
     """The lines of a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
     words = make_table(TEXTS, TEXT_BYTES)
     rows = np.empty((len(COLUMNS), ROWS), np.int64)
@@ -103,7 +103,7 @@ def read_lines(stream: BinaryIO) -> Lines:
         result[name] = places[result[name]]
     counters = result["kind"] == COUNTER
     result["number"][counters] = places[result["number"][counters]]
-    return Lines(list(texts), **result, edges=edges, lost=lost)
+    return TraceLines(list(texts), **result, edges=edges, lost=lost)
 
 
 @jit_inline

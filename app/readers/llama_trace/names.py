@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"(?:blk|layers?|block|h)\.(\d{1,6})\.(.+)", re.DOTALL)
 
 
 @lru_cache(1 << 16)
-def told_by(name: str) -> dict[str, str | int]:
+def parse_operator_name(name: str) -> dict[str, str | int]:
     """kind, tensor and layer, as far as a name has them: `matmul_ffn_up-12` is matmul, ffn_up, 12.
 
     Empty for a name that does not begin with an operator's, followed by that of a tensor.

@@ -13,7 +13,7 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.tables import get_column, get_strings
 from ...ingest.trace.tables import build_table
-from .names import told_by
+from .names import parse_operator_name
 
 MARK = "mark"
 """The category of what is traced and no operator."""
@@ -26,7 +26,7 @@ _DECODE = re.compile(rf"(?:decode|generate|next[_ ]token){_NUMBER}", re.IGNORECA
 
 def steps_of(profile: Profile) -> pa.Table:
     """The table `steps`, of one thread and in order of time; without rows where less than two can be determined."""
-    names, found = get_strings(profile.functions, "name"), _Slices(profile)
+    names, found = get_strings(profile.functions, "name"), _SliceColumns(profile)
     rows, prompt = _marked(found, names)
     marked = len(rows) > 1
     if not marked:
@@ -49,7 +49,7 @@ def steps_of(profile: Profile) -> pa.Table:
     )
 
 
-class _Slices:
+class _SliceColumns:
     """The columns of `slices` that matter here."""
 
     def __init__(self, profile: Profile) -> None:
@@ -72,7 +72,7 @@ class _Slices:
         return found
 
 
-def _marked(found: _Slices, names: list[str]) -> tuple[Array, Array]:
+def _marked(found: _SliceColumns, names: list[str]) -> tuple[Array, Array]:
     """(what is marked as evaluation of a prompt or of tokens, which of it is of a prompt); nothing without tokens."""
     kinds = np.array([2 * bool(_DECODE.fullmatch(name)) + bool(_PREFILL.fullmatch(name)) for name in names] or [0])
     kind = np.where(found.mark, kinds[found.function], 0)
@@ -82,7 +82,7 @@ def _marked(found: _Slices, names: list[str]) -> tuple[Array, Array]:
     return rows, kind[rows] == 1
 
 
-def _longest(found: _Slices, names: list[str]) -> Array:
+def _longest(found: _SliceColumns, names: list[str]) -> Array:
     """The outermost marks of the name that took most of the time, of those that are there several times."""
     outer = np.flatnonzero(found.mark & (found.depth == 0))
     often = np.bincount(found.function[outer], minlength=len(names)) > 1
@@ -92,9 +92,9 @@ def _longest(found: _Slices, names: list[str]) -> Array:
     return found.of_one_thread(outer[found.function[outer] == int(spent.argmax())])
 
 
-def _last(found: _Slices, names: list[str]) -> Array:
+def _last(found: _SliceColumns, names: list[str]) -> Array:
     """Computations of the last tensor."""
-    last = [number for number, name in enumerate(names) if told_by(name).get("tensor") in LAST_TENSORS]
+    last = [number for number, name in enumerate(names) if parse_operator_name(name).get("tensor") in LAST_TENSORS]
     return found.of_one_thread(np.flatnonzero(np.isin(found.function, last)))
 
 

@@ -46,7 +46,7 @@ from ...ingest.trace.tables import build_table, to_nullable
 from . import pickle_machine as machine
 from .format import ANNOTATIONS, FORMAT
 from .pickle_tape import Tape
-from .rows import Events, Held, extracted
+from .rows import DeviceEvents, SegmentBlocks, extract_snapshot
 from .stacks import Stacks
 
 CUT_OFF = "The file is truncated: the snapshot is incomplete."
@@ -58,7 +58,7 @@ KEYS = ("segments", "device_traces", "allocator_settings", "external_annotations
 def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
     """The profile of what a tape holds. defect: of the file, as a sentence. Raises UnreadableInput."""
     segments, traces, settings, annotations = _parts(tape, source)
-    snapshot = extracted(tape, segments, traces)
+    snapshot = extract_snapshot(tape, segments, traces)
     if not snapshot.events and not snapshot.held:
         raise UnreadableInput(
             f"{source} is a memory snapshot without data: no device has events or segments. Call "
@@ -67,24 +67,24 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
     builder = ProfileBuilder(FORMAT)
     builder.add_run()
     stacks = Stacks(tape, snapshot.lists(), builder, snapshot.lose)
-    making = _Making(builder, snapshot.timed)
+    tables = _TableBuilder(builder, snapshot.timed)
     for device in sorted({*snapshot.events, *snapshot.held}):
-        making.device(device, snapshot.events.get(device), snapshot.held.get(device), stacks)
+        tables.device(device, snapshot.events.get(device), snapshot.held.get(device), stacks)
     if annotations >= 0 and (count := len(tape.members(annotations))):
         snapshot.lose(ANNOTATIONS, count, "the first of them")
-    for reason, (count, example) in {**snapshot.lost, **making.lost}.items():
+    for reason, (count, example) in {**snapshot.lost, **tables.lost}.items():
         builder.add_loss(reason, example, count)
     reasons = [reason for reason in (defect, None if tape.complete or defect else CUT_OFF) if reason]
     meta = Meta(
         FORMAT,
         capabilities=(PYTORCH_PROFILE,),
-        duration_ns=making.last_ns if snapshot.timed and making.last_ns else None,
+        duration_ns=tables.last_ns if snapshot.timed and tables.last_ns else None,
         start_epoch_ns=snapshot.first_ns if snapshot.timed and snapshot.first_ns > 10**17 else None,
         complete=not reasons,
         reasons=tuple(reasons),
         facts=_facts(tape, settings),
     )
-    return making.profile(meta, tape.words())
+    return tables.profile(meta, tape.words())
 
 
 def _parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
@@ -128,7 +128,7 @@ def _facts(tape: Tape, settings: int) -> dict[str, str]:
     return facts
 
 
-class _Making:
+class _TableBuilder:
     """The tables of a snapshot, device by device. lost: as `Snapshot.lost`. last_ns: of the last event of all."""
 
     def __init__(self, builder: ProfileBuilder, timed: bool) -> None:
@@ -144,7 +144,7 @@ class _Making:
         self._instants: list[tuple[int, int, str, str]] = []
         self._threads: list[int] = []
 
-    def device(self, number: int, events: Events | None, held: Held | None, stacks: Stacks) -> None:
+    def device(self, number: int, events: DeviceEvents | None, held: SegmentBlocks | None, stacks: Stacks) -> None:
         """Take in a device."""
         none = np.zeros(0, np.int64)
         history = events.history(stacks) if events else AllocatorHistory(none, none, none, none, none, none)
@@ -220,7 +220,7 @@ class _Making:
                 self._instants.append((int(history.time_ns[row]), place, name, json.dumps(arguments)))
 
     def profile(self, meta: Meta, words: list[str]) -> Profile:
-        """The profile of all that was taken in. words: the texts that `Events.word` is about."""
+        """The profile of all that was taken in. words: the texts that `DeviceEvents.word` is about."""
         builder = self._builder
         count = len(self._devices)
         each = [len(blocks.bytes) for blocks, _ in self._blocks]

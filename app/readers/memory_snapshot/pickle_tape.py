@@ -131,7 +131,7 @@ def read(stream: BinaryIO, source: str) -> Tape:
 
     Raises UnreadableInput for a pickle of anything but plain values, and for one that makes no sense.
     """
-    running = _Running(source)
+    running = _MachineState(source)
     rest = b""
     wanted = 0
     while True:
@@ -158,7 +158,7 @@ def for_few(function: Any, few: bool) -> Any:
     return getattr(function, "py_func", function) if few else function
 
 
-class _Running:
+class _MachineState:
     """The machine's columns, and how much of them is used."""
 
     def __init__(self, source: str) -> None:

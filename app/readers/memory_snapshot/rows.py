@@ -28,7 +28,7 @@ PENDING = ("active_pending_free", "active_awaiting_free")
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
+class DeviceEvents:
     """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: of what the program said
     of them, a place in the tape's words, -1 for nothing."""
 
@@ -46,7 +46,7 @@ class Events:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class SegmentBlocks:
     """Segments of a device and their blocks, in the file's order. What has two columns: of blocks, and of segments."""
 
     address: Array
@@ -81,8 +81,8 @@ class Snapshot:
     file has times. timed: whether it has."""
 
     tape: Tape
-    events: dict[int, Events] = field(default_factory=dict)
-    held: dict[int, Held] = field(default_factory=dict)
+    events: dict[int, DeviceEvents] = field(default_factory=dict)
+    held: dict[int, SegmentBlocks] = field(default_factory=dict)
     first_ns: int = 0
     timed: bool = True
     lost: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -98,12 +98,12 @@ class Snapshot:
         self.lost[reason] = before + count, first
 
 
-def extracted(tape: Tape, segments: int, traces: int) -> Snapshot:
+def extract_snapshot(tape: Tape, segments: int, traces: int) -> Snapshot:
     """The events and segments of a snapshot. segments, traces: the numbers of their lists, -1 where there is none."""
     snapshot = Snapshot(tape)
     lists = tape.members(traces) if traces >= 0 else np.zeros(0, np.int64)
     seen: set[int] = set()
-    raw: dict[int, Events] = {}
+    raw: dict[int, DeviceEvents] = {}
     for device, one in enumerate(lists.tolist()):
         if one in seen and len(tape.members(one)):
             snapshot.lose(TWICE, 1, f"the events of device {device}")
@@ -118,11 +118,11 @@ def extracted(tape: Tape, segments: int, traces: int) -> Snapshot:
     return snapshot
 
 
-def _events(snapshot: Snapshot, nodes: Array, device: int) -> Events:
+def _events(snapshot: Snapshot, nodes: Array, device: int) -> DeviceEvents:
     parts = [
         _some_events(snapshot, nodes[start : start + AT_ONCE], device) for start in range(0, len(nodes), AT_ONCE)
     ] or [_some_events(snapshot, nodes, device)]
-    return Events(*(np.concatenate([part[n] for part in parts]) for n in range(7)))
+    return DeviceEvents(*(np.concatenate([part[n] for part in parts]) for n in range(7)))
 
 
 def _some_events(snapshot: Snapshot, nodes: Array, device: int) -> tuple[Array, ...]:
@@ -168,8 +168,8 @@ def _possible(address: Array, size: Array) -> Array:
     return good
 
 
-def _set_times(snapshot: Snapshot, raw: dict[int, Events]) -> None:
-    """Put events on one clock of ns. Events of one microsecond stay in their order: each gets its own ns."""
+def _set_times(snapshot: Snapshot, raw: dict[int, DeviceEvents]) -> None:
+    """Put events on one clock of ns. Events of one microsecond keep their order: each gets its own ns."""
     times = [events.time_ns for events in raw.values()]
     known = [one[one != MISSING] for one in times]
     snapshot.timed = any(len(one) for one in known)
@@ -198,12 +198,12 @@ def _set_times(snapshot: Snapshot, raw: dict[int, Events]) -> None:
         within = np.arange(count) - np.flatnonzero(new)[np.cumsum(new) - 1]
         # More than a thousand in a microsecond push the ones behind them back.
         exact = np.maximum.accumulate(micro + within - np.arange(count)) + np.arange(count)
-        raw[device] = Events(
+        raw[device] = DeviceEvents(
             events.action, exact, events.address, events.size, events.stream, events.frames, events.word
         )
     snapshot.first_ns = min((int(events.time_ns[0]) for events in raw.values()), default=0)
     for device, events in raw.items():
-        snapshot.events[device] = Events(
+        snapshot.events[device] = DeviceEvents(
             events.action,
             events.time_ns - snapshot.first_ns,
             events.address,
@@ -262,7 +262,7 @@ def _blocks(
     begin: Array,
     segments: list[tuple[int, int, int, str | None]],
     segment_frames: Array,
-) -> Held:
+) -> SegmentBlocks:
     tape = snapshot.tape
     found = tape.dicts(nodes, ("size", "requested_size", "state", "frames", "history"))
     size = tape.numbers(found["size"], MISSING)
@@ -281,7 +281,7 @@ def _blocks(
     state = tape.code_of(found["state"])
     allocated = state == tape.code_number("active_allocated")
     pending = [tape.code_number(word) for word in PENDING]
-    return Held(
+    return SegmentBlocks(
         address=address[good],
         size=size[good],
         requested=requested[good],

@@ -39,7 +39,7 @@ _WHAT = {"operator": SliceType("operator", FrameKind.OPERATOR), "memory": SliceT
 
 
 @dataclass
-class _Found:
+class _FileContent:
     """What is in a file. complete: whether it could be understood as a whole."""
 
     init: int | None = None
@@ -79,7 +79,7 @@ def build_profile(text: bytes, source: str, defect: str | None, clock: str) -> P
     return of_events(events, source, defect or cut, dialect)
 
 
-def _understood(text: bytes) -> _Found:
+def _understood(text: bytes) -> _FileContent:
     """The file's lists: of one that is damaged, what can be found in it one by one."""
     plain = _OUTSIDE.sub(lambda one: one[0] if one[0].startswith(b'"') else b" ", text.removeprefix(b"\xef\xbb\xbf"))
     try:
@@ -87,15 +87,15 @@ def _understood(text: bytes) -> _Found:
     except (ValueError, RecursionError):
         return _salvaged(plain)
     if not isinstance(whole_file, dict):
-        return _Found()
+        return _FileContent()
     lists = {name: value for name in ("memory_blobs", "op_blobs") if isinstance(value := whole_file.get(name), list)}
     unknown = [name for name in whole_file if name not in ("init_time", *lists)]
-    return _Found(to_int(whole_file.get("init_time")), lists, unknown=unknown)
+    return _FileContent(to_int(whole_file.get("init_time")), lists, unknown=unknown)
 
 
-def _salvaged(plain: bytes) -> _Found:
+def _salvaged(plain: bytes) -> _FileContent:
     init = _INIT.search(plain)
-    found = _Found(to_int(init[1].decode()) if init else None, complete=False)
+    found = _FileContent(to_int(init[1].decode()) if init else None, complete=False)
     begins = [(one[1].decode(), one.end()) for one in _LIST.finditer(plain)]
     for (name, start), (_, end) in itertools.pairwise([*begins, ("", len(plain))]):
         rows = found.lists.setdefault(name, [])
@@ -107,7 +107,7 @@ def _salvaged(plain: bytes) -> _Found:
     return found
 
 
-def _unit(found: _Found, rows: list[Any]) -> tuple[str, str]:
+def _unit(found: _FileContent, rows: list[Any]) -> tuple[str, str]:
     """(the unit of times, how that is known)."""
     times = [found.init] + [to_int(row.get("start_time")) for row in rows[:1] if isinstance(row, Mapping)]
     for time in times:

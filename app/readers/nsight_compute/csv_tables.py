@@ -80,7 +80,7 @@ LossCallback = Callable[[str, int, str], None]
 
 
 @dataclass
-class _Place:
+class _SourceTableContext:
     """What was recorded so far of a table of source lines that is to come. blocks: how many kernels were."""
 
     kernel: str = ""
@@ -125,7 +125,7 @@ def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
     """The rows of all tables, without headings and other lines. lost: called with reason, line number and text of each
     lost row."""
     heading: CsvHeader | None = None
-    place = _Place()
+    place = _SourceTableContext()
     for number, record in _records(text, lost):
         cells = _cells(record)
         found = parse_header(cells) if _HEADING.search(record) else None
@@ -134,7 +134,7 @@ def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
                 found = CsvHeader(found.kind, found.columns, place.kernel, place.file, place.blocks)
             heading = found
         elif cells and cells[0].strip() in _PLACES and len([cell for cell in cells if cell.strip()]) <= 4:
-            _told(place, cells)
+            _read_context(place, cells)
         elif heading is not None and (fitting := _fitted(cells, heading)) is not None:
             yield CsvRow(heading, fitting, number)
         elif (
@@ -145,7 +145,7 @@ def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
             lost(OTHER_COLUMNS, number, record)
 
 
-def _told(place: _Place, cells: list[str]) -> None:
+def _read_context(place: _SourceTableContext, cells: list[str]) -> None:
     """What stands above a table of source lines: "Kernel Name","f(int)" or "File Path","/a/b.cu"."""
     pairs = zip(cells[::2], cells[1::2], strict=False)
     for name, value in pairs:

@@ -56,7 +56,7 @@ def build_profile(
     reading: MeasurementCollector, format: str, defect: str | None, facts: dict[str, str] | None = None
 ) -> Profile:
     """The profile of what was measured. facts: further facts of the profile."""
-    return _Tables(reading).profile(format, defect, facts or {})
+    return _KernelTables(reading).profile(format, defect, facts or {})
 
 
 def _nothing(text: str, source: str) -> str:
@@ -94,7 +94,7 @@ def _place_sources(reading: CsvReport) -> None:
     reading.launch_of = {block: reading.launches.index(launch) for block, launch in of_block.items()}
 
 
-class _Tables:
+class _KernelTables:
     """The rows of the tables that the builder has not."""
 
     def __init__(self, reading: MeasurementCollector) -> None:

@@ -105,7 +105,7 @@ class Report(MeasurementCollector):
                 self.add_loss(RANGE_RESULT, f"after launch {len(self.launches)}", "")
             else:
                 self._where = f"launch {len(self.launches)}"
-                _Result(self, entry, self._functions)
+                _ResultReader(self, entry, self._functions)
         self.defect = blocks.defect
         self._name_speedups()
         self.launch_of = {number: number for number in range(len(self.launches))}
@@ -149,7 +149,7 @@ class Report(MeasurementCollector):
                 hint["speedup_kind"] = names.get(hint["speedup_kind"])
 
 
-class _Result:
+class _ResultReader:
     """One result of a launch, read into the report."""
 
     def __init__(self, report: Report, entry: BlockEntry, functions: dict[int, str]) -> None:

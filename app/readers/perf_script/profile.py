@@ -75,7 +75,7 @@ _RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class _Line:
+class _StackLine:
     """A line of a stack that is not simply one frame. place: the source line of the frame above it, no frame.
     chain: functions inlined into each other, outermost first."""
 
@@ -85,7 +85,7 @@ class _Line:
 
 
 @dataclass
-class _Open:
+class _UnfinishedSample:
     """A sample being read line by line. dropped: it does not count, but the lines of its stack belong to it."""
 
     header: SampleHeader
@@ -102,14 +102,14 @@ class ScriptProfileBuilder:
         self.builder = ProfileBuilder(format)
         self._format = format
         self._frames: dict[bytes, int] = {}
-        self._lines: dict[bytes, _Line | None] = {}
+        self._lines: dict[bytes, _StackLine | None] = {}
         self._tasks: dict[bytes, tuple[int, int, int]] = {}
         self._threads: list[tuple[int | None, int | None]] = []
         self._names: dict[str, int] = {}
         self._events: dict[bytes, int] = {}
         self._facts: dict[str, str] = {}
         self._columns: dict[str, list[Array]] = {name: [] for name in _COLUMNS}
-        self._open: _Open | None = None
+        self._open: _UnfinishedSample | None = None
         self._called = EventNames(self._facts)
         self._main_event: str | None = None
         self.reasons: list[str] = []
@@ -317,12 +317,12 @@ class ScriptProfileBuilder:
             known = self._frames[line] = self._new_frame(line)
         return known
 
-    def _about(self, line: bytes) -> _Line | None:
+    def _about(self, line: bytes) -> _StackLine | None:
         """What is known of a line of a stack (with its line end); None for a line that is none."""
         self._frame_of(line)
         if line not in self._lines:
             frame = parse_frame(line[:-1])
-            self._lines[line] = None if frame is None else _Line(frame)
+            self._lines[line] = None if frame is None else _StackLine(frame)
         return self._lines[line]
 
     def _new_frame(self, line: bytes) -> int:
@@ -336,13 +336,13 @@ class ScriptProfileBuilder:
         frame = None if header and header.certain else parse_frame(bare)
         if frame is None:
             number = None if header and header.certain else parse_source_line(bare)
-            self._lines[line] = None if number is None else _Line(ScriptFrame(None, "", None, ""), place=number)
+            self._lines[line] = None if number is None else _StackLine(ScriptFrame(None, "", None, ""), place=number)
             return _SPECIAL
         chain = split_inlined(frame.symbol, frame.module)
         if len(chain) > 1 or is_inlined(frame.module):
-            self._lines[line] = _Line(frame, tuple(chain) if len(chain) > 1 else ())
+            self._lines[line] = _StackLine(frame, tuple(chain) if len(chain) > 1 else ())
             return _SPECIAL
-        self._lines[line] = _Line(frame)
+        self._lines[line] = _StackLine(frame)
         return self._frame(frame)
 
     def _frame(self, frame: ScriptFrame, line: int | None = None) -> int:
@@ -417,7 +417,7 @@ class ScriptProfileBuilder:
             header = parse_header(line)
             if header and (header.certain or not indented):
                 self._close()
-                self._open = _Open(header, number, line)
+                self._open = _UnfinishedSample(header, number, line)
                 if (header.weight or 0) > MAX_WEIGHT:
                     self._lost(IMPOSSIBLE_PERIOD, line, number)
                     self._open.dropped = True

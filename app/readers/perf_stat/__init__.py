@@ -40,7 +40,7 @@ _PEOPLE = re.compile(
 
 
 @dataclass
-class _Text:
+class _StatText:
     """What is being read. parse: the form of the lines, once one was understood."""
 
     parse: Callable[[str], CountLine | None] | None = None
@@ -68,7 +68,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     is no count in it.
     """
     builder = ProfileBuilder(FORMAT)
-    text = _Text()
+    text = _StatText()
     for number, line in _lines(stream, builder):
         _take(line, number, text, builder)
     if not (text.counted or text.metrics):
@@ -109,7 +109,7 @@ def _lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str
             yield number, line.decode("utf-8", "replace").rstrip("\r\n")
 
 
-def _take(line: str, number: int, text: _Text, builder: ProfileBuilder) -> None:
+def _take(line: str, number: int, text: _StatText, builder: ProfileBuilder) -> None:
     if text.parse is None:
         text.parse = _form(line, text.metric_lines)
     counted = text.parse(line) if text.parse is not None else None

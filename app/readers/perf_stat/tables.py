@@ -27,7 +27,7 @@ class StatTables:
     counters: pa.Table
 
 
-class _Series:
+class _IntervalSeries:
     """Values at intervals, by what they are of."""
 
     def __init__(self, starts: dict[int, int]) -> None:
@@ -83,9 +83,9 @@ def add_counts(
     kept_metrics = _without_summary(metrics, lambda one: (one.event, one.name))
     ends = sorted({one.end_ns for one in (*kept, *kept_metrics) if one.end_ns is not None})
     starts = dict(zip(ends, [0, *ends], strict=False))
-    series = _Series(starts)
+    series = _IntervalSeries(starts)
     scaling = _scaling(kept)
-    threads = _Threads(builder, run)
+    threads = _CountThreads(builder, run)
     events: dict[str, int] = {}
     named = get_event_names(kept)
     for one in kept:
@@ -133,7 +133,7 @@ def add_counts(
     return StatTables(table, *series.tables())
 
 
-class _Threads:
+class _CountThreads:
     """The builder's threads of what counts are of."""
 
     def __init__(self, builder: ProfileBuilder, run: int) -> None:

@@ -57,26 +57,26 @@ def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText)
         damaged |= counts[field] != counts[SWITCH_TIME]
     uneven = (counts[WAKE_TIME] != counts[WAKE_TASK]) & (counts[WAKE_TIME] > 0)
 
-    def kept(field: int, bundle: Array) -> tuple[Array, Array]:
+    def select_bundles(field: int, bundle: Array) -> tuple[Array, Array]:
         rows, values = columns[field]
         good = bundle[rows]
         return rows[good], values[good]
 
-    bundle, delta = kept(SWITCH_TIME, ~damaged)
-    _, taken = kept(SWITCH_TASK, ~damaged)
-    _, index = kept(SWITCH_COMM, ~damaged)
+    bundle, delta = select_bundles(SWITCH_TIME, ~damaged)
+    _, taken = select_bundles(SWITCH_TASK, ~damaged)
+    _, index = select_bundles(SWITCH_COMM, ~damaged)
     index = np.where(index < 0, index + several[bundle], index)
-    wake_bundle, wake_delta = kept(WAKE_TIME, ~damaged & ~uneven)
+    wake_bundle, wake_delta = select_bundles(WAKE_TIME, ~damaged & ~uneven)
     return CompactSched(
         bundle=bundle,
         time_ns=_added(delta, bundle),
         prev_task=_before(taken, cpu[bundle]),
-        state_bits=kept(SWITCH_STATE, ~damaged)[1],
+        state_bits=select_bundles(SWITCH_STATE, ~damaged)[1],
         next_task=taken,
         comm=places[np.where(of_names[bundle] > 0, first_name[bundle] + index, len(places) - 1)],
         wake_bundle=wake_bundle,
         wake_ns=_added(wake_delta, wake_bundle),
-        wake_task=kept(WAKE_TASK, ~damaged & ~uneven & (counts[WAKE_TIME] > 0))[1],
+        wake_task=select_bundles(WAKE_TASK, ~damaged & ~uneven & (counts[WAKE_TIME] > 0))[1],
         malformed=int(np.count_nonzero(damaged | uneven)),
     )
 

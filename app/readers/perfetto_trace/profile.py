@@ -63,7 +63,7 @@ METADATA_PACKETS = frozenset(
 """Fields that tell of the recording itself, and of the machine."""
 
 
-class _Losses:
+class _TraceLosses:
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
 
@@ -71,13 +71,13 @@ class _Losses:
         before, first = self._found.get(reason, (0, example))
         self._found[reason] = (before + count, first)
 
-    def listed(self) -> list[tuple[str, int, str]]:
+    def to_list(self) -> list[tuple[str, int, str]]:
         return [(reason, count, first) for reason, (count, first) in self._found.items()]
 
 
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     """The profile of a trace. Raises UnreadableInput where nothing can be shown of it."""
-    losses = _Losses()
+    losses = _TraceLosses()
     packets, whole = read_packets(data, losses.note)
     del data
     clocks = read_clocks(packets)
@@ -121,14 +121,14 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
         more,
     )
     top: dict[str, Any] = {} if clocks.epoch is None else {"baseTimeNanoseconds": clocks.epoch}
-    events = made.finish(losses.listed(), **top)
+    events = made.finish(losses.to_list(), **top)
     return of_events(events, source, defect or (None if whole else CUT_OFF), dialect)
 
 
-def _sampled(samples: CpuSamples, names: TrackNames, losses: _Losses, defect: str | None) -> Profile:
+def _sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses, defect: str | None) -> Profile:
     """A trace in which there is nothing but samples."""
     builder = ProfileBuilder(FORMAT)
-    for reason, count, first in losses.listed():
+    for reason, count, first in losses.to_list():
         builder.add_loss(reason, first, count)
     samples.add(builder, 0)
     builder.add_run()
@@ -147,7 +147,7 @@ def _tell_names(
             made.add_metadata("thread_name", str(tid), scheduling.get_process(tid), name=called)
 
 
-def _tell_others(packets: Packets, losses: _Losses) -> None:
+def _tell_others(packets: Packets, losses: _TraceLosses) -> None:
     """What nothing is made of, sort by sort."""
     rows = np.flatnonzero(packets.all.other)
     sorts, first, counts = np.unique(packets.all.other[rows], return_index=True, return_counts=True)

@@ -82,7 +82,7 @@ class TrackNames:
 def read_names(packets: Packets, lost: LossCallback) -> TrackNames:
     """What the packets tell of tracks, processes and threads, the last where they differ."""
     found = TrackNames()
-    fields = _Fields()
+    fields = _MessageFieldCache()
     for kind, take in ((TREE, _tree), (THREAD, _thread), (TRACK, _track), (SYSTEM, _system)):
         rows, spans = packets.all.get_spans(kind)
         for row, begin, end in zip(rows.tolist(), *spans.tolist(), strict=True):
@@ -93,7 +93,7 @@ def read_names(packets: Packets, lost: LossCallback) -> TrackNames:
     return found
 
 
-class _Fields:
+class _MessageFieldCache:
     """The fields of messages, as `wire.fields` gives them. Many come again and again: those are checked once."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ def _unsigned(value: Any) -> int:
     return _number(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _tree(names: TrackNames, fields: _Fields, data: bytes) -> None:
+def _tree(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     for number, kind, value in fields(data):
         if kind != BYTES or number not in (1, 2):
             continue
@@ -157,7 +157,7 @@ def _tree(names: TrackNames, fields: _Fields, data: bytes) -> None:
                 names.threads[tid] = name
 
 
-def _thread(names: TrackNames, fields: _Fields, data: Any) -> tuple[int | None, int | None]:
+def _thread(names: TrackNames, fields: _MessageFieldCache, data: Any) -> tuple[int | None, int | None]:
     of = {number: value for number, _, value in fields(data)}
     if not isinstance(of.get(1), int) or not isinstance(of.get(2), int):
         return None, None
@@ -168,7 +168,7 @@ def _thread(names: TrackNames, fields: _Fields, data: Any) -> tuple[int | None, 
     return pid, tid
 
 
-def _process(names: TrackNames, fields: _Fields, data: Any) -> int | None:
+def _process(names: TrackNames, fields: _MessageFieldCache, data: Any) -> int | None:
     pid, name, command = None, "", ""
     for number, _, value in fields(data):
         if number == 1:
@@ -187,7 +187,7 @@ def _process(names: TrackNames, fields: _Fields, data: Any) -> int | None:
     return pid
 
 
-def _track(names: TrackNames, fields: _Fields, data: bytes) -> None:
+def _track(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     uuid, track = 0, PerfettoTrack()
     for number, kind, value in fields(data):
         if number == 1:
@@ -218,7 +218,7 @@ def _track(names: TrackNames, fields: _Fields, data: bytes) -> None:
     names.tracks[uuid] = track
 
 
-def _counter(track: PerfettoTrack, fields: _Fields, data: Any) -> None:
+def _counter(track: PerfettoTrack, fields: _MessageFieldCache, data: Any) -> None:
     track.counter = True
     for number, _, value in fields(data):
         if number == 1:
@@ -234,7 +234,7 @@ def _counter(track: PerfettoTrack, fields: _Fields, data: Any) -> None:
             track.incremental = bool(value)
 
 
-def _system(names: TrackNames, fields: _Fields, data: bytes) -> None:
+def _system(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     for number, kind, value in fields(data):
         if number == 1 and kind == BYTES:
             of = {inner: _text(content) for inner, sort, content in fields(value) if sort == BYTES}

@@ -50,10 +50,10 @@ _LISTED = (*_MALFORMED, _STRINGS, _TIME, _DURATION, _PERIOD, _COMMENTS, _DEFAULT
 
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     """The profile. Raises UnreadableInput where there is no sample in it."""
-    return _Reading(data).finish(source, defect)
+    return _PprofConverter(data).finish(source, defect)
 
 
-class _Reading:
+class _PprofConverter:
     def __init__(self, data: bytes) -> None:
         self._builder = ProfileBuilder(FORMAT)
         self._data = np.frombuffer(data, np.uint8)

@@ -36,13 +36,13 @@ _OF_PY_SPY = re.compile(r'(?:Process (\d{1,18}) )?Thread (\d{1,18}) "(.*)"', re.
 
 
 @dataclass(frozen=True)
-class _Frame:
+class _FileFrame:
     name: str
     file: str | None
     line: int | None
 
 
-class _Lost:
+class _FileLosses:
     def __init__(self) -> None:
         self.found: dict[str, tuple[int, str]] = {}
 
@@ -57,7 +57,7 @@ class _Lost:
 
 def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     """The profile. Raises UnreadableInput where there is nothing in it."""
-    lost = _Lost()
+    lost = _FileLosses()
     profiles = file.get("profiles") if isinstance(file, dict) else None
     shared = file.get("shared") if isinstance(file, dict) else None
     frames = _frames(shared.get("frames") if isinstance(shared, dict) else None, lost)
@@ -101,7 +101,7 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
         return SliceType("other", kind, file=category or None, line=lines.get((category, name)))
 
     def more(builder: ProfileBuilder, zero: int) -> None:
-        also = _Lost()
+        also = _FileLosses()
         _counted(builder, counts, frames, also, exporter.startswith("memray"))
         also.tell(builder)
 
@@ -111,14 +111,14 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     return of_events(made, source, defect, dialect)
 
 
-def _frames(given: Any, lost: _Lost) -> dict[int, _Frame]:
+def _frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
     found = {}
     for place, one in enumerate(given if isinstance(given, list) else []):
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             lost.note(NO_FRAME, one)
             continue
         file, line = one.get("file"), one.get("line")
-        found[place] = _Frame(
+        found[place] = _FileFrame(
             one["name"],
             file if isinstance(file, str) and file else None,
             line if isinstance(line, int) and 0 < line < 1 << 31 else None,
@@ -134,7 +134,7 @@ def _number(value: Any, factor: int) -> int | None:
     return found if abs(found) < MAX_VALUE else None
 
 
-def _spans(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[str, int, int]]:
+def _spans(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
     """(O or C, time, frame) of what begins and ends."""
     events = one.get("events")
     for event in events if isinstance(events, list) else []:
@@ -148,7 +148,7 @@ def _spans(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[str,
         yield sort, time, frame
 
 
-def _stretches(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[str, int, int]]:
+def _stretches(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
     """The same of samples: what follows one another in the same frames goes on."""
     opened: list[int] = []
     at = 0
@@ -165,7 +165,7 @@ def _stretches(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[
         yield "C", at, frame
 
 
-def _samples(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[list[int], int]]:
+def _samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
     """(frames from the outermost, weight) of each sample."""
     stacks, weights = one.get("samples"), one.get("weights")
     stacks = stacks if isinstance(stacks, list) else []
@@ -178,7 +178,7 @@ def _samples(one: dict[str, Any], factor: int, lost: _Lost) -> Iterator[tuple[li
         yield stack, weight
 
 
-def _steps(one: dict[str, Any], lost: _Lost) -> Iterator[tuple[list[int], int]]:
+def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
     """The same of what begins and ends at values: what was counted from one event to the next."""
     opened: list[int] = []
     last = _number(one.get("startValue"), 1)
@@ -208,8 +208,8 @@ def _nested(
     events: TraceEventBuilder,
     thread: str,
     spans: Iterator[tuple[str, int, int]],
-    frames: dict[int, _Frame],
-    lost: _Lost,
+    frames: dict[int, _FileFrame],
+    lost: _FileLosses,
     process: int,
 ) -> None:
     """Slices of what begins and ends, on a thread of that name."""
@@ -237,7 +237,13 @@ def _nested(
 
 
 def _begun(
-    events: TraceEventBuilder, thread: str, frames: dict[int, _Frame], frame: int, at: int, lost: _Lost, process: int
+    events: TraceEventBuilder,
+    thread: str,
+    frames: dict[int, _FileFrame],
+    frame: int,
+    at: int,
+    lost: _FileLosses,
+    process: int,
 ) -> int | None:
     """The slice of a frame that begins; None where no such frame is known."""
     if frame not in frames:
@@ -250,8 +256,8 @@ def _begun(
 def _counted(
     builder: ProfileBuilder,
     counts: list[tuple[str, dict[str, Any]]],
-    frames: dict[int, _Frame],
-    lost: _Lost,
+    frames: dict[int, _FileFrame],
+    lost: _FileLosses,
     of_memray: bool,
 ) -> int:
     """Add the profiles that are not of time; how many samples."""
