@@ -163,7 +163,7 @@ class DecompressedStream(io.RawIOBase):
 
     @contextmanager
     def _report_errors(self) -> Iterator[None]:
-        """Make what the system says of the file an error for the user."""
+        """Convert an OSError of the file to an error for the user."""
         try:
             yield
         except OSError as error:

@@ -1,12 +1,12 @@
-"""What the headings of several files say, as one: a few of the values that each fact has, and how many more."""
+"""Facts of the headings of several files, combined: a few of the values that each fact has, and how many more."""
 
 from collections.abc import Collection, Mapping
 
 MAX_VALUES = 4
 FIRST_SAMPLE_FACT = "clock of first sample"
-"""The fact that tells when the profile's zero was, in ns of the clock that perf used."""
+"""The fact with the time of the profile's zero, in ns of perf's clock."""
 STACKS_FACT = "call stacks"
-"""The fact that says how call stacks came about where they were not recorded, as the rest of a sentence."""
+"""The fact with the origin of call stacks that were not recorded, as the rest of a sentence."""
 
 
 class FactMerger:

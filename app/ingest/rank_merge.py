@@ -216,7 +216,7 @@ class RankMerger:
     def _better(self, meta: Meta, ends: Ends) -> Meta:
         lengths = {run: high - low for run, (low, high) in ends.items() if run in self._runs.values()}
         for run, row in self._runs.items():
-            # What was counted without intervals tells no time; the ranks themselves do.
+            # Counts without intervals have no times; the ranks have them.
             if row not in lengths and (taken := _taken(self._seen[run])) is not None:
                 lengths[row] = taken
                 self._merging.builder.update_run(row, duration_ns=taken)
@@ -274,7 +274,7 @@ def _signal(number: int) -> str:
 
 
 def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | None]:
-    """When each part's zero was, in ns since the epoch; None where nothing tells."""
+    """When each part's zero was, in ns since the epoch; None if unknown."""
     # How far the epoch is behind perf's clock, by host: perf's own word goes before what the ranks' starts let guess.
     sure: dict[str | None, int] = {}
     guess: dict[str | None, int] = {}

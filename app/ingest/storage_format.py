@@ -31,7 +31,7 @@ GAP_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class TableFile:
-    """What the manifest says of one table's file."""
+    """The manifest's entry of one table's file."""
 
     rows: int
     bytes: int
@@ -151,7 +151,7 @@ def _written_apart(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> i
 def read_table(source: Any, name: str, manifest: Manifest) -> pa.Table:
     """Table `name` from a mapped file or a buffer, without a copy. `source` None: there is no such file.
 
-    Raises UnreadableInput where it is damaged, or not what the manifest says.
+    Raises UnreadableInput where it is damaged, or differs from the manifest.
     """
     entry = manifest.tables.get(name)
     if entry == EMPTY_FILE:
@@ -251,5 +251,5 @@ def _checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def format_error(error: Exception) -> str:
-    """The first line of what an exception says."""
+    """The first line of an exception's message."""
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -251,7 +251,7 @@ def _once(found: Sequence[V8Profile]) -> list[V8Profile]:
 
 
 def _beside(top: dict[str, Any]) -> list[V8Profile]:
-    """What `samples` and `stackFrames` beside the events tell, by thread; taken out of what stands there."""
+    """`samples` and `stackFrames` of the file by thread; removed from the document."""
     if not isinstance(top.get("samples"), list) or not isinstance(top.get("stackFrames"), dict):
         return []
     samples, stack_frames = top.pop("samples"), top.pop("stackFrames")
@@ -310,7 +310,7 @@ class _Frames:
 
 
 def _name_threads(events: TraceEvents, found: Sequence[V8Profile]) -> None:
-    """Give threads the names that metadata tells."""
+    """Set the names of threads from metadata."""
     if "thread_name" not in events.texts or not found:
         return
     rows = np.flatnonzero((events.name == events.texts.index("thread_name")) & (events.phase == ord("M")))

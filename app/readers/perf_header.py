@@ -27,11 +27,11 @@ _VERSION = 5
 _NUMBERS = re.compile(r"(?:perf version )?(\d{1,5})\.(\d{1,5})", re.ASCII)
 _THROTTLE = 5
 _AUXTRACE = 71
-"""The record that raw data of a processor's trace follows, of the size that it tells."""
+"""The record that raw data of a processor's trace follows; it contains their size."""
 _PACKED, _PACKED_SIZED = 81, 83
-"""Records that others are packed in, as one Zstandard stream; the second one tells how much it holds."""
+"""Records that others are packed in, as one Zstandard stream; the second one contains its size."""
 _COMPRESSED, _ZSTD = 27, (1, 1, 1, 1)
-"""The bit of the feature that tells how records are packed, and its content: version, algorithm, level, ratio. Then
+"""The bit of the feature that describes the compression, and its content: version, algorithm, level, ratio. Then
 comes the space that the largest record takes unpacked, with the beginning of a record that the one before left."""
 _BESIDE, _PAGE, _MAX_UNPACKED_BYTES = (1 << 16) + (1 << 17), 1 << 12, 1 << 30
 INCOMPLETE_RECORDING = (
@@ -107,7 +107,7 @@ def count_throttle_events(data: Data) -> int:
 
 
 def get_perf_version(data: Data) -> str | None:
-    """The version of the perf that wrote a file, as it says itself ("6.12.1"); None where it does not."""
+    """The version of the perf that wrote a file, from its header ("6.12.1"); None without one."""
     order = _order(data)
     if order is None:
         return None

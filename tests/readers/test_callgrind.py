@@ -21,7 +21,7 @@ from perfloom.readers import callgrind, detect_format
 from perfloom.readers.callgrind import assembly as callgrind_assembly
 from perfloom.readers.callgrind import lines as callgrind_lines
 from perfloom.readers.callgrind import tree as callgrind_tree
-from perfloom.readers.callgrind.tree import Graph, tree_of
+from perfloom.readers.callgrind.tree import Graph, build_tree
 from perfloom.web.views.results.run_notes import list_stack_notes
 from tests.support import paths
 from tests.support.samples import losses_of, samples_of
@@ -203,8 +203,8 @@ def test_recursion_ends() -> None:
 
 
 def test_a_graph_of_any_sort_is_divided_to_the_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callgrind_tree, "WIDEST", 20)
-    monkeypatch.setattr(callgrind_tree, "DEEPEST", 7)
+    monkeypatch.setattr(callgrind_tree, "MAX_WIDTH", 20)
+    monkeypatch.setattr(callgrind_tree, "MAX_DEPTH", 7)
     chance = random.Random(4)
     for size in (1, 2, 5, 40, 200):
         pairs = sorted({(chance.randrange(size), chance.randrange(size)) for _ in range(4 * size)})
@@ -216,7 +216,7 @@ def test_a_graph_of_any_sort_is_divided_to_the_unit(monkeypatch: pytest.MonkeyPa
             cost,
             np.array([chance.randrange(1, 99) for _ in pairs]),
         )
-        tree = tree_of(graph)
+        tree = build_tree(graph)
         sums = np.zeros((size, 3), np.int64)
         np.add.at(sums, tree.function, tree.weight)
         assert (sums[:, :2] == graph.own).all() and (tree.weight >= 0).all()
@@ -228,7 +228,7 @@ def test_a_long_chain_and_a_wide_fan_are_bounded() -> None:
     deep = "".join(f"fn=f{i}\n1 1\ncfn=f{i + 1}\ncalls=1 1\n1 {3000 - i}\n" for i in range(3000))
     profile = read("events: Ir\n" + deep + "fn=f3000\n1 1\n")
     assert sum(own(profile, "Ir").values()) == 3001
-    assert int(profile.stacks.column("depth").to_numpy().max()) <= callgrind_tree.DEEPEST + 1
+    assert int(profile.stacks.column("depth").to_numpy().max()) <= callgrind_tree.MAX_DEPTH + 1
     fan = "".join(
         f"fn=({i}) a{i}\n1 5\n" + "".join(f"cfn=({j}) a{j}\ncalls=1 1\n1 9\n" for j in range(60)) for i in range(60)
     )
@@ -256,7 +256,7 @@ def test_a_cut_file_is_told_of() -> None:
             found = read(text[:end])
         except UnreadableInput:
             continue
-        assert not found.meta.complete and found.meta.reasons == (callgrind_assembly.CUT_OFF,)
+        assert not found.meta.complete and found.meta.reasons == (callgrind_assembly.TRUNCATED,)
     assert read(text.replace("\n", "\r\n")).losses.num_rows == 0
 
 

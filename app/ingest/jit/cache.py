@@ -24,7 +24,7 @@ SHARED = (
 """Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
 LOCK = "lock"
 READY = "ready"
-"""A file of this name says that all that reading needs was compiled."""
+"""A file of this name marks that all loops for reading are compiled."""
 UNUSED_S = 14 * 24 * 3600
 """Folders of other versions go when nothing was read with them for so long; until then they may still be installed."""
 _NAME = re.compile(r"[0-9a-f]{16}")
@@ -48,7 +48,7 @@ def get_folder() -> Path:
     for name in SHARED:
         digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
     # How many there are is a constant of compiled loops, whose own modules need not change with it.
-    # Here: who only says where compiled loops are kept does not wait for what tables need.
+    # Imported here: to set the cache directory does not need the imports of tables.
     from ...domain.tables import NUMERIC_ARGUMENTS
 
     digest.update(repr(NUMERIC_ARGUMENTS).encode())

@@ -227,7 +227,7 @@ class ProfileMerger:
         """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
         the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
         added = self._aligned(self._processes.compute_offsets(offsets(self.parts)))
-        # A number tells nothing where there is but one.
+        # A rank number has no meaning if there is only one process.
         alone = self.process_count == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
         if alone:
             self.builder.clear_ranks()
@@ -486,7 +486,7 @@ class ProfileMerger:
 
 
 def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
-    """The fact that tells which event the first text of perf script began with."""
+    """The fact with the first event of the first text of perf script."""
     first = next((meta.facts[FIRST_EVENT_FACT] for meta in metas if FIRST_EVENT_FACT in meta.facts), None)
     return {} if first is None else {FIRST_EVENT_FACT: first}
 

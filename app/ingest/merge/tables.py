@@ -135,7 +135,7 @@ class TableMerger:
         def batches() -> Iterator[pa.RecordBatch]:
             if name in self._known:
                 schema = SCHEMAS[name]
-                # The first says of which process it is.
+                # The first column is the process.
                 rows = list(zip(*self._known[name], strict=True))[1:] or [()] * len(schema)
                 arrays = [pa.array(values, field.type) for values, field in zip(rows, schema, strict=True)]
                 yield from self._with_rank_column(pa.Table.from_arrays(arrays, schema=schema)).to_batches()

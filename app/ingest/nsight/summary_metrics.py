@@ -16,7 +16,7 @@ WARP = "Warp State Statistics"
 INSTRUCTIONS = "Instruction Statistics"
 SOURCE_SECTION = "Source counters"
 TIMES_FACT = "times"
-"""The fact of a profile that says what its times are."""
+"""The fact of a profile with the meaning of its times."""
 
 
 @dataclass(frozen=True)
@@ -196,13 +196,13 @@ _FAMILIES = {
     "derived": "Derived",
     "thread": INSTRUCTIONS,
 }
-"""The unit of the GPU that a metric begins with (sm__, dram__) and what stands over such metrics."""
+"""The unit of the GPU that a metric begins with (sm__, dram__) and the heading of such metrics."""
 _ISSUE = re.compile(r"smsp__(?:issue_|warps_(?:eligible|active)|maximum_warps)")
 _STALL = re.compile(r"smsp__average_warps?_|smsp__pcsamp_|smsp__average_thread")
 
 
 SECTIONS = (SPEED_OF_LIGHT, LAUNCH, OCCUPANCY, SCHEDULER, WARP, INSTRUCTIONS)
-"""In which order sections stand where the file does not tell."""
+"""The order of sections if the file has none."""
 
 
 def find_summary_metric(name: str, label: str, unit: str) -> tuple[SummaryMetric, int] | None:
@@ -214,7 +214,7 @@ def find_summary_metric(name: str, label: str, unit: str) -> tuple[SummaryMetric
 
 
 def get_section(name: str) -> str:
-    """The section that a metric is shown in where the file does not tell."""
+    """The section of a metric if the file has none."""
     if name in SUMMARY_METRICS_BY_NAME:
         return SUMMARY_METRICS_BY_NAME[name][0].section
     if _STALL.match(name):

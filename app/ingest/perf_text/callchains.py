@@ -1,4 +1,4 @@
-"""What is next to samples in the text of perf script, for readers of what tracepoints tell: remarks, call stacks."""
+"""Comments and call stacks in the text of perf script, for readers of tracepoints."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -51,12 +51,12 @@ class TextComments:
         found = parse_record(bare)
         if found is not None and found[1]:
             self._lost(LOST_IN_KERNEL, format_example(bare, number), found[1])
-        # Forks and the like tell nothing more.
+        # Other records, such as forks, are not needed.
         return found is not None
 
 
 class Callchains:
-    """Call stacks of a text, in which the same lines stand again and again: each is read once."""
+    """Call stacks of a text that repeats lines: each distinct line is parsed once."""
 
     def __init__(self, builder: ProfileBuilder) -> None:
         self._builder = builder

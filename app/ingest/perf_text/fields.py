@@ -3,10 +3,10 @@
 FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
 OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
 TRACEPOINT_FIELD = "trace"
-"""The field with what a tracepoint tells."""
+"""The field with the data of a tracepoint."""
 SCHEDULER, LOCKS = "sched:", "lock:"
 REQUIRED_EVENTS = {SCHEDULER: "sched:sched_switch", LOCKS: "lock:contention_end"}
-"""Groups of tracepoints of which is read what they tell, where nothing else is recorded, and one that must be there."""
+"""Groups of tracepoints whose data are read if nothing else is recorded, and a tracepoint that must be present."""
 _PLACES = frozenset({"ip", "sym", "symoff", "dso"})
 
 

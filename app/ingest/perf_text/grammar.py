@@ -60,7 +60,7 @@ UNKNOWN_SYMBOL = "[unknown]"
 
 @dataclass(frozen=True)
 class SampleHeader:
-    """The first line of a sample. prefix: what stands before the time (see `task`).
+    """The first line of a sample. prefix: the text before the time (see `task`).
 
     time_ns None: not printed. weight None: no period printed. event "": no event printed. tail: what follows the
     event on the same line. certain: there is a time or an event; without either, it is a header only if frames follow.
@@ -155,7 +155,7 @@ def has_odd_time(prefix: bytes) -> bool:
 
 
 def _nanoseconds(fraction: bytes, rest: bytes) -> int:
-    """What the digits behind the dot of a time mean, which stands before `rest`."""
+    """The unit of the digits after the dot of a time, which precedes `rest`."""
     if len(fraction) < 6 and rest.startswith(b"\t"):
         # simpleperf of Android writes microseconds there, without zeros before them ("%d.%d:\t\t%d").
         return int(fraction or b"0") * NS_PER_US
@@ -163,7 +163,7 @@ def _nanoseconds(fraction: bytes, rest: bytes) -> int:
 
 
 def parse_task(prefix: bytes) -> Task:
-    """Command, process, thread and CPU from what stands before the time."""
+    """Command, process, thread and CPU from the text before the time."""
     found = _PREFIX.fullmatch(prefix.strip())
     if not found:
         return Task(decode_text(prefix.strip()), None, None, -1)
@@ -224,7 +224,7 @@ def split_address(line: bytes) -> tuple[int, bytes] | None:
 
 
 def is_inlined(module: str) -> bool:
-    """Whether a frame's module says that the function was inlined into the next frame outwards."""
+    """Whether a frame's module marks the function as inlined into the next outer frame."""
     return module == "inlined"
 
 
@@ -301,7 +301,7 @@ def parse_source_line(line: bytes) -> int | None:
 
 
 def parse_record(line: bytes) -> tuple[str, int] | None:
-    """Of a line that shows another record than a sample: its kind, and how many samples it says were lost."""
+    """Of a line of a record other than a sample: its kind, and its number of lost samples."""
     found = _RECORD.match(line) if RECORD in line else None
     if not found:
         return None

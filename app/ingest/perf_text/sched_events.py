@@ -80,7 +80,7 @@ PERF_PREFIX = (
     rb"(?:(?P<period>\d{1,18}+) ++)?"
 )
 """What perf script prints before an event."""
-# A program may be called "dd", and its number stands behind it.
+# A program may be called "dd", and its number follows.
 PERF_STACK = rb"(?:\n[ \t]++[0-9a-f]++ (?![^\n]* \[\d{1,5}\] )[^\n]*+)*+"
 PERF_PATTERNS = make_patterns(PERF_PREFIX, b"sched:", PERF_STACK)
 
@@ -150,7 +150,7 @@ class SchedEventParser:
         return True
 
     def feed_lines(self, text: bytes, last_ns: int) -> tuple[bytes, int]:
-        """Take in what whole lines tell of switches, wakeups and runs, all at once.
+        """Parse switches, wakeups and runs of complete lines, all at once.
 
         Returns the text with empty lines in place of those, and the last time in them, if that is after `last_ns`.
         """

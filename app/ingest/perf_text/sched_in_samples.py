@@ -1,4 +1,4 @@
-"""What the scheduler's events tell in a text of other samples: how long threads ran and waited, beside all else."""
+"""Scheduler events in a text with other samples: how long threads ran and waited."""
 
 import re
 
@@ -10,7 +10,7 @@ _SWITCH = re.compile(rb"^(?!#)[^\n]{20,200}? sched:sched_switch: ++prev_comm=", 
 
 
 def text_has_switches(text: bytes) -> bool:
-    """Whether a text of perf script has, among other things, switches with what they tell."""
+    """Whether a text of perf script has context switches with their fields."""
     return _SWITCH.search(text) is not None
 
 

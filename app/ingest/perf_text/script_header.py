@@ -1,4 +1,4 @@
-"""What the heading of perf script's text says was recorded."""
+"""Parses the heading of perf script's text."""
 
 import re
 from typing import TYPE_CHECKING

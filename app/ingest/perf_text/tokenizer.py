@@ -148,7 +148,7 @@ def _lines_of(stacks: pa.Array) -> tuple[Array, Array, list[bytes]]:
 
 
 def _orphans(blank: Array, comment: Array, indented: Array) -> IndexArray:
-    """The first of each run of indented lines that stands below no header."""
+    """The first of each run of indented lines that has no header above."""
     outside = np.concatenate(([True], (blank | comment)[:-1]))
     return np.flatnonzero(indented & outside)
 
@@ -186,7 +186,7 @@ class _HeaderColumns:
         return blob, offset
 
     def _texts(self, blob: Array, fields: "_HeaderFields") -> None:
-        """Codes for what stands before the time and for the events."""
+        """Codes for the text before the time and for the events."""
         n = len(fields.ok)
         offsets = np.empty(4 * n + 1, np.int32)
         for place, values in enumerate((fields.start, fields.seconds, fields.event, fields.event_end)):

@@ -1,4 +1,4 @@
-"""What an allocator's history and its last state tell together: blocks, segments, and how much there was when.
+"""Combines an allocator's history and its last state: blocks, segments, and how much there was when.
 
 The allocator is PyTorch's caching one (c10/cuda/CUDACachingAllocator.cpp): it takes segments from the system and hands
 out blocks of them. A block that is freed (free_requested) can be handed out again when no stream uses it any more

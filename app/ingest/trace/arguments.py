@@ -164,7 +164,7 @@ class ArgumentSets:
         return build_table("argument_sets", text=self._taken(self._bounds[:-1], self._bounds[1:], None), **columns)
 
     def _column(self, start: Array, stop: Array) -> pa.Array | pa.ChunkedArray:
-        """What stands at these places: a string without its quotes, anything else as it is written."""
+        """The values at these places: strings without their quotes, others as written."""
         there = start >= 0
         if not there.any():
             return pa.nulls(len(start), pa.string())

@@ -120,7 +120,7 @@ def _last_before(rows: SliceTable, work: Array, calls: Array, of_work: Array, of
 
 
 def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
-    """Fill in the calls that only arrows tell, from the call to the work."""
+    """Fill in calls that are known only from flow events, from the call to the work."""
     events = rows.events
     flows = find_flow_events(rows)
     flows = flows[is_launch_flow(events, flows)]

@@ -47,7 +47,7 @@ class TraceEventBuilder:
     def begin_slice(
         self, name: str, thread: str, start_ns: int, *, category: str = "", arguments: int = NONE, process: int = NONE
     ) -> int:
-        """Add a slice that has begun, and never ends unless `end` says so; which one it is.
+        """Add an open slice, which only `end` ends; which one it is.
 
         Of several that fill the same time the one that is added first is the outermost.
         """

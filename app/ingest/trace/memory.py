@@ -1,4 +1,4 @@
-"""Memory in a trace of PyTorch's profiler: what its allocators say each time they give or take back a block."""
+"""Memory in a trace of PyTorch's profiler: an event for each allocation and free of a block."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class AllocatorEvents:
 
 
 def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> AllocatorEvents:
-    """What events of memory say. moments: those of that name."""
+    """The values of memory events. moments: the instants of that name."""
     found = moments
     size = _number(events, "Bytes", found)
     without = size == MISSING
@@ -180,7 +180,7 @@ def _add_curves(
                 if len(time_ns) and time_ns[0] > 0:
                     # It was so from the start.
                     at_ns, value, known = np.append(0, time_ns), np.append(before, value), np.append(True, known)
-            # The host's allocator reserves nothing, and says so each time.
+            # The host's allocator reserves nothing; its events have 0.
             if not known.any() or (name == memory.RESERVED and not value[known].any()):
                 continue
             times, values = at_ns[known], value[known]

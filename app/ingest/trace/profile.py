@@ -304,7 +304,7 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect
     return Meta(
         dialect.format,
         duration_ns=last - zero,
-        # A clock that was not set tells nothing.
+        # A clock that was not set has no meaning.
         start_epoch_ns=start if 10**17 < start < 1 << 63 else None,
         complete=not reasons,
         reasons=reasons,

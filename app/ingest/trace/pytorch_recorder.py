@@ -1,4 +1,4 @@
-"""What the recorder of PyTorch says in the traces it makes (see recorders/torch_inject.py), if it did."""
+"""Metadata that the PyTorch recorder writes into its traces (see recorders/torch_inject.py)."""
 
 import json
 from dataclasses import dataclass

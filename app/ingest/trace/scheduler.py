@@ -45,7 +45,7 @@ SWITCHES = "switches"
 _KINDS = {STATES[RUN]: FrameKind.USER, STATES[READY]: FrameKind.ANNOTATION, STATES[PREEMPTED]: FrameKind.ANNOTATION}
 """How states are drawn: running as code is, waiting for a CPU as what is given beside it; all else is gray."""
 STATE, ON_CPU, CPUS = "state of a thread", "what a CPU ran", "CPUs"
-"""The categories of the two sorts of slices, and the process in which the CPUs stand."""
+"""The categories of the two sorts of slices, and the process of the CPU tracks."""
 Frames = Callable[[ProfileBuilder, int, str], list[int]]
 """The frames of a stack by its number, outermost first: where a thread LEFT a CPU, what it RAN, or what an INTERRUPT
 that woke another did."""
@@ -183,7 +183,7 @@ class SchedulerTimeline:
         return f"[{name}]" if "/" in name else name
 
     def get_process(self, task: int) -> str:
-        """The text that represents the process of a thread: where it is not known, the thread's name tells."""
+        """The text that represents the process of a thread: the thread's name if it is unknown."""
         pid = self.processes.get(task)
         return self.get_thread_name(task) if pid is None else str(pid)
 
@@ -341,7 +341,7 @@ class _SampleWriter:
 
 
 def _block(*columns: Sequence[int] | Array | int) -> Int64Array:
-    """Columns below each other; the first tells how long they are."""
+    """Columns stacked as rows; the first determines their length."""
     block = np.empty((len(columns), len(np.asarray(columns[0]))), np.int64)
     for row, values in zip(block, columns, strict=True):
         row[:] = values

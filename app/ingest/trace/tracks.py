@@ -112,7 +112,7 @@ def _described(
     process_order: dict[int, int] = {}
     shared = Counter(key[:2] for key in keys if key[2] != OTHER_TRACK)
     for i, (p, t, what) in enumerate(keys):
-        # Where a stream has the numbers of a thread, its name tells which is meant.
+        # If a stream and a thread have the same ids, the name decides which is meant.
         streams = [what == STREAM] if shared[p, t] > 1 else [what == STREAM, what != STREAM]
         name, index = (
             next((value for stream in streams if (value := said.get((p, t, word, stream))) is not None), None)

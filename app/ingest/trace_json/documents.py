@@ -296,7 +296,7 @@ class DocumentReader:
         self._skip()
 
     def _unended(self) -> None:
-        """At something that has no end: either it is cut off, or a whole event stands behind something damaged."""
+        """At an event without an end: it is truncated, or damaged and followed by a complete event."""
         if self._next_event(self._window.at + 1) is None:
             raise EOFError
         self._skip()

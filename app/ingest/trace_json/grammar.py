@@ -25,7 +25,7 @@ MAX_NUMBER_CHARS = 40
 """Numbers of fewer characters and without an exponent are finite."""
 
 BETWEEN = re.compile(rb"[\s,\x00\x1e]*+")
-"""What may stand between two events."""
+"""Allowed text between two events."""
 
 _START = re.compile(rb'\}\s*+,?\s*+(\{\s*+")')
 _TOKEN = re.compile(rb'\s*+(?:("(?:[^"\\]++|\\.)*+("?))|([][{}:,])|[^]\s"[{}:,]++)', re.DOTALL)
@@ -51,7 +51,7 @@ _LITERALS = (b"true", b"false", b"null")
 
 
 def skip_blanks(data: Text, position: int) -> int:
-    """Where what may stand between two events ends."""
+    """The end of the allowed text between two events."""
     found = BETWEEN.match(data, position)
     assert found is not None
     return found.end()
@@ -275,7 +275,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refused)
 
 
 def unescape(raw: bytes) -> bytes:
-    """What a string's text between its quotes says, in UTF-8."""
+    """The decoded text of a string, in UTF-8."""
     return decode_string(raw).encode()
 
 
@@ -349,7 +349,7 @@ def parse_int(text: bytes) -> int | None:
 
 
 def decode_string(raw: bytes) -> str:
-    """What the text between a string's quotes says. What is no Unicode is shown as it is written: \\xff, \\ud800."""
+    """The decoded text of a string. Invalid Unicode is kept as written: \\xff, \\ud800."""
     text = raw.decode("utf-8", "surrogateescape")
     if "\\" in text:
         text = json.loads(f'"{text}"', strict=False)

@@ -64,7 +64,7 @@ def nonblank_mask(typing: Any, data: Any, position: Any) -> Any:
 
 @_instruction
 def equal_mask(typing: Any, data: Any, position: Any, byte: Any) -> Any:
-    """Where a certain byte stands from `position` on."""
+    """The position of the first such byte from `position` on."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         text = _loaded(context, builder, signature, given, _VECTOR)

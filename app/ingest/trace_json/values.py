@@ -50,7 +50,7 @@ def _hex(byte: int) -> bool:
 
 @jit_inline
 def find_string_end(data: Array, p: int) -> int:
-    """Where the closing quote of the string stands whose text begins at p; BAD where it is no strict string."""
+    """The position of the closing quote of the string whose text begins at p; BAD if it is not a strict string."""
     while True:
         mask = special_mask(data, p)
         if not mask:

@@ -1,4 +1,4 @@
-"""MOJO, the binary form of austin's samples: events of a byte and what belongs to it, texts said once and then by key.
+"""MOJO, the binary form of austin's samples: events of a type byte and its payload, texts interned by key.
 
 Whole numbers: six bits and a sign in the first byte, seven in each that follows, the lowest first; the high bit says
 that there is another. Texts end with a zero byte. Keys are those of a process. Definition: src/mojo.h of austin;
@@ -260,7 +260,7 @@ class MojoParser:
 
 
 def _decimal(thread: str) -> str:
-    """The number of a thread, which stands there in hexadecimal digits."""
+    """The id of a thread, written in hexadecimal."""
     try:
         return str(int(thread, 16)) if len(thread) <= 16 and thread.isalnum() else thread
     except ValueError:

@@ -57,7 +57,7 @@ class SampleCollector:
         return self._count
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Take in what the file says of itself."""
+        """Add metadata of the file."""
         self._about[key] = value
         if key == "mode":
             self.mode = value

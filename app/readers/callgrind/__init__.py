@@ -1,7 +1,7 @@
 """Reader of callgrind's files, which cachegrind, Xdebug, pyprof2calltree and others write too, and KCachegrind opens.
 
-Format: valgrind.org/docs/manual/cl-format.html. It says what each function spent itself and what each of its calls of
-another one cost, added up. Call stacks are made of that (see callgrind_tree); what functions spent is exact.
+Format: valgrind.org/docs/manual/cl-format.html. It has the self cost of each function and the
+inclusive cost of its calls. Call stacks are estimated from these (see tree.py); self costs are exact.
 """
 
 import re
@@ -36,12 +36,12 @@ def sniff(head: bytes) -> bool:
 @check_parse_quality("lines of callgrind", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput where it has no cost."""
-    # What is compiled is loaded where something is read, and nowhere else.
-    from .assembly import assembled
-    from .lines import Reading
+    # Compiled code is imported only when a file is read.
+    from .assembly import build_profile
+    from .lines import CallgrindParser
 
-    reading = Reading()
+    parser = CallgrindParser()
     while data := stream.read(CHUNK_BYTES):
-        reading.absorb(data)
-    reading.finish()
-    return assembled(reading, source, getattr(stream, "defect", None))
+        parser.absorb(data)
+    parser.finish()
+    return build_profile(parser, source, getattr(stream, "defect", None))

@@ -1,6 +1,6 @@
 """The lines of a callgrind file, compiled: costs added up for each function and each call, names by number.
 
-What is not a cost, a position or an association (header lines, and unknown ones) is handed back line by line.
+What is not a cost, a position or an association (header lines, and unknown ones) is returned line by line.
 Format: valgrind.org/docs/manual/cl-format.html.
 """
 
@@ -224,8 +224,8 @@ def scan(
     """Take in the whole lines of data[state[AT]:stop], and say why that ended.
 
     data: uint8, with a newline before `stop` and PAD more bytes behind it. ids: by kind and id the number of a name in
-    `names` and one more, 0 for none. at: as in Table. rows, costs: see ROW. work: as many numbers as there are events,
-    and three at least. At OTHER, the line is data[state[AT]:state[END]], which is to be passed over; at FULL it is to
+    `names` and one more, 0 for none. at: as in StringTable. rows, costs: see ROW. work: one number per event, and
+    at least three. At OTHER, the line is data[state[AT]:state[END]], which is to be passed over; at FULL it is to
     be read again.
     """
     while state[AT] < stop:
@@ -266,7 +266,7 @@ def scan(
                 if function:
                     state[FUNCTION_FILE], state[FUNCTION_OBJECT] = state[PRESENT + FILES], state[PRESENT + OBJECTS]
                     state[SELF_ROW], state[PENDING] = -1, NOTHING
-            # Where a jump leads is not kept, but a name may be given there for the first time.
+            # Targets of jumps are ignored, but a jump may define a name.
         elif first == 99 and one == 97 and two == 108 and data[p + 3] == 108 and data[p + 5] == 61:
             if not _call_line(data, p + 6, state):
                 return OTHER

@@ -1,4 +1,4 @@
-"""What a callgrind file says, added up: by thread, what functions spent and what their calls cost."""
+"""Sums of a callgrind file by thread: self cost of functions and cost of calls."""
 
 import re
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _TERM = re.compile(r"\s*(?:(\d{1,9})\s*\*?\s*)?([^\s*+]+)\s*")
 
 
 @dataclass
-class Table:
+class KeyedSums:
     """Rows of whole numbers, added up by a key."""
 
     width: int
@@ -38,12 +38,12 @@ class Table:
         """The place of each key; made where it has none."""
         distinct, which = np.unique(keys, return_inverse=True)
         known = self.places
-        found = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
+        places = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
         if len(known) > len(self.sums):
             grown = np.zeros((max(1024, 2 * len(known)), self.width), np.int64)
             grown[: len(self.sums), : self.sums.shape[1]] = self.sums
             self.sums = grown
-        return found[which]
+        return places[which]
 
     def add(self, places: Array, rows: Array) -> Array:
         """Add rows; which could not be added, because the sum would not be a number any more."""
@@ -57,26 +57,26 @@ class Table:
         return heavy
 
 
-class Part:
-    """What one thread did, as far as the same events were counted in it."""
+class ThreadCosts:
+    """Costs of one thread, for one list of events."""
 
     def __init__(self, events: tuple[str, ...]) -> None:
         self.events = events
-        self.functions = Table(len(events))
-        self.calls = Table(len(events) + 1)
+        self.functions = KeyedSums(len(events))
+        self.calls = KeyedSums(len(events) + 1)
         self.lines: dict[int, int] = {}
         self.own: set[int] = set()
-        """Functions, by key, of which the file says more than that they were called."""
+        """Keys of functions that the file has costs or calls of, not only calls to."""
 
     def absorb(self, rows: Array, costs: Array) -> Array:
         """Take in rows as the kernel makes them; which could not be."""
-        caller = self.functions.of(_key(rows[:, 0], rows[:, 1], rows[:, 2]))
+        caller = self.functions.of(_pack_key(rows[:, 0], rows[:, 1], rows[:, 2]))
         calls = rows[:, 6] != kernel.NO_CALL
-        self.own.update(np.unique(_key(rows[:, 0], rows[:, 1], rows[:, 2])).tolist())
+        self.own.update(np.unique(_pack_key(rows[:, 0], rows[:, 1], rows[:, 2])).tolist())
         heavy = np.zeros(len(rows), bool)
         heavy[~calls] = self.functions.add(caller[~calls], costs[~calls])
         if calls.any():
-            called_key = _key(rows[calls, 3], rows[calls, 4], rows[calls, 5])
+            called_key = _pack_key(rows[calls, 3], rows[calls, 4], rows[calls, 5])
             called = self.functions.of(called_key)
             arcs = self.calls.of(caller[calls] << 32 | called)
             heavy[calls] = self.calls.add(arcs, np.column_stack([costs[calls], rows[calls, 6]]))
@@ -87,10 +87,10 @@ class Part:
     def graph(self) -> tuple[Graph, list[tuple[int, int, int]]]:
         """The call graph, and the (name, file, object) of each function by their codes, -1 for none."""
         keys = list(self.functions.places)
-        same = self._same(keys)
-        kept = np.unique(same)
-        place = np.searchsorted(kept, same)
-        own = self.functions.sums[kept] if len(keys) else np.zeros((0, len(self.events)), np.int64)
+        same = self._find_duplicates(keys)
+        representatives = np.unique(same)
+        place = np.searchsorted(representatives, same)
+        own = self.functions.sums[representatives] if len(keys) else np.zeros((0, len(self.events)), np.int64)
         arcs = np.fromiter(self.calls.places, np.int64, len(self.calls.places))
         pair = place[arcs >> 32] << 32 | place[arcs & 0xFFFFFFFF]
         distinct, which = np.unique(pair, return_inverse=True)
@@ -98,38 +98,38 @@ class Part:
         if len(arcs):
             np.add.at(sums, which, self.calls.sums[: len(arcs)])
         graph = Graph(own, distinct >> 32, distinct & 0xFFFFFFFF, sums[:, :-1], sums[:, -1])
-        return graph, [_parts(keys[one]) for one in kept.tolist()]
+        return graph, [_unpack_key(keys[one]) for one in representatives.tolist()]
 
-    def _same(self, keys: list[int]) -> Array:
+    def _find_duplicates(self, keys: list[int]) -> Array:
         """For each function the place of the one it represents: one that is only called, by a file of which nothing
         else is known, is the one of that name in that object, if there is but one."""
         named: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(keys):
             if key in self.own:
-                name, _, object = _parts(key)
+                name, _, object = _unpack_key(key)
                 named.setdefault((name, object), []).append(place)
         same = []
         for place, key in enumerate(keys):
-            name, _, object = _parts(key)
+            name, _, object = _unpack_key(key)
             others = named.get((name, object), []) if key not in self.own and name >= 0 else []
             same.append(others[0] if len(others) == 1 else place)
         return np.array(same, np.int64)
 
 
-def _key(name: Array, file: Array, object: Array) -> Array:
-    found: Array = (name + 1) << 42 | (file + 1) << 21 | (object + 1)
-    return found
+def _pack_key(name: Array, file: Array, object: Array) -> Array:
+    key: Array = (name + 1) << 42 | (file + 1) << 21 | (object + 1)
+    return key
 
 
-def _parts(key: int) -> tuple[int, int, int]:
+def _unpack_key(key: int) -> tuple[int, int, int]:
     return (key >> 42) - 1, (key >> 21 & kernel.MOST_NAMES + 1) - 1, (key & kernel.MOST_NAMES + 1) - 1
 
 
-class Reading:
-    """Takes in a file piece by piece. Not for use after `finish`, but to look at what was found."""
+class CallgrindParser:
+    """Parses a file piece by piece. After `finish`, only its attributes are used."""
 
     def __init__(self) -> None:
-        self.parts: dict[tuple[int | None, int | None, tuple[str, ...]], Part] = {}
+        self.parts: dict[tuple[int | None, int | None, tuple[str, ...]], ThreadCosts] = {}
         self.names: list[str] = []
         self.facts: dict[str, str] = {}
         self.formulas: dict[str, list[tuple[int, str]]] = {}
@@ -159,7 +159,7 @@ class Reading:
         end = data.rfind(b"\n") + 1
         if not end and len(data) > LONGEST_BYTES:
             data, end = b"\n", 1
-            self._lost(NO_LINE, "a line of more than 64 MB")
+            self._add_loss(NO_LINE, "a line of more than 64 MB")
         self._rest = data[end:]
         if end:
             self._scan(data, end)
@@ -174,11 +174,11 @@ class Reading:
         self.names = [decode_text(content[start : start + length]) for start, length in places]
         for at, reason in ((kernel.NEGATIVE, BELOW_ZERO), (kernel.UNDEFINED, NOT_NAMED)):
             if self._state[at]:
-                self._lost(reason, f"line {self._state[at + 1]}", int(self._state[at]))
+                self._add_loss(reason, f"line {self._state[at + 1]}", int(self._state[at]))
         if too_many := int(self._state[kernel.TOO_MANY]):
-            self._lost(TOO_MANY_NAMES, self.names[kernel.MOST_NAMES][:MAX_EXAMPLE_CHARS], too_many)
+            self._add_loss(TOO_MANY_NAMES, self.names[kernel.MOST_NAMES][:MAX_EXAMPLE_CHARS], too_many)
 
-    def _lost(self, reason: str, example: str, count: int = 1) -> None:
+    def _add_loss(self, reason: str, example: str, count: int = 1) -> None:
         before, first = self.losses.get(reason, (0, example))
         self.losses[reason] = (before + count, first)
 
@@ -189,7 +189,7 @@ class Reading:
             tables = (self._ids, self._names, counts, self._rows, self._costs, self._work)
             why = kernel.scan(block, stop, state, *tables)
             if why == kernel.OTHER:
-                self._other(data[state[kernel.AT] : state[kernel.END]])
+                self._header_or_loss(data[state[kernel.AT] : state[kernel.END]])
                 state[kernel.AT] = state[kernel.END] + 1
             elif why == kernel.DONE or state[kernel.ROWS] == len(self._rows):
                 self._flush()
@@ -206,17 +206,17 @@ class Reading:
             rows, costs = self._rows[:count], self._costs[:count]
             self._sum[:] += costs[rows[:, 6] == kernel.NO_CALL].sum(axis=0, dtype=np.float64)
             key = (self._pid, self._thread, self._events)
-            heavy = self.parts.setdefault(key, Part(self._events)).absorb(rows, costs)
+            heavy = self.parts.setdefault(key, ThreadCosts(self._events)).absorb(rows, costs)
             if heavy.any():
-                self._lost(NO_LINE, "total costs above 2^62", int(heavy.sum()))
+                self._add_loss(NO_LINE, "total costs above 2^62", int(heavy.sum()))
         self._state[kernel.ROWS] = 0
         self._state[kernel.SELF_ROW] = -1
 
-    def _other(self, line: bytes) -> None:
+    def _header_or_loss(self, line: bytes) -> None:
         """Take in a line that is no cost and no position."""
-        found = _KEY.fullmatch(line)
-        if not found or not self._header(found[1].decode().lower(), decode_text(found[2].strip())):
-            self._lost(NO_LINE, format_example(line, int(self._state[kernel.LINES])))
+        match = _KEY.fullmatch(line)
+        if not match or not self._header(match[1].decode().lower(), decode_text(match[2].strip())):
+            self._add_loss(NO_LINE, format_example(line, int(self._state[kernel.LINES])))
 
     def _header(self, key: str, value: str) -> bool:
         """Take in a header line; whether it is one."""
@@ -243,9 +243,9 @@ class Reading:
         elif key in ("cmd", "creator"):
             self.facts.setdefault(key, value)
         elif key == "desc":
-            name, _, said = value.partition(":")
-            if said.strip():
-                self.facts.setdefault(name.strip(), said.strip())
+            name, _, text = value.partition(":")
+            if text.strip():
+                self.facts.setdefault(name.strip(), text.strip())
         else:
             return key == "version"
         return True
@@ -268,19 +268,19 @@ class Reading:
 
     def _formula(self, value: str) -> None:
         """An event's long name, or what it is the sum of."""
-        found = _FORMULA.fullmatch(value) if len(value) < LONGEST_FORMULA else None
-        if not found:
-            self._lost(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])
+        match = _FORMULA.fullmatch(value) if len(value) < LONGEST_FORMULA else None
+        if not match:
+            self._add_loss(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])
             return
-        if found[3] and found[3].strip():
-            self.facts.setdefault(f"event {found[1]}", found[3].strip())
-        if found[2] is None:
+        if match[3] and match[3].strip():
+            self.facts.setdefault(f"event {match[1]}", match[3].strip())
+        if match[2] is None:
             return
-        terms = [_TERM.fullmatch(term) for term in found[2].split("+")]
+        terms = [_TERM.fullmatch(term) for term in match[2].split("+")]
         if not all(terms):
-            self._lost(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])
+            self._add_loss(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])
             return
-        self.formulas.setdefault(found[1], [(int(term[1] or 1), term[2]) for term in terms if term])
+        self.formulas.setdefault(match[1], [(int(term[1] or 1), term[2]) for term in terms if term])
 
     def _totals(self, key: str, value: str) -> None:
         words = value.split()
@@ -294,5 +294,5 @@ class Reading:
         if self._events and (np.abs(totals - self._sum) > 1e-9 * self._sum).any():
             place = int(np.argmax(np.abs(totals - self._sum)))
             example = f"{self._events[place]}: {totals[place]:.0f} in the totals, {self._sum[place]:.0f} found"
-            self._lost(OTHER_SUM, f"line {self._state[kernel.LINES]}: {example}")
+            self._add_loss(OTHER_SUM, f"line {self._state[kernel.LINES]}: {example}")
         self._sum[:] = 0

@@ -1,4 +1,4 @@
-"""What py-spy's traces say in their own way: files in arguments, threads and processes as the outermost slices."""
+"""Conventions of py-spy's traces: files in arguments, threads and processes as the outermost slices."""
 
 import os.path
 import re

@@ -14,7 +14,7 @@ from ...ingest.trace.event_builder import TraceEventBuilder
 from .format import UNMATCHED_RETURN
 
 MAX_NAME_BYTES = 200
-"""Bytes of a line that tells of a switch."""
+"""Bytes that mark a line of a context switch."""
 CALL = "calls in the kernel"
 NO_TIMES = "not in the trace: calls are shown one after another without gaps; trace with the option funcgraph-abstime"
 _CALL_LINE = re.compile(rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)")
@@ -56,7 +56,7 @@ class FunctionGraph:
             self._markers.add("X", time_ns, _called(found[3]), task, self._category, duration_ns=length)
 
     def feed_switch(self, line: bytes) -> bool:
-        """Take in a line that tells which thread a CPU took; False for another."""
+        """Parse a line of a context switch on a CPU; False for another line."""
         found = _SWITCH.fullmatch(line) if len(line) < MAX_NAME_BYTES else None
         if found is None:
             return line.strip(b" -") == b"" and len(line) > 20
@@ -127,7 +127,7 @@ class FunctionGraph:
 
     @property
     def names(self) -> dict[int, str]:
-        """The names of threads that it tells."""
+        """The names of threads in the trace."""
         return {task: decode_name(name) for task, name in self._names.items()}
 
 

@@ -92,7 +92,7 @@ class FtraceParser:
                 if not self.sched.feed(event, time_ns, int(cpu), get_waker(task, flags), rest):
                     self._note(NOT_UNDERSTOOD, at, line)
             elif event in _MARKED:
-                # Where the kernel names who wrote it, the mark stands behind that.
+                # The marker follows the name of its writer, if the kernel prints one.
                 mark = rest if event != b"bprint" else rest.partition(b": ")[2]
                 if not self.markers.feed(time_ns, task, decode_name(mark)):
                     self._instant(time_ns, task, decode_name(mark) or "mark", b"")

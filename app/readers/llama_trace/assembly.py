@@ -24,7 +24,7 @@ CUT_OFF = "The file ends without end_time: the program was killed, or the file i
 PREFIX = "end_"
 OPERATOR = "operator"
 PROGRAM = "program"
-"""All that is in a trace is of one process, whose name it does not tell."""
+"""A trace has events of one process, and no process name."""
 _OPERATOR, _MARK = SliceType("operator", FrameKind.OPERATOR), SliceType("annotation", FrameKind.ANNOTATION)
 
 
@@ -129,7 +129,7 @@ def _what(category: str, name: str) -> SliceType:
 
 
 def assembled(lines: TraceLines, source: str, defect: str | None) -> Profile:
-    """The profile of what the lines say. Raises UnreadableInput where nothing is traced."""
+    """The profile of the lines. Raises UnreadableInput if there are no events."""
     events, edges = _events(lines), lines.edges
     if not len(events):
         raise UnreadableInput(

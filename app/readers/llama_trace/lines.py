@@ -40,7 +40,7 @@ _EDGE = re.compile(rb"(start_time|end_time|lost): *(\d+)(?:\.\d*)?\s*")
 
 @dataclass(frozen=True, eq=False)
 class TraceLines:
-    """What the lines of a file say, in its order, one entry each in every column.
+    """The parsed lines of a file, in its order, one row per line.
 
     texts: every distinct text once. kind: uint8. thread, name: int32 places in `texts`; a name is without the number of
     its own, and without what makes it an end. number: int64, that number; NONE, or another below it for each text of

@@ -1,4 +1,4 @@
-"""What the names of operators in traces of llama.cpp and its like say: kind, tensor, layer."""
+"""Parses operator names in traces of llama.cpp and similar programs: kind, tensor, layer."""
 
 import re
 from functools import lru_cache

@@ -170,11 +170,11 @@ def run(
         elif op == 0x29:
             new = TUPLE
         elif op == 0x61 or op == 0x73:
-            # APPEND, SETITEM: onto what lies below
+            # APPEND, SETITEM: to the value below
             takes, pairs = True, op == 0x73
             gather = top - (2 if pairs else 1)
         elif op == 0x65 or op == 0x75:
-            # APPENDS, SETITEMS: what lies above the mark onto what lies below it
+            # APPENDS, SETITEMS: the values above the mark to the value below it
             takes, pairs = True, op == 0x75
             if depth == 0:
                 status, at = UNDERFLOW, begin
@@ -182,7 +182,7 @@ def run(
             depth -= 1
             gather = marks[depth]
         elif op == 0x6C or op == 0x64 or op == 0x74:
-            # LIST, DICT, TUPLE: of what lies above the mark
+            # LIST, DICT, TUPLE: of the values above the mark
             new, takes = (LIST if op == 0x6C else DICT if op == 0x64 else TUPLE), True
             if depth == 0:
                 status, at = UNDERFLOW, begin
@@ -198,7 +198,7 @@ def run(
                 status, detail, at = TOO_NEW, argument, begin
                 break
         elif op == 0x95:
-            # FRAME: only says how much follows
+            # FRAME: only the number of bytes that follow
             pass
         elif op == 0x2E:
             if top == 0:
@@ -234,7 +234,7 @@ def run(
             value[values] = new_value
             values += 1
         if takes:
-            # What gets the members: what was just made, else what lies below them.
+            # The container of the members: the value just made, else the one below them.
             floor = marks[depth - 1] if depth > 0 else 0
             below = gather if new >= 0 else gather - 1
             if below < floor or gather < floor:

@@ -270,7 +270,7 @@ def _blocks(
     if not good.all():
         snapshot.lose(BAD_BLOCK, int((~good).sum()), f"block {int(np.flatnonzero(~good)[0]):,}")
     size = np.where(good, size, 0)
-    # Blocks fill their segment one after the other; older versions do not tell where each begins.
+    # Blocks fill their segment one after the other; older versions do not store their addresses.
     before = np.cumsum(size) - size
     first = np.searchsorted(segment, segment)
     address = begin + before - before[first] if len(size) else before

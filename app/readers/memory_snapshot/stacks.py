@@ -62,7 +62,7 @@ def _tree(
         cut += passed > 0
         node, chunk, deep, known = -1, last, 0, True
         while chunk >= 0:
-            # From the outermost, which stands last.
+            # From the outermost, which is last.
             for back in range(count[chunk]):
                 if passed > 0:
                     passed -= 1

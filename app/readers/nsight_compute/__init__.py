@@ -42,7 +42,7 @@ def sniff_report(head: bytes) -> bool:
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is CSV of Nsight Compute; what ncu and the program say may come first."""
+    """Whether a file that starts with `head` is CSV of Nsight Compute; output of ncu and the program may precede it."""
     return nsight_pages.sniff(head)
 
 

@@ -24,7 +24,7 @@ IDENTITY_COLUMNS = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Time", "Context", "Stream"),
     *("Block Size", "Grid Size", "Device", "CC", "Device Name"),
 )
-"""The columns that tell of which launch a row is; all others of the page raw are metrics."""
+"""The columns that identify the launch of a row; all others of the page raw are metrics."""
 RANGE_COLUMNS = ("Push/Pop_Range", "Start/Stop_Range")
 """Parts of the names of the columns with NVTX ranges."""
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -89,7 +89,7 @@ class _SourceTableContext:
 
 
 def decode_text(data: bytes) -> str:
-    """The text of a file: UTF-8, or UTF-16 where it says so (PowerShell writes that)."""
+    """The text of a file: UTF-8, or UTF-16 with a byte order mark (PowerShell writes that)."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
@@ -146,7 +146,7 @@ def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
 
 
 def _read_context(place: _SourceTableContext, cells: list[str]) -> None:
-    """What stands above a table of source lines: "Kernel Name","f(int)" or "File Path","/a/b.cu"."""
+    """Parse a line above a table of source lines: "Kernel Name","f(int)" or "File Path","/a/b.cu"."""
     pairs = zip(cells[::2], cells[1::2], strict=False)
     for name, value in pairs:
         if name.strip() in ("Kernel Name", "Function Name"):

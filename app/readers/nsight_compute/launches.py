@@ -63,7 +63,7 @@ class MeasurementCollector:
         return self.metrics.setdefault(key, len(self.metrics))
 
     def add_loss(self, reason: str, place: str, said: str) -> None:
-        """Something could not be read. place: where it stands, as the example of the loss says it."""
+        """Add a loss. place: its position in the file, the example of the loss."""
         before, first = self.losses.get(reason, (0, f"{place}: {said[:MAX_EXAMPLE_CHARS]}" if said else place))
         self.losses[reason] = (before + 1, first)
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ...domain.units import NS_PER_S
 
 ABSENT = frozenset({"", "-", "n/a", "N/A", "nan", "-nan", "(!) nan", "(!) n/a", "no data", "inf", "-inf"})
-"""What stands where nothing was measured, or nothing that can be counted."""
+"""Texts of cells without a measured or countable value."""
 MAX_NUMBER_CHARS = 60
 MAX_PROOFS = 1_000
 """By so many more numbers must one of the two be proved for the others not to matter."""
@@ -47,7 +47,7 @@ _BYTES = re.compile(r"([KkMGT]?)(i?)(?:byte|B)(?:/block)?")
 
 
 class DecimalMark:
-    """Which mark stands before decimals in a file: a dot, unless more numbers can only have a comma there."""
+    """The decimal mark of a file: a dot, unless more numbers can only have a comma there."""
 
     def __init__(self) -> None:
         self._dots = 0
@@ -67,7 +67,7 @@ class DecimalMark:
 
     @property
     def is_comma(self) -> bool:
-        """Whether decimals stand behind a comma."""
+        """Whether the decimal mark is a comma."""
         return self._commas > self._dots
 
     def make_parser(self) -> Callable[[str], float | None]:

@@ -137,7 +137,7 @@ class _KernelTables:
         self.configured.append(self._configuration(launch))
 
     def _device(self, launch: Launch) -> int:
-        """The row of a launch's device; what the launch tells of it is added."""
+        """The row of a launch's device; its properties in the launch are added."""
         key = launch.identity.get("Device", ""), launch.identity.get("CC", "")
         if not any(key):
             return NO_ID
@@ -206,7 +206,7 @@ class _KernelTables:
             facts=facts | more,
         )
         profile, place = builder.finish_with_stack_rows(meta, 0)
-        # From the first to the last there is more than the report tells.
+        # The report does not cover all time from the first to the last launch.
         profile = replace(profile, meta=replace(profile.meta, duration_ns=None))
         order = sorted(range(len(timed)), key=lambda at: (self.threads[timed[at]], at))
         work = {timed[at]: row for row, at in enumerate(order)}
@@ -275,7 +275,7 @@ def _columns(name: str, columns: Sequence[Any]) -> pa.Table:
 
 
 def _values(reading: MeasurementCollector) -> pa.Table:
-    """The table `metric_values`: what is given twice in the same words stands once."""
+    """The table `metric_values`: duplicates are stored once."""
     kernels: list[int] = []
     metrics: list[int] = []
     values: list[float | None] = []

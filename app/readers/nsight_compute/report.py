@@ -1,4 +1,4 @@
-"""What a report of Nsight Compute (.ncu-rep) tells of launches, read without `ncu`.
+"""Reads launches from a report of Nsight Compute (.ncu-rep), without `ncu`.
 
 Numbers of fields are those of the definitions that come with Nsight Compute (extras/FileFormat: ProfilerReport.proto,
 ProfilerResultsCommon.proto, ProfilerSection.proto, RuleResults.proto, Nvtx.proto). A report holds the machine code of
@@ -141,7 +141,7 @@ class Report(MeasurementCollector):
         return kind, percent
 
     def _name_speedups(self) -> None:
-        """Kinds are counted from 0 or from 1, depending on the version; where no number tells, it is left open."""
+        """Kinds are counted from 0 or from 1, depending on the version; None if no number shows which."""
         begin = 0 if 0 in self._speedups else 1 if 2 in self._speedups else None
         names = {} if begin is None else {begin: "local", begin + 1: "global"}
         for launch in self.launches:
@@ -446,7 +446,7 @@ def _written(value: Value | None) -> str:
 
 
 def _link(found: re.Match[str]) -> str:
-    """What a link of a rule's text says: @section:Occupancy:Occupancy@, @url:the guide:https://…@."""
+    """The text of a link in a rule: @section:Occupancy:Occupancy@, @url:the guide:https://…@."""
     kind, rest = found[1], found[2]
     first, _, last = rest.partition(":")
     if kind == "url":

@@ -18,7 +18,7 @@ SIZE_BYTES = 4
 TRUNCATED = "The report is truncated; copy it again."
 DAMAGED = "The report is damaged: the rest after the damage is missing; copy it again."
 CODE, RESULT, RANGE = 1, 2, 7
-"""What a block holds, by the field of its header that counts them, in the order in which they stand."""
+"""What a block holds, by the field of its header that counts them, in the order of the file."""
 _STRINGS, _PAYLOAD = 4, 5
 
 Value = str | float | int
@@ -112,7 +112,7 @@ class BlockReader:
                 return
             at = begin + self._size(at)
             if at == begin or at > len(self._data):
-                # No header is empty: each tells its counts.
+                # No header is empty: each has its counts.
                 self.defect = DAMAGED if at == begin else TRUNCATED
                 return
             if not first:

@@ -45,7 +45,7 @@ _PLAIN = ("launch__", "device__", "nvlink__")
 
 @lru_cache(maxsize=1 << 14)
 def get_unit(name: str) -> str:
-    """The unit of a metric; empty where its name does not tell."""
+    """The unit of a metric; empty if its name does not contain one."""
     if name in _EXACT or name.startswith(_NAMES_ONLY):
         return _EXACT.get(name, "")
     if _SHARED.match(name):

@@ -1,4 +1,4 @@
-"""Reader of what perf tells of waits for locks: tables (tables.py), and the events themselves (events.py), which
+"""Reader of perf's output on lock contention: tables (tables.py), and the events themselves (events.py), which
 `perf script` prints of a `perf lock record`.
 
     cont 29823/29834 [001] 59584.132291386: lock:contention_begin: 0xffff8881061864b8 (flags=WRITE)
@@ -24,7 +24,7 @@ _OTHER = re.compile(rb"\d\.\d{6,9}: +(?:\d+ +)?(?!lock:contention_)[^\s:]\S*?:(?
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` tells of waits for locks, and nothing else."""
+    """Whether a file that starts with `head` has only lock contention."""
     return contention_tables.sniff(head) or _tells_events(head)
 
 

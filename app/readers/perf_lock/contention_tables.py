@@ -36,7 +36,7 @@ _HEADER = re.compile(
     rf" *(?:Name +)?(?:(?:{_NUMBERS}) +)+(?:{_NUMBERS}|type +caller|pid +\w+|address +\w+|cgroup) *", re.ASCII
 )
 _COLUMN = re.compile(rf"{_NUMBERS}|\S+")
-# What stands between columns may be anything; a blank is behind it.
+# Any text may separate columns; a blank follows it.
 _CSV = re.compile(rf"# output: ((?:{_NAMES})(.{{1,8}}? )(?:{_NAMES})(?:\2.*)?)")
 _BAD = re.compile(r"(?:# debug: total=\d+.{1,8}?bad=|bad: )([1-9]\d{0,17})\b.*")
 _TIME = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) (ns|us|ms|s|m|h)\b *")
@@ -84,7 +84,7 @@ class LockTableParser:
             self._row = row
             self._frames += [(int(at, 16), name.strip() or "[unknown]") for at, name in _TRACED.findall(self._traced)]
         elif self._columns and not _QUIET.fullmatch(line):
-            # What stands before the table tells of perf itself.
+            # Lines before the table are messages of perf.
             self._builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS].strip()}")
 
     def _one(self, line: str) -> tuple[dict[str, int], list[str]] | None:

@@ -1,4 +1,4 @@
-"""Reader of what perf tells of the scheduler: `perf script` of a `perf sched record`, and `perf sched timehist`.
+"""Reader of perf's output on the scheduler: `perf script` of a `perf sched record`, and `perf sched timehist`.
 
     perf 30138 [000] 45227.131338: sched:sched_switch: prev_comm=perf prev_pid=30138 prev_prio=120 prev_state=D ==> …
 
@@ -34,7 +34,7 @@ _SWITCH = re.compile(
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` tells of the scheduler, and nothing else."""
+    """Whether a file that starts with `head` has only scheduler events."""
     if b"\0" in head:
         return False
     if TIMEHIST_HEADER.search(head[:4096]):

@@ -26,7 +26,7 @@ class EventNames:
         self._called: dict[str, tuple[str, str]] = {}
 
     def get_header_line(self, raw: bytes) -> str:
-        """What the heading tells of an event; empty where it does not."""
+        """Facts about an event from the heading; empty without any."""
         return self._facts.get(EVENT_FACT + decode_text(raw), "")
 
     def get_name(self, raw: bytes) -> tuple[str, str]:

@@ -115,7 +115,7 @@ class ScriptProfileBuilder:
         self.reasons: list[str] = []
 
     def feed_header(self, text: bytes) -> None:
-        """Take in what stands between the two rules with which perf begins its text."""
+        """Parse the header between the two rules at the start of perf's text."""
         lines: list[bytes] = []
         for line in text.splitlines():
             if line.startswith(b"#") or not lines:
@@ -173,7 +173,7 @@ class ScriptProfileBuilder:
         self.builder.add_loss(reason, example, count)
 
     def finish(self, more: Callable[[ProfileBuilder], None] | None = None) -> Profile:
-        """The profile of all that was taken in. more: adds further samples, at the times that the text tells."""
+        """The profile of all that was taken in. more: adds further samples, at times of the text's clock."""
         self._close()
         columns = {}
         for name, kind in _COLUMNS.items():
@@ -274,7 +274,7 @@ class ScriptProfileBuilder:
             self._columns[name].append(values[kept].astype(kind))
 
     def _task(self, prefix: bytes) -> tuple[int, int, int]:
-        """Thread, name (-1: not printed) and CPU by what stands before the time."""
+        """Thread, name (-1: not printed) and CPU from the text before the time."""
         known = self._tasks.get(prefix)
         if known is None:
             task = parse_task(prefix)

@@ -28,7 +28,7 @@ def fill_times(columns: dict[str, Array]) -> bool:
 
 
 def to_epoch_ns(time_ns: int, reference: str) -> int | None:
-    """A time of perf's clock since the epoch, by the reference time of a heading; None where that does not tell."""
+    """A time of perf's clock since the epoch, by the reference time of a heading; None without one."""
     found = _TOD.search(reference)
     if found is None:
         return None

@@ -142,7 +142,7 @@ def detect_separator(line: str) -> str | None:
 @lru_cache(maxsize=32)
 def _columns(separator: str) -> re.Pattern[str]:
     s = re.escape(separator)
-    # The parameters of an event stand between slashes and may hold the separator: cpu/event=0x3c,umask=0x0/u
+    # The parameters of an event are between slashes and may contain the separator: cpu/event=0x3c,umask=0x0/u
     event = rf"(?:[^{s}/\n]|/[^/\n]{{0,500}}/){{1,500}}?"
     return re.compile(
         rf"^(?:\s*(?P<time>[0-9]+\.[0-9]+|summary){s})?"
@@ -154,7 +154,7 @@ def _columns(separator: str) -> re.Pattern[str]:
     )
 
 
-# In the text the sign of a share stands behind the number, without a gap.
+# In the text the percent sign follows the number without a space.
 _METRIC_VALUE = r"-?(?:[0-9]+(?:\.[0-9]+)?|nan|inf)(?![\w.])"
 _TEXT = re.compile(
     rf"^\s*(?:(?P<time>[0-9]+\.[0-9]{{9}})\s+)?"
@@ -168,7 +168,7 @@ _TEXT = re.compile(
 
 
 def _aggregate(text: str) -> tuple[str, str | None, int | None, int | None]:
-    """(place, comm, tid, cpu) of the word that says what a count was summed over."""
+    """(place, comm, tid, cpu) of the word for the scope of a count."""
     text = text.strip()
     if not text:
         return "", None, None, None
@@ -198,7 +198,7 @@ def parse_json_scope(data: dict[str, Any]) -> CountScope:
     comm, tid = _thread(thread) if thread else (None, None)
     place = next((to_text(data[name]) for name in AGGREGATIONS if name in data), "")
     cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", to_text(data.get("cpu")))
-    # Without a number it is another kind of aggregate: it then stands as the group's name.
+    # Without a number it is another kind of aggregate, and becomes the group's name.
     group = place or (to_text(data.get("cpu")) if cpu is None else "") or (thread if tid is None else "")
     return CountScope(
         end_ns=_end_ns(interval),

@@ -15,7 +15,7 @@ _SI = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?|-?nan|-?inf|none"
 # What perf leaves out of rows that hold metrics alone, though some versions name it in their heading.
 _NEVER_ALONE = re.compile(r"/sec|CPUs utilized")
-# Enough to tell a heading or row of metrics from other text: what each CPU has, and top-down analysis.
+# Enough to distinguish a heading or row of metrics from other text: what each CPU has, and top-down analysis.
 _KNOWN = re.compile(
     r"insn per cycle|\bGHz\b|stalled cycles per insn|(?:frontend|backend) cycles idle|of all |CPUs utilized"
     r"|\b(?:retiring|bad speculation|frontend bound|backend bound)\b|\btma_[a-z]|\b(?:CPI|IPC)\b"

@@ -113,7 +113,7 @@ def add_counts(
             builder.add_loss(f"{EVENT_WITHOUT_VALUE}{one.status}", _example(one))
     for metric in kept_metrics:
         if metric.rate:
-            # The counter of its event tells this already.
+            # The counter of its event has this already.
             continue
         series.add(metric.name, metric.unit, metric, metric.value)
     table = _table(

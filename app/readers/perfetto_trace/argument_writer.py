@@ -173,7 +173,7 @@ def _next(data: Array, at: int, end: int, least: Any, most: Any) -> tuple[int, i
 
 @jit_no_refcount
 def _again(out: Array, begin: int, end: int, stack: Array, level: int, count: int) -> bool:
-    """Whether a key stands among those before it."""
+    """Whether a key is among those before it."""
     for i in range(count):
         first, last = stack[KEY + 2 * i, level], stack[KEY + 2 * i + 1, level]
         if last - first == end - begin:
@@ -267,7 +267,7 @@ def _member(
             elif named == NAME:
                 to = _text(data, name, name + name_size, out, to)
             else:
-                # An argument that is not in another has the name of the number 0 where it says none.
+                # A top-level argument without a name has name id 0.
                 number = name if named or not level else -1
                 to = _named(at[TABLES], at[TABLES + 1], generation, number, known, quoted, bounds, out, to, factor)
             if to < 0:
@@ -285,7 +285,7 @@ def _member(
             if kind == FALLBACK:
                 return FALLBACK
         if kind in (DICT, ARRAY, OBJECT, LIST):
-            # A NestedValue lies one deeper than what it is the value of.
+            # A NestedValue is one level deeper than its argument.
             if level >= (MAX_DEPTH if kind in (DICT, ARRAY) else MAX_DEPTH - 1):
                 return FALLBACK
             stack[FIELD_AT, level], stack[KEY_AT, level], stack[LAST, level] = begin, begin, end

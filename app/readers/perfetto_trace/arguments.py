@@ -37,7 +37,7 @@ class ArgumentDecoder:
         self._generation = 0
 
     def decode(self, events: MessageColumns, generation: Array, category: Array) -> Int32Array:
-        """The place of the arguments of each event. category: the place of what stands among them, NONE for none."""
+        """The place of the arguments of each event. category: the place of the category among them, NONE for none."""
         given = events.listed[ANNOTATION].select_contents()
         more = self._more(events, generation, category)
         found = np.full(len(events), NONE, np.int32)

@@ -79,7 +79,7 @@ class TraceClocks:
 
 
 def read_clocks(packets: Packets) -> TraceClocks:
-    """What snapshots tell of clocks."""
+    """Clock values from snapshots."""
     found = TraceClocks()
     rows, spans = packets.all.get_spans(CLOCKS)
     data = packets.all.data

@@ -30,7 +30,7 @@ _PARTS = (
     *(LOCATION, LOCATION_ID),
 )
 _LEFT = (1, 2, 8, 17, 20)
-"""Fields that tell what a thread's own clock showed."""
+"""Fields with CPU time and instruction counts of the thread."""
 NO_NAME = "unnamed"
 PHASES_WITH_ID = tuple(b"benSTpFstf")
 """Letters of events that have an id."""

@@ -1,4 +1,4 @@
-"""What track events tell that were made of older ones, as they are in Chrome's JSON."""
+"""Fields of track events that were converted from legacy events (Chrome's JSON)."""
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class LegacyEvents:
         names[of] = InternedStrings(packets, NAMES, place).lookup(generation[of], self._of.get_number(_NAME)[rows])
 
     def override(self, pid: Array, tid: Array) -> None:
-        """Fill in the threads of events that are another thread's than their sequence says."""
+        """Set the threads of events that belong to another thread than their sequence."""
         if self.of_others:
             rows = self.rows[self._others]
             pid[rows] = self._of.get_number(PID, NONE)[self._others]

@@ -30,7 +30,7 @@ INTERNED_FIELDS = (1, 2, 3, 4, 5, 6, 7, 17, 19, 29)
 stacks, paths, mappings; values of arguments."""
 MAX_BYTES = 8 << 30
 PAD = 128
-"""So many bytes stand behind those of a trace, so that texts may be compared without looking where it ends."""
+"""Padding after a trace, in bytes: texts are compared without a check for the end."""
 CUT_OFF = "The file is truncated or damaged; the part before was imported."
 
 LossCallback = Callable[[str, str, int], None]

@@ -60,7 +60,7 @@ UNSUPPORTED_PACKETS = {
 METADATA_PACKETS = frozenset(
     {3, 33, 34, 35, 36, 46, 47, 67, 69, 70, 72, 78, 79, 82, 86, 87, 89, 90, 98, 109, 113, 123, 124, 126}
 )
-"""Fields that tell of the recording itself, and of the machine."""
+"""Fields that describe the recording and the machine."""
 
 
 class _TraceLosses:

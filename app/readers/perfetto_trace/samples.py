@@ -32,7 +32,7 @@ class CpuSamples:
         self._texts: dict[str, int] = {}
         rows, spans = packets.all.get_spans(SAMPLE)
         of = read_messages(packets.all.data, spans, (_CPU, _PID, _TID, _STACK, _SKIPPED), (5, 6, 7, 16, 17, 19))
-        # Without a thread it tells of the profiler itself.
+        # Without a thread it is about the profiler itself.
         taken = packets.usable[rows] & of.has(_TID) & (times[rows] != MISSING)
         skipped = np.flatnonzero(taken & (of.get_number(_SKIPPED) != 0))
         if len(skipped):

@@ -80,7 +80,7 @@ class TrackNames:
 
 
 def read_names(packets: Packets, lost: LossCallback) -> TrackNames:
-    """What the packets tell of tracks, processes and threads, the last where they differ."""
+    """Tracks, processes and threads described by the packets; the last one applies where they differ."""
     found = TrackNames()
     fields = _MessageFieldCache()
     for kind, take in ((TREE, _tree), (THREAD, _thread), (TRACK, _track), (SYSTEM, _system)):

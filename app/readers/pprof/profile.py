@@ -186,7 +186,7 @@ class _PprofConverter:
         self._values(values[good[value_rows]].reshape(-1, len(events)), events, thread, stack)
 
     def _values(self, values: Array, events: list[tuple[str, int, int]], thread: Array, stack: Array) -> None:
-        """Add samples: a row of `values` each, a column an event. What is 0 says nothing."""
+        """Add samples: a row of `values` each, a column an event. Zeros are omitted."""
         times = np.array([times for _, _, times in events], np.int64)
         for reason, wrong in ((NEGATIVE, values < 0), (IMPOSSIBLE_WEIGHT, values > MAX_VALUE // times)):
             if wrong.any():

@@ -15,7 +15,7 @@ MAX_EXAMPLE_CHARS = 80
 _WORDS = ("thread", "thread_name", "process", "host")
 _NUMBERS = ("pid", "tid", "thread_id", "stream", "rank", "process_id")
 _PASSED = "device"
-"""A label that says what the stack of device work says, too."""
+"""A label that repeats the stack of device work."""
 
 
 class ThreadLabels:

@@ -1,4 +1,4 @@
-"""Reader of what `py-spy record --format raw` writes: collapsed stacks, in which every element says what it is.
+"""Reader of what `py-spy record --format raw` writes: collapsed stacks whose elements are labeled.
 
     process 40:"python app.py";thread (41): worker;run (threading.py:982);work (app.py:17) 31
 
@@ -135,7 +135,7 @@ def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re.Match[bytes] | None) -> int:
-    # Where the system's number is not known, Python's own stands there, in hexadecimal digits.
+    # If the system's thread id is unknown, this is Python's thread id, in hexadecimal.
     tid = int(thread[1], 16 if thread[1].startswith(b"0x") else 10) if thread else None
     known = tid is not None and tid < 1 << 63
     row = builder.intern_thread(

@@ -249,7 +249,7 @@ def _begun(
     if frame not in frames:
         lost.note(NO_FRAME, f"frame {frame}")
         return None
-    # The category tells functions of one name in several files apart.
+    # The category distinguishes functions with one name in several files.
     return events.begin_slice(frames[frame].name, thread, at, category=frames[frame].file or "", process=process)
 
 
