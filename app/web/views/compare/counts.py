@@ -51,10 +51,13 @@ class CompareCountsPage(Page):
 
 @dataclass(frozen=True)
 class _CountsQuery:
+    """What is compared. rows: those that the search leaves of `total_rows`."""
+
     base: Result
     other: Result
     profiles: tuple[Profile, Profile]
     rows: pd.DataFrame
+    total_rows: int
 
 
 @blueprint.get("/compare/counts")
@@ -75,6 +78,7 @@ def show() -> Response:
                 COLUMNS_SHOWN,
                 None,
                 noun="event",
+                total_rows=asked.total_rows,
                 note=lambda row: f"{row['event']}: {row['note']}." if row["note"] else "",
             ),
             csv=current_url_with(("page", None)).replace("/compare/counts", "/compare/counts.csv", 1),
@@ -105,8 +109,9 @@ def _parse_query() -> _CountsQuery:
     if not any(has_counts(profile) for profile in profiles):
         raise NotFound("Neither of these results has counts of perf stat. Compare their functions.")
     selection = request_selection()
-    rows = filter_rows(diff_counts(*profiles, selection, selection), parse_search(), ("event", "status"))
-    return _CountsQuery(base, other, profiles, rows)
+    every = diff_counts(*profiles, selection, selection)
+    rows = filter_rows(every, parse_search(), ("event", "status"))
+    return _CountsQuery(base, other, profiles, rows, len(every))
 
 
 def _warning(asked: _CountsQuery) -> str:

@@ -31,13 +31,12 @@ from ..results.result_frame import (
     request_selection,
     time_unit_links,
 )
-from ..results.sheets import ColumnView, Sheet, build_sheet, words
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
 from ..results.tables import (
     FILE_RULE,
     SortOrder,
     current_url_with,
     filter_rows,
-    parse_order,
     parse_search,
     table_file_response,
     table_response,
@@ -50,6 +49,7 @@ MEASURES = ("self", "total")
 SCALES = (("", "Normalized"), ("0", "Absolute"))
 PICK_LIMIT = 200
 MAX_STACK_FRAMES = 8
+SEARCHED_COLUMNS = ("name", "module")
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,7 @@ class ComparePage(Page):
     measures: tuple[PageLink, ...]
     kinds: tuple[PageLink, ...]
     statuses: tuple[PageLink, ...]
+    status: str
     sheet: Sheet
     csv: str
 
@@ -168,8 +169,7 @@ def show() -> Response:
         return redirect(with_query("/compare/counts", words), 303)
     asked = _parse_query()
     everything = _rows(asked)
-    order = _order(asked)
-    rows = _sorted(asked, _narrowed(asked, everything), order)
+    rows, order = _filter_and_sort(asked, everything)
     unit = get_strings(asked.other_profile.events, "unit")[asked.event] if asked.event >= 0 else "count"
     totals = [
         _total(profile, result, event)
@@ -195,12 +195,14 @@ def show() -> Response:
                 "by", (("", "By function"), ("stack", "By stack")), asked.by if asked.by != "function" else ""
             ),
             statuses=status_links(everything, asked.status),
+            status=asked.status,
             sheet=build_sheet(
                 "Differences",
                 rows,
                 _columns(asked, unit),
                 order,
                 noun=asked.by,
+                total_rows=len(everything),
                 bar=change_bar(rows, asked.delta),
                 bar_label="Relative to the largest change",
                 wide=False,
@@ -217,7 +219,7 @@ def as_file(form: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     asked = _parse_query()
-    rows = _sorted(asked, _narrowed(asked, _rows(asked)), _order(asked))
+    rows, _ = _filter_and_sort(asked, _rows(asked))
     return table_file_response(f"{asked.base.name} to {asked.other.name}", form, rows, COLUMNS)
 
 
@@ -226,7 +228,8 @@ def as_json() -> Response:
     """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; parameters of a selection.
     format=csv|parquet: as a file."""
     asked = _parse_query()
-    return table_response(f"{asked.base.name} to {asked.other.name}", _narrowed(asked, _rows(asked)), COLUMNS)
+    rows = filter_rows(_with_status(asked, _rows(asked)), parse_search(), SEARCHED_COLUMNS)
+    return table_response(f"{asked.base.name} to {asked.other.name}", rows, COLUMNS)
 
 
 def _pair() -> tuple[str, str] | None:
@@ -308,25 +311,20 @@ def _rows(asked: _FunctionsQuery) -> pd.DataFrame:
     )
 
 
-def _narrowed(asked: _FunctionsQuery, rows: pd.DataFrame) -> pd.DataFrame:
-    if asked.status:
-        rows = rows[rows["status"] == asked.status]
-    return filter_rows(rows, parse_search(), ("name", "module"))
+def _with_status(asked: _FunctionsQuery, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["status"] == asked.status] if asked.status else rows
 
 
-def _sorted(asked: _FunctionsQuery, rows: pd.DataFrame, order: SortOrder) -> pd.DataFrame:
+def _filter_and_sort(asked: _FunctionsQuery, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
     sides = {"change": "delta", "base": "base", "other": "other"}
-    column = asked.delta.replace("delta", sides[order.column], 1) if order.column in sides else order.column
-    return rows.sort_values(
-        column,
-        ascending=not order.descending,
-        kind="stable",
-        key=(lambda values: values.abs()) if order.column == "change" else None,
+    return filter_and_sort(
+        _with_status(asked, rows),
+        _columns(asked, ""),
+        "-change",
+        SEARCHED_COLUMNS,
+        sort_columns={word: asked.delta.replace("delta", side, 1) for word, side in sides.items()},
+        magnitudes=("change",),
     )
-
-
-def _order(asked: _FunctionsQuery) -> SortOrder:
-    return parse_order(words(_columns(asked, "")), "-change")
 
 
 def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:

@@ -28,12 +28,11 @@ from ...pages import selection_chips, with_query
 from ...rendering import Page, render
 from ...services import current_services
 from ..results.result_frame import PageLink, page_params, request_selection, time_unit_links
-from ..results.sheets import ColumnView, Sheet, build_sheet, words
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
 from ..results.tables import (
     FILE_RULE,
     current_url_with,
     filter_rows,
-    parse_order,
     parse_search,
     table_file_response,
     table_response,
@@ -45,6 +44,8 @@ from .functions import ComparedResult, SelectionBar, compared_result, comparison
 blueprint = Blueprint("compare_tables", __name__)
 FACTORS = {"time": NS_PER_US}
 """Factors from the numbers of a measure to display units: times are in µs and shown from ns."""
+MAGNITUDES = frozenset({"delta", "delta_percent"})
+"""Columns that sort by absolute value."""
 UNITS = {"time": "ns", "bytes": "bytes", "count": "count"}
 
 
@@ -63,6 +64,7 @@ class CompareTablePage(Page):
     measures: tuple[PageLink, ...]
     scales: tuple[PageLink, ...]
     statuses: tuple[PageLink, ...]
+    status: str
     sheet: Sheet
     csv: str
 
@@ -88,15 +90,7 @@ def show(table: str) -> Response:
     by = asked.by or "name"
     noun = asked.compared.noun if by == "name" else by
     columns = _columns(asked, noun.capitalize())
-    order = parse_order(words(columns), "-delta")
-    rows = _narrowed(asked, everything)
-    rows = rows.sort_values(
-        order.column,
-        ascending=not order.descending,
-        kind="stable",
-        na_position="last",
-        key=(lambda values: values.abs()) if order.column.startswith("delta") else None,
-    )
+    rows, order = filter_and_sort(_with_status(asked, everything), columns, "-delta", ("name",), magnitudes=MAGNITUDES)
     measured = asked.measure.label.lower() + (" per step" if asked.each_step and asked.measure.additive else "")
     both = all(profile.steps.num_rows for profile in asked.profiles) and table != "steps"
     return render(
@@ -134,12 +128,14 @@ def show(table: str) -> Response:
             if both
             else (),
             statuses=status_links(everything, asked.status),
+            status=asked.status,
             sheet=build_sheet(
                 f"Differences: {measured}",
                 rows,
                 columns,
                 order,
                 noun="row",
+                total_rows=len(everything),
                 bar=change_bar(rows, "delta"),
                 bar_label="Relative to the largest change",
                 wide=False,
@@ -175,14 +171,14 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
 def as_file(table: str, form: str) -> Response:
     """All rows that status and search leave."""
     asked = _parse_query(table)
-    return table_file_response(f"{asked.base.name} to {asked.other.name} {table}", form, _narrowed(asked, _rows(asked)))
+    return table_file_response(f"{asked.base.name} to {asked.other.name} {table}", form, _filtered_rows(asked))
 
 
 @blueprint.get("/api/v1/compare/<table>")
 def as_json(table: str) -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     asked = _parse_query(table)
-    return table_response(f"{asked.base.name} to {asked.other.name} {table}", _narrowed(asked, _rows(asked)))
+    return table_response(f"{asked.base.name} to {asked.other.name} {table}", _filtered_rows(asked))
 
 
 def _parse_query(table: str) -> _TableQuery:
@@ -224,10 +220,13 @@ def _rows(asked: _TableQuery) -> pd.DataFrame:
     )
 
 
-def _narrowed(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:
-    if asked.status:
-        rows = rows[rows["status"] == asked.status]
-    return filter_rows(rows, parse_search(), ("name",))
+def _with_status(asked: _TableQuery, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["status"] == asked.status] if asked.status else rows
+
+
+def _filtered_rows(asked: _TableQuery) -> pd.DataFrame:
+    """The rows that status and search leave, in the order of the table."""
+    return filter_rows(_with_status(asked, _rows(asked)), parse_search(), ("name",))
 
 
 def selection_bar(selection: Selection, profile: Profile) -> SelectionBar:

@@ -19,8 +19,8 @@ from ...rendering import Page, render
 from .caveats import format_caveat
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .run_notes import list_run_notes
-from .sheets import PLACES, ColumnView, Sheet, build_sheet, largest_bar, places_of, words
-from .tables import FILE_RULE, SortOrder, current_url_with, filter_rows, parse_order, parse_search, table_file_response
+from .sheets import PLACES, ColumnView, Sheet, build_sheet, filter_and_sort, largest_bar, places_of
+from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("counts", __name__)
 RUNNING = ColumnView(
@@ -83,8 +83,9 @@ def show(id: str) -> Response:
     frame, profile = open_result_frame(id, "counts")
     offered = _offered(profile)
     usual = "rank" if "rank" in offered else BY[0]
-    by, order = _by(usual), _order()
-    rows = _rows(frame, profile, order)
+    by = _by(usual)
+    every = TABLES["counts"].rows(profile, frame.selection)
+    rows, order = _filter_and_sort(every)
     chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
     bars = {event: build_bars(profile, frame.selection.replace(event=event), by) for event in chosen[:MAX_CHARTS]}
     metrics = _metrics(frame, profile)
@@ -112,6 +113,7 @@ def show(id: str) -> Response:
                 _columns(_says_something(rows)),
                 order,
                 noun="total",
+                total_rows=len(every),
                 bar=largest_bar(rows, "value", "event"),
                 bar_label="Relative to the largest of the event",
                 wide=False,
@@ -137,7 +139,8 @@ def metrics_as_file(id: str, form: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "counts")
-    return table_file_response(f"{frame.name} counts", form, _rows(frame, profile, _order()))
+    rows, _ = _filter_and_sort(TABLES["counts"].rows(profile, frame.selection))
+    return table_file_response(f"{frame.name} counts", form, rows)
 
 
 def _offered(profile: Profile) -> tuple[str, ...]:
@@ -183,13 +186,10 @@ def _reading(charts: list[BarData]) -> str:
     return f"{stacked}; bars of counted events have one color." if counted else f"{stacked}."
 
 
-def _rows(frame: ResultFrame, profile: Profile, order: SortOrder) -> pd.DataFrame:
-    rows = TABLES["counts"].rows(profile, frame.selection)
-    rows = filter_rows(rows, parse_search(), ("event", "process", "thread", "host"))
-    # The table's own order is by event as recorded, the greatest value first; every other order keeps it among equals.
-    if order.param == "event":
-        return rows
-    return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
+def _filter_and_sort(rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
+    rows, order = filter_and_sort(rows, _columns((*PLACES, RUNNING)), "event", ("event", "process", "thread", "host"))
+    # Unsorted, the table is by event as recorded, then by value.
+    return (rows.sort_index() if order.param == "event" else rows), order
 
 
 def _metrics(frame: ResultFrame, profile: Profile) -> tuple[MetricRow, ...]:
@@ -251,7 +251,3 @@ def _columns(optional: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
 def _reason(row: dict[str, Any]) -> str:
     """Why there is no value."""
     return MISSING if row["status"] in (None, "ok") else str(row["status"])
-
-
-def _order() -> SortOrder:
-    return parse_order(words(_columns((*PLACES, RUNNING))), "event")

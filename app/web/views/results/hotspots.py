@@ -14,8 +14,8 @@ from ....domain.profile import Profile
 from ...rendering import Page, render
 from .functions import has_modules, place_of, sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
-from .sheets import ColumnView, Sheet, build_sheet, words
-from .tables import FILE_RULE, SortOrder, current_url_with, filter_rows, parse_order, parse_search, table_file_response
+from .sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("hotspots", __name__)
 
@@ -38,7 +38,9 @@ def show(id: str) -> Response:
     """A page of the table."""
     frame, profile = open_result_frame(id, "hotspots")
     by, with_modules = _by(), has_modules(profile)
-    columns, order, url = _columns(by, frame), _order(frame), sandwich_urls(frame)
+    columns, url = _columns(by, frame), sandwich_urls(frame)
+    every = _rows(frame, profile, by)
+    rows, order = _filter_and_sort(frame, every)
     shown = columns if by == "thread" or (by == "function" and with_modules) else (columns[0], *columns[2:])
     return render(
         HotspotsPage(
@@ -57,10 +59,11 @@ def show(id: str) -> Response:
             ),
             sheet=build_sheet(
                 "Hotspots",
-                _rows(frame, profile, by, order),
+                rows,
                 shown,
                 order,
                 noun=by,
+                total_rows=len(every),
                 url=(lambda row: url(row["name"] or "")) if by == "function" else None,
                 bar=("self_percent", "total_percent"),
                 mark="kind",
@@ -75,7 +78,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "hotspots")
-    rows = _rows(frame, profile, _by(), _order(frame))
+    rows, _ = _filter_and_sort(frame, _rows(frame, profile, _by()))
     return table_file_response(f"{frame.name} hotspots", form, rows)
 
 
@@ -96,10 +99,6 @@ def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
     )
 
 
-def _order(frame: ResultFrame) -> SortOrder:
-    return parse_order(words(_columns("function", frame)), "-self")
-
-
 def _by() -> str:
     by = request.args.get("by") or "function"
     if by not in BY:
@@ -107,11 +106,17 @@ def _by() -> str:
     return by
 
 
-def _rows(frame: ResultFrame, profile: Profile, by: str, order: SortOrder) -> pd.DataFrame:
-    rows = compute_hotspots(profile, frame.selection.replace(event=frame.event or None), by)
-    rows = filter_rows(rows, parse_search(), ("name", "module"))
-    # Without totals shares are what there is to sort by.
-    unknown = order.column in ("self", "total") and rows[order.column].isna().all()
-    column = f"{order.column}_percent" if unknown else order.column
-    # Stable, so that rows alike keep the order of the table: the greatest self weight first.
-    return rows.sort_values(column, ascending=not order.descending, kind="stable", na_position="last")
+def _rows(frame: ResultFrame, profile: Profile, by: str) -> pd.DataFrame:
+    return compute_hotspots(profile, frame.selection.replace(event=frame.event or None), by)
+
+
+def _filter_and_sort(frame: ResultFrame, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
+    # Events that were sampled, not counted, have only shares to sort by.
+    unknown = [word for word in ("self", "total") if rows[word].isna().all()]
+    return filter_and_sort(
+        rows,
+        _columns("function", frame),
+        "-self",
+        ("name", "module"),
+        sort_columns={word: f"{word}_percent" for word in unknown},
+    )

@@ -3,7 +3,7 @@
 A column names what it shows; units, digits, sorting, searching, pages and the bar in front follow from here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -186,17 +186,17 @@ def build_sheet(
     order: SortOrder | None,
     *,
     noun: str,
+    total_rows: int,
     url: Texts | None = None,
     bar: Bars = None,
     bar_label: str = "Share",
     mark: str = "",
     note: Texts | None = None,
-    total_rows: int | None = None,
     wide: bool = True,
 ) -> Sheet:
     """A page of `rows`, which are searched and sorted already (`filter_and_sort`); without an order they do not sort.
 
-    url: where the name of a row leads. bar: the columns (percent) of what is dark and what is pale in it, or what makes
+    total_rows: how many there are without the search. url: where the name of a row leads. bar: the columns (percent) of what is dark and what is pale in it, or what makes
     it. bar_label: what it shows. mark: the column whose word colors the mark before the name. note: makes the sentence
     below a row.
     """
@@ -212,19 +212,36 @@ def build_sheet(
         search=request.args.get("search", ""),
         hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
         has_bars=bar_label if bar else "",
-        total_rows=len(rows) if total_rows is None else total_rows,
+        total_rows=total_rows,
         wide=wide,
     )
 
 
 def filter_and_sort(
-    rows: pd.DataFrame, columns: Sequence[ColumnView], default: str, search: Sequence[str]
+    rows: pd.DataFrame,
+    columns: Sequence[ColumnView],
+    default: str,
+    search: Sequence[str],
+    *,
+    sort_columns: Mapping[str, str] | None = None,
+    magnitudes: Collection[str] = (),
 ) -> tuple[pd.DataFrame, SortOrder]:
-    """The rows that the search of the request leaves, in the order it asks for. Raises InvalidRequest."""
+    """The rows that the search of the request leaves, in the order it asks for. Raises InvalidRequest.
+
+    default: the order without one in the request. search: the searched columns. sort_columns: for a word of an order
+    the column with its values, if not the one of that name. magnitudes: words that sort by absolute value.
+    """
     order = parse_order(words(columns), default)
     rows = filter_rows(rows, parse_search(), search)
-    # Stable, so that rows alike keep the order of the table.
-    return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last"), order
+    # Stable, so that equal rows keep the order of the table.
+    rows = rows.sort_values(
+        (sort_columns or {}).get(order.column, order.column),
+        ascending=not order.descending,
+        kind="stable",
+        na_position="last",
+        key=(lambda values: values.abs()) if order.column in magnitudes else None,
+    )
+    return rows, order
 
 
 PLACES = (

@@ -38,11 +38,13 @@ class ColumnHeading:
 
 @dataclass(frozen=True)
 class Pager:
-    """Where in a long table the page is. previous, next: addresses, None at the ends."""
+    """Where in a long table the page is. previous, next: addresses, None at the ends. is_past_end: the table has rows,
+    but fewer."""
 
     text: str
     previous: str | None
     next: str | None
+    is_past_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "ro
         text=text,
         previous=current_url_with(("page", str(back) if back > 1 else None)) if page > 1 else None,
         next=current_url_with(("page", str(page + 1))) if page * size < total else None,
+        is_past_end=0 < total < first,
     )
 
 

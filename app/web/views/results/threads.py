@@ -20,8 +20,8 @@ from ....domain.units import format_quantity
 from ...rendering import Page, render
 from .caveats import format_caveat
 from .result_frame import ResultFrame, open_result_frame
-from .sheets import PLACES, ColumnView, Sheet, build_sheet, largest_bar, places_of, words
-from .tables import FILE_RULE, SortOrder, current_url_with, filter_rows, parse_order, parse_search, table_file_response
+from .sheets import PLACES, ColumnView, Sheet, build_sheet, filter_and_sort, largest_bar, places_of
+from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("threads", __name__)
 UNEVEN = 1.1
@@ -60,8 +60,8 @@ class ThreadsPage(Page):
 def show(id: str) -> Response:
     """A page of the table, for the event selected."""
     frame, profile = open_result_frame(id, "threads")
-    order = _order(frame)
-    rows = _rows(frame, profile, order)
+    every = _rows(frame, profile)
+    rows, order = _filter_and_sort(frame, every)
     return render(
         ThreadsPage(
             frame=frame,
@@ -72,6 +72,7 @@ def show(id: str) -> Response:
                 _columns(frame, places_of(rows)),
                 order,
                 noun="thread",
+                total_rows=len(every),
                 url=lambda row: frame.filtered_url("hotspots", threads=(row["key"],)) if row["key"] else "",
                 bar=largest_bar(rows, "value"),
                 bar_label="Relative to the largest",
@@ -86,7 +87,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
-    rows = _rows(frame, profile, _order(frame))
+    rows, _ = _filter_and_sort(frame, _rows(frame, profile))
     return table_file_response(f"{frame.name} threads", form, rows)
 
 
@@ -130,10 +131,13 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
     )
 
 
-def _rows(frame: ResultFrame, profile: Profile, order: SortOrder) -> pd.DataFrame:
-    rows = TABLES["threads"].rows(profile, frame.selection.replace(event=frame.event or None))
-    rows = filter_rows(rows, parse_search(), ("name", "process", "host", "key"))
-    return rows.sort_values(order.column, ascending=not order.descending, kind="stable", na_position="last")
+def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
+    return TABLES["threads"].rows(profile, frame.selection.replace(event=frame.event or None))
+
+
+def _filter_and_sort(frame: ResultFrame, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
+    places = [place for place in PLACES if place.column != "cpu"]
+    return filter_and_sort(rows, _columns(frame, places), "-value", ("name", "process", "host", "key"))
 
 
 def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnView, ...]:
@@ -152,8 +156,3 @@ def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnVi
         ColumnView("percent", "%", "percent", sort=""),
         ColumnView("key", "Flame graph", "link", sort="", link=flamegraph),
     )
-
-
-def _order(frame: ResultFrame) -> SortOrder:
-    places = [place for place in PLACES if place.column != "cpu"]
-    return parse_order(words(_columns(frame, places)), "-value")

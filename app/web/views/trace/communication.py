@@ -220,7 +220,7 @@ def show(id: str) -> Response:
             heatmap_ends=first_and_last([one.label for one in named]),
             stragglers=_plain(stragglers, STRAGGLERS, None) if len(stragglers) > 1 else None,
             compared_text=_compared(records(every)),
-            collectives=build_sheet("Collectives", rows, shown, order, noun="collective"),
+            collectives=build_sheet("Collectives", rows, shown, order, noun="collective", total_rows=len(every)),
             steps=_plain(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
             clocks=_clocks(profile, frame),
             clock_note=build_clock_note(frame, profile),

@@ -106,7 +106,9 @@ def show(id: str) -> Response:
             steps=draw_horizontal_bars(PATH_PARTS, steps[:MAX_STEPS]),
             left_out=max(0, len(steps) - MAX_STEPS),
             is_filtered=frame.selection.replace(event=None) != Selection(),
-            sheet=build_sheet("Critical path", rows, shown, order, noun="name", bar=("percent", "percent")),
+            sheet=build_sheet(
+                "Critical path", rows, shown, order, noun="name", bar=("percent", "percent"), total_rows=len(every)
+            ),
             clock_note=build_clock_note(frame, profile, path=True),
             csv=frame.url("critical-path.csv"),
         )

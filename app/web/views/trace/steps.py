@@ -100,7 +100,15 @@ def show(id: str) -> Response:
             average=draw_horizontal_bars(STEP_PARTS, [StackedValues("average", average)]) if made else (),
             shares=list_shares(STEP_PARTS, average),
             notes=list_step_notes(profile, frame.selection),
-            sheet=build_sheet("Steps", rows, shown, order, noun="step", url=lambda row: step_url(frame, row, several)),
+            sheet=build_sheet(
+                "Steps",
+                rows,
+                shown,
+                order,
+                noun="step",
+                url=lambda row: step_url(frame, row, several),
+                total_rows=len(every),
+            ),
             csv=frame.url("steps.csv"),
         )
     )
