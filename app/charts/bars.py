@@ -20,10 +20,9 @@ from ..analysis.counts.totals import counted_values
 from ..analysis.stacks.call_tree import build_call_tree
 from ..analysis.stacks.hotspots import function_kinds
 from ..domain.arrays import Array
-from ..domain.errors import InvalidRequest
 from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
-from ..domain.selection import Selection
+from ..domain.selection import Selection, check_choice
 from ..domain.tables import NO_ID, ROOT, get_strings
 from ..domain.units import format_axis_labels, format_percent, format_quantity
 from .layout import Area, Rectangle, bar_layout
@@ -104,8 +103,7 @@ def build_bars(
     have their own series; the rest, samples without a stack and what was counted without sampling are "other".
     Raises InvalidRequest.
     """
-    if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    check_choice("by", by, BY)
     event = event_id(profile, selection.event)
     labels, weight, functions = _sampled(profile, selection, event, by, top)
     counted, running = counted_values(profile, selection, event, FlameGroup(by))

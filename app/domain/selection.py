@@ -145,6 +145,14 @@ def _ns(word: str, text: str | None) -> int | None:
     return int(value * NS_PER_MS)
 
 
+def check_choice(word: str, value: str, choices: Iterable[str]) -> str:
+    """`value`, which must be one of `choices`. word: the parameter or option. Raises InvalidRequest."""
+    known = tuple(choices)
+    if value not in known:
+        raise InvalidRequest(f"{word} must be one of {', '.join(known)}, not {value[:40]!r}.", word)
+    return value
+
+
 def parse_flag(word: str, text: str | None) -> bool:
     """The yes or no of `word`; absent is no. Raises InvalidRequest for anything else."""
     if text in (None, "0", "false", "no"):

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from flask import Flask, Response, current_app, get_flashed_messages, make_response, render_template, request
 
 from .. import __version__
-from ..domain.errors import InvalidRequest
 from ..domain.units import TIME_UNIT_PARAMETER, TIME_UNITS, set_time_unit
+from .parameters import parse_choice
 from .session import csrf_token, is_signed_in
 
 _TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
@@ -112,10 +112,7 @@ def replace_bidi_controls(value: Any) -> Any:
 def _choose_time_unit() -> None:
     # Chosen anew for each request: a thread answers many.
     set_time_unit("")
-    word = request.args.get(TIME_UNIT_PARAMETER, "")
-    if word and word not in TIME_UNITS:
-        raise InvalidRequest(f"unit must be one of {', '.join(TIME_UNITS)}, not {word[:40]!r}.", TIME_UNIT_PARAMETER)
-    set_time_unit(word)
+    set_time_unit(parse_choice(TIME_UNIT_PARAMETER, TIME_UNITS))
 
 
 def _current(path: str) -> str | None:

@@ -241,7 +241,7 @@ def test_nothing_in_common_is_said() -> None:
             call(base, other, Selection(), Selection())
     data = diff_functions(base, other, Selection(event="cycles"), Selection(event="faults"))
     assert data["event"].tolist() == ["faults"]
-    with pytest.raises(InvalidRequest, match="by is one of"):
+    with pytest.raises(InvalidRequest, match="by must be one of"):
         diff_functions(base, base, Selection(), Selection(), by="thread")
 
 

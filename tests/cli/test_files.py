@@ -393,7 +393,7 @@ def test_diff_of_tables(run: Run) -> None:
     assert rows("--by", "layer").keys() > {"0", "1"}
     assert "Whole step" in rows("steps") and run("diff", llama, llama, "steps", "--fail-above", "0")[0] == 0
     for words, message in (
-        (("--by", "device"), "by is one of name, kind, tensor, layer, not 'device'"),
+        (("--by", "device"), "by must be one of name, kind, tensor, layer, not 'device'"),
         (("kernels",), "Neither of them has kernels"),
         (("operators", "--event", "x"), "--event does not apply to operators"),
         (("--of", "x"), "--of does not apply to functions"),

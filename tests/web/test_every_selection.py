@@ -27,6 +27,8 @@ from perfloom.readers import READERS
 from perfloom.store.files import columns
 from perfloom.web.app import create_app
 from perfloom.web.pages import RESULT_PAGES
+from perfloom.web.views.trace.kernels import VIEWS as KERNEL_VIEWS
+from perfloom.web.views.trace.memory import TABLE_LABELS as MEMORY_TABLES
 from tests.outputs import IN_THE_API, files_of_pages
 from tests.support.formats import FILES, profile_of
 from tests.support.marks import slow_except
@@ -210,6 +212,18 @@ def test_every_page_answers(browser: Browser, name: str) -> None:
         response = browser.client.get(path, query_string=given | query)
         whole = response.get_data()
         assert response.status_code in (200, 303, 400, 404), (address, query, whole[-2000:])
+
+
+@by_format
+def test_pages_without_a_selection_do_not_ask_to_remove_a_filter(browser: Browser, name: str) -> None:
+    result, pair = f"/results/{id_of(name)}", f"base={id_of(OTHER)}&other={id_of(name)}"
+    found = [f"{result}/{page.key}".rstrip("/") for page in RESULT_PAGES]
+    found += [f"{result}/kernels?view={view}" for view in KERNEL_VIEWS]
+    found += [f"{result}/memory?show={table}" for table in MEMORY_TABLES]
+    found += [f"/compare{table}?{pair}" for table in ("", "/counts", *(f"/{table}" for table in COMPARED_TABLES))]
+    for address in (*found, f"{result}/hotspots?page=99", f"{result}/counts?search=no-such-text"):
+        response = browser.client.get(address)
+        assert response.status_code in (200, 303, 400, 404) and "Remove a filter" not in response.text, address
 
 
 @pytest.mark.parametrize("name", ["nsight-compute", "nsight-compute-csv"])

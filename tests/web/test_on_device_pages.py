@@ -77,7 +77,7 @@ def test_operators_by_kind_tensor_and_layer(browser_client: Browser, stored: Cal
     assert "Layer Share Calls" in told(page) and "1 2 50.000 50.00 50.000 25.000 20.000 30.000" in told(page)
     assert "(none) 1 40.000 40.00" in told(page)
     assert "search=matmul" in browser_client.page(f"/results/{llama}/operators?by=kind")
-    assert "by is one of name, kind, tensor, layer" in told(
+    assert "by must be one of name, kind, tensor, layer" in told(
         browser_client.page(f"/compare/operators?base={llama}&other={other}&by=device", 400)
     )
     changes = told(browser_client.page(f"/compare/operators?base={llama}&other={other}&by=kind"))

@@ -8,10 +8,9 @@ import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.call_tree import sum_subtrees
-from ...domain.errors import InvalidRequest
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_strings
 from ..core.functions import functions_of
 from ..core.measurements import find_share_only_events
@@ -111,8 +110,7 @@ def diff_functions(
 
     Raises InvalidRequest where there is no event to compare.
     """
-    if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    check_choice("by", by, BY)
     compared = _functions if by == "function" else _stacks
     names, units = event_names(other), get_strings(other.events, "unit")
     values: dict[str, list[Any]] = {column.name: [] for column in COLUMNS}

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import Selection, check_choice
 from ..core.schema import Column, build_frame, records
 from ..memory import allocations
 from ..ml import kernels, modules, operators, steps
@@ -196,11 +196,8 @@ def list_measures(compared: ComparedTable, *profiles: Profile) -> tuple[Measure,
 
 def resolve_measure(measures: Sequence[Measure], name: str) -> Measure:
     """The measure asked for, the first where none is. Raises InvalidRequest."""
-    for one in measures:
-        if one.column == name or not name:
-            return one
-    known = ", ".join(one.column for one in measures)
-    raise InvalidRequest(f"of is one of {known}, not {name[:40]!r}.", "of")
+    known = {measure.column: measure for measure in measures}
+    return known[check_choice("of", name, known)] if name else measures[0]
 
 
 def _status(before: float | None, after: float | None) -> str:
@@ -227,7 +224,9 @@ def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) ->
     if grouping and grouping not in offered:
         if name == "operators" and not offered:
             raise InvalidRequest(f"Not both results have {' or '.join(OPERATOR_PARTS)} of operators; omit by.", "by")
-        raise InvalidRequest(f"by is one of {', '.join(offered) or 'nothing here'}, not {grouping[:40]!r}.", "by")
+        if not offered:
+            raise InvalidRequest(f"Rows of {name} have no groupings; omit by.", "by")
+        check_choice("by", grouping, offered)
     return "" if grouping == "name" else grouping
 
 

@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ...domain.arrays import Array, IndexArray
-from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import Selection, check_choice
 from ...domain.tables import DeviceWorkKind, get_column
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
@@ -275,8 +274,7 @@ def kernel_rows(profile: Profile) -> Array:
 def group_kernels(profile: Profile, by: str = "name", by_rank: bool = False) -> tuple[GroupIndex, Array]:
     """The kernels grouped by name or by name, operator and configuration: groups of places in the rows of
     `device_work` that come with them. Raises InvalidRequest."""
-    if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    check_choice("by", by, BY)
 
     def build() -> tuple[GroupIndex, Array]:
         work, rows = device_work_of(profile), kernel_rows(profile)

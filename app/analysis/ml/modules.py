@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.call_tree import to_preorder
-from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import Selection, check_choice
 from ...domain.tables import NO_ID, NUMERIC_ARGUMENTS, FlowKind, get_column, get_strings
 from ..core.functions import functions_of
 from ..core.group_by import SelectedGroups, group_by, select_groups
@@ -125,8 +124,7 @@ def compute_modules(profile: Profile, selection: Selection, by: str = "place") -
     by "type": one row for each class, with the longest time first; its totals are of modules that are in none of the
     same class. Raises InvalidRequest.
     """
-    if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    check_choice("by", by, BY)
     rows = _by_place(profile, selection)
     return _by_type(rows) if by == "type" else rows
 

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ...domain.arrays import Array, Float64Array, Int32Array
-from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import Selection, check_choice
 from ...domain.tables import NO_ID, get_column
 from ...domain.units import NS_PER_US
 from ..core.functions import functions_of
@@ -184,8 +183,7 @@ def select_operator_calls(profile: Profile, selection: Selection, name: str | No
 
 def group_operator_calls(profile: Profile, by: str = "name", by_rank: bool = False) -> GroupIndex:
     """The calls grouped by name, by name and shapes of inputs or call stack, or by a part. Raises InvalidRequest."""
-    if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    check_choice("by", by, BY)
 
     def build() -> GroupIndex:
         calls = operator_calls_of(profile)

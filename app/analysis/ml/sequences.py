@@ -10,7 +10,7 @@ import pandas as pd
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import Selection, check_choice
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.schema import Column, build_frame
@@ -41,8 +41,7 @@ def compute_sequences(
     by "stream": of `length` pieces of device work. "operator": what one call launched, at least two. Raises
     InvalidRequest.
     """
-    if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by[:40]!r}.", "by")
+    check_choice("by", by, BY)
     if not MIN_LENGTH <= length <= MAX_LENGTH:
         raise InvalidRequest(
             f"length must be a whole number from {MIN_LENGTH} to {MAX_LENGTH}, not {length}.", "length"

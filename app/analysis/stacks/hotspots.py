@@ -8,10 +8,9 @@ import pandas as pd
 
 from ...domain.arrays import Array, Float64Array
 from ...domain.call_tree import sum_subtrees
-from ...domain.errors import InvalidRequest
 from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
-from ...domain.selection import Selection
+from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_column, get_strings
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
@@ -69,8 +68,7 @@ def compute_hotspots(profile: Profile, selection: Selection, by: str = "function
     `invert` and `recursion` change nothing here. by "module": name and module are both the module. by "thread":
     name is the thread's, module its process, and self equals total.
     """
-    if by not in BY:
-        raise InvalidRequest(f"by is one of {', '.join(BY)}, not {by!r}.", "by")
+    check_choice("by", by, BY)
     return memoize_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
 
 

@@ -10,6 +10,7 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.wrappers import Response
 
 from ...domain.errors import Conflict, InvalidRequest, PerfloomError
+from ...domain.selection import check_choice
 from ...domain.units import TIME_UNITS, Quantity, format_quantity
 from ...readers import READERS
 from ...store import Job
@@ -103,9 +104,7 @@ def again(id: str) -> Response:
 def parse_clock() -> str:
     """The unit of times in a form, empty for none. Raises InvalidRequest."""
     clock = request.form.get("clock", "")
-    if clock and clock not in TIME_UNITS:
-        raise InvalidRequest(f"clock must be one of {', '.join(TIME_UNITS)}, not {clock[:40]!r}.", "clock")
-    return clock
+    return check_choice("clock", clock, TIME_UNITS) if clock else ""
 
 
 def import_spec(names: Sequence[str], clock: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from ....domain.jobs import JobState
 from ....recording.fields.job_json import from_json
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
+from ...parameters import parse_choice
 from ...services import current_services
 from ..jobs.form import CHECK_TIMEOUT_S, queue_job
 from ..jobs.form_check import check_spec
@@ -48,9 +49,7 @@ def create() -> Response:
 @blueprint.get("")
 def index() -> Response:
     """Jobs, newest first. `state`: active or a state; `limit`, `offset`."""
-    state = request.args.get("state", "")
-    if state not in ("", "active", *JobState):
-        raise InvalidRequest(f"state must be one of active, {', '.join(JobState)}.", "state")
+    state = parse_choice("state", ("active", *JobState))
     found = current_services().store.jobs.list(
         active=True if state == "active" else None,
         states=(JobState(state),) if state not in ("", "active") else (),

@@ -101,10 +101,7 @@ def difference() -> DifferenceView:
             label="Differential flame graph",
             data_url="/api/v1/compare/flamegraph",
             static_url=current_url("/compare/flamegraph.svg", width=str(DEFAULT_WIDTH)),
-            empty_text=(
-                "Nothing matches this selection. Remove a filter above, or turn “Show vanished” "
-                f"{'off' if pair.reverse else 'on'}."
-            ),
+            empty_text=_empty_text(pair, selection),
             functions=f"/api/v1/results/{pair.other.id}/functions",
             reversed_functions=f"/api/v1/results/{pair.base.id}/functions",
         ),
@@ -116,6 +113,14 @@ def difference() -> DifferenceView:
         ),
         download=current_url("/compare/flamegraph.svg", download="1"),
     )
+
+
+def _empty_text(pair: _ComparedPair, selection: Selection) -> str:
+    """Why there is nothing to draw."""
+    switch = f"turn “Show vanished” {'off' if pair.reverse else 'on'}"
+    if selection.replace(event=None) == Selection():
+        return f"The {'base' if pair.reverse else 'other'} has no samples of this event. To see the rest, {switch}."
+    return f"Nothing matches this selection. Remove a filter above, or {switch}."
 
 
 def _by_share(pair: _ComparedPair, selection: Selection) -> bool:

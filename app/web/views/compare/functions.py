@@ -21,6 +21,7 @@ from ....domain.tables import get_strings
 from ....domain.units import TIME_UNIT_PARAMETER, Quantity, format_percent, format_quantity, format_utc, format_utc_iso
 from ....store import Result
 from ...pages import Chip, Pairs, result_url, selection_chips, with_query
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from ..results.flame_controls import PAGE_POLICY
@@ -279,11 +280,8 @@ def _parse_query() -> _FunctionsQuery:
     base, other = (results.get(request.args.get(word, "")) for word in ("base", "other"))
     base_profile, other_profile = results.open(base.id), results.open(other.id)
     selection = request_selection()
-    by, measure = request.args.get("by") or "function", request.args.get("of") or "self"
-    status = request.args.get("status", "")
-    for word, value, known in (("by", by, BY), ("of", measure, MEASURES), ("status", status or "same", STATUSES)):
-        if value not in known:
-            raise InvalidRequest(f"{word} must be one of {', '.join(known)}, not {value[:40]!r}.", word)
+    by, measure = parse_choice("by", BY, "function"), parse_choice("of", MEASURES, "self")
+    status = parse_choice("status", STATUSES)
     before, after = main_event_pair(base_profile, other_profile, selection, selection)
     guessed = bool(unknown_columns(base_profile, other_profile, before, after))
     return _FunctionsQuery(

@@ -25,6 +25,7 @@ from ....domain.selection import Selection, parse_flag
 from ....domain.units import NS_PER_US, format_quantity
 from ....store import Result
 from ...pages import selection_chips, with_query
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from ..results.result_frame import PageLink, page_params, request_selection, time_unit_links
@@ -191,9 +192,7 @@ def _parse_query(table: str) -> _TableQuery:
     profiles = results.open(base.id), results.open(other.id)
     if not any(has_table(profile, table) for profile in profiles):
         raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}. Compare their functions.")
-    status = request.args.get("status", "")
-    if status and status not in STATUSES:
-        raise InvalidRequest(f"status must be one of {', '.join(STATUSES)}, not {status[:40]!r}.", "status")
+    status = parse_choice("status", STATUSES)
     compared, by = COMPARED_TABLES[table], resolve_grouping(*profiles, table, request.args.get("by", ""))
     each = parse_flag("each-step", request.args.get("each-step") or "1")
     return _TableQuery(

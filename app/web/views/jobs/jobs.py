@@ -21,6 +21,7 @@ from ....store.files.disk import disk_errors, remove_tree
 from ....store.ids import new_id
 from ....store.jobs import POLLED_STATES
 from ...pages import result_url, target_url
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from ..results.tables import Pager, attachment, build_pager, current_url_with, parse_page
@@ -185,10 +186,8 @@ def index() -> AnyResponse:
     jobs = current_services().store.jobs
     counts = jobs.counts()
     active = sum(count for state, count in counts.items() if not state.final and state is not JobState.DRAFT)
-    asked = request.args.get("state", "")
     states = [state for state in JobState if state.final]
-    if asked not in ("", "active", *states):
-        raise InvalidRequest(f"state must be one of active, {', '.join(states)}.", "state")
+    asked = parse_choice("state", ("active", *states))
     choices = [("", "All", sum(counts.values())), ("active", "Active", active)]
     choices += [(state.value, job_stages.LABELS[state], counts.get(state, 0)) for state in states]
     total = next(count for value, _, count in choices if value == asked)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
-from flask import Blueprint, request
+from flask import Blueprint
 from markupsafe import Markup
 from werkzeug.wrappers import Response
 
@@ -12,9 +12,9 @@ from ....analysis.core.sample_selection import hosts_of, ranks_of
 from ....analysis.core.schema import records
 from ....analysis.tables import TABLES
 from ....charts.bars import BY, NARROW_LAYOUT, WIDE_LAYOUT, BarData, build_bars, draw_bars
-from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
 from ....domain.units import MISSING, Quantity, format_quantity
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from .caveats import format_caveat
 from .result_frame import PageLink, ResultFrame, open_result_frame
@@ -150,10 +150,7 @@ def _offered(profile: Profile) -> tuple[str, ...]:
 
 
 def _by(usual: str) -> str:
-    by = request.args.get("by") or usual
-    if by not in BY:
-        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
-    return by
+    return parse_choice("by", BY, usual)
 
 
 def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:

@@ -1,6 +1,5 @@
 """What the pages with a flame graph share: the words of their query, the controls above the graph, its SVG."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flask import Response, request
@@ -13,6 +12,7 @@ from ....domain.profile import Profile
 from ....domain.selection import parse_flag
 from ....domain.units import format_percent
 from ...pages import Pairs, with_query
+from ...parameters import parse_choice
 from ...rendering import current_shell
 from ...security import CONTENT_SECURITY_POLICY
 from .tables import attachment
@@ -218,17 +218,17 @@ def current_url(path: str, **more: str) -> str:
 
 def parse_group() -> FlameGroup:
     """By what to group. Raises InvalidRequest, as all below do for a value that cannot be used."""
-    return FlameGroup(parse_choice("group", {group.value: "" for group in FlameGroup}, FlameGroup.COMM.value))
+    return FlameGroup(parse_choice("group", FlameGroup, FlameGroup.COMM.value))
 
 
 def parse_order() -> SiblingOrder:
     """The order of siblings."""
-    return SiblingOrder(parse_choice("order", {order.value: "" for order in SiblingOrder}, SiblingOrder.WEIGHT.value))
+    return SiblingOrder(parse_choice("order", SiblingOrder, SiblingOrder.WEIGHT.value))
 
 
 def parse_root_at_bottom() -> bool:
     """Whether the root is at the bottom."""
-    return parse_choice("grow", {"up": "", "down": ""}, "down") == "up"
+    return parse_choice("grow", ("up", "down"), "down") == "up"
 
 
 def parse_download() -> bool:
@@ -258,14 +258,6 @@ def parse_number(word: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
         raise InvalidRequest(f"{word} must be a whole number, not {text[:40]!r}. Leave it out to see all.", word)
     return int(text)
-
-
-def parse_choice(word: str, known: Mapping[str, str], default: str) -> str:
-    """The value of `word`, one of those known."""
-    value = request.args.get(word) or default
-    if value not in known:
-        raise InvalidRequest(f"{word} must be one of {', '.join(known)}, not {value[:40]!r}.", word)
-    return value
 
 
 def _splits(profile: Profile, group: FlameGroup) -> bool:

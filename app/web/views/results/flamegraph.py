@@ -12,8 +12,9 @@ from ....analysis.stacks.flamegraph import FlameGroup, FlameTree, Matches, Sibli
 from ....charts.flamegraph import build_flame_payload, build_payload, min_frame_share
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.profile import Profile
-from ....domain.selection import Selection
+from ....domain.selection import Selection, check_choice
 from ....domain.units import format_percent, format_quantity
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from .flame_controls import (
@@ -32,7 +33,6 @@ from .flame_controls import (
     current_url,
     flame_svg_response,
     format_matches,
-    parse_choice,
     parse_group,
     parse_number,
     parse_order,
@@ -241,8 +241,8 @@ def _tree(profile: Profile, selection: Selection, least: float) -> FlameTree:
 
 
 def _sandwich(profile: Profile, selection: Selection, part: str, least: float) -> tuple[FlameTree, FlameTree]:
-    if part not in ("", *PARTS):
-        raise InvalidRequest(f"part must be one of {', '.join(PARTS)}, not {part[:40]!r}.", "part")
+    if part:
+        check_choice("part", part, PARTS)
     zoom = parse_number("zoom") if "zoom" in request.args else parse_number(f"zoom-{part}")
     zooms = (zoom if part == "callers" else None, zoom if part == "callees" else None)
     asked = request.args.get("function", "")

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
-from flask import Blueprint, request
+from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from ....analysis.core.functions import base_name
 from ....analysis.stacks.hotspots import BY, compute_hotspots
-from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from .functions import has_modules, place_of, sandwich_urls
 from .result_frame import PageLink, ResultFrame, open_result_frame
@@ -100,10 +100,7 @@ def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:
 
 
 def _by() -> str:
-    by = request.args.get("by") or "function"
-    if by not in BY:
-        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
-    return by
+    return parse_choice("by", BY, "function")
 
 
 def _rows(frame: ResultFrame, profile: Profile, by: str) -> pd.DataFrame:

@@ -196,9 +196,9 @@ def build_sheet(
 ) -> Sheet:
     """A page of `rows`, which are searched and sorted already (`filter_and_sort`); without an order they do not sort.
 
-    total_rows: how many there are without the search. url: where the name of a row leads. bar: the columns (percent) of what is dark and what is pale in it, or what makes
-    it. bar_label: what it shows. mark: the column whose word colors the mark before the name. note: makes the sentence
-    below a row.
+    total_rows: how many there are without the search. url: where the name of a row leads. bar: the columns (percent) of
+    what is dark and what is pale in it, or what makes it. bar_label: what it shows. mark: the column whose word colors
+    the mark before the name. note: makes the sentence below a row.
     """
     page = parse_page()
     scales = column_scales(rows, columns)

@@ -15,6 +15,7 @@ from ....analysis.tables import TABLES, Column, records
 from ....domain.errors import InvalidRequest
 from ....exporters.table_formats import TABLE_FORMATS, table_metadata
 from ...pages import Pairs, with_query
+from ...parameters import parse_choice
 
 PAGE_SIZE = 100
 FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):form>"
@@ -165,9 +166,7 @@ def table_response(
 ) -> Response:
     """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
     or a file. affected: something of the recording was not read, which each object then says. Raises InvalidRequest."""
-    form = request.args.get("format") or "json"
-    if form not in TABLE_FORMATS:
-        raise InvalidRequest(f"format must be one of {', '.join(TABLE_FORMATS)}, not {form[:40]!r}.", "format")
+    form = parse_choice("format", TABLE_FORMATS, "json")
     if form != "json":
         return table_file_response(name, form, data, columns)
     rows = mark_affected_rows(records(data), affected)

@@ -22,6 +22,7 @@ from ....domain.profile import Profile
 from ....domain.units import NS_PER_US
 from ....ingest.nsight.kernel_names import get_function_name
 from ...pages import with_query
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.detail import (
     DetailPage,
@@ -438,25 +439,16 @@ def _searched(view: str) -> tuple[str, ...]:
 
 
 def _view() -> str:
-    view = request.args.get("view") or "kernels"
-    if view not in VIEWS:
-        raise InvalidRequest(f"view must be one of {', '.join(VIEWS)}, not {view[:40]!r}.", "view")
-    return view
+    return parse_choice("view", VIEWS, "kernels")
 
 
 def _by(view: str) -> str:
-    words = SEQUENCES_BY if view == "sequences" else BY
-    by = request.args.get("by") or words[0]
-    if by not in words:
-        raise InvalidRequest(f"by must be one of {', '.join(words)}, not {by[:40]!r}.", "by")
-    return by
+    groupings = SEQUENCES_BY if view == "sequences" else BY
+    return parse_choice("by", groupings, groupings[0])
 
 
 def _kind() -> str | None:
-    kind = request.args.get("kind") or None
-    if kind is not None and kind not in KINDS:
-        raise InvalidRequest(f"kind must be one of {', '.join(KINDS)}, not {kind[:40]!r}.", "kind")
-    return kind
+    return parse_choice("kind", KINDS) or None
 
 
 def _length() -> int:

@@ -38,6 +38,7 @@ from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....domain.tables import get_strings
 from ....domain.units import MISSING, NS_PER_US, format_duration, format_quantity
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
 from ..results.sheets import ColumnView, Sheet, build_headings, build_rows, build_sheet, column_scales, filter_and_sort
@@ -197,10 +198,7 @@ def _labels(profile: Profile) -> dict[str, str]:
 def _show(profile: Profile, place: DeviceMemory | None) -> str:
     labels = _labels(profile)
     by_operator = place is None or has_operator_allocations(profile, place)
-    word = request.args.get("show") or (next(iter(labels)) if by_operator and _at_ns() is None else "live")
-    if word not in labels:
-        raise InvalidRequest(f"show must be one of {', '.join(labels)}, not {word[:40]!r}.", "show")
-    return word
+    return parse_choice("show", labels, next(iter(labels)) if by_operator and _at_ns() is None else "live")
 
 
 def _at_ns() -> int | None:
@@ -216,11 +214,7 @@ def _at_ns() -> int | None:
 
 def _way(profile: Profile, place: DeviceMemory | None) -> str:
     """How live blocks are grouped."""
-    ways = _ways_known(profile, place)
-    word = request.args.get("by") or ways[0]
-    if word not in GROUPING_LABELS:
-        raise InvalidRequest(f"by must be one of {', '.join(GROUPING_LABELS)}, not {word[:40]!r}.", "by")
-    return word
+    return parse_choice("by", GROUPING_LABELS, _ways_known(profile, place)[0])
 
 
 def _ways_known(profile: Profile, place: DeviceMemory | None) -> list[str]:

@@ -10,6 +10,7 @@ from werkzeug.wrappers import Response
 from ....analysis.core.schema import records
 from ....analysis.ml.modules import BY, compute_modules
 from ....domain.errors import InvalidRequest
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.detail import TopChart, build_top_charts, has_several_ranks
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
@@ -238,7 +239,4 @@ def _visible_columns(rows: pd.DataFrame, devices: bool) -> tuple[ColumnView, ...
 
 
 def _by() -> str:
-    by = request.args.get("by") or BY[0]
-    if by not in BY:
-        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
-    return by
+    return parse_choice("by", BY, BY[0])

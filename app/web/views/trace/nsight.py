@@ -20,6 +20,7 @@ from ....domain.selection import Selection
 from ....domain.units import MISSING, NS_PER_US, format_percent
 from ....ingest.nsight.summary_metrics import TIMES_FACT
 from ...pages import with_query
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.detail import KeyFigure, build_figure, detail_url
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
@@ -400,10 +401,7 @@ def _row(profile: Profile) -> int | None:
 
 def _view(row: int | None) -> str:
     known = VIEWS if row is None else LAUNCH_VIEWS
-    view = request.args.get("view") or next(iter(known))
-    if view not in known:
-        raise InvalidRequest(f"view must be one of {', '.join(known)}, not {view[:40]!r}.", "view")
-    return view
+    return parse_choice("view", known, next(iter(known)))
 
 
 _TABLES: dict[str, tuple[tuple[ColumnView, ...], str, tuple[str, ...]]] = {

@@ -15,9 +15,10 @@ from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.ml.operator_parts import NO_PART, OPERATOR_PARTS, operator_parts_of
 from ....analysis.ml.operators import BY, compute_operators
 from ....analysis.ml.tensor_cores import device_has_tensor_cores
-from ....domain.errors import InvalidRequest, NotFound
+from ....domain.errors import NotFound
 from ....domain.profile import Profile
 from ....domain.units import NS_PER_US
+from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.detail import (
     DetailPage,
@@ -330,14 +331,8 @@ def _missing(by: str, rows: pd.DataFrame) -> str:
 
 
 def _by() -> str:
-    by = request.args.get("by") or "name"
-    if by not in BY:
-        raise InvalidRequest(f"by must be one of {', '.join(BY)}, not {by[:40]!r}.", "by")
-    return by
+    return parse_choice("by", BY, "name")
 
 
 def _kind() -> str | None:
-    kind = request.args.get("kind") or None
-    if kind is not None and kind not in KINDS:
-        raise InvalidRequest(f"kind must be one of {', '.join(KINDS)}, not {kind[:40]!r}.", "kind")
-    return kind
+    return parse_choice("kind", KINDS) or None
