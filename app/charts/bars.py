@@ -24,9 +24,10 @@ from ..domain.event_names import SAMPLED_ONLY
 from ..domain.profile import Profile
 from ..domain.selection import Selection, check_choice
 from ..domain.tables import NO_ID, ROOT, get_strings
+from ..domain.text import shorten_middle
 from ..domain.units import format_axis_labels, format_percent, format_quantity
 from .layout import Area, Rectangle, bar_layout
-from .svg import clean, element, fitting, shorten, width_em
+from .svg import clean, element, fitting, width_em
 
 BY = ("process", "thread", "rank", "host")
 TOP_FUNCTIONS = 8
@@ -294,7 +295,7 @@ def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
             f"{series.name} ({module})" if module else series.name
             for module in (base_name(series.module), series.module)
         )
-        text.text = clean(shorten(short, room.max_characters))
+        text.text = clean(shorten_middle(short, room.max_characters))
         element(text, "title", {}).text = clean(full)
 
 

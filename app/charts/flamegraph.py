@@ -17,7 +17,7 @@ from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, fl
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
-from .svg import shorten
+from ..domain.text import shorten_middle
 
 WIRE_BYTES = 96_000
 MAX_FRAMES = 5_800
@@ -138,8 +138,8 @@ class _NameColumns:
         modules = _merged(is_label, [""] * len(labels), functions.modules_of(real))
         return {
             "id": function.tolist(),
-            "name": [shorten(name, longest) for name in names],
-            "module": [shorten(module, longest) for module in modules],
+            "name": [shorten_middle(name, longest) for name in names],
+            "module": [shorten_middle(module, longest) for module in modules],
             "kind": np.where(kind < 0, len(KIND_NAMES), kind).tolist(),
         }
 

@@ -20,6 +20,7 @@ from ..domain.arrays import Array, IndexArray
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import FrameKind
+from ..domain.text import shorten
 from ..domain.units import format_percent, format_quantity
 from . import palette
 
@@ -142,7 +143,7 @@ def write_svg(
     summary = _summary(tree, whole, left_out)
     parts = [_opening(style, height, title, link is None), f"<style>{_style(fills, style, tree)}</style>"]
     parts.append('<rect class="ground" width="100%" height="100%"/>')
-    parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(_cut(title, _room(style)))}</text>')
+    parts.append(f'<text class="title" x="{MARGIN}" y="20">{escape(shorten(title, _room(style)))}</text>')
     parts.append(f'<text class="summary" x="{MARGIN}" y="38">{escape(summary)}</text>')
     if not whole:
         parts.append(
@@ -232,11 +233,7 @@ def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, st
 
 
 def _shown(text: str) -> str:
-    return _SPACES.sub(" ", _FOREIGN.sub("\ufffd", _cut(text, MAX_NAME_CHARACTERS)))
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return _SPACES.sub(" ", _FOREIGN.sub("\ufffd", shorten(text, MAX_NAME_CHARACTERS)))
 
 
 def _tip(tree: FlameTree, row: int, name: str, origin: str) -> str:
@@ -318,7 +315,7 @@ class _FillClasses:
         if self._mode == "module":
             module = palette.module_name(self._functions.module_of(function))
             light, dark = (theme.modules[self._slots[module]] for theme in themes)
-            return (light, dark), _cut(_shown(module), 40)
+            return (light, dark), shorten(_shown(module), 40)
         kind = FrameKind(int(tree.kind[row])).name.lower()
         step = palette.fnv1a(self._functions.name_of(function)) % palette.SHADE_COUNT
         light, dark = (palette.shade_color(theme.kinds[kind], step) for theme in themes)
@@ -344,7 +341,7 @@ def _opening(look: FlameSvgStyle, height: int, title: str, scales: bool) -> str:
     box = f' viewBox="0 0 {look.width} {height}"' if scales else ""
     return (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{look.width}" '
-        f'height="{height}"{box} role="img" aria-label="{escape(_cut(title, 200))}">'
+        f'height="{height}"{box} role="img" aria-label="{escape(shorten(title, 200))}">'
     )
 
 

@@ -8,6 +8,8 @@ import unicodedata
 from typing import Any
 from xml.etree import ElementTree
 
+from ..domain.text import shorten_middle
+
 NARROW_EM, DIGIT_EM, UPPER_EM, WIDE_EM = 0.46, 0.64, 0.85, 1.0
 NARROW_GLYPHS = frozenset("ijltfrIJ.,:;'|!()[] /-\\`\"")
 WIDE_GLYPHS = frozenset("mwMW@%")
@@ -51,14 +53,6 @@ def fitting(text: str, em: float) -> str:
     """`text`, cleaned and its middle left out where it may be wider than that."""
     text = clean(text)
     longest = min(len(text), int(em / 0.4))
-    while longest > 1 and width_em(shorten(text, longest)) > em:
+    while longest > 1 and width_em(shorten_middle(text, longest)) > em:
         longest -= 1
-    return shorten(text, longest)
-
-
-def shorten(text: str, longest: int) -> str:
-    """`text`, its middle left out where it is longer than that."""
-    if len(text) <= longest:
-        return text
-    head = longest // 2
-    return f"{text[:head]}…{text[len(text) - (longest - head - 1) :]}"
+    return shorten_middle(text, longest)

@@ -27,9 +27,9 @@ from ..domain.errors import InvalidRequest
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import get_column
+from ..domain.text import shorten_middle
 from ..domain.units import format_duration, format_percent
 from .palette import SHADE_COUNT, fnv1a
-from .svg import shorten
 
 WIRE_BYTES = 96_000
 MAX_BOXES = 12_000
@@ -279,7 +279,7 @@ class _NameTable:
             "kind": np.where(real, kind, np.where(codes == NO_CODE, unknown, step)).tolist(),
             "shade": [self._shade(code, f) for code, f in zip(codes.tolist(), function.tolist(), strict=True)],
             "name": [
-                shorten(self._name(code, f), MAX_NAME_CHARACTERS) if few or place in self.needed else ""
+                shorten_middle(self._name(code, f), MAX_NAME_CHARACTERS) if few or place in self.needed else ""
                 for place, (code, f) in enumerate(zip(codes.tolist(), function.tolist(), strict=True))
             ],
         }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..domain.errors import InvalidRequest
+from ..domain.text import shorten
 from .files import build_selection, filter_options, open_sources, prefork_reader
 from .ids import Source
 from .options import data_option, load_settings, output_option, rows_format_option
@@ -212,8 +213,7 @@ def _gate(growths: list[tuple[str, float]], most: float) -> int:
     name, worst = max(grown, key=lambda one: one[1])
     many = f", and {len(grown) - 1} more" if len(grown) > 1 else ""
     sys.stdout.flush()
-    shown = name if len(name) <= 100 else name[:99] + "…"
-    click.echo(f"perfloom: {shown!r} grew by {worst:.2f} %, above {most:g} %{many}.", err=True)
+    click.echo(f"perfloom: {shorten(name)!r} grew by {worst:.2f} %, above {most:g} %{many}.", err=True)
     return EXIT_GATE_FAILED
 
 

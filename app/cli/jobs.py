@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..domain.text import shorten
 from ..domain.units import format_utc_iso
 from .ids import JobId
 from .options import data_option, format_option, load_settings
@@ -31,10 +32,6 @@ def job_argument(*, active: bool = False, many: bool = False) -> Callable[[F], F
 
 def _time(seconds: float | None) -> str | None:
     return None if seconds is None else format_utc_iso(seconds)
-
-
-def _shortened(text: str | None, width: int) -> str | None:
-    return text if text is None or len(text) <= width else text[: width - 1] + "…"
 
 
 def _row(job: "Job") -> dict[str, Any]:
@@ -66,7 +63,7 @@ def list_jobs(active: bool, limit: int, form: str, data: Path | None) -> int:
     if form != "table":
         write_rows(LIST_COLUMNS, rows, form)
         return 0
-    short = [row | {name: _shortened(row[name], width) for name, width in WIDTHS.items()} for row in rows]
+    short = [row | {name: row[name] and shorten(row[name], width) for name, width in WIDTHS.items()} for row in rows]
     write_rows(TABLE_COLUMNS, short, form)
     return 0
 

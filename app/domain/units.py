@@ -175,6 +175,13 @@ def format_duration(ns: float | int) -> str:
     return f"{text} {rest}{NO_BREAK_SPACE}{small_name}" if rest else text
 
 
+def format_elapsed(seconds: float) -> str:
+    """Seconds since something began, as a page counts them: "9.3 s", "45 s", "2 min 5 s"."""
+    if seconds < 99.5:
+        return f"{seconds:.{1 if seconds < 9.95 else 0}f}{NO_BREAK_SPACE}s"
+    return format_duration(round(seconds) * NS_PER_S)
+
+
 def format_count(value: float | int) -> str:
     """A plain number: exact below 10,000, else "12.3 k", "4.56 M", "7.89 G"."""
     if value < 0:

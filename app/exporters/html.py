@@ -19,6 +19,7 @@ from ..analysis.tables import TABLES
 from ..charts.flamegraph_svg import escape
 from ..charts.flamegraph_svg import export_svg as draw_flamegraph
 from ..domain.errors import PerfloomError
+from ..domain.list_text import abbreviate_names
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, get_strings
@@ -87,7 +88,7 @@ def _about(profile: Profile, selection: Selection) -> str:
     if meta.duration_ns is not None:
         facts.append(("Duration", format_quantity(meta.duration_ns, "ns").text))
     hosts = sorted({host for host in profile.threads.column("host").to_pylist() if host})
-    facts += [("Hosts", ", ".join(hosts[:8]) + (" …" if len(hosts) > 8 else ""))] if hosts else []
+    facts += [("Hosts", abbreviate_names(hosts, 8))] if hosts else []
     facts += [("Not complete", reason) for reason in meta.reasons]
     facts += [(f"Selected: {word}", value) for word, value in selection.to_query()]
     facts.append(("Written by", "Perfloom"))

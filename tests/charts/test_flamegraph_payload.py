@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree, sandwich
 from perfloom.charts.flamegraph import WIRE_BYTES, build_flame_payload, build_payload
-from perfloom.charts.svg import shorten
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
+from perfloom.domain.text import shorten_middle
 from tests.analysis.test_flamegraph import GROUPS, selections
 from tests.support.profiles import profile_of, profiles
 
@@ -150,9 +150,9 @@ def test_long_names_are_told_whole_where_there_is_room() -> None:
 
 
 def test_shortened_keeps_both_ends() -> None:
-    assert shorten("abcdef", 6) == "abcdef"
-    assert shorten("abcdefg", 6) == "abc…fg"
-    assert [len(shorten("x" * 50, n)) for n in (2, 3, 10, 49)] == [2, 3, 10, 49]
+    assert shorten_middle("abcdef", 6) == "abcdef"
+    assert shorten_middle("abcdefg", 6) == "abc…fg"
+    assert [len(shorten_middle("x" * 50, n)) for n in (2, 3, 10, 49)] == [2, 3, 10, 49]
 
 
 def test_breadcrumbs_of_3000_frames() -> None:

@@ -18,10 +18,10 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
+from perfloom.domain.units import format_elapsed
 from perfloom.recording.fields.events import split_events
 from perfloom.store import Store, open_store
 from perfloom.web.views.jobs.output import apply_carriage_returns
-from perfloom.web.views.jobs.stages import format_elapsed
 from tests.support.parts import require
 from tests.support.signing import sign_in
 

@@ -491,7 +491,7 @@ def test_a_disk_that_fills_up_ends_the_recording_and_harms_nothing(tmp_path: Pat
             job = run(context, spec_of("/bin/sh", "-c", fill))
             assert job.state.final and "disk" in (job.reason or "") and has_no_process(job)
             refused = run(context, spec_of("true"))
-            assert refused.state is JobState.FAILED and "GB left" in (refused.reason or "")
+            assert refused.state is JobState.FAILED and " left. " in (refused.reason or "")
             assert store.results.get(before.id).complete and store.results.open(before.id).samples.num_rows > 0
             files_of(context, job).work.joinpath("big").unlink()
             assert run(context, spec_of("true")).state is JobState.STORED

@@ -11,6 +11,7 @@ from perfloom.domain.errors import InvalidRequest, PerfloomError
 from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.jobs import JobSpec, RecorderName, Scope
+from perfloom.domain.units import format_bytes
 from perfloom.recording.plan.quoting import join
 from perfloom.recording.recorders.events import is_privileged
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
@@ -215,7 +216,7 @@ def _disk(settings: Settings, host: str) -> Iterator[PreflightFinding]:
         return
     free = disk.f_bavail * disk.f_frsize
     if free < settings.reserve_bytes:
-        text = f"The disk of {settings.data} on {host} has {free / 1e9:.1f} GB left."
+        text = f"The disk of {settings.data} on {host} has {format_bytes(free)} left."
         yield PreflightFinding(Severity.ERROR, "recorder", text, "Delete results or other files there.")
 
 

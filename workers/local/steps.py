@@ -6,6 +6,7 @@ from pathlib import Path
 
 from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.jobs import JobState, Outcome
+from perfloom.domain.units import format_bytes
 from perfloom.recording.recorders import perf_record, recorder_of
 from perfloom.store.jobs import Job
 
@@ -75,7 +76,7 @@ def poll(context: JobContext, job: Job, files: JobFiles) -> None:
 
 def _recorded_so_far(files: JobFiles) -> str:
     size = sum(path.stat().st_size for path in files.recorded_files())
-    return f"Recording: {size / 1e6:.1f} MB so far" if size else "Recording"
+    return f"Recording: {format_bytes(size)} so far" if size else "Recording"
 
 
 def collect(context: JobContext, job: Job, files: JobFiles) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, cast
 
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
+from perfloom.domain.units import format_bytes
 from perfloom.ingest.compression import DecompressedStream, open_decompressed
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.ingest.perf_text import script_header
@@ -161,7 +162,7 @@ class FileReading:
         def tell(taken: int) -> None:
             part = min(1.0, stream.read_bytes / size) if size else None if self.count == 1 else 0.0
             whole = None if part is None else (self.number + part) / self.count
-            self.answers.progress(whole, f"Reading{self.of}: {taken / 1e6:,.0f} MB so far")
+            self.answers.progress(whole, f"Reading{self.of}: {format_bytes(taken)} so far")
 
         return read(cast(BinaryIO, ProgressStream(stream, tell)), self.wanted.name)
 
@@ -181,7 +182,7 @@ class FileReading:
                             f"{max(0, room):,} bytes are needed. Delete results or other files, then try again."
                         )
                     file.write(data)
-                    self.answers.progress(None, f"Decompressing{self.of}: {stream.unpacked_bytes / 1e6:,.0f} MB so far")
+                    self.answers.progress(None, f"Decompressing{self.of}: {format_bytes(stream.unpacked_bytes)} so far")
                 file.flush()
             yield Path(file.name)
 
@@ -218,7 +219,7 @@ class FileReading:
         """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
 
         def tell(taken: int) -> None:
-            self.answers.progress(None, f"Converting the report with ncu{self.of}: {taken / 1e6:,.0f} MB so far")
+            self.answers.progress(None, f"Converting the report with ncu{self.of}: {format_bytes(taken)} so far")
 
         tell(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
@@ -230,7 +231,7 @@ class FileReading:
                     return self._profile(read, stream)
 
     def _looks_up(self, taken: int) -> None:
-        self.answers.progress(None, f"Resolving symbols{self.of}: {taken / 1e6:,.0f} MB of text so far")
+        self.answers.progress(None, f"Resolving symbols{self.of}: {format_bytes(taken)} of text so far")
 
 
 def _size(path: str) -> int:

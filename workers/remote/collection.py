@@ -16,6 +16,7 @@ import zstandard
 from perfloom.domain.errors import NotFound, Unavailable
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.domain.rank_state import parse_state
+from perfloom.domain.units import format_bytes
 from perfloom.recording.job_status import JobStatus
 from perfloom.recording.plan.plan import (
     PollRequest,
@@ -126,8 +127,8 @@ def _check_room(context: JobContext, files: JobFiles, copies: Sequence[FileCopy]
     room = disk.f_bavail * disk.f_frsize - context.settings.reserve_bytes
     if missing > max(0, room):
         raise Unavailable(
-            f"Not enough disk space here for the recording: it has {missing / 1e6:,.1f} MB more, but the disk of "
-            f"{context.settings.data} has {max(0, room) / 1e6:,.1f} MB left. Delete results or other files."
+            f"Not enough disk space here for the recording: it has {format_bytes(missing)} more, but the disk of "
+            f"{context.settings.data} has {format_bytes(max(0, room))} left. Delete results or other files."
         )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import asyncssh
 
 from perfloom.domain.errors import PerfloomError, Unavailable, Unreachable
+from perfloom.domain.units import format_bytes
 from perfloom.recording.plan.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
@@ -50,7 +51,7 @@ class CopyProgress:
         """Say so."""
         part = self.bytes_moved / self.bytes if self.bytes else self.done / max(1, self.files)
         what = self.name if self.files == 1 else f"{min(self.files, self.done + 1)} of {self.files} files"
-        progress(min(1.0, part), f"{verb} {what}, {self.bytes_moved / 1e6:.1f} MB so far")
+        progress(min(1.0, part), f"{verb} {what}, {format_bytes(self.bytes_moved)} so far")
 
 
 CopyFunction = Callable[[SshLink, Sequence[FileCopy], CopyProgress], Awaitable[None]]

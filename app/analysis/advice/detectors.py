@@ -10,7 +10,7 @@ import numpy as np
 
 from ...domain.arrays import Array, IndexArray
 from ...domain.tables import get_column
-from ...domain.units import NS_PER_US, US_PER_MS, US_PER_S, format_quantity
+from ...domain.units import NS_PER_US, US_PER_MS, US_PER_S, format_bytes, format_quantity
 from ..core.functions import match_functions
 from ..core.intervals import merge_intervals
 from ..core.sample_selection import threads_of
@@ -37,6 +37,7 @@ PARTLY_CAPTURED_ADVICE = (
 
 
 def _ms(us: float) -> str:
+    # Findings are kept for all requests, so not in the unit of times that one of them chose (`format_duration`).
     return f"{us / US_PER_MS:,.3g} ms" if us < US_PER_S else f"{us / US_PER_S:,.3g} s"
 
 
@@ -156,7 +157,7 @@ def pageable(evidence: RuleInput) -> Iterator[AdviceFinding]:
             count, size = sum(row["count"] for row in slow), sum(row["bytes"] or 0 for row in slow)
             yield AdviceFinding(
                 _percent(spent, whole),
-                f"{count:,} copies of {size / 1e6:,.1f} MB between devices and pageable memory took "
+                f"{count:,} copies of {format_bytes(size)} between devices and pageable memory took "
                 f"{_ms(spent)}, {_percent(spent, whole):.1f} % of the steps.",
                 _percent(spent, whole),
                 rank,
@@ -248,7 +249,7 @@ def memory_full(evidence: RuleInput) -> Iterator[AdviceFinding]:
             share = _percent(peak, row["memory_bytes"])
             yield AdviceFinding(
                 share,
-                f"{row['device']} had {share:.1f} % of its {row['memory_bytes'] / 2**30:,.1f} GiB reserved.",
+                f"{row['device']} had {share:.1f} % of its {format_bytes(row['memory_bytes'])} reserved.",
                 None,
                 row["rank"],
             )
@@ -264,7 +265,7 @@ def memory_free(evidence: RuleInput) -> Iterator[AdviceFinding]:
             share = _percent(peak, row["memory_bytes"])
             yield AdviceFinding(
                 share,
-                f"{row['device']} used at most {share:.1f} % of its {row['memory_bytes'] / 2**30:,.1f} GiB, and its "
+                f"{row['device']} used at most {share:.1f} % of its {format_bytes(row['memory_bytes'])}, and its "
                 "multiprocessors were not filled.",
                 None,
                 row["rank"],
@@ -278,7 +279,7 @@ def fragmentation(evidence: RuleInput) -> Iterator[AdviceFinding]:
             share = _percent(unused, reserved)
             yield AdviceFinding(
                 share,
-                f"At the peak, {unused / 2**20:,.0f} MiB of the {reserved / 2**20:,.0f} MiB that {row['device']} had "
+                f"At the peak, {format_bytes(unused)} of the {format_bytes(reserved)} that {row['device']} had "
                 "reserved were not allocated.",
                 None,
                 row["rank"],
@@ -432,7 +433,7 @@ def growth(evidence: RuleInput) -> Iterator[AdviceFinding]:
             each = float(np.diff(left).mean())
             yield AdviceFinding(
                 each,
-                f"The memory still allocated at the end of a step grows by {each / 2**20:,.2f} MiB per step, in each "
+                f"The memory still allocated at the end of a step grows by {format_bytes(each)} per step, in each "
                 f"of {len(ends)} steps.",
                 None,
                 about["rank"],

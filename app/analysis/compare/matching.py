@@ -11,12 +11,13 @@ import numpy as np
 
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
+from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column
+from ...domain.text import shorten
 from ..core.functions import functions_of
 from ..core.memo import memoize
-from ..core.patterns import shorten
 from ..core.sample_selection import event_id, event_names
 from ..stacks.shapes import TreeShape
 
@@ -143,4 +144,4 @@ def locate_frames(shape: TreeShape, parent: Array, depth: Array, function: Array
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(shorten(name) for name in names[:10]) + (" …" if len(names) > 10 else "")
+    return abbreviate_names([shorten(name) for name in names], 10)

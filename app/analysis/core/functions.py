@@ -13,8 +13,9 @@ from ...domain.arrays import Array
 from ...domain.errors import NotFound
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
+from ...domain.text import shorten
 from .memo import memoize
-from .patterns import compile_pattern, shorten, unique_texts
+from .patterns import compile_pattern, unique_texts
 
 NAMES = ("display",)
 NAMES_FILES_MODULES = ("display", "file", "module")

@@ -11,6 +11,7 @@ import re2
 
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
+from ...domain.text import shorten
 
 
 def compile_pattern(pattern: str, word: str) -> Any:
@@ -28,11 +29,6 @@ def compile_pattern(pattern: str, word: str) -> Any:
         "before special characters to match them literally. Lookahead and backreferences are not supported.",
         word,
     )
-
-
-def shorten(text: str, limit: int = 80) -> str:
-    """`text`, cut for use in a message."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def unique_texts(column: pa.ChunkedArray) -> tuple[list[str], Array]:

@@ -13,13 +13,14 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest, UnreadableInput
 from ...domain.event_names import find_event
+from ...domain.list_text import abbreviate_names
 from ...domain.profile import Profile
 from ...domain.selection import Selection, format_thread_key
 from ...domain.tables import NO_ID, get_column, get_strings
+from ...domain.text import shorten
 from ...domain.validation import sum_overflows
 from .functions import match_functions
 from .memo import memoize
-from .patterns import shorten
 from .trees import mark_subtrees
 from .windows import (
     MAX_TIME_NS,
@@ -163,7 +164,7 @@ def event_id(profile: Profile, name: str | None) -> int:
     place = find_event(name, names, get_strings(profile.events, "attributes"))
     if place is not None:
         return place
-    known = ", ".join(shorten(n) for n in names[:20]) + (" …" if len(names) > 20 else "")
+    known = abbreviate_names([shorten(name) for name in names], 20)
     raise InvalidRequest(
         f"This result has no event {shorten(name)!r}; choose one of: {known}."
         if names

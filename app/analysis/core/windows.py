@@ -13,7 +13,7 @@ from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, NO_ID, get_column, get_strings
-from .patterns import shorten
+from ...domain.text import shorten
 
 BLOCK = 512
 MAX_TIME_NS = np.iinfo(np.int64).max

@@ -19,6 +19,7 @@ from ...domain.tables import (
     get_column,
     get_strings,
 )
+from ...domain.text import shorten
 from ..core.functions import functions_of
 from ..core.measurements import weight_unit
 from ..core.memo import memoize
@@ -256,11 +257,11 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
 def _short(value: Any) -> Any:
     """What is too long to be shown, cut."""
     if isinstance(value, str):
-        return value if len(value) <= MAX_CHARACTERS else value[:MAX_CHARACTERS] + "…"
+        return shorten(value, MAX_CHARACTERS)
     if isinstance(value, bool | int | float) or value is None:
         return value
     whole = json.dumps(value)
-    return value if len(whole) <= MAX_CHARACTERS else whole[:MAX_CHARACTERS] + "…"
+    return value if len(whole) <= MAX_CHARACTERS else shorten(whole, MAX_CHARACTERS)
 
 
 def _steps_of(profile: Profile, rank: int, at_ns: int) -> list[str]:

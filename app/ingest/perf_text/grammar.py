@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from ...domain.tables import FrameKind
+from ...domain.text import shorten
 from ...domain.units import NS_PER_S, NS_PER_US
 
 MAX_WEIGHT = 2**63 - 1
@@ -106,7 +107,7 @@ def decode_text(raw: bytes) -> str:
 def format_example(line: bytes, number: int) -> str:
     """A line of a file with its number, for who reads what was lost; cut where it is long."""
     text = decode_text(line[: 4 * MAX_EXAMPLE_CHARS])
-    return f"line {number}: {text if len(text) <= MAX_EXAMPLE_CHARS else text[:MAX_EXAMPLE_CHARS] + '…'}"
+    return f"line {number}: {shorten(text, MAX_EXAMPLE_CHARS)}"
 
 
 def parse_header(line: bytes) -> SampleHeader | None:

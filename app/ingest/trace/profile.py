@@ -17,6 +17,7 @@ from ...domain.losses import NO_LAUNCH, UNKNOWN_PHASE
 from ...domain.memory import get_device_name
 from ...domain.profile import Meta, Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, get_column, get_strings
+from ...domain.text import shorten
 from .. import truncation
 from ..trace_json.losses import CUT_OFF
 from .argument_values import to_int
@@ -294,7 +295,7 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect
     for name, value in events.top.items():
         if name not in _TAKEN:
             shown = value if isinstance(value, str) else json.dumps(value)
-            facts[name] = shown if len(shown) <= MAX_FACT_CHARS else shown[:MAX_FACT_CHARS] + "…"
+            facts[name] = shorten(shown, MAX_FACT_CHARS)
     said = parse_recorder_info(events.top)
     facts |= {TOP_LEVEL_KEY: said.fact} if said.fact else {}
     cut = next((truncation.TRUNCATED_JSON for reason, _, _ in events.lost if reason == CUT_OFF), None)

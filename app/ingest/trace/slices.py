@@ -11,6 +11,7 @@ import numpy as np
 from ...domain.arrays import Array, Int32Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID, FrameKind
+from ...domain.text import shorten
 from ...domain.units import NS_PER_US
 from ..jit.decorators import jit
 from ..jit.hashing import HASH_FACTOR, factorize_pairs
@@ -373,5 +374,4 @@ def describe_event(events: TraceEvents, event: int) -> str:
     )
     time = int(events.time_ns[event])
     when = "" if time == MISSING else f" at {time // NS_PER_US}.{time % NS_PER_US:03} µs"
-    shown = name if len(name) <= MAX_EXAMPLE_CHARS else name[:MAX_EXAMPLE_CHARS] + "…"
-    return f"event {event + 1}: {shown} of {process[:40]}/{thread[:40]}{when}"
+    return f"event {event + 1}: {shorten(name, MAX_EXAMPLE_CHARS)} of {process[:40]}/{thread[:40]}{when}"

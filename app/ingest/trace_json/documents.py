@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ...domain.text import shorten
 from ..trace.events import TraceEvents
 from .grammar import (
     BETWEEN,
@@ -58,12 +59,8 @@ class LossCounts:
         """Something at byte `place` was lost."""
         before, first = self.counts.get(reason, (0, ""))
         if not before:
-            said = " ".join(text[: 4 * MAX_EXAMPLE_CHARS].decode(errors="backslashreplace").split())
-            first = (
-                f"byte {place:,}: {said if len(said) <= MAX_EXAMPLE_CHARS else said[:MAX_EXAMPLE_CHARS] + '…'}".rstrip(
-                    ": "
-                )
-            )
+            line = " ".join(text[: 4 * MAX_EXAMPLE_CHARS].decode(errors="backslashreplace").split())
+            first = f"byte {place:,}: {shorten(line, MAX_EXAMPLE_CHARS)}".rstrip(": ")
         self.counts[reason] = (before + count, first)
 
     def add(self, other: "LossCounts") -> None:

@@ -10,6 +10,7 @@ import shlex
 from dataclasses import dataclass
 
 from ...domain.errors import InvalidRequest
+from ...domain.text import shorten
 
 _PIECE = re.compile(
     r"""
@@ -94,7 +95,7 @@ def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, 
     here = (_NOT_BLANK.match(text, at) or [""])[0]
     variable = found == "$" and _VARIABLE.match(text, at)
     if (unquoted and variable) or (kind == "double" and _VARIABLE.search(re.sub(r"\\.", "", found))):
-        name = here if unquoted else found if len(found) < 30 else found[:28] + "…"
+        name = here if unquoted else shorten(found, 29)
         hints[f"The variable in {name} is not expanded, as no shell runs the command. Write its value."] = None
     if unquoted and first and found.startswith("~"):
         hints[f"The ~ in {here} is not expanded, as no shell runs the command. Write the full path."] = None
@@ -104,7 +105,7 @@ def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, 
 
 def _near(text: str, position: int) -> str:
     """The text from a position on, short enough for a message."""
-    return text[position : position + 24].replace("\n", " ") + ("…" if len(text) > position + 24 else "")
+    return shorten(text[position:], 25).replace("\n", " ")
 
 
 def _open_end(text: str, position: int) -> str:

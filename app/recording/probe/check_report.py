@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from ...domain.errors import HostKeyUnknown, PerfloomError, Refused, SecretNeeded, Unreachable
 from ...domain.list_text import abbreviate_names
 from ...domain.targets import CheckLine, CheckStatus, SchedulerName, Target, TargetFacts
-from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from ...domain.units import NS_PER_S, format_bytes, format_duration
 from ..mpi.registry import mpi_title
 from ..recorders.events import is_privileged
 from ..schedulers import scheduler_title
@@ -311,9 +311,11 @@ def _clock(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _note(title, "It cannot be compared with the clock here: date prints no fractions of a second.")
         return
     off, error = facts.clock_ns, facts.clock_error_ns or 0
-    about = f"{_time(off)} {'ahead of' if off > 0 else 'behind'} the clock here, ± {_time(error)}"
+    about = (
+        f"{format_duration(abs(off))} {'ahead of' if off > 0 else 'behind'} the clock here, ± {format_duration(error)}"
+    )
     if abs(off) <= error:
-        about = f"The same as the clock here, ± {_time(error)}"
+        about = f"The same as the clock here, ± {format_duration(error)}"
     if abs(off) <= max(error, MAX_CLOCK_OFFSET_NS):
         yield _good(title, f"{about}.")
     else:
@@ -351,16 +353,7 @@ def _system(facts: TargetFacts) -> str:
 def _room(free_bytes: int | None) -> str:
     if free_bytes is None:
         return ""
-    gigabytes = free_bytes / 1e9
-    return f", {gigabytes:,.0f} GB free" if gigabytes >= 10 else f", {gigabytes:.1f} GB free"
-
-
-def _time(ns: int) -> str:
-    value = abs(ns)
-    for unit, size in (("s", NS_PER_S), ("ms", NS_PER_MS), ("µs", NS_PER_US)):
-        if value >= size:
-            return f"{value / size:,.1f} {unit}" if value < 100 * size else f"{value / size:,.0f} {unit}"
-    return f"{value} ns"
+    return f", {format_bytes(free_bytes)} free"
 
 
 def _sentence(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ...domain.errors import Unavailable
 from ...domain.host_facts import HostFacts, PerfEvent
 from ...domain.targets import BatchQueue, SchedulerName, Target, TargetFacts
-from ...domain.text import sanitize_line
+from ...domain.text import sanitize_line, shorten
 from ..mpi.registry import MPI_LAUNCHERS
 from ..plan.path_variables import expand_path
 from ..plan.quoting import join, quote
@@ -431,5 +431,4 @@ def _number(text: str | None) -> int | None:
 
 
 def _short(text: str) -> str:
-    whole = sanitize_line(text)
-    return whole if len(whole) <= _LONGEST else whole[: _LONGEST - 1] + "…"
+    return shorten(sanitize_line(text), _LONGEST)

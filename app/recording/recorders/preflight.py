@@ -21,6 +21,7 @@ from ...domain.event_names import (
 )
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
+from ...domain.units import format_bytes
 from . import RECORDERS
 from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, parse_number
 from .event_grouping import needs_counter
@@ -174,7 +175,7 @@ def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
             yield _error("stack_bytes", f"perf cannot copy stacks of {size} bytes.", advice)
         rate = spec.frequency or 0
         if rate * size > 16 * 1024 * 1024:
-            text = f"{rate} stacks of {size} bytes per second are up to {rate * size / 1e6:.0f} MB/s per busy CPU."
+            text = f"{rate} stacks of {size} bytes are up to {format_bytes(rate * size)} per second and busy CPU."
             yield _hint("frequency", text, "Lower the frequency or the stack size.")
     if spec.call_graph is CallGraph.FP:
         text = (

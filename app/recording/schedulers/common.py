@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ...domain.errors import InvalidRequest, Unavailable, Unreachable
+from ...domain.text import shorten
 
 NOT_FOUND = 127
 """The exit status of a shell that does not find a program."""
@@ -58,8 +59,7 @@ class AnswerParser:
     def clean_text(self, text: str) -> str:
         """What it said as one sentence: without its noise, and not endlessly long."""
         lines = [self.noise.sub("", line).strip().rstrip(".") for line in text.splitlines()]
-        words = ". ".join(dict.fromkeys(line for line in lines if line))
-        return words if len(words) <= MAX_MESSAGE else words[: MAX_MESSAGE - 1] + "…"
+        return shorten(". ".join(dict.fromkeys(line for line in lines if line)), MAX_MESSAGE)
 
     def check_answered(self, program: str, stderr: str, status: int) -> None:
         """Raises Unavailable where the program is not there, Unreachable where what should answer it does not."""

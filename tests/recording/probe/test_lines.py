@@ -107,7 +107,7 @@ def test_of_the_host_that_records(changes: dict[str, Any], title: str, light: Ch
 
 PLACE_CASES: list[tuple[Target, dict[str, Any], str, CheckStatus, str]] = [
     (FAR, {"problems": {"directory": "No space left on device"}}, "Directory", CheckStatus.BAD, "No space left"),
-    (FAR, {"free_bytes": 10**8}, "Directory", CheckStatus.NOTE, "0.1 GB free"),
+    (FAR, {"free_bytes": 10**8}, "Directory", CheckStatus.NOTE, "95.4\u00a0MiB free"),
     (FAR, {"runs_programs": False}, "Directory", CheckStatus.NOTE, "noexec"),
     (replace(FAR, scratch="$TMPDIR"), {"problems": {"scratch": "not set"}}, "Scratch", CheckStatus.BAD, "not set"),
     (

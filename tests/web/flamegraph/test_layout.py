@@ -247,10 +247,10 @@ def test_the_pattern_for_a_name_finds_that_name(run: Run, name: str) -> None:
 def test_the_pattern_for_a_shortened_name_finds_the_whole_name(run: Run) -> None:
     import re2
 
-    from perfloom.charts.svg import shorten
+    from perfloom.domain.text import shorten_middle
 
     whole = "void f<" + "std::pair<int, long>, " * 400 + ">::operator()(char)"
-    pattern = run("({format}, name) => format.exactly(name)", shorten(whole, 200))
+    pattern = run("({format}, name) => format.exactly(name)", shorten_middle(whole, 200))
     assert re2.compile(pattern).search(whole) is not None
     assert re2.compile(pattern).search(whole + " const") is None
 

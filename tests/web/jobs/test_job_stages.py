@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from perfloom.domain.jobs import JobDetails, JobState, Outcome
+from perfloom.domain.units import format_elapsed
 from perfloom.store.jobs import Job
 from perfloom.web.views.jobs.stages import (
     LABELS,
     StageStatus,
     failure_advice,
-    format_elapsed,
     list_stages,
     outcome_text,
 )

@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from ....domain.errors import Conflict, HostKeyUnknown, InvalidRequest, NotFound, Prompt
 from ....domain.jobs import Executor, JobSpec, JobState, Scope
 from ....domain.targets import LOCAL, SchedulerName
-from ....domain.units import format_quantity, format_utc, format_utc_iso
+from ....domain.units import format_elapsed, format_quantity, format_utc, format_utc_iso
 from ....recording.fields import command_line
 from ....store import Job
 from ....store.files.disk import disk_errors, remove_tree
@@ -171,7 +171,7 @@ def job_row(job: Job) -> JobListRow:
         command=_asked_command(job),
         target=job.target if job.kind == "record" else "",
         progress=job.progress,
-        elapsed=job_stages.format_elapsed(elapsed),
+        elapsed=format_elapsed(elapsed),
         elapsed_s=round(elapsed, 1),
         is_running=not job.state.final,
         created_text=format_utc(job.created),
@@ -360,7 +360,7 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
         label=_label(job),
         final=job.state.final,
         stages=stages,
-        elapsed=job_stages.format_elapsed(elapsed),
+        elapsed=format_elapsed(elapsed),
         elapsed_s=round(elapsed, 1),
         reason=job.reason or "",
         advice=job_stages.failure_advice(job) if wrong else "",
@@ -386,7 +386,7 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
         target=job.target,
         progress=sight,
         observed_s=seen_s,
-        observed_text=job_stages.format_elapsed(seen_s),
+        observed_text=format_elapsed(seen_s),
         secret_prompts=needs,
         secret_reason=job.progress_text if needs else "",
         can_seal=bool(needs) and bool(credentials.sealing_workers()),

@@ -8,12 +8,16 @@ from ....domain import fields as kinds
 from ....domain.fields import DeclaredField
 from ....domain.jobs import JOB_FIELDS, Batch, EventSplitting, JobSpec, Mpi, RecorderName, Scope
 from ....domain.targets import LOCAL
+from ....domain.text import shorten
 from ....domain.units import NS_PER_S, format_quantity
 from ....recording.fields.kinds import format_value
 from ....recording.fields.values import format_wall_time
 from ....recording.mpi.registry import mpi_title
 from ....recording.recorders.torch_inject import WHOLE
 from ....store import Job
+
+MAX_TEXT = 400
+"""How many characters of a setting are shown."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def _declared(each: DeclaredField) -> Callable[[JobSpec], Iterator[SettingRow]]:
         if label and value != each.default:
             code = isinstance(each.kind, kinds.Texts | kinds.Path | kinds.Program)
             for text in _texts(each, value):
-                yield SettingRow(label, _short(text), code)
+                yield SettingRow(label, shorten(text, MAX_TEXT), code)
 
     return rows
 
@@ -161,7 +165,3 @@ def _batch(batch: Batch) -> Iterator[str]:
         yield "exclusive nodes"
     if batch.arguments and batch == Batch(arguments=batch.arguments):
         yield "default settings"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 400 else text[:399] + "…"

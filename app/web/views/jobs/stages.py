@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ....domain import units
 from ....domain.jobs import JobState, Outcome
-from ....domain.units import NS_PER_S
+from ....domain.units import format_elapsed
 from ....store.jobs import Job
 
 STAGE_SEQUENCES = {
@@ -68,13 +67,6 @@ class JobStage:
     def duration_text(self) -> str:
         """The time for a person, empty where there is none."""
         return "" if self.seconds is None else format_elapsed(self.seconds)
-
-
-def format_elapsed(seconds: float) -> str:
-    """A time as a page counts it: tenths below ten seconds."""
-    if seconds < 99.5:
-        return f"{seconds:.{1 if seconds < 9.95 else 0}f}{units.NO_BREAK_SPACE}s"
-    return units.format_duration(round(seconds) * NS_PER_S)
 
 
 def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage, ...]:

@@ -12,6 +12,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.event_names import SAMPLED_ONLY
+from ....domain.text import shorten
 from ....domain.units import Quantity, format_quantity, format_utc, format_utc_iso
 from ....store import Job, Result
 from ....store.result import EventTotal
@@ -196,7 +197,7 @@ def delete(id: str) -> AnyResponse:
             )
         )
     results.delete(id)
-    flash(f"Deleted “{_short(result.name)}”.", "good")
+    flash(f"Deleted “{shorten(result.name)}”.", "good")
     return redirect("/", 303)
 
 
@@ -261,10 +262,6 @@ def _edit_page(result: Result, name: str, tags: str, notes: str, error: InvalidR
         known_tags=tuple(tag for tag, _ in current_services().store.results.tags()),
     )
     return render(page, error.http_status if error else 200)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 80 else name[:79] + "…"
 
 
 def _plain(path: Path) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from ....analysis.tables import TABLES, records
+from ....domain.list_text import abbreviate_names
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....ingest.facts import STACKS_FACT
@@ -27,8 +28,7 @@ def list_run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
         of_runs.setdefault(row["runs"], []).append(row["event"])
     if len(of_runs) > 1:
         measured = "; ".join(
-            f"{', '.join(events[:MAX_NAMED])}{' …' if len(events) > MAX_NAMED else ''} in run {runs}"
-            for runs, events in list(of_runs.items())[:MAX_NAMED]
+            f"{abbreviate_names(events, MAX_NAMED)} in run {runs}" for runs, events in list(of_runs.items())[:MAX_NAMED]
         )
         more = f"; and {len(of_runs) - MAX_NAMED} more" if len(of_runs) > MAX_NAMED else ""
         notes.append(

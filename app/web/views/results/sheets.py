@@ -12,6 +12,7 @@ from flask import request
 from markupsafe import Markup
 
 from ....analysis.core.schema import records
+from ....domain.text import shorten
 from ....domain.units import (
     MISSING,
     NS_PER_MS,
@@ -397,7 +398,7 @@ def _plain(value: int | float | None, text: str | None) -> tuple[str, str]:
     """(what is shown of a number or text, the whole of it)."""
     if value is None:
         whole = text or MISSING
-        return (whole if len(whole) <= MAX_PLAIN else f"{whole[:MAX_PLAIN]}…"), whole
+        return shorten(whole, MAX_PLAIN), whole
     if float(value).is_integer() and abs(value) < MAX_EXACT_INT:
         return f"{int(value):,}", text or f"{int(value):,}"
     return (f"{value:,.2f}" if 1_000 <= abs(value) < MAX_EXACT_INT else f"{value:.6g}"), text or f"{value!r}"

@@ -10,6 +10,7 @@ from ....analysis.core.facts import is_pytorch_trace, json_fact
 from ....analysis.ml.idle import IdleCause
 from ....analysis.ml.steps import ALL_STEP, steps_of
 from ....charts.stacked_bars import StackedValues, StackPart, draw_horizontal_bar
+from ....domain.list_text import abbreviate_names
 from ....domain.profile import Profile
 from ....domain.selection import Selection
 from ....domain.units import NS_PER_US, Quantity, choose_scale, format_quantity
@@ -176,7 +177,7 @@ def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
     if left and selection.step is None:
         several = len({rank for rank, _ in left}) > 1
         names = [f"{name} of rank {rank}" if several else name for rank, name in left]
-        few = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        few = abbreviate_names(names, 8)
         found.append(
             f"Not counted: step {few}. The profiler stopped before all its device work was recorded."
             if len(left) == 1
