@@ -1,5 +1,6 @@
 """jobs, job, wait, cancel and logs: jobs from the shell, with and without a server."""
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +82,7 @@ def show_job(form: str, data: Path | None, id: str) -> int:
     row = _row(job) | {
         "kind": job.kind,
         "host": job.host,
-        "command": " ".join(job.argv) if job.argv and form != "json" else job.argv,
+        "command": shlex.join(job.argv) if job.argv and form != "json" else job.argv,
         "exit_status": outcome.exit_status if outcome else None,
         "signal": outcome.signal if outcome else None,
         "notes": list(outcome.reasons) if outcome else [],

@@ -109,7 +109,7 @@ def show(form: str, data: Path | None, name: str) -> int:
 )
 @click.option("--directory", default="", metavar="DIR", help="Directory for jobs.  [default: ~/.perfloom]")
 @click.option("--scratch", default="", metavar="DIR", help="Local disk to record on first, such as $TMPDIR.")
-@click.option("--perf", default="", metavar="PROGRAM", help="Name or full path of perf there.  [default: perf]")
+@click.option("--perf", default="", metavar="PROGRAM", help="Name or absolute path of perf there.  [default: perf]")
 @click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it for each job; may be repeated.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set it for each job; may be repeated.")
 @click.option("--mpi", type=click.Choice([each.value for each in MpiFlavor]), help="Suggested MPI implementation.")

@@ -200,6 +200,7 @@ def test_a_failed_job_says_why(settings: Settings) -> None:
     status, shown, err = perfloom(settings, "wait", out.strip())
     assert (status, shown) == (4, "") and "exit status 9" in err
     assert "exit status 9" in str(job_row(settings, out.strip())["text"])
+    assert "/bin/sh -c 'exit 9'" in perfloom(settings, "job", out.strip())[1]
     assert perfloom(settings, "record", "-d", "--", "/does/not/exist")[0] == 2
 
 

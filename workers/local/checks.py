@@ -157,14 +157,14 @@ def _command(spec: JobSpec, host: str, environment: Mapping[str, str], files: Jo
     if "/" in name and not Path(name).is_absolute() and not spec.cwd:
         text = f"{name} is relative to the working directory, which is empty for this job."
         yield PreflightFinding(
-            Severity.ERROR, "command", text, "Use its full path or a working directory, or add it as an input file."
+            Severity.ERROR, "command", text, "Use its absolute path or a working directory, or add it as an input file."
         )
     elif "/" in name and _exists(cwd / name):
         advice = f"Make it executable: chmod +x {cwd / name}"
         yield PreflightFinding(Severity.ERROR, "command", f"{_user()} may not execute {name} on {host}.", advice)
     else:
         where = "does not exist" if "/" in name else "was not found in PATH"
-        advice = "Check the spelling, or use the full path."
+        advice = "Check the spelling, or use the absolute path."
         yield PreflightFinding(Severity.ERROR, "command", f"{name} {where} on {host}.", advice)
 
 

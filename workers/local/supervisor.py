@@ -431,7 +431,7 @@ def _cannot_execute(failure: Exception, task: dict[str, Any]) -> str:
     if number in (errno.ENOENT, errno.ENOTDIR, errno.EACCES) and not os.access(cwd, os.X_OK, effective_ids=True):
         return f"The working directory {cwd} does not exist or may not be entered. Choose another."
     if number == errno.ENOENT:
-        return f"{program} does not exist. Check its name, or use its full path."
+        return f"{program} does not exist. Check its name, or use its absolute path."
     if number == errno.EACCES:
         return f"{program} may not be executed by this user. Check its permissions."
     if number == errno.ENOEXEC:

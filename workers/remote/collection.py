@@ -203,7 +203,7 @@ def _searched_in(spec: JobSpec) -> str:
     if spec.cwd:
         return f"It was searched in {spec.cwd} at {spec.target}."
     return (
-        f"It was searched in the job's directory at {spec.target}. Use its full path or a working directory, or "
+        f"It was searched in the job's directory at {spec.target}. Use its absolute path or a working directory, or "
         "add it as an input file."
     )
 

@@ -98,7 +98,7 @@ def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, 
         name = here if unquoted else shorten(found, 29)
         hints[f"The variable in {name} is not expanded, as no shell runs the command. Write its value."] = None
     if unquoted and first and found.startswith("~"):
-        hints[f"The ~ in {here} is not expanded, as no shell runs the command. Write the full path."] = None
+        hints[f"The ~ in {here} is not expanded, as no shell runs the command. Write the absolute path."] = None
     if unquoted and ("*" in found or "?" in found):
         hints[f"The pattern {here} is not expanded, as no shell runs the command. Write the names."] = None
 

@@ -46,7 +46,10 @@ def _command(spec: JobSpec, target: Target) -> Iterator[PreflightFinding]:
     if PurePosixPath(name).parts[0] not in (PurePosixPath(path).name for path in spec.inputs):
         text = f"{name} is searched in the job's directory on “{target.name}”, which has only input files."
         yield PreflightFinding(
-            Severity.WARNING, "command", text, "Use its full path or a working directory, or add it as an input file."
+            Severity.WARNING,
+            "command",
+            text,
+            "Use its absolute path or a working directory, or add it as an input file.",
         )
 
 

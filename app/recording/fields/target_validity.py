@@ -183,7 +183,7 @@ def text_problem(text: Any, what: str, *, lines: bool = False) -> str | None:
 
 
 def program_problem(value: Any, what: str) -> str | None:
-    """Why a program cannot be called so: a name that PATH finds, or a full path."""
+    """Why a program cannot be called so: a name that PATH finds, or an absolute path."""
     problem = text_problem(value, f"The name of {what}")
     if problem is not None:
         return problem
@@ -217,7 +217,7 @@ def _fits(text: Any, pattern: re.Pattern[str], most: int, what: str) -> str | No
 def _file(path: Any) -> str | None:
     problem = text_problem(path, "The path of the key file")
     if problem is None and not path.startswith(("/", "~/")):
-        return "Enter the full path of the private key on the worker's machine. It may start with ~/."
+        return "Enter the absolute path of the private key on the worker's machine. It may start with ~/."
     if problem is None and (len(path) > MAX_PATH or path.endswith("/")):
         return "This path does not name a file."
     return problem
@@ -256,7 +256,7 @@ def _place(path: Any, what: str) -> str | None:
     if problem is not None:
         return problem
     if not path.startswith(("/", "~/", "$")) and path != "~":
-        return f"{what} “{path[:80]}” is not a full path. Start it with /, ~/ or a variable such as $HOME."
+        return f"{what} “{path[:80]}” is not an absolute path. Start it with /, ~/ or a variable such as $HOME."
     if len(path) > MAX_PATH:
         return f"The path of {what[:1].lower()}{what[1:]} has {len(path):,} characters. Linux allows {MAX_PATH:,}."
     if ".." in path.split("/"):

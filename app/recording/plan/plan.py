@@ -88,7 +88,7 @@ def choose_executor(spec: JobSpec, target: Target, *, run_as: str = "") -> Execu
 
 
 def make_plan(spec: JobSpec, target: Target, facts: TargetFacts | None, job_id: str, directory: str) -> Plan:
-    """The plan of a job in its directory there (a full path). Raises InvalidRequest for what cannot be run so."""
+    """The plan of a job in its directory there (an absolute path). Raises InvalidRequest for what cannot be run so."""
     require_plannable(spec, target)
     host = recording_host(target, facts)
     found = plan_runs(spec, target, host)

@@ -185,7 +185,9 @@ def _directory(cwd: str | None) -> str:
     if cwd == "~" or cwd.startswith("~/"):
         return f'"${{HOME-}}"{quote(cwd[1:])}' if cwd[1:] else '"${HOME-}"'
     if not cwd.startswith("/"):
-        raise InvalidRequest(f"The working directory {cwd[:200]} is not a full path. Start it with / or ~/.", "cwd")
+        raise InvalidRequest(
+            f"The working directory {cwd[:200]} is not an absolute path. Start it with / or ~/.", "cwd"
+        )
     return quote(cwd)
 
 

@@ -24,7 +24,7 @@ def job_name(job_id: str, number: int) -> str:
 
 
 def resolve_directory_script(target: Target, job_id: str) -> str:
-    """sh: make the directory of all jobs at the target, and print the full path of the one of this job."""
+    """sh: make the directory of all jobs at the target, and print the absolute path of the one of this job."""
     return _script(
         environment_functions(target),
         "pl_surround",
@@ -100,7 +100,7 @@ def cancel_script(directory: str, *, gently: bool) -> str:
 
 def _full(directory: str) -> str:
     if not directory.startswith("/") or directory.rstrip("/").count("/") < 1 or ".." in directory.split("/"):
-        raise InvalidRequest(f"{directory[:200]} is not a full path of a job's directory.", "directory")
+        raise InvalidRequest(f"{directory[:200]} is not an absolute path of a job's directory.", "directory")
     return directory
 
 

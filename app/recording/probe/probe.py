@@ -398,7 +398,7 @@ def _place(text: str) -> _DirectoryFacts:
     path = found.get("path", "")
     said = _short(problem[1]) if problem else ""
     if path and not path.startswith("/"):
-        path, said = "", f"“{path[:80]}” is not a full path."
+        path, said = "", f"“{path[:80]}” is not an absolute path."
     return _DirectoryFacts(
         path=path,
         system=found.get("system", ""),

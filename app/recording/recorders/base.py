@@ -90,7 +90,7 @@ STANDARD_DIRECTORIES = frozenset(
 def perf_program(facts: HostFacts) -> str:
     """perf as it is called on that host: by its name where that is enough.
 
-    Called by its full path perf would put its own directory before all others in its command's PATH, and /usr/bin
+    Called by its absolute path perf would put its own directory before all others in its command's PATH, and /usr/bin
     before a virtual environment (setup_path in tools/lib/subcmd/exec-cmd.c): another program than the user's would run.
     """
     path = PurePath(facts.perf or "perf")

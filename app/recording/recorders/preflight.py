@@ -155,7 +155,7 @@ def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
     bare = bool(script.suffix) and not script.is_absolute() and not spec.command[1].startswith("-")
     if bare and program.startswith(INTERPRETERS) and str(script) not in {PurePath(path).name for path in spec.inputs}:
         text = f"{script} is searched in the job’s directory, which does not contain it."
-        yield _warning("command", text, "Enter its full path or the working directory, or add it as an input file.")
+        yield _warning("command", text, "Enter its absolute path or the working directory, or add it as an input file.")
 
 
 def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:

@@ -232,7 +232,7 @@ def test_places_that_cannot_be_used() -> None:
     facts = facts_of(*changed(("directory", full, 0)))
     assert "No space left" in facts.problems["directory"] and facts.directory == "/lustre/x"
     relative = facts_of(*changed(("directory", "path etc\nruns yes", 0)))
-    assert relative.directory == "" and "not a full path" in relative.problems["directory"]
+    assert relative.directory == "" and "not an absolute path" in relative.problems["directory"]
     missing = facts_of(*changed(place("scratch", "/scratch", "xfs", -5)))
     assert missing.scratch == "/scratch" and missing.scratch_free_bytes is None
 

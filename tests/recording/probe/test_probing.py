@@ -138,7 +138,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path, quick: str) -> None:
     facts, _ = probe(Target("x", directory="$NOT_THERE/x"), tmp_path / "home", PATH=quick)
     assert "NOT_THERE" in facts.problems["directory"] and facts.directory == ""
     facts, _ = probe(Target("x", directory="$RELATIVE"), tmp_path / "home", PATH=quick, RELATIVE="x")
-    assert "not a full path" in facts.problems["directory"] and facts.host.perf_version == "9.9"
+    assert "not an absolute path" in facts.problems["directory"] and facts.host.perf_version == "9.9"
 
 
 @pytest.mark.heavy

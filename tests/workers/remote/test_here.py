@@ -107,7 +107,7 @@ def test_a_working_directory_there(context: JobContext, here: Target, tmp_path: 
     ("changes", "words"),
     [
         ({"cwd": "/does/not/exist"}, "/does/not/exist does not exist on"),
-        ({"cwd": "relative"}, "not a full path"),
+        ({"cwd": "relative"}, "not an absolute path"),
         ({"inputs": ("/does/not/exist",)}, "/does/not/exist does not exist"),
         ({"inputs": ("relative",)}, "not an absolute path"),
         ({"command": ("/no/such/program",)}, "/no/such/program"),
