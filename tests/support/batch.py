@@ -160,7 +160,8 @@ class Daemons:
         for name in names:
             pid = int((self.system.folder / f"{name}.pid").read_text())
             os.kill(pid, by)
-            wait_for(lambda pid=pid: not Path(f"/proc/{pid}/exe").exists(), self.system)  # type: ignore[misc]
+            # Path.exists raises ProcessLookupError where a process ends just then.
+            wait_for(lambda pid=pid: not os.path.exists(f"/proc/{pid}/exe"), self.system)  # type: ignore[misc]
             (self.system.folder / f"{name}.pid").unlink(missing_ok=True)
 
     def idle(self) -> None:

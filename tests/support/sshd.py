@@ -308,23 +308,23 @@ class Network:
         return self.far.ssh(jump=(way,), host_keys=(self.jump.known, self.far.known), **changes)
 
     def down(self) -> None:
-        """From now on every packet between here and the jump host is dropped."""
-        with network_change():
-            self.jump_space.ip("link", "set", "outer", "down")
+        """Drop every packet between here and the jump host from now on. Call it in a `network_change`."""
+        self.jump_space.ip("link", "set", "outer", "down")
 
     def up(self) -> None:
-        """Packets go through again."""
-        with network_change():
-            self.jump_space.ip("link", "set", "outer", "up")
+        """Let packets through again. Call it in a `network_change`."""
+        self.jump_space.ip("link", "set", "outer", "up")
 
     @contextlib.contextmanager
     def cut(self) -> Iterator[None]:
         """Packets are dropped for the time of the block."""
-        self.down()
+        with network_change():
+            self.down()
         try:
             yield
         finally:
-            self.up()
+            with network_change():
+                self.up()
 
 
 @contextlib.contextmanager

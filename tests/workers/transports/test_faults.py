@@ -12,6 +12,7 @@ from perfloom.domain.errors import InvalidRequest, PerfloomError, Refused, Unrea
 from perfloom.domain.targets import Ssh, Target
 from perfloom.workers import transports
 from perfloom.workers.transports import FileCopy, connections, open_transport
+from tests.support.network_lock import network_change
 from tests.support.sshd import Network, Sshd, answering, key, make_key, network, silent
 from tests.workers.transports.refusals import failure, works
 from tests.workers.waiting import until
@@ -220,11 +221,13 @@ def test_a_network_that_is_cut_is_noticed_and_mended(
             if part:
                 net.down()
 
-        try:
-            with pytest.raises(Unreachable, match="was lost while files were fetched"):
-                there.get([copy], cut)
-        finally:
-            net.up()
+        # The lock is taken before the copy: the file could arrive whole while the callback waits for it.
+        with network_change():
+            try:
+                with pytest.raises(Unreachable, match="was lost while files were fetched"):
+                    there.get([copy], cut)
+            finally:
+                net.up()
         (partial,) = tmp_path.glob(".copy.*.part")
         had = partial.stat().st_size
         assert 0 < had < source.stat().st_size
