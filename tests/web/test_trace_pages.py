@@ -124,7 +124,7 @@ def test_the_page_of_steps(browser_client: Browser, stored: Callable[..., str]) 
     assert page.links.count(f"/results/{id}?step=3") == 2
     first = re.findall(r'<a href="/results/\w+\?step=(\d)">', browser_client.page(f"/results/{id}/steps?sort=total_us"))
     assert first == ["4", "3"]
-    assert "No step contains" in browser_client.page(f"/results/{id}/steps?search=seven")
+    assert "Nothing here contains “seven”" in browser_client.page(f"/results/{id}/steps?search=seven")
     assert "No step matches" in browser_client.page(f"/results/{id}/steps?start-ms=5")
     browser_client.page(f"/results/{id}/steps?sort=nothing", 400)
     rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/steps.csv?step=4"))))
@@ -151,7 +151,7 @@ def test_the_page_of_communication(browser_client: Browser, stored: Callable[...
     for name in ("communication", "collectives", "stragglers"):
         rows = list(csv.DictReader(io.StringIO(browser_client.page(f"/results/{id}/{name}.csv"))))
         assert len(rows) == len(TABLES[name].rows(pair(), Selection()))
-    assert "No collective contains" in browser_client.page(f"/results/{id}/communication?search=gather")
+    assert "Nothing here contains “gather”" in browser_client.page(f"/results/{id}/communication?search=gather")
     assert "No step matches" in browser_client.page(f"/results/{id}/communication?start-ms=5")
 
 

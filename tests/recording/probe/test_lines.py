@@ -126,7 +126,7 @@ PLACE_CASES: list[tuple[Target, dict[str, Any], str, CheckStatus, str]] = [
     ),
     (FAR, {"packers": ()}, "Compression", CheckStatus.NOTE, "uncompressed"),
     (FAR, {"clock_ns": None}, "Clock", CheckStatus.NOTE, "cannot be compared"),
-    (FAR, {"clock_ns": -(10**10)}, "Clock", CheckStatus.NOTE, "10.0 s behind"),
+    (FAR, {"clock_ns": -(10**10)}, "Clock", CheckStatus.NOTE, "10.0\u00a0s behind"),
     (FAR, {"clock_ns": 200_000}, "Clock", CheckStatus.GOOD, "The same"),
     (FAR, {"starters": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "were not found"),
     (
