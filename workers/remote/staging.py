@@ -90,7 +90,7 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
 
 
 def _resolve_directory(transport: Transport, target: Target, job_id: str) -> str:
-    """The full path of the job's directory there."""
+    """The absolute path of the job's directory there."""
     done = transport.run(resolve_directory_script(target, job_id))
     place = done.text.strip()
     if done.status != 0 or not place.startswith("/"):

@@ -40,8 +40,8 @@ class ScriptResult:
 
 @dataclass(frozen=True)
 class FileCopy:
-    """A file to be copied: `remote` is an absolute path at the target, `local` one on this machine. mode: the permissions of
-    the copy at the target, null for 0600, or 0700 where the file here is executable."""
+    """A file to be copied: `remote` is an absolute path at the target, `local` one on this machine. mode: the
+    permissions of the copy at the target, null for 0600, or 0700 where the file here is executable."""
 
     remote: str
     local: Path
