@@ -22,7 +22,9 @@ function openDialog(id) {
 }
 
 document.addEventListener('keydown', (event) => {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  // Brackets are typed with AltGr on many keyboards, which some systems report as Ctrl and Alt.
+  const isCommand = (event.ctrlKey || event.altKey) && !event.getModifierState('AltGraph');
+  if (event.defaultPrevented || isCommand || event.metaKey || isTyping(event.target)) return;
   /** @type {HTMLDialogElement | null} */
   const open = document.querySelector('dialog[open]');
   if (open) {
@@ -50,8 +52,14 @@ onKey('/', () => {
   field?.select();
 });
 for (const link of document.querySelectorAll('.top__nav a[data-key]')) onKey(`g ${link.dataset.key}`, () => link.click());
-for (let digit = 1; digit <= 9; digit += 1) {
-  onKey(String(digit), () => document.querySelectorAll('.tabs[data-numbered] > a')[digit - 1]?.click());
+/** @returns {HTMLElement[]} */
+const tabs = () => [...document.querySelectorAll('.tabs[data-numbered] > a')];
+for (let digit = 1; digit <= 9; digit += 1) onKey(String(digit), () => tabs()[digit - 1]?.click());
+for (const [key, step] of /** @type {[string, number][]} */ ([['[', -1], [']', 1]])) {
+  onKey(key, () => {
+    const all = tabs();
+    all[all.findIndex((tab) => tab.ariaCurrent === 'page') + step]?.click();
+  });
 }
 
 for (const button of document.querySelectorAll('[data-open]')) {

@@ -51,7 +51,7 @@ def test_a_trace_and_what_is_asked_of_it(stored: Callable[..., str], browser_cli
         return json.loads(browser_client.page(API + path, status))
 
     told = ask()
-    assert (told["start_ns"], told["end_ns"], told["first_ns"], told["last_ns"]) == (0, 1_200_000, 0, 1_000_000)
+    assert (told["start_ns"], told["end_ns"], told["first_ns"], told["last_ns"]) == (0, 1_200_000, 0, 1_200_000)
     kinds = [(track["kind"], track["group"]) for track in told["tracks"]]
     assert [kind for kind, _ in kinds] == [
         "steps",

@@ -108,13 +108,20 @@ class Shown:
 def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     shown = Shown(page, server)
     shown.open(TRACE)
-    assert shown.view == (0, 9_990_000) and not shown.words("view-ms"), "the profiler went on for 2 ms"
+    assert shown.view == (0, 12_000_000) and not shown.words("view-ms"), "everything that was recorded"
     shown.until("shown.view.drawn.labels > 20")
-    # The wheel zooms where the pointer is, dragging moves along.
+    # The wheel scrolls; with Ctrl, it zooms where the pointer is.
     x, y = shown.place("t0", 0, 5_300_000)
     page.mouse.move(x, y)
+    page.mouse.wheel(0, 30)
+    shown.until("document.scrollingElement.scrollTop > 0 || shown.view.scroll.scrollTop > 0")
+    page.mouse.wheel(0, -30)
+    shown.until("document.scrollingElement.scrollTop === 0 && shown.view.scroll.scrollTop === 0")
+    assert shown.view == (0, 12_000_000)
+    page.keyboard.down("Control")
     for _ in range(4):
         page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
     shown.until("shown.view.end - shown.view.start < 2e6")
     shown.settle()
     start, end = shown.view
@@ -122,9 +129,12 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
         abs((x - shown.ask("shown.view.left")) * (end - start) / shown.ask("shown.view.width") + start - 5_300_000)
         < 20_000
     )
+    # Dragging with Shift moves along.
+    page.keyboard.down("Shift")
     page.mouse.down()
     page.mouse.move(x - 200, y, steps=4)
     page.mouse.up()
+    page.keyboard.up("Shift")
     moved = shown.view
     assert moved[0] > start and moved[1] - moved[0] == pytest.approx(end - start)
     page.wait_for_url(re.compile("view-ms="))
@@ -158,18 +168,41 @@ def test_a_trace_is_looked_through(page: Page, server: Served) -> None:
     page.mouse.dblclick(*shown.place("t1", 0, 6_600_000))
     shown.until("!shown.view.moving && shown.view.end - shown.view.start < 6e5")
     page.keyboard.press("Escape")
-    # Beside slices it shows all. Where nothing is selected, dragging zooms from Z to P.
+    # Beside slices it shows all.
     page.mouse.dblclick(*shown.place("t1", 0, 6_910_000))
     shown.until("!shown.view.moving && shown.view.end - shown.view.start > 9e6")
+    # Where nothing is selected, dragging zooms after Z, moves after P and selects time again after Escape.
     x, y = shown.place("t1", 0, 2_000_000)
-    for key, is_zoomed in (("z", True), ("p", False)):
-        page.keyboard.press(key)
+
+    def drag(pixels: float) -> None:
         page.mouse.move(x, y)
         page.mouse.down()
-        page.mouse.move(x + 300, y, steps=3)
+        page.mouse.move(x + pixels, y, steps=3)
         page.mouse.up()
-        shown.until(f"!shown.view.moving && {'' if is_zoomed else '!'}(Math.abs(shown.view.start - 2e6) < 2e5)")
-    assert shown.view[1] - shown.view[0] < 6e6 and not shown.words("start-ms"), "nothing was selected"
+
+    page.keyboard.press("z")
+    drag(300)
+    shown.until("!shown.view.moving && Math.abs(shown.view.start - 2e6) < 2e5")
+    start, end = shown.view
+    assert end - start < 6e6
+    page.keyboard.press("p")
+    drag(-100)
+    shown.until(f"shown.view.start > {start}")
+    assert shown.view[1] - shown.view[0] == pytest.approx(end - start)
+    assert not shown.words("start-ms"), "nothing was selected"
+    page.keyboard.press("Escape")
+    seen = shown.view
+    drag(300)
+    page.wait_for_url(re.compile("start-ms="))
+    assert shown.view == seen
+    # A zoom is a step, to which the browser goes back.
+    page.wait_for_url(re.compile("view-ms="))
+    before = shown.words("view-ms")
+    page.locator('[data-timeline="scroll"]').press("z")
+    page.wait_for_function("before => new URL(location).searchParams.get('view-ms') !== before", arg=before[0])
+    page.go_back()
+    shown.until(f"!shown.view.moving && Math.abs(shown.view.start - {seen[0]}) < 1e3")
+    assert shown.words("view-ms") == before and shown.words("start-ms")
     # Arrows of all that is in sight, and those of what is told of; its row stays above the panel.
     page.set_viewport_size({"width": 1280, "height": 480})
     shown.open(TRACE, "?flows=1&view-ms=0-3&slice=5")
@@ -186,9 +219,9 @@ def test_time_is_selected_searched_and_carried_to_other_pages(page: Page, server
     ruler = page.locator('[data-timeline="ruler"]').bounding_box()
     assert ruler is not None
     y = ruler["y"] + ruler["height"] / 2
-    page.mouse.move(left + width * 0.2, y)
+    page.mouse.move(left + width * 2 / 12, y)
     page.mouse.down()
-    page.mouse.move(left + width * 0.5, y, steps=4)
+    page.mouse.move(left + width * 5 / 12, y, steps=4)
     page.mouse.up()
     page.wait_for_url(re.compile("start-ms="))
     page.locator(".selection .chip", has_text="Time").wait_for()

@@ -34,7 +34,7 @@ _UNITS = {
 
 @dataclass(frozen=True, eq=False)
 class MinimapSeries:
-    """How much was used. values: one for each part of `bin_ns`, from `Extent.start_ns` on; unit: in words."""
+    """How much was used. values: one for each part of `bin_ns`, from `TimeExtent.first_ns` on; unit: in words."""
 
     values: Array
     bin_ns: int
@@ -98,7 +98,7 @@ def _unit(profile: Profile, timeline: Timeline, event: int) -> str:
 def _strip(
     timeline: Timeline, event: Array, thread: Array, extent: TimeExtent, unit: str, guessed: list[int]
 ) -> MinimapSeries:
-    length = extent.end_ns - extent.start_ns
+    length = extent.last_ns - extent.first_ns
     finest = max(1, -(-length // BINS))
     wanted = event * timeline.threads + thread
     lasts = np.array([span is SampleSpan.AFTER for span in timeline.spans], bool)
@@ -122,7 +122,7 @@ def _strip(
     size = max(finest, min(int(grain), length // MIN_BINS))
     used = np.zeros(-(-length // size))
     for items, weight in parts:
-        used += bin_weights(items, weight, extent.start_ns, size, len(used))
+        used += bin_weights(items, weight, extent.first_ns, size, len(used))
     return MinimapSeries(used / size, size, unit)
 
 

@@ -67,8 +67,7 @@ class TimelineTrack:
 class TimeExtent:
     """From when to when a profile goes (ns).
 
-    first_ns, last_ns: from when to when there are samples, or all of it: a profiler begins and ends long before and
-    after what it records.
+    first_ns, last_ns: of what was recorded. A profiler begins before its first event and ends after its last one.
     """
 
     start_ns: int
@@ -115,16 +114,15 @@ def time_extent(profile: Profile, timeline: Timeline) -> TimeExtent:
     """From when to when a profile goes."""
 
     def build() -> TimeExtent:
-        starts, ends = [0], [profile.meta.duration_ns or 0]
+        starts: list[int] = []
+        ends: list[int] = []
         last = find_duration_events(profile)
-        sampled = None
         if profile.samples.num_rows:
             time_ns = samples_of(profile).time_ns
             over = int(time_ns[-1]) if last is None else max(int(time_ns[-1]), int(last.block_end_ns.max()))
             ends.append(over)
             # Some are drawn over the time before they were taken.
-            sampled = min(int(pyramid.levels[-1].start.min()) for pyramid in timeline.samples), over
-            starts.append(sampled[0])
+            starts.append(min(int(pyramid.levels[-1].start.min()) for pyramid in timeline.samples))
         for pyramids in (timeline.slices, timeline.instants, timeline.steps):
             for pyramid in pyramids:
                 top = pyramid.levels[-1]
@@ -136,11 +134,13 @@ def time_extent(profile: Profile, timeline: Timeline) -> TimeExtent:
             if len(times):
                 starts.append(int(times.min()))
                 ends.append(int(times.max()))
-                if sampled and name == "allocations":
-                    sampled = min(sampled[0], starts[-1]), max(sampled[1], ends[-1])
-        start, end = min(starts), max(max(ends), min(starts) + 1)
-        first, over = sampled if sampled and sampled[1] > sampled[0] else (start, end)
-        return TimeExtent(start, end, first, over)
+        duration_ns = profile.meta.duration_ns or 0
+        start = min([0, *starts])
+        end = max([duration_ns, start + 1, *ends])
+        first, last_ns = min(starts, default=start), max(ends, default=end)
+        if last_ns <= first:
+            first, last_ns = start, end
+        return TimeExtent(start, end, first, last_ns)
 
     return memoize(profile, "timeline extent", build, pin=True)
 

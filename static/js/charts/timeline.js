@@ -40,6 +40,8 @@ class Timeline {
     this.loaded = null;
     this.viewWord = null;
     this.writing = 0;
+    this.sliceWord = '';
+    this.isJump = false;
     this.asked = null;
     this.details = null;
     this.stepWindow = null;
@@ -102,8 +104,10 @@ class Timeline {
       range: (range, isDone) => this.setRange(range, isDone),
       zoom: (range) => {
         this.showRange();
+        this.jump();
         this.view.show(...range, { moving: true });
       },
+      jump: () => this.jump(),
       key: (event) => this.key(event),
       isBusy: (target) => isTyping(target) || document.querySelector('dialog[open], details.menu[open]') !== null,
     });
@@ -122,8 +126,15 @@ class Timeline {
     document.fonts?.ready.then(() => this.view.measure());
   }
 
+  /** The stretch of time changes in one step, to which the browser's Back returns. */
+  jump() {
+    if (this.writing) this.writeView();
+    this.isJump = true;
+  }
+
   act(name) {
     const { view } = this;
+    if (['in', 'out', 'fit', 'range'].includes(name)) this.jump();
     if (name === 'in') view.zoom(0.5, zoomPoint(view));
     else if (name === 'out') view.zoom(2, zoomPoint(view));
     else if (name === 'fit') view.fit();
@@ -183,8 +194,7 @@ class Timeline {
     this.part('preparing').hidden = true;
     this.part('error').hidden = true;
     this.tracks.set(answer.tracks);
-    this.view.extent = { start: answer.start_ns, end: answer.end_ns };
-    this.view.home = { start: answer.first_ns, end: answer.last_ns };
+    this.view.extent = { start: answer.first_ns, end: answer.last_ns };
     this.view.busy = answer.busy;
     this.stepWindow = answer.step ?? null;
     if (this.viewWord === null) {
@@ -268,19 +278,26 @@ class Timeline {
     else if (first && view.range) {
       const [a, b] = view.range;
       view.show(a - (b - a) * 0.1, b + (b - a) * 0.1);
-    } else view.show(view.home.start, view.home.end);
+    } else view.show(view.extent.start, view.extent.end);
   }
 
-  /** What is seen has changed: told to the address when it rests. */
+  /** Write the stretch of time that is seen to the address. */
+  writeView() {
+    clearTimeout(this.writing);
+    this.writing = 0;
+    const { isJump } = this;
+    this.isJump = false;
+    const { start, end, atHome } = this.view;
+    const word = atHome ? '' : `${milliseconds(start)}-${milliseconds(end)}`;
+    if (word === this.viewWord) return;
+    this.viewWord = word;
+    this.state.change({ 'view-ms': word }, { isStep: isJump });
+  }
+
+  /** The stretch of time has changed: the address follows when it rests. */
   moved() {
     clearTimeout(this.writing);
-    this.writing = setTimeout(() => {
-      const { start, end, atHome } = this.view;
-      const word = atHome ? '' : `${milliseconds(start)}-${milliseconds(end)}`;
-      if (word === this.viewWord) return;
-      this.viewWord = word;
-      this.state.change({ 'view-ms': word });
-    }, SETTLED_MS);
+    this.writing = setTimeout(() => this.writeView(), SETTLED_MS);
     this.flows.update(this.details);
   }
 
@@ -353,11 +370,12 @@ class Timeline {
   open(place) {
     const box = this.view.boxAt(place.x, place.y);
     if (box && box.part.what !== 'counter') this.zoomTo(markOf(box));
-    else if (!box) this.view.fit();
+    else if (!box) this.act('fit');
   }
 
   zoomTo(mark) {
     if (!mark) return;
+    this.jump();
     const span = Math.max(mark.end - mark.start, 1);
     this.view.show(mark.start - span * 0.05, mark.end + span * 0.05, { moving: true });
   }
@@ -365,21 +383,25 @@ class Timeline {
   /** To the time that is selected, else to the slice; where nothing is, dragging says to what. */
   zoomToSelection() {
     const { view } = this;
-    if (view.range) view.show(...view.range, { moving: true });
+    if (view.range) this.act('range');
     else if (view.selected) this.zoomTo(view.selected);
-    else this.dragsToZoom(true);
+    else this.toggleDrag('zoom');
   }
 
-  dragsToZoom(zooms) {
-    this.view.dragZooms = zooms;
-    this.root.classList.toggle('timeline--zooming', zooms);
-    this.announce(zooms ? 'Dragging zooms.' : 'Dragging moves.');
+  /** Have dragging do something else than to select time, or, where it does that already, select time again. */
+  toggleDrag(action) {
+    const { view } = this;
+    view.dragAction = view.dragAction === action ? 'select' : action;
+    this.root.dataset.drag = view.dragAction;
+    for (const hint of this.root.querySelectorAll('[data-drag-hint]')) hint.hidden = hint.dataset.dragHint !== view.dragAction;
+    this.announce({ select: 'Dragging selects time.', zoom: 'Dragging zooms.', move: 'Dragging moves.' }[view.dragAction]);
   }
 
   key(event) {
     const { view } = this;
     if (event.key === 'Escape') {
-      if (this.panel.open || view.selected) this.select(null);
+      if (view.dragAction !== 'select') this.toggleDrag('select');
+      else if (this.panel.open || view.selected) this.select(null);
       else if (this.search.active) this.search.clear();
       else if (view.range) this.setRange(null);
       else return false;
@@ -389,10 +411,10 @@ class Timeline {
     const inside = view.stage.contains(event.target) || event.target === document.body;
     if (event.key === 'f') {
       if (view.selected) this.zoomTo(view.selected);
-      else view.fit();
+      else this.act('fit');
     } else if (event.key === 'r' && view.selected) this.setRange([view.selected.start, view.selected.end]);
     else if (event.key === 'z') this.zoomToSelection();
-    else if (event.key === 'p' && !this.search.active) this.dragsToZoom(false);
+    else if (event.key === 'p' && !this.search.active) this.toggleDrag('move');
     else if (event.key === 'n' || event.key === 'p') this.search.next(event.key === 'p');
     else if (!inside || event.target.closest?.('button, a')) return false;
     else if (event.key.startsWith('Arrow')) return this.arrow(event.key);
@@ -461,6 +483,9 @@ class Timeline {
 
   showSlice() {
     const asked = this.state.get('slice');
+    // Unchanged while another slice is on its way: what else changes the address must not bring the old one back.
+    if (asked === this.sliceWord) return;
+    this.sliceWord = asked;
     if (asked === (this.asked?.slice ?? '')) return;
     if (/^\d{1,10}$/.test(asked)) this.load(asked, { reveal: this.state.get('view-ms') === '' });
     else if (asked === '' && this.details?.what === 'slice') this.select(null);

@@ -71,11 +71,11 @@ export class State {
     return link(location.pathname, this.#with(changes));
   }
 
-  /** Change words; passing ones replace the present step of the history. */
-  change(changes) {
+  /** Change words; passing ones replace the present step of the history, unless they are a step. */
+  change(changes, { isStep = false } = {}) {
     const words = this.#with(changes);
     if (words.toString() === this.#words.toString()) return;
-    const passing = Object.keys(changes).every((word) => PASSING.has(word));
+    const passing = !isStep && Object.keys(changes).every((word) => PASSING.has(word));
     this.#words = words;
     const url = link(location.pathname, words);
     if (passing) history.replaceState(history.state, '', url);

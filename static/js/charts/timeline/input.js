@@ -1,6 +1,7 @@
 // Pointer, wheel, touch and keys on the timeline.
 
 const CLICK_PX = 4;
+const HANDLE_PX = 7;
 const WHEEL_STEP = 0.0016;
 const PAN_PER_S = 0.9;
 const ZOOM_PER_S = 6;
@@ -10,13 +11,14 @@ const HELD = { a: ['pan', -1], d: ['pan', 1], w: ['zoom', -1], s: ['zoom', 1] };
  * @param view a View
  * @param root the element with the parts
  * @param does hover(place | null), click(place), open(place), range([from, to] | null, isDone), zoom([from, to]),
- *   key(name) → handled
+ *   key(name) → handled,
+ *   jump() before the stretch of time changes in one step
  */
 export function listen(view, root, does) {
   const part = (name) => root.querySelector(`[data-timeline="${name}"]`);
   for (const name of ['pinned', 'sticky']) dragTracks(view, part(name).querySelector('canvas'), does);
   dragRange(view, part('ruler'), does);
-  dragOverview(view, part('overview'));
+  dragOverview(view, part('overview'), does);
   holdKeys(view, does);
 }
 
@@ -25,6 +27,9 @@ function dragTracks(view, canvas, does) {
   let drag = null;
 
   const begin = (event) => {
+    // A finger scrolls, as everywhere.
+    const moves = event.shiftKey || event.button === 1 || event.pointerType === 'touch';
+    const action = moves ? 'move' : view.dragAction;
     drag = {
       x: event.clientX,
       y: event.clientY,
@@ -32,13 +37,15 @@ function dragTracks(view, canvas, does) {
       end: view.end,
       scroll: view.scroll.scrollTop,
       moved: false,
-      from: event.shiftKey || view.dragZooms ? view.timeAt(event.clientX) : null,
-      zooms: view.dragZooms && !event.shiftKey,
+      from: action === 'move' ? null : view.timeAt(event.clientX),
+      action,
     };
   };
 
   canvas.addEventListener('pointerdown', (event) => {
-    if (event.pointerType === 'mouse' && event.button !== 0) return;
+    if (event.pointerType === 'mouse' && event.button > 1) return;
+    // The middle button would begin to scroll by itself.
+    if (event.button === 1) event.preventDefault();
     canvas.setPointerCapture(event.pointerId);
     fingers.set(event.pointerId, event);
     if (fingers.size === 2) {
@@ -88,10 +95,10 @@ function dragTracks(view, canvas, does) {
       drag.moved = true;
       return;
     }
-    if (drag && !drag.moved && event.type === 'pointerup') does.click({ x: event.clientX, y: event.clientY });
+    if (drag && !drag.moved && event.type === 'pointerup' && event.button === 0) does.click({ x: event.clientX, y: event.clientY });
     else if (drag?.from != null && drag.moved) {
       const range = ordered(drag.from, view.timeAt(event.clientX));
-      if (drag.zooms) does.zoom(range);
+      if (drag.action === 'zoom') does.zoom(range);
       else does.range(range, true);
     }
     drag = null;
@@ -106,15 +113,20 @@ function dragTracks(view, canvas, does) {
   canvas.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
 }
 
+/** Ctrl zooms, as does a pinch on a touchpad; Shift or a sideways wheel moves; else the browser scrolls. */
 function wheel(view, event) {
-  event.preventDefault();
   const unit = event.deltaMode === 1 ? 32 : event.deltaMode === 2 ? 400 : 1;
   const dx = (event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX) * unit;
   const dy = event.shiftKey ? 0 : event.deltaY * unit;
-  if (Math.abs(dx) > Math.abs(dy)) view.pan(dx * view.nsPerPixel);
-  else if (event.altKey) view.scroll.scrollTop += dy;
-  // A pinch on a touchpad comes as a wheel with Ctrl, in small steps.
-  else view.zoom(Math.exp(dy * WHEEL_STEP * (event.ctrlKey ? 6 : 1)), view.timeAt(event.clientX));
+  if (event.ctrlKey || event.metaKey) {
+    // A pinch comes in small steps.
+    const step = WHEEL_STEP * (Math.abs(dy) < 30 ? 6 : 1);
+    view.zoom(Math.exp(dy * step), view.timeAt(event.clientX));
+  } else if (Math.abs(dx) > Math.abs(dy)) view.pan(dx * view.nsPerPixel);
+  // What is pinned does not scroll; the list below it does.
+  else if (!view.scroll.contains(event.currentTarget) && view.canScroll(dy)) view.scroll.scrollTop += dy;
+  else return;
+  event.preventDefault();
 }
 
 function dragRange(view, ruler, does) {
@@ -142,22 +154,52 @@ function dragRange(view, ruler, does) {
   ruler.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
 }
 
-function dragOverview(view, overview) {
-  const move = (event) => {
+/** The window in the strip of the whole time: its edges resize it, inside it moves, beside it goes there. Where all is
+ * seen, dragging draws a new one. */
+function dragOverview(view, overview, does) {
+  let drag = null;
+  const place = (event) => {
     const box = overview.getBoundingClientRect();
     const { start, end } = view.extent;
-    const at = start + ((event.clientX - box.left) / box.width) * (end - start);
-    const half = (view.end - view.start) / 2;
-    view.show(at - half, at + half);
+    const ns = (x) => start + (Math.min(Math.max(x / box.width, 0), 1)) * (end - start);
+    const x = event.clientX - box.left;
+    const edge = (time) => ((time - start) / (end - start)) * box.width;
+    const [left, right] = [edge(view.start), edge(view.end)];
+    const [toLeft, toRight] = [Math.abs(x - left), Math.abs(x - right)];
+    let part = 'inside';
+    if (Math.min(toLeft, toRight) <= HANDLE_PX) part = toLeft < toRight ? 'start' : 'end';
+    else if (x < left || x > right) part = 'beside';
+    else if (view.atHome) part = 'new';
+    return { at: ns(x), x, part };
   };
   overview.addEventListener('pointerdown', (event) => {
     if (event.button !== 0) return;
     overview.setPointerCapture(event.pointerId);
-    move(event);
+    const { at, x, part } = place(event);
+    does.jump();
+    if (part === 'beside') {
+      const half = (view.end - view.start) / 2;
+      view.show(at - half, at + half);
+    }
+    drag = { part, x, at, start: view.start, end: view.end };
   });
   overview.addEventListener('pointermove', (event) => {
-    if (overview.hasPointerCapture(event.pointerId)) move(event);
+    const { at, x, part } = place(event);
+    if (!drag) {
+      overview.dataset.part = part;
+      return;
+    }
+    if (Math.abs(x - drag.x) < CLICK_PX && drag.part === 'new') return;
+    if (drag.part === 'new') view.show(...ordered(drag.at, at));
+    else if (drag.part === 'start') view.show(...ordered(at, drag.end));
+    else if (drag.part === 'end') view.show(...ordered(drag.start, at));
+    else view.show(drag.start + at - drag.at, drag.end + at - drag.at);
   });
+  const finish = () => {
+    drag = null;
+  };
+  overview.addEventListener('pointerup', finish);
+  overview.addEventListener('pointercancel', finish);
   overview.addEventListener('wheel', (event) => wheel(view, event), { passive: false });
 }
 

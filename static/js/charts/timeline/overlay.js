@@ -7,6 +7,7 @@ import { moment, stepOf } from './time.js';
 
 const MARK_PX = 110;
 const ARROW = 4;
+const HANDLE = { width: 6, height: 18 };
 const LONGEST_UNIT = 60;
 
 export class Overlay {
@@ -111,6 +112,17 @@ export class Overlay {
     context.strokeStyle = palette.accent;
     context.lineWidth = 1;
     context.strokeRect(left + 0.5, 0.5, Math.max(2, right - left - 1), high - 1);
+    this.#handle(context, palette, left, high, wide);
+    this.#handle(context, palette, right, high, wide);
+  }
+
+  /** What an edge of the window is dragged by. */
+  #handle(context, palette, x, high, wide) {
+    const left = Math.min(Math.max(x - HANDLE.width / 2, 0), wide - HANDLE.width);
+    context.fillStyle = palette.accent;
+    context.beginPath();
+    context.roundRect(left, (high - HANDLE.height) / 2, HANDLE.width, HANDLE.height, 2);
+    context.fill();
   }
 
   /** How much was used, drawn once: each strip as high as its greatest value, which is written at its top. */

@@ -99,6 +99,7 @@ export class Painter {
     this.drawn.boxes = 0;
     const bands = [];
     const lines = [];
+    const loading = [];
     for (let n = Tracks.first(entries, top); n < entries.length && entries[n].y < top + height; n++) {
       const entry = entries[n];
       if (!entry.track) {
@@ -112,12 +113,16 @@ export class Painter {
         const y = entry.y + part.top - top;
         if (y + part.height <= 0 || y >= height) continue;
         bands.push({ text: part.band, rows: part.rows });
-        if (part.what === 'counter') this.#counter(scene, entry.track, part, y);
+        if (scene.source.isLoading(part.band)) {
+          // One note for a track, however many parts of it are missing.
+          if (loading.at(-1)?.entry !== entry) loading.push({ entry, y, height: Math.min(part.height, part.row || part.height) });
+        } else if (part.what === 'counter') this.#counter(scene, entry.track, part, y);
         else this.#boxes(scene, part, y, height, lines);
       }
     }
     this.#show(lines, width);
     this.#write(scene.palette);
+    this.#writeLoading(scene.palette, loading);
     return bands;
   }
 
@@ -282,6 +287,12 @@ export class Painter {
         this.drawn.labels++;
       }
     }
+  }
+
+  /** Say which tracks have nothing to show yet. */
+  #writeLoading(palette, loading) {
+    this.#context.fillStyle = palette.quiet;
+    for (const { y, height } of loading) this.#context.fillText('Loading…', PADDING * 2, y + height / 2);
   }
 
   #names = [];

@@ -10,6 +10,7 @@ const MOST_BANDS = 120;
 const MOST_ROWS = 400;
 const AGAIN_MS = 500;
 const TOGETHER_MS = 40;
+const PATIENCE_MS = 150;
 
 /** The level whose cells are just not longer than a pixel. */
 export function levelOf(nsPerPixel) {
@@ -43,6 +44,14 @@ export class Source {
   /** Whether nothing is under way or waits to be. */
   get idle() {
     return this.#pending.size === 0 && this.#timer === 0;
+  }
+
+  /** Whether a band that has nothing to draw yet is under way for longer than is unnoticed. */
+  isLoading(text) {
+    if (this.#kept.get(text)?.length) return false;
+    const since = performance.now() - PATIENCE_MS;
+    for (const request of this.#pending) if (request.begun <= since && request.bands.has(text)) return true;
+    return false;
   }
 
   /** Forget everything: another selection. */
@@ -152,8 +161,11 @@ export class Source {
   }
 
   async #request(bands, start, end, level) {
-    const request = { bands: new Set(bands), start, end, level, abort: new AbortController() };
+    const request = { bands: new Set(bands), start, end, level, abort: new AbortController(), begun: performance.now() };
     this.#pending.add(request);
+    setTimeout(() => {
+      if (this.#pending.has(request)) this.#told(null);
+    }, PATIENCE_MS + 10);
     this.requests++;
     const words = this.#words();
     words.set('from', String(start));

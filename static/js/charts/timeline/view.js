@@ -8,7 +8,6 @@ import { Tracks } from './tracks.js';
 
 const MOVE_MS = 180;
 const LEAST_NS = 20;
-const MARGIN = 0.02;
 
 export class View {
   /** Whether the server still prepares the coarser levels. */
@@ -49,8 +48,6 @@ export class View {
     };
     this.#overlay = new Overlay(root, this);
     this.extent = { start: 0, end: 1 };
-    // What is seen at first: where anything ran.
-    this.home = { start: 0, end: 1 };
     this.start = 0;
     this.end = 1;
     this.hovered = null;
@@ -58,8 +55,8 @@ export class View {
     this.range = null;
     this.flows = [];
     this.pointer = null;
-    // Whether dragging chooses a stretch of time to zoom to, instead of moving.
-    this.dragZooms = false;
+    // What dragging does: select time, zoom to it, or move.
+    this.dragAction = 'select';
     this.timing = { last: 0, most: 0, count: 0, sum: 0 };
     this.#parts.scroll.addEventListener('scroll', () => this.redraw(), { passive: true });
     this.#observer = new ResizeObserver(() => this.measure());
@@ -103,9 +100,7 @@ export class View {
 
   /** Whether that is seen which is seen at first. */
   get atHome() {
-    const { home, extent } = this;
-    if (home.start === extent.start && home.end === extent.end) return this.start <= home.start && this.end >= home.end;
-    return this.start === home.start && this.end === home.end;
+    return this.start <= this.extent.start && this.end >= this.extent.end;
   }
 
   get drawn() {
@@ -143,8 +138,7 @@ export class View {
   /** Make what is seen `factor` times as long, with `at` (ns) staying where it is. */
   zoom(factor, at) {
     this.#motion = null;
-    const most = (this.extent.end - this.extent.start) * (1 + 2 * MARGIN);
-    const span = Math.min(most, Math.max(LEAST_NS, (this.end - this.start) * factor));
+    const span = Math.min(this.extent.end - this.extent.start, Math.max(LEAST_NS, (this.end - this.start) * factor));
     const share = (at - this.start) / (this.end - this.start);
     this.show(at - share * span, at + (1 - share) * span);
   }
@@ -180,6 +174,12 @@ export class View {
     const seen = scroll.clientHeight;
     if (row.y < scroll.scrollTop + 4) scroll.scrollTop = row.y - seen / 3;
     else if (row.y + row.height > scroll.scrollTop + seen - 4) scroll.scrollTop = row.y - (2 * seen) / 3;
+  }
+
+  /** Whether the list of tracks can be scrolled further by so many pixels. */
+  canScroll(dy) {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroll;
+    return dy < 0 ? scrollTop > 0 : scrollTop + clientHeight < scrollHeight;
   }
 
   /** The tracks were laid out anew. */
@@ -252,11 +252,10 @@ export class View {
 
   #bounded(start, end) {
     const { extent } = this;
-    const margin = (extent.end - extent.start) * MARGIN;
-    const span = Math.min(Math.max(end - start, LEAST_NS), extent.end - extent.start + 2 * margin);
+    const span = Math.min(Math.max(end - start, LEAST_NS), extent.end - extent.start);
     const middle = (start + end) / 2;
     let from = end - start === span ? start : middle - span / 2;
-    from = Math.min(Math.max(from, extent.start - margin), extent.end + margin - span);
+    from = Math.min(Math.max(from, extent.start), extent.end - span);
     return [from, from + span];
   }
 
