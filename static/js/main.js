@@ -4,5 +4,7 @@ import './keys.js';
 import './theme.js';
 import './copy.js';
 import './controls.js';
+import { showActiveTab } from './tabs.js';
 
+showActiveTab();
 document.documentElement.dataset.scripts = 'on';

@@ -306,6 +306,13 @@ def test_search(data: st.DataObject, profile: Profile, pattern: str) -> None:
     assert len(rows) == len(shown)
 
 
+def test_a_search_for_what_is_no_expression_is_literal() -> None:
+    profile = profile_of([("main;f(int", 3), ("main;f", 1)])
+    found = search(profile, Selection(), "f(")
+    assert (found.matched_weight, len(found.functions), found.is_literal) == (3, 1, True)
+    assert not search(profile, Selection(), "f").is_literal
+
+
 @pytest.mark.parametrize("order", list(SiblingOrder))
 @pytest.mark.parametrize("group", list(FlameGroup))
 @pytest.mark.parametrize("invert", [False, True])

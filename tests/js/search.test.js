@@ -88,7 +88,7 @@ test('one function is one; none is said', async () => {
   state.change({ q: 'bar' });
   answer.body = { functions: [], percent: 0 };
   await search.update(state);
-  assert.equal(form.text, 'No function matches.');
+  assert.equal(form.text, 'No function matches');
 });
 
 test('without a pattern nothing is asked', async () => {

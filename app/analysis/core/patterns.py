@@ -31,6 +31,15 @@ def compile_pattern(pattern: str, word: str) -> Any:
     )
 
 
+def search_pattern(pattern: str) -> tuple[str, bool]:
+    """`pattern`, and whether it is searched for literally, because it is no regular expression: `operator()(`."""
+    try:
+        compile_pattern(pattern, "search")
+    except InvalidRequest:
+        return re2.escape(pattern), True
+    return pattern, False
+
+
 def unique_texts(column: pa.ChunkedArray) -> tuple[list[str], Array]:
     """The distinct texts of a string column and, for each row, which it is (-1: null)."""
     encoded = pc.dictionary_encode(column.combine_chunks())

@@ -13,6 +13,7 @@ from ...domain.selection import Selection
 from ..compare.flamegraph import flame_diff
 from ..core.flame_groups import FlameGroup
 from ..core.functions import NAMES, function_id, functions_of, match_functions
+from ..core.patterns import search_pattern
 from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import calls_below, event_id
 from .flame_tree import FlameTree, build_flame_tree
@@ -25,12 +26,14 @@ __all__ = ["FlameGroup", "FlameTree", "Matches", "SiblingOrder", "flame_diff", "
 @dataclass(frozen=True)
 class Matches:
     """What a search found. functions: rows of `functions`. matched_weight: weight of the samples with a match on their
-    stack, each counted once. percent: of all that is selected.
+    stack, each counted once. percent: of all that is selected. is_literal: the pattern is no regular expression, so
+    names that contain it were searched for.
     """
 
     functions: tuple[int, ...]
     matched_weight: int
     percent: float
+    is_literal: bool
 
 
 def flame_tree(
@@ -85,9 +88,10 @@ def sandwich(
 def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
     """The functions whose name matches an RE2 pattern, and what the stacks they are on weigh.
 
-    Hidden frames are not found. Raises InvalidRequest for a pattern that is none.
+    Hidden frames are not found. What is no pattern is searched for literally.
     """
     event = event_id(profile, selection.event)
+    pattern, is_literal = search_pattern(pattern)
     found = match_functions(profile, pattern, "search", NAMES)
     if selection.hide is not None:
         found = found & ~match_functions(profile, selection.hide, "hide")
@@ -95,4 +99,4 @@ def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
     matched = int(weights[calls_below(profile, found)].sum())
     total = int(weights.sum())
     functions = np.unique(functions_of(profile).canonical[found])
-    return Matches(tuple(functions.tolist()), matched, 100.0 * matched / total if total else 0.0)
+    return Matches(tuple(functions.tolist()), matched, 100.0 * matched / total if total else 0.0, is_literal)

@@ -10,6 +10,7 @@ from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column
 from ..core.functions import NAMES, functions_of, match_functions
 from ..core.memo import memoize
+from ..core.patterns import search_pattern
 from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import calls_below, event_id, samples_of, select_samples, select_threads
 
@@ -18,12 +19,14 @@ from ..core.sample_selection import calls_below, event_id, samples_of, select_sa
 class SearchMatches:
     """What matches. functions: rows of `functions`. hits: slices named so, or of a profile without slices, samples with
     such a function on their stack. total: the time in these slices, one inside of another not counted again, in ns, or
-    the weight of the samples; percent: of all the samples selected, None for slices."""
+    the weight of the samples; percent: of all the samples selected, None for slices. is_literal: the pattern is no
+    regular expression, so names that contain it were searched for."""
 
     functions: tuple[int, ...]
     hits: int
     total: int
     percent: float | None
+    is_literal: bool
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,17 @@ class SearchHit:
 
 
 def search(profile: Profile, selection: Selection, pattern: str) -> SearchMatches:
-    """What matches an RE2 pattern in a selection. Raises InvalidRequest for a pattern that is none."""
+    """What matches an RE2 pattern in a selection. What is no pattern is searched for literally."""
+    pattern, is_literal = search_pattern(pattern)
     matching = match_functions(profile, pattern, "search", NAMES)
     functions = tuple(np.unique(functions_of(profile).canonical[matching]).tolist())
     hits = _hits(profile, selection, pattern)
     if profile.slices.num_rows:
-        return SearchMatches(functions, len(hits), _time_in(profile, hits, matching), None)
+        return SearchMatches(functions, len(hits), _time_in(profile, hits, matching), None, is_literal)
     event = event_id(profile, selection.event)
     weights = sum_call_weights(profile, selection, event)
     matched, total = int(weights[calls_below(profile, matching)].sum()), int(weights.sum())
-    return SearchMatches(functions, len(hits), matched, 100.0 * matched / total if total else 0.0)
+    return SearchMatches(functions, len(hits), matched, 100.0 * matched / total if total else 0.0, is_literal)
 
 
 def find_next_hit(
@@ -55,7 +59,7 @@ def find_next_hit(
 
     After the last comes the first.
     """
-    hits = _hits(profile, selection, pattern)
+    hits = _hits(profile, selection, search_pattern(pattern)[0])
     if not len(hits):
         return None
     start = get_column(profile.slices, "start_ns") if profile.slices.num_rows else samples_of(profile).time_ns

@@ -1,6 +1,8 @@
 // What the server draws around a chart and what depends on the selection: tabs, the bar of the selection. When the
 // selection changes without a new page, these are asked for again; links that stay on the page need no new page.
 
+import { showActiveTab } from '../tabs.js';
+
 export class Surroundings {
   #places;
   #words;
@@ -42,6 +44,7 @@ export class Surroundings {
         const [old, next] = [document.querySelector(place), fresh.querySelector(place)];
         if (old && next) old.replaceWith(document.adoptNode(next));
       }
+      showActiveTab();
       for (const button of document.querySelectorAll('.selection [data-without-scripts]')) button.hidden = true;
     } catch (error) {
       // The chart itself tells that the server does not answer.

@@ -220,12 +220,18 @@ def test_next_and_previous_match(graph: Graph) -> None:
     assert visited == ["leaf3", "other4", "leaf6", "leaf3", "leaf6"]
 
 
-def test_a_wrong_pattern_is_told_beside_the_field(graph: Graph) -> None:
+def test_a_wrong_pattern_is_searched_for_literally(graph: Graph) -> None:
     graph.open("small0000000")
     field = graph.page.get_by_placeholder("Search")
+    size = field.bounding_box()
     field.fill("a(")
-    graph.page.locator(".flame-search__matched").filter(has_text="regular expression").wait_for()
+    graph.page.locator(".flame-search__matched").filter(has_text="plain text, not a regular expression").wait_for()
+    assert field.get_attribute("aria-invalid") is None
+    assert field.bounding_box() == size
+    field.fill("x" * 3000)
+    graph.page.locator(".flame-search--wrong .flame-search__matched").wait_for()
     assert field.get_attribute("aria-invalid") == "true"
+    assert field.bounding_box() == size
     field.fill("leaf")
     graph.page.locator(".flame-search__matched").filter(has_text="1 function").wait_for()
     assert field.get_attribute("aria-invalid") is None

@@ -29,6 +29,7 @@ from ..results.flame_controls import (
     current_url,
     flame_svg_response,
     format_matches,
+    format_search,
     parse_group,
     parse_number,
     parse_order,
@@ -170,7 +171,7 @@ def as_json() -> Response:
 def matches() -> Response:
     """The functions that match `q`, of the result whose frames are drawn."""
     found = search(_pair().displayed, request_selection(), parse_pattern())
-    return jsonify(functions=list(found.functions), matched=found.matched_weight, percent=found.percent)
+    return jsonify(format_search(found))
 
 
 @blueprint.get("/compare/flamegraph.svg")

@@ -158,9 +158,20 @@ def format_matches(found: Matches | None) -> str:
     if found is None:
         return ""
     count = len(found.functions)
+    note = " · plain text, not a regular expression" if found.is_literal else ""
     if not count:
-        return "No function matches."
-    return f"{format_percent(found.percent)} in {count:,} function{'s' if count != 1 else ''}"
+        return f"No function matches{note}"
+    return f"{format_percent(found.percent)} in {count:,} function{'s' if count != 1 else ''}{note}"
+
+
+def format_search(found: Matches) -> dict[str, object]:
+    """The result of a search as JSON."""
+    return {
+        "functions": list(found.functions),
+        "matched": found.matched_weight,
+        "percent": found.percent,
+        "is_literal": found.is_literal,
+    }
 
 
 def parse_svg_style(part: str = "") -> flamegraph_svg.FlameSvgStyle:

@@ -33,6 +33,7 @@ from .flame_controls import (
     current_url,
     flame_svg_response,
     format_matches,
+    format_search,
     parse_group,
     parse_number,
     parse_order,
@@ -125,9 +126,9 @@ def as_json(id: str) -> Response:
 
 @blueprint.get("/api/v1/results/<id>/flamegraph/search")
 def matches(id: str) -> Response:
-    """The functions that match `q`: `{"functions": [ids], "matched": weight, "percent": of the selection}`."""
+    """The functions that match `q`: `{"functions": [ids], "matched": weight, "percent": of all, "is_literal"}`."""
     found = search(current_services().store.results.open(id), request_selection(), parse_pattern())
-    return jsonify(functions=list(found.functions), matched=found.matched_weight, percent=found.percent)
+    return jsonify(format_search(found))
 
 
 @blueprint.get("/api/v1/results/<id>/sandwich")

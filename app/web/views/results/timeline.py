@@ -276,14 +276,21 @@ def flows(id: str) -> Response:
 
 @blueprint.get("/api/v1/results/<id>/timeline/search")
 def matches(id: str) -> Response:
-    """What matches `q`: `{"functions", "hits", "total", "unit", "percent"}`."""
+    """What matches `q`: `{"functions", "hits", "total", "unit", "percent", "is_literal"}`."""
     profile = current_services().store.results.open(id)
     found = search(profile, request_selection(), parse_pattern())
     unit = "ns"
     if not profile.slices.num_rows:
         event = event_id(profile, request_selection().event)
         unit = weight_unit(profile, event) if event >= 0 else "count"
-    return jsonify(functions=found.functions, hits=found.hits, total=found.total, unit=unit, percent=found.percent)
+    return jsonify(
+        functions=found.functions,
+        hits=found.hits,
+        total=found.total,
+        unit=unit,
+        percent=found.percent,
+        is_literal=found.is_literal,
+    )
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/search/next")

@@ -23,6 +23,15 @@ const BYTES = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 const SAMPLED_ONLY = 'sampled, not counted';
 
 /**
+ * Says that a search was for plain text, because what was typed is no regular expression.
+ * @param {{is_literal: boolean}} answer
+ * @returns {string}
+ */
+export function literalNote({ is_literal }) {
+  return is_literal ? ' · plain text, not a regular expression' : '';
+}
+
+/**
  * A weight with its unit: 1234567 ns → "1.23 ms"; counts in full.
  * @param {number} value
  * @param {string} unit

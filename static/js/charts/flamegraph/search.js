@@ -2,7 +2,7 @@
 
 import { RequestFailed, getJSON } from '../../http.js';
 import { Typing } from '../typing.js';
-import { percentage } from './format.js';
+import { literalNote, percentage } from './format.js';
 import { link } from './state.js';
 
 export class Search {
@@ -74,7 +74,8 @@ export class Search {
       if (request !== this.#request) return;
       const count = answer.functions.length;
       const names = count === 1 ? '1 function' : `${count.toLocaleString('en')} functions`;
-      this.#tell(count ? `${percentage(answer.percent)} in ${names}` : 'No function matches.');
+      const text = count ? `${percentage(answer.percent)} in ${names}` : 'No function matches';
+      this.#tell(text + literalNote(answer));
       this.#found(new Set(answer.functions));
     } catch (error) {
       if (error.name === 'AbortError' || request !== this.#request) return;
@@ -87,6 +88,7 @@ export class Search {
 
   #tell(text, isError = false) {
     this.#result.textContent = text;
+    this.#result.title = text;
     this.#form.classList.toggle('flame-search--wrong', isError);
     if (isError) this.#input.setAttribute('aria-invalid', 'true');
     else this.#input.removeAttribute('aria-invalid');

@@ -1,7 +1,7 @@
 // The search of the timeline: the server answers over all functions, and leads from one hit to the next.
 
 import { RequestFailed, getJSON } from '../../http.js';
-import { percentage, weight } from '../flamegraph/format.js';
+import { literalNote, percentage, weight } from '../flamegraph/format.js';
 import { Typing } from '../typing.js';
 
 export class Search {
@@ -89,7 +89,7 @@ export class Search {
     try {
       const answer = await getJSON(`${this.#url}/search?${words}`, { signal: request.signal });
       if (request !== this.#request) return;
-      this.#tell(told(answer));
+      this.#tell(told(answer) + literalNote(answer));
       this.#does.found(new Set(answer.functions));
     } catch (error) {
       if (error.name === 'AbortError' || request !== this.#request) return;
@@ -108,6 +108,7 @@ export class Search {
 
   #tell(text, isError = false) {
     this.#result.textContent = text;
+    this.#result.title = text;
     this.#form.classList.toggle('flame-search--wrong', isError);
     if (isError) this.#input.setAttribute('aria-invalid', 'true');
     else this.#input.removeAttribute('aria-invalid');
@@ -115,7 +116,7 @@ export class Search {
 }
 
 function told({ hits, functions, total, unit, percent }) {
-  if (!hits) return functions.length ? 'Only outside of what is selected.' : 'No function matches.';
+  if (!hits) return functions.length ? 'Only outside of what is selected' : 'No function matches';
   const share = percent === null ? '' : ` · ${percentage(percent)}`;
   return `${hits.toLocaleString('en')} · ${weight(total, unit)}${share}`;
 }

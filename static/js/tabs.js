@@ -1,0 +1,11 @@
+// The tabs of a page, which scroll sideways where the window is narrow.
+
+/** Scroll the tab of this page into view. */
+export function showActiveTab() {
+  for (const tab of document.querySelectorAll('.tabs > [aria-current]')) {
+    const tabs = tab.parentElement;
+    if (!tabs) continue;
+    const [inner, outer] = [tab.getBoundingClientRect(), tabs.getBoundingClientRect()];
+    tabs.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
+  }
+}
