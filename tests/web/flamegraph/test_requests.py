@@ -74,6 +74,7 @@ def test_the_answers_are_the_analysis(server: Server) -> None:
         "functions": list(found.functions),
         "matched": found.matched_weight,
         "percent": found.percent,
+        "is_literal": False,
     }
     both = json.loads(server.get("/api/v1/results/small0000000/sandwich?function=left"))
     for part, drawn in zip(("callers", "callees"), sandwich(profile, Selection(), "left"), strict=True):
