@@ -22,10 +22,10 @@ import { milliseconds, nanoseconds } from './timeline/time.js';
 import { Tip, facts } from './timeline/tip.js';
 import { Tracks } from './timeline/tracks.js';
 import { View } from './timeline/view.js';
+import { VisibleRange } from './timeline/visible-range.js';
 
 const SURROUNDINGS = ['.tabs', '.selection'];
 const NONE = '-';
-const SETTLED_MS = 250;
 const AGAIN_MS = 700;
 
 class Timeline {
@@ -38,10 +38,7 @@ class Timeline {
     this.palette = null;
     this.found = this.fills = null;
     this.loaded = null;
-    this.viewWord = null;
-    this.writing = 0;
     this.sliceWord = '';
-    this.isJump = false;
     this.asked = null;
     this.details = null;
     this.stepWindow = null;
@@ -61,8 +58,12 @@ class Timeline {
         fills: () => (this.fills ??= new Fills(this.names, this.colours(), this.found)),
         palette: () => this.colours(),
       },
-      () => this.moved(),
+      () => {
+        this.visible.change();
+        this.flows.update(this.details);
+      },
     );
+    this.visible = new VisibleRange(this.view, this.state);
     this.panel = new Panel(root, {
       close: () => this.select(null),
       go: (place) => this.load(place.slice),
@@ -88,8 +89,7 @@ class Timeline {
 
   /** Whether everything that is to be seen is there, and drawn. */
   get idle() {
-    const isPlaced = this.viewWord !== null;
-    return this.tracks.list.length > 0 && isPlaced && this.source.idle && this.view.resting && this.view.timing.count > 0;
+    return this.tracks.list.length > 0 && !this.visible.isNew && this.source.idle && this.view.resting && this.view.timing.count > 0;
   }
 
   colours() {
@@ -104,10 +104,10 @@ class Timeline {
       range: (range, isDone) => this.setRange(range, isDone),
       zoom: (range) => {
         this.showRange();
-        this.jump();
+        this.visible.beginStep();
         this.view.show(...range, { moving: true });
       },
-      jump: () => this.jump(),
+      jump: () => this.visible.beginStep(),
       key: (event) => this.key(event),
       isBusy: (target) => isTyping(target) || document.querySelector('dialog[open], details.menu[open]') !== null,
     });
@@ -126,15 +126,9 @@ class Timeline {
     document.fonts?.ready.then(() => this.view.measure());
   }
 
-  /** The stretch of time changes in one step, to which the browser's Back returns. */
-  jump() {
-    if (this.writing) this.writeView();
-    this.isJump = true;
-  }
-
   act(name) {
     const { view } = this;
-    if (['in', 'out', 'fit', 'range'].includes(name)) this.jump();
+    if (['in', 'out', 'fit', 'range'].includes(name)) this.visible.beginStep();
     if (name === 'in') view.zoom(0.5, zoomPoint(view));
     else if (name === 'out') view.zoom(2, zoomPoint(view));
     else if (name === 'fit') view.fit();
@@ -166,7 +160,7 @@ class Timeline {
     this.tracks.layOut({ pinned: this.pinned(), folded: this.folded(), filter: state.get('tracks') });
     this.rail.update();
     view.layOut();
-    this.showView();
+    this.visible.read();
     this.search.update();
     this.showSlice();
     this.flows.update(this.details);
@@ -197,7 +191,7 @@ class Timeline {
     this.view.extent = { start: answer.first_ns, end: answer.last_ns };
     this.view.busy = answer.busy;
     this.stepWindow = answer.step ?? null;
-    if (this.viewWord === null) {
+    if (this.visible.isNew) {
       this.view.start = answer.first_ns;
       this.view.end = answer.last_ns;
     }
@@ -264,41 +258,6 @@ class Timeline {
     const some = !Number.isNaN(from) || !Number.isNaN(to);
     if (some) this.view.range = [Number.isNaN(from) ? extent.start : from, Number.isNaN(to) ? extent.end : to];
     else this.view.range = this.stepWindow;
-  }
-
-  showView() {
-    const word = this.state.get('view-ms');
-    if (word === this.viewWord) return;
-    const first = this.viewWord === null;
-    this.viewWord = word;
-    const cut = word.indexOf('-', 1);
-    const [from, to] = [nanoseconds(word.slice(0, cut)), nanoseconds(word.slice(cut + 1))];
-    const { view } = this;
-    if (to > from) view.show(from, to);
-    else if (first && view.range) {
-      const [a, b] = view.range;
-      view.show(a - (b - a) * 0.1, b + (b - a) * 0.1);
-    } else view.show(view.extent.start, view.extent.end);
-  }
-
-  /** Write the stretch of time that is seen to the address. */
-  writeView() {
-    clearTimeout(this.writing);
-    this.writing = 0;
-    const { isJump } = this;
-    this.isJump = false;
-    const { start, end, atHome } = this.view;
-    const word = atHome ? '' : `${milliseconds(start)}-${milliseconds(end)}`;
-    if (word === this.viewWord) return;
-    this.viewWord = word;
-    this.state.change({ 'view-ms': word }, { isStep: isJump });
-  }
-
-  /** The stretch of time has changed: the address follows when it rests. */
-  moved() {
-    clearTimeout(this.writing);
-    this.writing = setTimeout(() => this.writeView(), SETTLED_MS);
-    this.flows.update(this.details);
   }
 
   setRange(range, isDone = true) {
@@ -375,7 +334,7 @@ class Timeline {
 
   zoomTo(mark) {
     if (!mark) return;
-    this.jump();
+    this.visible.beginStep();
     const span = Math.max(mark.end - mark.start, 1);
     this.view.show(mark.start - span * 0.05, mark.end + span * 0.05, { moving: true });
   }
