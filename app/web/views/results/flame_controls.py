@@ -158,7 +158,7 @@ def format_matches(found: Matches | None) -> str:
     if found is None:
         return ""
     count = len(found.functions)
-    note = " · plain text, not a regular expression" if found.is_literal else ""
+    note = " (plain text)" if found.is_literal else ""
     if not count:
         return f"No function matches{note}"
     return f"{format_percent(found.percent)} in {count:,} function{'s' if count != 1 else ''}{note}"

@@ -28,7 +28,7 @@ const SAMPLED_ONLY = 'sampled, not counted';
  * @returns {string}
  */
 export function literalNote({ is_literal }) {
-  return is_literal ? ' · plain text, not a regular expression' : '';
+  return is_literal ? ' (plain text)' : '';
 }
 
 /**
