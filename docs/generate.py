@@ -1,22 +1,25 @@
-"""Write docs/reference/tables.md and job-fields.md from what the program declares of its tables and of the fields of a
-job: `python docs/generate.py`.
+"""Write docs/reference/{tables,job-fields,target-fields}.md from what the program declares of its tables and of the
+fields of a job and a target: `python docs/generate.py`.
 
 tests/test_docs.py checks that the pages are up to date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from perfloom.analysis.compare import counts, functions, tables
 from perfloom.analysis.tables import TABLES, Column
 from perfloom.domain import fields as kinds
 from perfloom.domain.jobs import JOB_FIELDS
+from perfloom.domain.targets import TARGET_FIELDS
+from perfloom.recording.fields import target_form
 from perfloom.recording.fields.relevance import choices, conditions
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
-FIELDS_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
+JOB_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
+TARGET_PAGE = Path(__file__).parent / "reference" / "target-fields.md"
 TYPES = {
     "str": "text",
     "int64": "whole number",
@@ -157,7 +160,7 @@ def columns(declared: Sequence[Column]) -> str:
     return "\n".join(lines) + "\n"
 
 
-FIELDS_INTRODUCTION = """\
+JOB_INTRODUCTION = """\
 <!-- Made by docs/generate.py from app/domain/jobs. Change the declarations there, then run it again. -->
 # Fields of a job
 
@@ -170,21 +173,56 @@ the [HTTP API](http.md#jobs) and [preset files](../how-to/record.md).
 """
 
 
+TARGET_INTRODUCTION = """\
+<!-- Made by docs/generate.py from app/domain/targets. Change the declarations there, then run it again. -->
+# Fields of a target
+
+The same fields make up the form of a [target](../how-to/targets.md), the options of
+[`perfloom target add`](../how-to/command-line.md#target) and the files that `perfloom target export` writes.
+
+* *Field* is the name in TOML and JSON; `ssh.port` is the field `port` of the table `ssh`. A target without `ssh` is
+  this machine.
+* Fields that are absent have their defaults. Host keys that you accepted are not exported.
+"""
+
+
 def job_fields_page() -> str:
     """The page of the fields of a job."""
-    lines = ["| field | type | default | option | applies to | meaning |", "|---|---|---|---|---|---|"]
-    for each in JOB_FIELDS.values():
+    return fields_page(JOB_INTRODUCTION, JOB_FIELDS.values(), conditions(), choices())
+
+
+def target_fields_page() -> str:
+    """The page of the fields of a target."""
+    declared = [each for each in TARGET_FIELDS.values() if not each.info.internal]
+    return fields_page(TARGET_INTRODUCTION, declared, {name: {} for name in TARGET_FIELDS}, target_form.CHOICES)
+
+
+def fields_page(
+    introduction: str,
+    declared: Iterable[kinds.DeclaredField],
+    conditions: Mapping[str, kinds.Applies],
+    choices: Mapping[str, Collection[str]],
+) -> str:
+    """A page with a table of declared fields; the column of conditions is only there if a field has any."""
+    rows = [("field", "type", "default", "option", "applies to", "meaning")]
+    for each in declared:
         option = each.info.option
-        cells = (
-            f"`{each.path}`",
-            field_type(each.kind),
-            field_default(each.default),
-            ", ".join(f"`{name}`" for name in option.names) if option else "",
-            "; ".join(field_condition(name, values) for name, values in conditions()[each.name].items()),
-            f"{each.info.label}. {each.info.help or (option.help.partition('  [')[0] if option else '')}".strip(),
+        rows.append(
+            (
+                f"`{each.path}`",
+                field_type(each.kind) + (" (required)" if each.required else ""),
+                field_default(each.default),
+                ", ".join(f"`{name}`" for name in option.names) if option else "",
+                "; ".join(
+                    field_condition(name, values, choices[name]) for name, values in conditions[each.name].items()
+                ),
+                f"{each.info.label}. {each.info.help or (option.help.partition('  [')[0] if option else '')}".strip(),
+            )
         )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return FIELDS_INTRODUCTION + "\n" + "\n".join(lines) + "\n"
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in zip(*columns, strict=True)]
+    lines.insert(1, "|" + "---|" * len(columns))
+    return introduction + "\n" + "\n".join(lines) + "\n"
 
 
 def field_type(kind: kinds.Kind) -> str:
@@ -207,15 +245,15 @@ def field_type(kind: kinds.Kind) -> str:
             return "list of strings, or one string as typed in a shell"
         case kinds.Texts():
             return "list of strings"
-        case kinds.Variables():
+        case kinds.Variables() | kinds.Programs():
             return "object of strings"
         case _:
             return "string"
 
 
-def field_condition(choice: str, values: Sequence[str]) -> str:
-    """A choice with the values for which a field applies, or the one for which it does not."""
-    others = [value for value in choices()[choice] if value not in values]
+def field_condition(choice: str, values: Collection[str], every: Collection[str]) -> str:
+    """A choice with the values for which a field applies, or the one for which it does not. every: all values."""
+    others = [value for value in every if value not in values]
     if len(others) == 1 and len(values) > 2:
         return f"{choice}: not `{others[0]}`"
     return f"{choice}: {', '.join(f'`{value}`' for value in values)}"
@@ -230,4 +268,5 @@ def field_default(default: object) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(tables_page(), encoding="utf-8")
-    FIELDS_PAGE.write_text(job_fields_page(), encoding="utf-8")
+    JOB_PAGE.write_text(job_fields_page(), encoding="utf-8")
+    TARGET_PAGE.write_text(target_fields_page(), encoding="utf-8")

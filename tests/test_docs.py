@@ -261,7 +261,8 @@ def test_every_setting_named_exists(page: Path) -> None:
 def test_the_page_of_tables_says_what_the_program_declares() -> None:
     made = script("generate")
     assert text_of(made.PAGE) == made.tables_page(), "run: python docs/generate.py"
-    assert text_of(made.FIELDS_PAGE) == made.job_fields_page(), "run: python docs/generate.py"
+    assert text_of(made.JOB_PAGE) == made.job_fields_page(), "run: python docs/generate.py"
+    assert text_of(made.TARGET_PAGE) == made.target_fields_page(), "run: python docs/generate.py"
 
 
 def test_every_format_has_a_page_and_a_line_in_the_index() -> None:

@@ -1,7 +1,7 @@
-"""The options of `record` for the declared fields of a job, and the values that they give."""
+"""The options of `record` and `target add` for declared fields, and the values that they give."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -9,10 +9,13 @@ import click
 from ..domain import fields as kinds
 from ..domain.errors import InvalidRequest
 from ..domain.jobs import JOB_FIELDS, MpiFlavor
+from ..domain.targets import TARGET_FIELDS
 from ..recording import adapters  # noqa: F401  (registers the names of adapters)
 from .option_groups import option_in_group
+from .options import parse_pairs
 
 F = TypeVar("F", bound=Callable[..., Any])
+OptionDecorator = Callable[..., Callable[[F], F]]
 SECTIONS = {
     "what": "Recording",
     "pytorch": "With --recorder pytorch",
@@ -22,51 +25,84 @@ SECTIONS = {
     "around": "Environment",
     "kept": "Settings and files",
 }
-"""The headings of the help, in order."""
+"""The headings of the help of `record`, in order."""
 NO_MPI = "none"
 
 
-def field_options(function: F) -> F:
-    """Adds an option for each declared field that has one. A parameter is named as the field of the form."""
-    declared = [(each, each.info.option) for each in JOB_FIELDS.values() if each.info.option is not None]
+def job_options(function: F) -> F:
+    """Adds an option for each declared field of a job that has one. A parameter is named as the field of the form."""
     order = list(SECTIONS)
-    declared.sort(key=lambda one: order.index(_section(*one)))
-    # A decorator puts its option before those that are there.
-    for each, option in reversed(declared):
-        given: dict[str, Any] = {"help": option.help, **_type(each.kind)}
-        if option.metavar:
-            given["metavar"] = option.metavar
-        function = option_in_group(SECTIONS[_section(each, option)])(*option.names, each.name, **given)(function)
-    return function
+    declared = sorted(_with_options(JOB_FIELDS), key=lambda pair: order.index(_section(*pair)))
+    return _add_options(function, declared, lambda each, option: option_in_group(SECTIONS[_section(each, option)]))
 
 
-def option_name(field: str) -> str:
-    """The option for a field of the form."""
-    if field == "command":
-        return "COMMAND"
-    each = JOB_FIELDS.get(field)
+def target_options(function: F) -> F:
+    """The same for a target."""
+    return _add_options(function, _with_options(TARGET_FIELDS), lambda each, option: click.option)
+
+
+def option_name(field: str, declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> str:
+    """The option for a field of the form; in capitals an argument."""
+    each = declared.get(field)
     option = each.info.option if each else None
+    if option is None and field in ("command", "name"):
+        return field.upper()
     return option.names[0] if option else "--" + field.replace("_", "-")
 
 
+def name_option(error: InvalidRequest, declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> InvalidRequest:
+    """What is wrong with a field, as what is wrong with its option. What concerns the whole stays as it is."""
+    known = not error.field or error.field in ("recorder", "scope")
+    text = f"{option_name(error.field or '', declared)}: {error.message}"
+    return error if known else InvalidRequest(text, error.field)
+
+
+def raise_problems(problems: Mapping[str, str], declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> None:
+    """Raises InvalidRequest with all problems, each with the name of its option."""
+    if problems:
+        named = [name_option(InvalidRequest(message, field), declared) for field, message in problems.items()]
+        raise InvalidRequest(" ".join(error.message for error in named), named[0].field)
+
+
 def option_value(each: kinds.DeclaredField, given: Any) -> Any:
-    """The value of a field from what its option was given. Raises InvalidRequest, named by the option."""
+    """The value of a field from what its option was given. Raises InvalidRequest, UsageError, named by the option."""
     from ..recording.fields.events import split_event_lists
     from ..recording.fields.kinds import parse_text
 
     kind, option = each.kind, each.info.option
+    name = option.names[0] if option else each.name
     if isinstance(kind, kinds.Choice):
         return kind.type(given)
     if isinstance(kind, kinds.WallTime | kinds.Numbers):
         try:
             return parse_text(kind, given)
         except InvalidRequest as error:
-            raise InvalidRequest(f"{option_name(each.name)}: {error.message}", each.name) from None
+            raise InvalidRequest(f"{name}: {error.message}", each.name) from None
     if isinstance(kind, kinds.Events):
         return split_event_lists(given)
     if isinstance(kind, kinds.Lines):
         return tuple(os.path.abspath(path) for path in given)
+    if isinstance(kind, kinds.Variables | kinds.Programs):
+        return parse_pairs(given, name)
     return not given if option is not None and option.off else given
+
+
+def _with_options(declared: Mapping[str, kinds.DeclaredField]) -> list[tuple[kinds.DeclaredField, kinds.CliOption]]:
+    return [(each, each.info.option) for each in declared.values() if each.info.option is not None]
+
+
+def _add_options(
+    function: F,
+    declared: Iterable[tuple[kinds.DeclaredField, kinds.CliOption]],
+    decorator: Callable[[kinds.DeclaredField, kinds.CliOption], OptionDecorator[F]],
+) -> F:
+    # A decorator puts its option before those that are there.
+    for each, option in reversed(list(declared)):
+        given: dict[str, Any] = {"help": option.help, **_type(each.kind)}
+        if option.metavar:
+            given["metavar"] = option.metavar
+        function = decorator(each, option)(*option.names, each.name, **given)(function)
+    return function
 
 
 def _section(each: kinds.DeclaredField, option: kinds.CliOption) -> str:
@@ -76,7 +112,7 @@ def _section(each: kinds.DeclaredField, option: kinds.CliOption) -> str:
 def _type(kind: kinds.Kind) -> dict[str, Any]:
     """How click reads an option of a kind."""
     if isinstance(kind, kinds.Choice):
-        none = [NO_MPI] if kind.type is MpiFlavor else []
+        none = [NO_MPI] if kind.type is MpiFlavor and not isinstance(kind, kinds.OptionalChoice) else []
         return {"type": click.Choice([*none, *(str(value) for value in kind.type)])}
     if isinstance(kind, kinds.Number) and not isinstance(kind, kinds.Numbers):
         return {"type": click.IntRange(min=1)}
@@ -88,4 +124,4 @@ def _type(kind: kinds.Kind) -> dict[str, Any]:
         return {"multiple": True, "type": click.Path()}
     if isinstance(kind, kinds.Path):
         return {"type": click.Path(file_okay=False)}
-    return {"multiple": True} if isinstance(kind, kinds.Texts | kinds.Variables) else {}
+    return {"multiple": True} if isinstance(kind, kinds.Texts | kinds.Variables | kinds.Programs) else {}

@@ -47,6 +47,12 @@ def open_store(data: Path | None) -> "Iterator[Store]":
         store.close()
 
 
+def typed_options(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """Those of the parameters that were on the command line, not those with defaults."""
+    source = click.core.ParameterSource.COMMANDLINE
+    return {name: value for name, value in given.items() if context.get_parameter_source(name) is source}
+
+
 def parse_pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
     """What a repeated option NAME=VALUE says; of one name the last counts. Raises UsageError."""
     found = {}

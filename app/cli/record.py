@@ -9,9 +9,9 @@ import click
 
 from ..domain.errors import InvalidRequest, JobFailed
 from ..domain.jobs import JobSpec, JobState, Scope
-from .field_options import SECTIONS, field_options
+from .field_options import SECTIONS, job_options, name_option
 from .option_groups import GroupedCommand, option_in_group
-from .options import data_option, load_settings
+from .options import data_option, load_settings, typed_options
 
 if TYPE_CHECKING:
     from ..recording.recorders.preflight import PreflightFinding
@@ -22,7 +22,7 @@ _kept = option_in_group(SECTIONS["kept"])
 
 
 @click.command(cls=GroupedCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@field_options
+@job_options
 @_what("--system-wide", "-a", is_flag=True, help="Observe the whole system (while the command runs).")
 @_what("--count", is_flag=True, help="Count events instead of sampling: --recorder perf-stat.")
 @_kept("--preset", metavar="FILE|NAME", help="Start from these settings; options take precedence.")
@@ -46,8 +46,7 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
     from . import record_spec
 
     settings = load_settings(data)
-    asked = {name for name in given if _typed(context, name)}
-    spec = record_spec.build_spec(settings, {name: given[name] for name in asked}, command)
+    spec = record_spec.build_spec(settings, typed_options(context, given), command)
     if given["save_preset"]:
         record_spec.save_settings(spec, Path(given["save_preset"]))
         if not record_spec.records_anything(spec):
@@ -64,7 +63,7 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
         with ProgressLine() as progress:
             job = job_client.record(settings, spec, name, progress.show, ask=ask_on_terminal, say=_warn)
     except InvalidRequest as error:
-        raise record_spec.name_option(error) from None
+        raise name_option(error) from None
     return print_result(job)
 
 
@@ -88,10 +87,6 @@ def _final_messages(job: "Job") -> list[str]:
     reason = job.reason or ""
     more = [text for text in (job.outcome.reasons if job.outcome else ()) if text not in reason]
     return [reason, *more] if reason else more
-
-
-def _typed(context: click.Context, name: str) -> bool:
-    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
 
 
 def default_name(spec: JobSpec) -> str:

@@ -17,8 +17,7 @@ from ..recording.fields.preset_file import from_file, to_file
 from ..recording.fields.relevance import NO_MPI, relevant_fields
 from ..recording.schedulers import scheduler_of
 from ..store import Store, open_store
-from .field_options import option_name, option_value
-from .options import parse_pairs
+from .field_options import option_name, option_value, raise_problems
 
 
 def build_spec(settings: Settings, options: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
@@ -33,16 +32,8 @@ def build_spec(settings: Settings, options: Mapping[str, Any], command: tuple[st
     spec = _places(spec, options, target)
     _check_meaning(spec, options, target)
     errors = validate_job(spec, {target.name: target}, complete="save_preset" not in options)
-    if errors:
-        named = [name_option(InvalidRequest(message, field)) for field, message in errors.items()]
-        raise InvalidRequest(" ".join(error.message for error in named), named[0].field)
+    raise_problems(errors)
     return spec
-
-
-def name_option(error: InvalidRequest) -> InvalidRequest:
-    """What is wrong with a field, as what is wrong with its option. What concerns the whole stays as it is."""
-    known = not error.field or error.field in ("recorder", "scope")
-    return error if known else InvalidRequest(f"{option_name(error.field or '')}: {error.message}", error.field)
 
 
 def records_anything(spec: JobSpec) -> bool:
@@ -88,7 +79,7 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
     if "count" in given:
         changes["recorder"] = RecorderName.PERF_STAT
     if "environment" in given:
-        changes["environment"] = spec.environment | parse_pairs(given["environment"], "--env")
+        changes["environment"] = spec.environment | changes["environment"]
     parts = {name: replace(getattr(spec, name), **values[name]) for name in ("batch", "pytorch")}
     return replace(spec, **changes, **parts)
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..domain.errors import Conflict, HostKeyUnknown, InvalidRequest
-from ..domain.jobs import Batch, MpiFlavor
-from ..domain.targets import KEEP_HOURS, LOCAL, CheckStatus, SchedulerName, Ssh, Target
+from ..domain.jobs import Batch
+from ..domain.targets import LOCAL, TARGET_FIELDS, CheckStatus, SchedulerName, Ssh, Target
 from ..domain.units import format_utc_iso
-from ..recording import adapters  # noqa: F401  (registers the names of adapters)
-from .options import data_option, format_option, open_store, parse_pairs
+from .field_options import option_name, option_value, raise_problems, target_options
+from .options import data_option, format_option, open_store, typed_options
 from .output import STDIO, escape_controls, write_rows
 
 if TYPE_CHECKING:
@@ -85,49 +85,17 @@ def show(form: str, data: Path | None, name: str) -> int:
 
 
 @target.command()
-@click.option("--ssh", "host", metavar="HOST", help="Connect over SSH: name, address, or alias in ~/.ssh/config.")
-@click.option("--user", default="", help="Login name.  [default: from ~/.ssh/config]")
-@click.option("--port", type=int, help="SSH port.  [default: from ~/.ssh/config, else 22]")
-@click.option("--key", "key_file", default="", metavar="FILE", help="Private key on this machine.")
-@click.option("--jump", multiple=True, metavar="[USER@]HOST[:PORT]", help="Connect through this host; may be repeated.")
-@click.option("--no-agent", is_flag=True, help="Do not use the SSH agent.")
-@click.option("--no-config", is_flag=True, help="Do not use ~/.ssh/config.")
-@click.option("--password", is_flag=True, help="Log in with a password: each job and each check asks for it.")
-@click.option(
-    "--keep-connection",
-    "keep",
-    is_flag=True,
-    help=f"Use a connection that needed a password for all jobs, for {KEEP_HOURS} hours after its last use.",
-)
-@click.option("--timeout", type=float, metavar="SECONDS", help="Connection timeout.  [default: 15]")
-@click.option(
-    "--scheduler",
-    type=click.Choice([each.value for each in SchedulerName]),
-    default="none",
-    show_default=True,
-    help="Batch system.",
-)
-@click.option("--directory", default="", metavar="DIR", help="Directory for jobs.  [default: ~/.perfloom]")
-@click.option("--scratch", default="", metavar="DIR", help="Local disk to record on first, such as $TMPDIR.")
-@click.option("--perf", default="", metavar="PROGRAM", help="Name or absolute path of perf there.  [default: perf]")
-@click.option("--module", "modules", multiple=True, metavar="MODULE", help="Load it for each job; may be repeated.")
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set it for each job; may be repeated.")
-@click.option("--mpi", type=click.Choice([each.value for each in MpiFlavor]), help="Suggested MPI implementation.")
-@click.option(
-    "--starter", "starters", multiple=True, metavar="MPI=PROGRAM", help="Program name of the launcher of an MPI."
-)
-@click.option("--sudo", is_flag=True, help="Jobs may start perf with sudo.")
-@click.option("--counters", type=int, metavar="N", help="Events per run.  [default: from the CPU's family]")
-@click.option("--poll", type=float, metavar="SECONDS", help="Polling interval for jobs.  [default: 5]")
-@click.option("--notes", default="", help="Free text.")
+@target_options
 @click.option("--replace", "anew", is_flag=True, help="Overwrite a target of that name.")
 @data_option
 @click.argument("name")
-def add(name: str, anew: bool, data: Path | None, **words: Any) -> int:
+@click.pass_context
+def add(context: click.Context, /, name: str, anew: bool, data: Path | None, **given: Any) -> int:
     """Add a target NAME: a host over SSH, or this machine with a batch system."""
-    from ..recording.fields.target_validity import require_valid
+    from ..recording.fields.target_validity import validate_target
 
-    made = require_valid(_made(name, words))
+    made = _made(name, typed_options(context, given))
+    raise_problems(validate_target(made), TARGET_FIELDS)
     with open_store(data) as store:
         _save(store, made, anew)
     return 0
@@ -265,42 +233,16 @@ def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
     return 0
 
 
-def _made(name: str, words: dict[str, Any]) -> Target:
-    ssh = None
-    if words["host"] is not None:
-        timeout = words["timeout"]
-        ssh = Ssh(
-            host=words["host"],
-            user=words["user"],
-            port=words["port"],
-            key_file=words["key_file"],
-            agent=not words["no_agent"],
-            config=not words["no_config"],
-            jump=words["jump"],
-            password=words["password"],
-            keep=words["keep"],
-            connect_timeout_s=Ssh("").connect_timeout_s if timeout is None else timeout,
-        )
-    elif words["user"] or words["port"] or words["key_file"] or words["jump"] or words["password"] or words["keep"]:
-        raise click.UsageError(
-            "--user, --port, --key, --jump, --password and --keep-connection need SSH: add --ssh HOST."
-        )
-    return Target(
-        name=name,
-        ssh=ssh,
-        scheduler=SchedulerName(words["scheduler"]),
-        directory=words["directory"],
-        scratch=words["scratch"],
-        perf=words["perf"],
-        modules=words["modules"],
-        environment=parse_pairs(words["variables"], "--env"),
-        mpi=MpiFlavor(words["mpi"]) if words["mpi"] else None,
-        starters=parse_pairs(words["starters"], "--starter"),
-        sudo=words["sudo"],
-        counters=words["counters"],
-        poll_s=Target("").poll_s if words["poll"] is None else words["poll"],
-        notes=words["notes"],
-    )
+def _made(name: str, given: dict[str, Any]) -> Target:
+    """The target that options describe. Raises UsageError."""
+    values: dict[str, dict[str, Any]] = {"": {"name": name}, "ssh": {}}
+    for field, value in given.items():
+        each = TARGET_FIELDS[field]
+        values[each.part][each.attribute] = option_value(each, value)
+    if values["ssh"] and "host" not in values["ssh"]:
+        first = next(option_name(field, TARGET_FIELDS) for field in given if TARGET_FIELDS[field].part)
+        raise click.UsageError(f"{first} needs SSH: add --ssh HOST.")
+    return Target(**values[""], ssh=Ssh(**values["ssh"]) if values["ssh"] else None)
 
 
 def _save(store: "Store", made: Target, anew: bool) -> None:

@@ -5,64 +5,14 @@ and the reference are derived from the declarations. Kinds are data: `perfloom.r
 and checks values of each.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
+
+from .registered_names import RegisteredName
 
 _KEY = "declared"
-
-
-class _NameSet(type):
-    """The class of a kind of names is the collection of those that are registered, in order of registration."""
-
-    _names: dict[str, Any]
-
-    def __iter__(cls) -> Iterator[Any]:
-        return iter(tuple(cls._names.values()))
-
-    def __len__(cls) -> int:
-        return len(cls._names)
-
-    def __contains__(cls, name: object) -> bool:
-        return name in cls._names
-
-
-class RegisteredName(str, metaclass=_NameSet):
-    """A name of one kind. Calling the class looks one up; the same name is always the same object.
-
-    Raises ValueError, which lists the registered names, for any other.
-    """
-
-    kind: ClassVar[str]
-    """What it is a name of, for a person."""
-    _names: ClassVar[dict[str, Any]]
-
-    def __init_subclass__(cls, *, kind: str) -> None:
-        cls.kind = kind
-        cls._names = {}
-
-    def __new__(cls, name: str) -> Self:
-        found: Self | None = cls._names.get(name)
-        if found is None:
-            raise ValueError(f"{str(name)[:60]!r} is no known {cls.kind}. Use one of: {', '.join(cls)}")
-        return found
-
-    @classmethod
-    def register(cls, name: str) -> Self:
-        """Add a name, if it is new, and return it."""
-        found: Self = cls._names.setdefault(name, str.__new__(cls, name))
-        return found
-
-    @classmethod
-    def unregister(cls, name: str) -> None:
-        """Take a name out again."""
-        cls._names.pop(name, None)
-
-    @property
-    def value(self) -> str:
-        """As plain text."""
-        return str(self)
 
 
 @dataclass(frozen=True)
@@ -116,7 +66,56 @@ class Program(Text):
 
 @dataclass(frozen=True)
 class TargetName(Text):
-    """The name of a target."""
+    """The name of a target that there is."""
+
+
+@dataclass(frozen=True)
+class NewTargetName(Text):
+    """The name that a target gets."""
+
+
+@dataclass(frozen=True)
+class Paragraphs(Text):
+    """Text for people, on several lines. most: characters."""
+
+    widget: ClassVar[str] = "lines"
+
+    most: int = 32_768
+
+
+@dataclass(frozen=True)
+class HostName(Text):
+    """The name of a host, its address, or its alias in ~/.ssh/config."""
+
+
+@dataclass(frozen=True)
+class UserName(Text):
+    """A login name, or none."""
+
+
+@dataclass(frozen=True)
+class PrivateKey(Text):
+    """The path of a private key, which may start with ~/, or none."""
+
+
+@dataclass(frozen=True)
+class JumpHost(Text):
+    """A host that a connection goes through: [user@]host[:port]."""
+
+
+@dataclass(frozen=True)
+class HostKey(Text):
+    """A line of a known_hosts file."""
+
+
+@dataclass(frozen=True)
+class TargetPath(Text):
+    """An absolute path at a target, where variables such as $HOME are expanded there, or none."""
+
+
+@dataclass(frozen=True)
+class TargetProgram(Text):
+    """A program at a target: a name that PATH finds, or an absolute path, or none."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +159,14 @@ class Numbers(Number):
 
 @dataclass(frozen=True)
 class Duration(Kind):
-    """Seconds, with a fraction, or none. problem, wrong: the messages for a number out of range, and for no number."""
+    """Seconds, with a fraction, or none. problem, wrong: the messages for a number out of range, and for no number.
+    optional: or none."""
 
     least: float
     most: float
     problem: str
     wrong: str = ""
+    optional: bool = True
 
 
 @dataclass(frozen=True)
@@ -194,18 +195,28 @@ class Option:
 
 @dataclass(frozen=True)
 class Choice(Kind):
-    """One of several. options: with labels, where the field has its own. optional: or none. what: how a message names
-    it."""
+    """One of several. options: with labels, where the field has its own. what: how a message names it."""
 
     widget: ClassVar[str] = "cards"
 
     type: type[StrEnum] | type[RegisteredName]
     options: tuple[Option, ...] = ()
-    optional: bool = False
     what: str = ""
 
     def load(self, value: Any) -> Any:
-        return None if self.optional and value is None else self.type(value)
+        return self.type(value)
+
+
+@dataclass(frozen=True)
+class OptionalChoice(Choice):
+    """One of several, or none. none: how the form calls that."""
+
+    widget: ClassVar[str] = "select"
+
+    none: str = "None"
+
+    def load(self, value: Any) -> Any:
+        return super().load(value) if value else None
 
 
 @dataclass(frozen=True)
@@ -220,11 +231,12 @@ class Either(Kind):
 
 @dataclass(frozen=True)
 class Texts(Kind):
-    """A list of texts. entry: of which kind each one is."""
+    """A list of texts. entry: of which kind each one is. most: how many (null: any number)."""
 
     widget: ClassVar[str] = "lines"
 
     entry: Text
+    most: int | None = None
 
     def load(self, value: Any) -> Any:
         return tuple(str(each) for each in value)
@@ -251,6 +263,11 @@ class Libraries(Texts):
 
 
 @dataclass(frozen=True)
+class WordList(Texts):
+    """Without spaces in them, with spaces, commas or line breaks between."""
+
+
+@dataclass(frozen=True)
 class Arguments(Texts):
     """Words of a command line, quoted as in a shell."""
 
@@ -266,16 +283,29 @@ class CommandLine(Arguments):
 
 @dataclass(frozen=True)
 class Events(Texts):
-    """Events of perf. most: how many."""
+    """Events of perf."""
 
-    most: int = 256
+    most: int | None = 256
 
 
 @dataclass(frozen=True)
 class Variables(Kind):
-    """Environment variables."""
+    """Environment variables. reserved: how names begin that are not allowed. most: how many (null: any number)."""
 
     widget: ClassVar[str] = "lines"
+
+    reserved: tuple[str, ...] = ()
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Programs(Kind):
+    """The program of each of several adapters, by its name. type: the names. what: what the programs are."""
+
+    widget: ClassVar[str] = "lines"
+
+    type: type[RegisteredName]
+    what: str
 
 
 @dataclass(frozen=True)
@@ -296,8 +326,9 @@ a choice that is not named does not matter."""
 
 @dataclass(frozen=True)
 class CliOption:
-    """An option of `perfloom record`. names: as typed. section: where it stands in the help ("": at its part, or at
-    "what"). off: it turns a switch off. strict: it is refused where the field does not count, instead of ignored."""
+    """An option of `perfloom record` or `perfloom target add`. names: as typed. section: the heading of the help that
+    it is below ("": that of its part, or "what"). off: it turns a switch off. strict: it is refused where the field
+    does not count, instead of ignored."""
 
     names: tuple[str, ...]
     help: str
@@ -320,7 +351,9 @@ class Info:
     its name in the form, where that is not the field's own. group: where the form shows it ("": the template does, by
     name). unit, placeholder: beside and in its empty line. short, mono: how wide and in which font the line is.
     prefilled: the form shows the default, and takes an empty line for it. option: of the command line, if there is one.
-    setting: its label on the job's page, where the page shows it by itself; shown: what the page says of a switch.
+    setting: its label on the page of the job or target (empty: the page has no row for it); shown: what the page says
+    of a switch that is on, or of no events; default_shown: the page shows the default, too. internal: Perfloom sets it;
+    forms, files and options have no such field.
     """
 
     kind: Kind
@@ -337,6 +370,8 @@ class Info:
     option: CliOption | None = None
     setting: str = ""
     shown: str = "yes"
+    default_shown: bool = False
+    internal: bool = False
 
 
 def declare(default: Any, kind: Kind, label: str, help: str = "", **info: Any) -> Any:
@@ -353,11 +388,12 @@ def declare(default: Any, kind: Kind, label: str, help: str = "", **info: Any) -
 @dataclass(frozen=True)
 class DeclaredField:
     """A field with its declaration. name: in the form. part: the field that holds its class ("": the class itself), and
-    attribute: its name there. default: None where it has none."""
+    attribute: its name there. required: it has no default; default is None then."""
 
     name: str
     part: str
     attribute: str
+    required: bool
     default: Any
     info: Info
 
@@ -386,8 +422,9 @@ def declared_fields(cls: type[Any], part: str = "") -> tuple[DeclaredField, ...]
             found += declared_fields(info.kind.type, each.name)
             continue
         default = each.default_factory() if each.default_factory is not MISSING else each.default
+        required = default is MISSING
         found.append(
-            DeclaredField(info.form or each.name, part, each.name, None if default is MISSING else default, info)
+            DeclaredField(info.form or each.name, part, each.name, required, None if required else default, info)
         )
     return tuple(found)
 
@@ -395,6 +432,11 @@ def declared_fields(cls: type[Any], part: str = "") -> tuple[DeclaredField, ...]
 def declared_kinds(cls: type[Any]) -> dict[str, Kind]:
     """The kinds of the fields of a data class, by name."""
     return {each.name: each.metadata[_KEY].kind for each in fields(cls)}
+
+
+def required_fields(cls: type[Any]) -> frozenset[str]:
+    """The names of the fields of a data class that have no default."""
+    return frozenset(each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING)
 
 
 def declared_parts(cls: type[Any]) -> dict[str, Part]:

@@ -105,7 +105,7 @@ def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Br
     assert sorted(row["rank"] for row in counts) == [0, 1] and {row["value"] for row in counts} == {1}
     assert sight_of(context, job).submissions[0].native.isdigit() and is_cleaned_up(job)
     page = browser.page(f"/jobs/{job.id}")
-    assert "Toy MPI, 2 ranks" in page
+    assert "<dt>MPI</dt><dd>Toy MPI</dd>" in page and "2 ranks" in page
 
     long = typed | {"command": "sh -c 'echo begun; exec sleep 60'"}
     submit_form(browser, long)

@@ -108,7 +108,7 @@ def test_pytorch_from_the_form_and_again(browser_client: Browser, store: Store, 
     job = store.jobs.get(queued.headers["Location"].removeprefix("/jobs/"))
     assert job.job_spec.pytorch == PyTorch("2,1,5,1", memory=True, seconds=60) and job.job_spec.events == ()
     page = browser_client.page(f"/jobs/{job.id}")
-    for label, value in (("Steps", "2,1,5,1"), ("With", "memory"), ("At most", "60")):
+    for label, value in (("Steps", "2,1,5,1"), ("Memory", "yes"), ("At most", "60")):
         assert re.search(rf"<dt>{label}</dt>\s*<dd[^>]*>\s*{value}", page), label
     again = browser_client.page(f"/jobs/new?from={job.id}")
     assert re.search(r'name="recorder" value="pytorch"[^>]* checked', again)

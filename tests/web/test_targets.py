@@ -81,6 +81,7 @@ def test_adding_one(browser_client: Browser, store: Store) -> None:
         port="2222",
         jump="ada@gate:22, second\r\nthird",
         agent="1",
+        config="",
         scheduler="slurm",
         directory="$HOME/jobs",
         modules="gcc/12 openmpi/4.1",
@@ -225,7 +226,7 @@ def test_a_file_goes_out_and_comes_back(browser_client: Browser, store: Store, f
     ("data", "said"),
     [
         (b"", "The file is empty"),
-        (b"mpi = 'mpich'", "no name"),
+        (b"mpi = 'mpich'", "needs the field “name”"),
         (b"\xff\xfe\x00", "UTF-8"),
         (b"name = 'x'\npassword = 'hush'", "no field “password”"),
         (b"name = '<script>'", "A name starts"),

@@ -15,7 +15,6 @@ from ..fields import (
     Option,
     Program,
     Ranks,
-    RegisteredName,
     Steps,
     Switch,
     Text,
@@ -24,6 +23,7 @@ from ..fields import (
     declare,
     option,
 )
+from ..registered_names import RegisteredName
 
 MAX_RANKS = 1_000_000
 MAX_WALL_TIME_S = 366 * 86_400
@@ -147,6 +147,7 @@ class Mpi:
         "MPI",
         form="mpi",
         applies={"scope": (Scope.COMMAND,)},
+        setting="MPI",
         option=option("--mpi", help="MPI implementation that starts the ranks.  [default: none]"),
     )
     ranks: int = declare(
@@ -159,6 +160,8 @@ class Mpi:
         unit="ranks",
         short=True,
         prefilled=False,
+        setting="Ranks",
+        default_shown=True,
         option=option("--ranks", "-n", metavar="NUMBER", help="Number of ranks."),
     )
     ranks_per_node: int | None = declare(
@@ -170,6 +173,7 @@ class Mpi:
         group="ranks",
         unit="ranks",
         short=True,
+        setting="Ranks per node",
         option=option("--ranks-per-node", metavar="NUMBER", help="Ranks per node."),
     )
     program: str = declare(
@@ -220,6 +224,7 @@ class Mpi:
         applies=_RANKS,
         group="recorded-ranks",
         short=True,
+        setting="Every n-th rank",
         option=option("--record-every", metavar="NUMBER", help="Record ranks 0, NUMBER, 2 × NUMBER …"),
     )
     only: str = declare(
@@ -232,6 +237,7 @@ class Mpi:
         short=True,
         mono=True,
         placeholder="all",
+        setting="Only ranks",
         option=option("--record-only", metavar="RANGES", help="Record only these ranks, for example 0-3,8."),
     )
     per_host: bool = declare(
@@ -243,6 +249,7 @@ class Mpi:
         "What is recorded",
         form="recorded",
         applies=_MPI,
+        setting="What is recorded",
         option=option("--per-host", help="Instead of ranks, record the whole system once per host."),
     )
 
@@ -261,6 +268,7 @@ class Batch:
         Word("The queue"),
         "Queue",
         mono=True,
+        setting="Queue",
         option=option("--queue", "--partition", "-q", metavar="NAME", help="Queue or partition."),
     )
     project: str = declare(
@@ -270,6 +278,7 @@ class Batch:
         "The project that is charged. Empty: the default.",
         group="batch",
         mono=True,
+        setting="Project",
         option=option("--project", "--account", metavar="NAME", help="Project or account that is charged."),
     )
     wall_time_s: int | None = declare(
@@ -280,6 +289,7 @@ class Batch:
         form="wall_time",
         group="batch",
         placeholder="the queue’s",
+        setting="Wall time",
         option=option("--wall-time", metavar="TIME", help="Time limit of the batch job: 30min, 2h, 1:30:00."),
     )
     resources: str = declare(
@@ -290,6 +300,7 @@ class Batch:
         group="batch-resources",
         mono=True,
         placeholder="select[mem>4000]",
+        setting="Resources",
         option=option(
             "--resources", "-R", metavar="STRING", help="Resource requirements, in the words of the batch system."
         ),
@@ -301,6 +312,7 @@ class Batch:
         "Empty: as many as the ranks need.",
         group="batch-resources",
         short=True,
+        setting="Nodes",
         option=option("--nodes", metavar="NUMBER", help="Number of nodes."),
     )
     cpus: int | None = declare(
@@ -310,6 +322,7 @@ class Batch:
         "For each rank, or for the one process.",
         group="batch-resources",
         short=True,
+        setting="CPUs per rank",
         option=option("--cpus", metavar="NUMBER", help="CPUs per rank, or for the single process."),
     )
     exclusive: bool = declare(
@@ -318,6 +331,7 @@ class Batch:
         "Exclusive nodes",
         "No other job disturbs the measurement. It may wait longer.",
         group="batch-switches",
+        setting="Exclusive nodes",
         option=option("--exclusive", help="No other jobs on the nodes."),
     )
     arguments: tuple[str, ...] = declare(
@@ -353,6 +367,8 @@ class PyTorch:
         short=True,
         mono=True,
         placeholder="1,1,3,1",
+        setting="Steps",
+        default_shown=True,
         option=option(
             "--torch-steps",
             metavar="STEPS",
@@ -367,6 +383,7 @@ class PyTorch:
         form="torch_memory",
         applies=_PYTORCH,
         group="pytorch",
+        setting="Memory",
         option=option("--torch-memory", help="Also record each memory allocation."),
     )
     shapes: bool = declare(
@@ -377,6 +394,7 @@ class PyTorch:
         form="torch_shapes",
         applies=_PYTORCH,
         group="pytorch",
+        setting="Shapes",
         option=option("--torch-shapes", help="Also record input shapes of operators."),
     )
     stacks: bool = declare(
@@ -387,6 +405,7 @@ class PyTorch:
         form="torch_stacks",
         applies=_PYTORCH,
         group="pytorch",
+        setting="Stacks",
         option=option("--torch-stacks", help="Also record each Python call; slows the program down."),
     )
     modules: bool = declare(
@@ -397,6 +416,7 @@ class PyTorch:
         form="torch_modules",
         applies=_PYTORCH,
         group="pytorch",
+        setting="Modules",
         option=option("--torch-modules", help="Also record modules of TorchScript models."),
     )
     seconds: float | None = declare(

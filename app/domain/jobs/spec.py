@@ -89,6 +89,7 @@ class JobSpec:
         "local",
         TargetName("The target"),
         "Target",
+        setting="Target",
         option=option(
             "--on",
             metavar="TARGET",
@@ -100,12 +101,14 @@ class JobSpec:
         RecorderName.PERF_RECORD,
         Choice(RecorderName),
         "Recorder",
+        setting="Recorder",
         option=option("--recorder", help="Recorder to use.  [default: perf-record]"),
     )
     scope: Scope = declare(
         Scope.COMMAND,
         SCOPES,
         "Scope",
+        setting="Scope",
     )
     command: tuple[str, ...] = declare(
         (),
@@ -169,6 +172,9 @@ class JobSpec:
         Events(Text("An event")),
         "Events",
         applies=_PERF,
+        setting="Events",
+        shown="default",
+        default_shown=True,
         option=option("--event", "-e", metavar="EVENT", help="Event to measure, as in perf; may be repeated."),
     )
     frequency: int | None = declare(
@@ -197,6 +203,8 @@ class JobSpec:
         CALL_GRAPHS,
         "Call graph",
         applies=_SAMPLING,
+        setting="Call graph",
+        default_shown=True,
         option=option("--call-graph", help="How to unwind stacks.  [default: dwarf]"),
     )
     stack_bytes: int = declare(
@@ -214,6 +222,8 @@ class JobSpec:
         group="recorder",
         unit="bytes",
         short=True,
+        setting="Stack size",
+        default_shown=True,
         option=option("--stack-bytes", metavar="BYTES", help="Stack size copied by dwarf.  [default: 8192]"),
     )
     pid: int | tuple[int, ...] | None = declare(
@@ -224,6 +234,7 @@ class JobSpec:
         applies={"scope": (Scope.PROCESS,)},
         group="process",
         short=True,
+        setting="Process",
         option=option(
             "--pid", metavar="PID", help="Observe this process instead of running a command; several with commas."
         ),
@@ -345,6 +356,7 @@ class JobSpec:
         "Event splitting",
         group="splitting",
         applies=_PERF | _STARTED,
+        setting="Event splitting",
         option=option(
             "--split",
             help="With more events than counters: multiplex them in one run (default), or run the "
@@ -359,6 +371,7 @@ class JobSpec:
         applies=_PERF | _STARTED | {"splitting": (EventSplitting.SEQUENTIAL, EventSplitting.AT_ONCE)},
         group="splitting",
         short=True,
+        setting="Events in one run",
         option=option(
             "--events-per-run",
             metavar="NUMBER",

@@ -1,51 +1,23 @@
 """The job form: fields as typed ↔ JobSpec, with an error by field and the typed text kept whatever happens."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
-from ...domain.errors import InvalidRequest
 from ...domain.fields import Choice
 from ...domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, Mpi, MpiFlavor
 from ...domain.targets import Target
 from ..recorders.preflight import PreflightFinding, Severity
-from . import command_line
+from .form_values import FormValues, default_values, format_fields, no_choice_text, parse_fields
 from .job_validity import validate_job
-from .kinds import format_value, parse_text
+from .kinds import parse_text
 from .relevance import CHOICES_OF_FORM, LOCAL_ONLY, NO_MPI, choices, normalize, relevant_fields
 
 
-def _defaults() -> dict[str, str | bool]:
-    found = {
-        name: format_value(each.kind, each.default) if each.info.prefilled else "" for name, each in JOB_FIELDS.items()
-    }
-    return found | {"sampling": "frequency", "mpi": NO_MPI}
+class JobForm(FormValues):
+    """What is in the job form, as typed. mpi: an MPI implementation or "none". recorded: "ranks" or "hosts"."""
 
-
-class JobForm(Mapping[str, str | bool]):
-    """What stands in the form, as typed, by names of fields: a text, or whether a switch is on. What is not given is as
-    in an empty form. mpi: a flavor or "none". recorded: "ranks" or "hosts"."""
-
-    DEFAULTS: Mapping[str, str | bool] = _defaults()
-
-    def __init__(self, **typed: str | bool) -> None:
-        unknown = typed.keys() - self.DEFAULTS.keys()
-        if unknown:
-            raise TypeError(f"The form has no field {', '.join(sorted(unknown))}.")
-        self._typed = {**self.DEFAULTS, **typed}
-
-    def __getitem__(self, name: str) -> str | bool:
-        return self._typed[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._typed)
-
-    def __len__(self) -> int:
-        return len(self._typed)
-
-    def __repr__(self) -> str:
-        changed = {name: value for name, value in self.items() if value != self.DEFAULTS[name]}
-        return f"JobForm(**{changed!r})"
+    DEFAULTS = default_values(JOB_FIELDS.values()) | {"sampling": "frequency", "mpi": NO_MPI}
 
     @property
     def target(self) -> str:
@@ -53,25 +25,19 @@ class JobForm(Mapping[str, str | bool]):
         return str(self["target"])
 
     @classmethod
-    def from_form(cls, values: Mapping[str, Sequence[str]]) -> "JobForm":
-        """From the lists of values of a posted form; what is missing is as in an empty form.
+    def from_form(cls, values: Mapping[str, Sequence[str]]) -> Self:
+        """From the lists of values of a posted form.
 
-        A switch that is off has an empty value, since a browser sends nothing for an empty box. Line breaks become \\n.
         `event` (any number of times) is added to `events`: it comes from the search without JavaScript, where each
         match is a box to tick.
         """
-        typed: dict[str, Any] = {}
-        for name, default in cls.DEFAULTS.items():
-            posted = values.get(name, ())
-            if posted and isinstance(default, bool):
-                typed[name] = bool(posted[-1])
-            elif posted:
-                typed[name] = posted[-1].replace("\r\n", "\n")
+        typed = super().from_form(values)
         ticked = [event for event in values.get("event", ()) if event.strip()]
-        if ticked:
-            lines = [line for line in typed.get("events", "").split("\n") if line.strip()]
-            typed["events"] = "\n".join([*lines, *(event for event in ticked if event not in lines)])
-        return cls(**typed)
+        if not ticked:
+            return typed
+        lines = [line for line in str(typed["events"]).split("\n") if line.strip()]
+        events = "\n".join([*lines, *(event for event in ticked if event not in lines)])
+        return cls(**dict(typed) | {"events": events})
 
 
 @dataclass(frozen=True)
@@ -93,11 +59,7 @@ class ParsedJob:
 
 def to_form(spec: JobSpec) -> JobForm:
     """The form of a spec; `parse` gives the spec back, without what its choices leave unused."""
-    typed = {
-        name: format_value(each.kind, each.get(spec))
-        for name, each in JOB_FIELDS.items()
-        if each.part != "mpi" or spec.mpi is not None
-    }
+    typed = format_fields(JOB_FIELDS.values(), spec)
     return JobForm(**typed, sampling="frequency" if spec.period is None else "period")
 
 
@@ -108,23 +70,10 @@ def parse(typed: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, complet
     targets, complete: see `validate_job`.
     """
     errors: dict[str, str] = {}
-    hints: dict[str, tuple[str, ...]] = {}
     chosen = _choices(typed, errors)
     used = relevant_fields(chosen, targets.get(typed.target))
-    values: dict[str, dict[str, Any]] = {part: {} for part in ("", *JOB_PARTS)}
-    for name, each in JOB_FIELDS.items():
-        if name not in used or name in CHOICES_OF_FORM:
-            continue
-        try:
-            value = parse_text(each.kind, typed[name])
-        except InvalidRequest as error:
-            errors[name] = error.message
-            continue
-        if isinstance(value, command_line.CommandLine):
-            hints |= {name: value.hints} if value.hints else {}
-            value = value.argv
-        empty = value in (None, "", ())
-        values[each.part][each.attribute] = each.default if empty and each.info.prefilled else value
+    fields = [each for name, each in JOB_FIELDS.items() if name in used and name not in CHOICES_OF_FORM]
+    values, hints = parse_fields(fields, typed, JOB_PARTS, errors)
     whole = values.pop("")
     if "sampling" in used:
         _keep_one_rate(typed, whole, errors)
@@ -175,4 +124,4 @@ def _choices(typed: JobForm, errors: dict[str, str]) -> JobSpec:
 
 
 def _no_choice(name: str, typed: JobForm) -> str:
-    return f"“{str(typed[name])[:60]}” is not valid. Use one of: {', '.join(choices()[name])}."
+    return no_choice_text(str(typed[name]), choices()[name])

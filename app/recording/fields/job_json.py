@@ -1,8 +1,7 @@
 """A job as JSON, from the API or a file: the words of JobSpec, each looked at before it is believed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ...domain.errors import InvalidRequest
 from ...domain.jobs import JobSpec
@@ -11,7 +10,7 @@ from . import command_line
 from .events import split_event_lists
 from .job_form import ParsedJob
 from .job_validity import validate_job
-from .models import find_structure_problems
+from .models import find_structure_problems, without_paths
 from .relevance import LOCAL_ONLY, form_field, normalize
 
 
@@ -42,21 +41,10 @@ def parse_unvalidated(data: object) -> ParsedJob:
         else:
             hints = {"command": split.hints} if split.hints else {}
         data = data | {"command": [] if errors else list(split.argv)}
-    wrong = find_structure_problems(data)
+    wrong = find_structure_problems(JobSpec, data, "A job")
     errors |= {form_field(".".join(path)): message for path, message in wrong.items()}
     try:
-        spec = JobSpec.from_json(_without(data, wrong))
+        spec = JobSpec.from_json(without_paths(JobSpec, data, wrong))
         return ParsedJob(replace(spec, events=split_event_lists(spec.events)), errors, hints)
     except InvalidRequest as error:
         return ParsedJob(None, errors or {error.field or "": error.message})
-
-
-def _without(data: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """The data without what stands at these paths; a part without its required field is left out as a whole."""
-    kept = dict(data)
-    for whole, *inner in paths:
-        if not inner or inner == ["flavour"]:
-            kept.pop(whole, None)
-        elif whole in kept:
-            kept[whole] = {name: value for name, value in kept[whole].items() if name != inner[0]}
-    return kept

@@ -25,7 +25,7 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
     if not complete:
         used -= {name for name in ("command", "pid") if not getattr(spec, name)}
     values = {n: each.get(spec) for n, each in JOB_FIELDS.items() if each.part != "mpi" or spec.mpi is not None}
-    found = find_problems(values)
+    found = find_problems(values, JOB_FIELDS)
     found |= [
         *_command(spec),
         *_rate(spec),

@@ -11,8 +11,22 @@ from ...domain.selection import parse_ranks
 from ..recorders.torch_inject import MAX_SPANS, WHOLE, parse_steps
 from . import command_line, values
 from .events import event_problem, split_events
-from .value_checks import first_error, path_error, text_error
+from .value_checks import (
+    control_error,
+    first_error,
+    host_error,
+    host_key_error,
+    jump_host_error,
+    path_error,
+    private_key_error,
+    target_name_error,
+    target_path_error,
+    target_program_error,
+    text_error,
+    user_error,
+)
 
+MAX_NAME = 200
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -84,6 +98,11 @@ def _(kind: kinds.Choice, text: str) -> Any:
 
 
 @parse_text.register
+def _(kind: kinds.OptionalChoice, text: str) -> Any:
+    return kind.type(text) if text else None
+
+
+@parse_text.register
 def _(kind: kinds.Lines, text: str) -> Any:
     return values.parse_lines(text)
 
@@ -91,6 +110,27 @@ def _(kind: kinds.Lines, text: str) -> Any:
 @parse_text.register
 def _(kind: kinds.Words, text: str) -> Any:
     return tuple(text.split())
+
+
+@parse_text.register
+def _(kind: kinds.WordList, text: str) -> Any:
+    return tuple(text.replace(",", " ").split())
+
+
+@parse_text.register
+def _(kind: kinds.Programs, text: str) -> Any:
+    programs: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        name, sign, program = (word.strip() for word in line.partition("="))
+        if name and sign and program:
+            programs[name] = program
+        elif line.strip():
+            raise InvalidRequest(f"Line {number} is not of the form name=program. Write for example {_example(kind)}.")
+    return programs
+
+
+def _example(kind: kinds.Programs) -> str:
+    return f"{next(iter(kind.type))}=/usr/local/bin/program"
 
 
 @parse_text.register(kinds.PathList)
@@ -148,6 +188,11 @@ def _(kind: kinds.WallTime, value: Any) -> str | bool:
 
 
 @format_value.register
+def _(kind: kinds.OptionalChoice, value: Any) -> str | bool:
+    return str(value or "")
+
+
+@format_value.register
 def _(kind: kinds.Switch, value: Any) -> str | bool:
     return bool(value)
 
@@ -163,6 +208,7 @@ def _(kind: kinds.Texts, value: Any) -> str | bool:
 
 
 @format_value.register(kinds.Words)
+@format_value.register(kinds.WordList)
 @format_value.register(kinds.Events)
 def _(kind: kinds.Kind, value: Any) -> str | bool:
     return "\n".join(value)
@@ -176,6 +222,11 @@ def _(kind: kinds.Arguments, value: Any) -> str | bool:
 @format_value.register
 def _(kind: kinds.Variables, value: Any) -> str | bool:
     return values.format_variables(value)
+
+
+@format_value.register
+def _(kind: kinds.Programs, value: Any) -> str | bool:
+    return "\n".join(f"{name}={program}" for name, program in value.items())
 
 
 @singledispatch
@@ -231,6 +282,53 @@ def _(kind: kinds.Path, value: Any) -> str | None:
 
 
 @find_problem.register
+def _(kind: kinds.NewTargetName, value: Any) -> str | None:
+    return target_name_error(value)
+
+
+@find_problem.register
+def _(kind: kinds.Paragraphs, value: Any) -> str | None:
+    if len(value) > kind.most:
+        return f"{kind.what} has {len(value):,} characters. Use at most {kind.most:,}."
+    return control_error(value, kind.what, lines=True)
+
+
+@find_problem.register
+def _(kind: kinds.HostName, value: Any) -> str | None:
+    return host_error(value)
+
+
+@find_problem.register
+def _(kind: kinds.UserName, value: Any) -> str | None:
+    return user_error(value)
+
+
+@find_problem.register
+def _(kind: kinds.PrivateKey, value: Any) -> str | None:
+    return private_key_error(value, kind.what)
+
+
+@find_problem.register
+def _(kind: kinds.JumpHost, value: Any) -> str | None:
+    return jump_host_error(value)
+
+
+@find_problem.register
+def _(kind: kinds.HostKey, value: Any) -> str | None:
+    return host_key_error(value)
+
+
+@find_problem.register
+def _(kind: kinds.TargetPath, value: Any) -> str | None:
+    return target_path_error(value, kind.what)
+
+
+@find_problem.register
+def _(kind: kinds.TargetProgram, value: Any) -> str | None:
+    return target_program_error(value, kind.what) if value else None
+
+
+@find_problem.register
 def _(kind: kinds.Matching, value: Any) -> str | None:
     problem = text_error(value, kind.what)
     if problem is None and value and not re.fullmatch(kind.pattern, value, re.ASCII):
@@ -269,6 +367,8 @@ def _(kind: kinds.Steps, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.Texts, value: Any) -> str | None:
+    if kind.most is not None and len(value) > kind.most:
+        return f"The list has {len(value):,} entries. Use at most {kind.most}."
     return first_error(*(_find_entry_problem(kind, entry) for entry in value))
 
 
@@ -281,17 +381,32 @@ def _(kind: kinds.CommandLine, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.Events, value: Any) -> str | None:
-    if len(value) > kind.most:
+    if kind.most is not None and len(value) > kind.most:
         return f"The job has {len(value):,} events. Use at most {kind.most}."
     return find_problem.dispatch(kinds.Texts)(kind, value)
 
 
 @find_problem.register
 def _(kind: kinds.Variables, value: Any) -> str | None:
+    if kind.most is not None and len(value) > kind.most:
+        return f"There are {len(value):,} variables. Use at most {kind.most}."
     for name, text in value.items():
-        if not _NAME.fullmatch(name):
+        if len(name) > MAX_NAME or not _NAME.fullmatch(name):
             return f"“{name[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
+        if name.startswith(kind.reserved):
+            return f"The variable {name[:60]} is reserved for Perfloom. Use another name."
         problem = text_error(text, f"The value of {name[:60]}")
+        if problem is not None:
+            return problem
+    return None
+
+
+@find_problem.register
+def _(kind: kinds.Programs, value: Any) -> str | None:
+    for name, program in value.items():
+        if name not in tuple(kind.type):
+            return f"“{name[:40]}” is not a known {kind.type.kind}. Use one of: {', '.join(kind.type)}."
+        problem = target_program_error(program, f"the {kind.what} of {name}")
         if problem is not None:
             return problem
     return None

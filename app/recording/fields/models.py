@@ -3,39 +3,39 @@
 Only what reads forms, requests and files imports this: pydantic takes longer to import than a short command runs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cache, singledispatch
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WrapValidator, create_model
 from pydantic_core import PydanticCustomError
 
 from ...domain import fields as kinds
-from ...domain.jobs import JOB_FIELDS, JobSpec
 from .kinds import find_problem
 
 _STRICT = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 
 
-def find_problems(values: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with values of fields of a job, by the names of the form."""
+def find_problems(values: Mapping[str, Any], declared: Mapping[str, kinds.DeclaredField]) -> dict[str, str]:
+    """What is wrong with values of declared fields, by the names of the form."""
     found: dict[str, str] = {}
-    for name, error in _errors(_flat_model(tuple(values)), values):
-        found.setdefault(name[0], _sentence(JOB_FIELDS[name[0]].kind, error))
+    for name, error in _errors(_flat_model(tuple((name, declared[name].kind) for name in values)), values):
+        found.setdefault(name[0], _sentence(declared[name[0]].kind, error))
     return found
 
 
-def find_structure_problems(data: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """What of a job's JSON cannot be read, by path: words that no job has, what is no object or list, and choices that
-    do not exist. Values of other types are for `find_problems`."""
+def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str) -> dict[tuple[str, ...], str]:
+    """What of the JSON of a class with declared fields cannot be read, by path: unknown and missing fields, what is no
+    object or list, and choices that do not exist. Values of other types are for `find_problems`. title: what the class
+    is, in a message."""
     found: dict[tuple[str, ...], str] = {}
-    for loc, error in _errors(_job_structure(), data):
-        kind = kinds.declared_kinds(JobSpec).get(loc[0])
+    for loc, error in _errors(_structure(cls), data):
+        kind = kinds.declared_kinds(cls).get(loc[0])
         part = kind if isinstance(kind, kinds.Part) else None
         path = loc[:2] if part else loc[:1]
         if error["type"] == "extra_forbidden":
-            cls, what = (part.type, f"“{path[0]}”") if part else (JobSpec, "A job")
-            known = ", ".join(sorted(kinds.declared_kinds(cls)))
+            owner, what = (part.type, f"“{path[0]}”") if part else (cls, title)
+            known = ", ".join(sorted(kinds.declared_kinds(owner)))
             text = f"{what} has no field “{path[-1][:60]}”. Its fields are: {known}."
         elif len(path) == 1 and part:
             text = f"“{path[0]}” must be an object with its own fields."
@@ -43,12 +43,27 @@ def find_structure_problems(data: Mapping[str, Any]) -> dict[tuple[str, ...], st
             inner = kinds.declared_kinds(part.type)[path[1]] if part else kind
             if isinstance(inner, kinds.Texts):
                 text = f"“{'.'.join(path)}” must be a list of strings."
+            elif isinstance(inner, kinds.Choice) and error["type"] == "missing":
+                text = _no_choice(inner, "")
+            elif error["type"] == "missing":
+                text = f"{f'“{path[0]}”' if part else title} needs the field “{path[-1]}”. Add it."
             else:
                 text = str(error["msg"])
-                if isinstance(inner, kinds.Choice) and error["type"] == "missing":
-                    text = _no_choice(inner, "")
         found.setdefault(path, text)
     return found
+
+
+def without_paths(cls: type[Any], data: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """The JSON of a class without what `find_structure_problems` found; a part without a required field is left out
+    as a whole."""
+    remaining = dict(data)
+    parts = kinds.declared_parts(cls)
+    for whole, *inner in paths:
+        if not inner or inner[0] in kinds.required_fields(parts[whole].type):
+            remaining.pop(whole, None)
+        elif whole in remaining:
+            remaining[whole] = {name: value for name, value in remaining[whole].items() if name != inner[0]}
+    return remaining
 
 
 def _errors(model: type[BaseModel], data: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
@@ -60,25 +75,26 @@ def _errors(model: type[BaseModel], data: Mapping[str, Any]) -> list[tuple[tuple
 
 
 @cache
-def _flat_model(names: tuple[str, ...]) -> type[BaseModel]:
-    """Fields of a job by the names of the form. Names are aliases: pydantic reserves some."""
-    declared: dict[str, Any] = {
-        f"field_{number}": (annotation(JOB_FIELDS[name].kind), Field(alias=name)) for number, name in enumerate(names)
+def _flat_model(declared: tuple[tuple[str, kinds.Kind], ...]) -> type[BaseModel]:
+    """Fields by the names of the form. Names are aliases: pydantic reserves some."""
+    fields: dict[str, Any] = {
+        f"field_{number}": (annotation(kind), Field(alias=name)) for number, (name, kind) in enumerate(declared)
     }
-    return create_model("Values", __config__=_STRICT, **declared)
-
-
-@cache
-def _job_structure() -> type[BaseModel]:
-    return _structure(JobSpec)
+    return create_model("Values", __config__=_STRICT, **fields)
 
 
 def _structure(cls: type[Any]) -> type[BaseModel]:
+    # mypy takes a class for a value that cannot be hashed.
+    return _cached_structure(cast(Hashable, cls))
+
+
+@cache
+def _cached_structure(cls: Any) -> type[BaseModel]:
     """A class with declared fields and its parts, of which only lists, objects and choices are checked."""
     declared: dict[str, Any] = {}
+    required = kinds.required_fields(cls)
     for number, (name, kind) in enumerate(kinds.declared_kinds(cls).items()):
-        required = isinstance(kind, kinds.Choice) and name == "flavour"
-        default = Field(alias=name) if required else Field(None, alias=name)
+        default = Field(alias=name) if name in required else Field(None, alias=name)
         declared[f"field_{number}"] = (_structure_type(kind), default)
     return create_model(cls.__name__, __config__=_STRICT, **declared)
 
@@ -89,6 +105,8 @@ def _structure_type(kind: kinds.Kind) -> Any:
             return _structure(kind.type) | None if kind.optional else _structure(kind.type)
         case kinds.Texts():
             return Sequence[str]
+        case kinds.OptionalChoice():
+            return Annotated[Any, AfterValidator(_one_of(kind))] | None
         case kinds.Choice():
             return Annotated[Any, AfterValidator(_one_of(kind))]
         case _:
@@ -121,7 +139,9 @@ def _checked(kind: kinds.Kind, type_: Any) -> Any:
     def check(value: Any) -> Any:
         problem = find_problem(kind, value)
         if problem is not None:
-            raise PydanticCustomError("unfit", "{text}", {"text": problem})
+            # A value may have half of a surrogate pair, which pydantic cannot encode.
+            text = problem.encode("utf-8", "replace").decode()
+            raise PydanticCustomError("unfit", "{text}", {"text": text})
         return value
 
     return Annotated[type_, AfterValidator(check)]
@@ -164,8 +184,14 @@ def _(kind: kinds.Numbers) -> Any:
 
 
 @annotation.register
+def _(kind: kinds.Programs) -> Any:
+    return _checked(kind, dict[str, str])
+
+
+@annotation.register
 def _(kind: kinds.Duration) -> Any:
-    return Annotated[float, Field(ge=kind.least, le=kind.most, allow_inf_nan=False)] | None
+    number = Annotated[float, Field(ge=kind.least, le=kind.most, allow_inf_nan=False)]
+    return number | None if kind.optional else number
 
 
 @annotation.register
@@ -182,6 +208,11 @@ def _(kind: kinds.Kind) -> Any:
 @annotation.register
 def _(kind: kinds.Choice) -> Any:
     return Annotated[Any, AfterValidator(_one_of(kind))]
+
+
+@annotation.register
+def _(kind: kinds.OptionalChoice) -> Any:
+    return annotation.dispatch(kinds.Choice)(kind) | None
 
 
 def _sentence(kind: kinds.Kind, error: Mapping[str, Any]) -> str:
@@ -209,6 +240,8 @@ def _sentence(kind: kinds.Kind, error: Mapping[str, Any]) -> str:
             if len(error["loc"]) > 1:
                 return f"The value of {str(error['loc'][1])[:60]} must be a string."
             return "Environment variables must be an object that maps names to strings."
+        case kinds.Programs():
+            return f"Write an object that maps names of a {kind.type.kind} to programs."
         case kinds.Texts() | kinds.Text() if type_ == "string_unicode":
             what = kind.entry.what if isinstance(kind, kinds.Texts) else kind.what
             return (

@@ -4,7 +4,7 @@ One definition for form, API and command line, from the declarations of the fiel
 where it does not count.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -137,15 +137,19 @@ def hiding_choices() -> Mapping[str, str]:
 
     A field is used exactly if none of them is made.
     """
-    every = choices()
+    return hiding_words(conditions(), choices())
+
+
+def hiding_words(conditions: Mapping[str, Applies], choices: Mapping[str, Collection[str]]) -> Mapping[str, str]:
+    """The same for the conditions of a form's fields, and the values of what they depend on."""
     return {
         field: " ".join(
             f"{name}-{value}"
-            for name, values in every.items()
+            for name, values in choices.items()
             for value in values
             if value not in condition.get(name, values)
         )
-        for field, condition in conditions().items()
+        for field, condition in conditions.items()
     }
 
 

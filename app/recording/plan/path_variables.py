@@ -7,8 +7,6 @@ from ...domain.errors import InvalidRequest
 from .quoting import ShellCode, quote
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-RESERVED_PREFIXES = ("PERFLOOM_", "pl_")
-"""How the names of variables begin that are Perfloom's own where a job runs."""
 _PLACEHOLDER = re.compile(r"\$(?:\{([^}]*)\}|(\w*))", re.ASCII)
 
 

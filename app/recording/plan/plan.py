@@ -31,13 +31,12 @@ from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import EventSplitting, Executor, JobSpec, Scope
 from ...domain.rank_state import MAX_RUNS
-from ...domain.targets import Target, TargetFacts
+from ...domain.targets import RESERVED_PREFIXES, Target, TargetFacts
 from ..mpi import base
 from ..mpi.registry import mpi_launcher_of
 from ..recorders import recorder_of
 from ..scripts import script_text
 from .collection import list_script, parse_list_output, remove_script, symbolize_script
-from .path_variables import RESERVED_PREFIXES
 from .plan_text import parse_rank_ranges, plan_text
 from .polling import PollRequest, PollResult, parse_poll_output, poll_script, with_batch_status
 from .preview import preview as _preview

@@ -13,7 +13,7 @@ from ...domain.errors import InvalidRequest
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import CallGraph, JobSpec, RecorderName, Scope
 from ...domain.rank_state import INCOMPLETE
-from ...domain.targets import Target
+from ...domain.targets import RESERVED_PREFIXES, Target
 from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
 from ..mpi.registry import Arguments, mpi_launcher_of
@@ -21,7 +21,7 @@ from ..recorders import Injection, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.events import events_to_sample, needs_event_fields
 from ..schedulers import SCHEDULERS
-from .path_variables import RESERVED_PREFIXES, VARIABLE, expand_path
+from .path_variables import VARIABLE, expand_path
 from .quoting import ShellCode, join, quote, shell_word
 from .runs import Run, repeats_as_runs
 from .target_environment import shell_function

@@ -33,22 +33,23 @@ def test_form_and_back(target: Target) -> None:
     assert parse(to_form(target)).target == target
     posted = {
         name: [str(value)] if not isinstance(value, bool) else ["", "1"][: 1 + value]
-        for name, value in vars(to_form(target)).items()
+        for name, value in to_form(target).items()
     }
     assert parse(TargetForm.from_form(posted)).target == target
 
 
 def test_line_breaks_of_a_browser_and_lists_on_one_line() -> None:
-    typed = replace(to_form(FULL), jump="a, b c", modules="x  y\nz")
+    typed = TargetForm(**dict(to_form(FULL)) | {"jump": "a, b c", "modules": "x  y\nz"})
     found = parse(typed).target
     assert found is not None and found.ssh is not None
     assert found.ssh.jump == ("a", "b", "c") and found.modules == ("x", "y", "z")
-    posted = {name: ["a=1\r\nb=2"] if name == "environment" else [] for name in vars(typed)}
-    assert TargetForm.from_form(posted).environment == "a=1\nb=2"
+    posted = {name: ["a=1\r\nb=2"] if name == "environment" else [] for name in typed}
+    assert TargetForm.from_form(posted)["environment"] == "a=1\nb=2"
 
 
 def test_what_has_no_meaning_is_not_looked_at() -> None:
-    typed = replace(to_form(FULL), way="here", mpi="", host="a b", port="x", jump="::")
+    changes = {"way": "here", "mpi": "", "host": "a b", "port": "x", "jump": "::"}
+    typed = TargetForm(**dict(to_form(FULL)) | changes)
     assert parse(typed).errors == {} and parse(typed).target is not None
 
 

@@ -8,7 +8,7 @@ import pytest
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import MpiFlavor
 from perfloom.domain.targets import LOCAL, SchedulerName, Ssh, Target
-from perfloom.recording.fields import serialization, target_validity
+from perfloom.recording.fields import serialization, target_file, target_validity, value_checks
 
 HOSTILE = (
     "$(touch /tmp/x)",
@@ -101,9 +101,9 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
         ({"mpi": MpiFlavor.SRUN, "scheduler": SchedulerName.LSF}, "mpi"),
         ({"counters": 0}, "counters"),
         ({"counters": 1.5}, "counters"),
-        ({"poll_s": 0}, "poll_s"),
-        ({"poll_s": float("nan")}, "poll_s"),
-        ({"poll_s": None}, "poll_s"),
+        ({"poll_s": 0}, "poll"),
+        ({"poll_s": float("nan")}, "poll"),
+        ({"poll_s": None}, "poll"),
         ({"sudo": 1}, "sudo"),
         ({"notes": "\x1b[2J"}, "notes"),
         ({"ssh": Ssh("")}, "host"),
@@ -117,7 +117,7 @@ def test_hostile_values_go_nowhere_that_takes_a_name(text: str) -> None:
         ({"ssh": Ssh("n", jump=("a@",))}, "jump"),
         ({"ssh": Ssh("n", jump=("::1",))}, "jump"),
         ({"ssh": Ssh("n", host_keys=("n ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAA",))}, "host_keys"),
-        ({"ssh": Ssh("n", connect_timeout_s=0)}, "connect_timeout_s"),
+        ({"ssh": Ssh("n", connect_timeout_s=0)}, "connect_timeout"),
     ],
     ids=lambda value: ascii(value)[:40],
 )
@@ -131,32 +131,32 @@ def test_what_cannot_be_used_is_said_where_it_stands(changes: dict[str, Any], wo
 
 
 def test_hosts_on_the_way() -> None:
-    assert target_validity.parse_jump_host("a@b.c:22") == target_validity.JumpHost("b.c", "a", 22)
-    assert target_validity.parse_jump_host("b") == target_validity.JumpHost("b")
-    assert target_validity.parse_jump_host("x@y@[::1]:7") == target_validity.JumpHost("::1", "x@y", 7)
+    assert value_checks.parse_jump_host("a@b.c:22") == value_checks.JumpHostAddress("b.c", "a", 22)
+    assert value_checks.parse_jump_host("b") == value_checks.JumpHostAddress("b")
+    assert value_checks.parse_jump_host("x@y@[::1]:7") == value_checks.JumpHostAddress("::1", "x@y", 7)
 
 
 def test_a_file_brings_all_but_keys_of_hosts() -> None:
-    data = target_validity.to_data(FULL)
+    data = target_file.to_data(FULL)
     assert "host_keys" not in data["ssh"] and "config" not in data["ssh"]
     for text in (serialization.to_toml(data), serialization.to_json(data)):
-        found = target_validity.from_data(serialization.from_text(text))
+        found = target_file.from_data(serialization.from_text(text))
         assert FULL.ssh is not None
         assert found == replace(FULL, ssh=replace(FULL.ssh, host_keys=()))
     smuggled = data | {"ssh": data["ssh"] | {"host_keys": [KEY]}}
-    accepted = target_validity.from_data(smuggled).ssh
+    accepted = target_file.from_data(smuggled).ssh
     assert accepted is not None and accepted.host_keys == ()
-    assert target_validity.from_data(data, name="other").name == "other"
-    assert target_validity.to_data(Target("a")) == {"name": "a"}
+    assert target_file.from_data(data, name="other").name == "other"
+    assert target_file.to_data(Target("a")) == {"name": "a"}
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no name"),
+        ("", "needs the field “name”"),
         ("name = 'a'\nsecret = 'x'", "no field “secret”"),
         ("name = 'a'\nssh = 'host'", "its own fields"),
-        ("name = 'a'\n[ssh]\nuser = 'x'", "has no host"),
+        ("name = 'a'\n[ssh]\nuser = 'x'", "“ssh” needs the field “host”"),
         ("name = 'a'\n[ssh]\nhost = 'x'\npasswort = 'x'", "no field “passwort”"),
         ("name = 'a'\n[ssh]\nhost = 'x'\nport = '22'", "whole number"),
         ("name = 'a'\n[ssh]\nhost = 'x'\njump = 'y'", "list of strings"),
@@ -164,11 +164,19 @@ def test_a_file_brings_all_but_keys_of_hosts() -> None:
         ("name = 'a'\nmpi = 'best'", "Use one of: openmpi"),
         ("name = 'a'\nmpi = ['best']", "Use one of: openmpi"),
         ("name = 'a'\nmodules = [1]", "list of strings"),
-        ("name = 'a'\n[environment]\nA = 1", "names to strings"),
+        ("name = 'a'\n[environment]\nA = 1", "The value of A must be a string"),
         ("name = 'a'\nenvironment = 'A=1'", "names to strings"),
         ("name = 1", "name"),
     ],
 )
 def test_files_that_are_none_of_a_target(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
-        target_validity.from_data(serialization.from_text(text))
+        target_file.from_data(serialization.from_text(text))
+
+
+def test_every_wrong_field_is_reported() -> None:
+    text = "name = 'a'\ncounters = 0\npoll_s = 'x'\nmpi = 'best'\ngone = 1\n[ssh]\nhost = 'a b'\nport = 0"
+    with pytest.raises(InvalidRequest) as raised:
+        target_file.from_data(serialization.from_text(text))
+    for name in ("counters: ", "poll: ", "mpi: ", "gone: ", "host: ", "port: "):
+        assert name in raised.value.message

@@ -8,20 +8,20 @@ from flask import Blueprint, Response, jsonify, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, Prompt
-from ....domain.fields import Choice, Either, Info, Option
+from ....domain.fields import Option
 from ....domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
 from ....recording.fields.relevance import NO_MPI, FieldLabel, batch_labels, hiding_choices, hiding_rules
 from ....recording.mpi.registry import MPI_LAUNCHERS
-from ....recording.recorders import RECORDERS
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
 from ....store.ids import is_id, new_id
 from ...pages import with_query
 from ...rendering import Page, render
 from ...services import current_services
+from ..declared_form import DeclaredForm
 from ..targets import credentials
 from . import permission, target_choice
 from .form_check import FormCheck, Lines, check_form, check_target, command_lines
@@ -31,13 +31,6 @@ blueprint = Blueprint("job_form", __name__)
 CHECK_TIMEOUT_S = 3.0
 """How long a submit waits for the worker's check of paths and command."""
 PREVIEW_CHECK_TIMEOUT_S = 1.5
-
-
-FIELD_GROUPS = {
-    group: tuple(name for name, each in JOB_FIELDS.items() if each.info.group == group)
-    for group in {each.info.group for each in JOB_FIELDS.values()} - {""}
-}
-"""Names of declared fields by the group that the form shows them in."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class PresetLink:
 
 
 @dataclass(frozen=True)
-class JobFormPage(Page):
+class JobFormPage(DeclaredForm, Page):
     """`/jobs/new`. id: of the job that this form will make, so that sending it twice makes one.
 
     form_check: None where nothing was sent yet; target_findings: those about the target, also then. submitted,
@@ -60,6 +53,7 @@ class JobFormPage(Page):
     """
 
     template: ClassVar[str] = "jobs/new.html"
+    declarations = JOB_FIELDS
     id: str
     fields: JobForm
     form_check: FormCheck | None
@@ -73,7 +67,6 @@ class JobFormPage(Page):
     presets: tuple[PresetLink, ...]
     preset_name: str
     source: str
-    recorders: tuple[Option, ...]
     mpi_implementations: tuple[Option, ...]
     hidden_by: Mapping[str, str]
     batch_labels: Mapping[str, tuple[FieldLabel, ...]]
@@ -86,38 +79,9 @@ class JobFormPage(Page):
         return self.form_check.by_field.get(field, ())
 
     @property
-    def declared(self) -> Mapping[str, Info]:
-        """The declarations of the fields."""
-        return {name: each.info for name, each in JOB_FIELDS.items()}
-
-    @property
-    def groups(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the fields of each group."""
-        return FIELD_GROUPS
-
-    def options(self, field: str) -> tuple[Option, ...]:
-        """What a field declares to choose from."""
-        kind = JOB_FIELDS[field].kind
-        return kind.options if isinstance(kind, Choice) else (kind.off, kind.on) if isinstance(kind, Either) else ()
-
-    def group_hidden_by(self, group: str) -> str:
-        """The choices that leave all fields of a group unused."""
-        words = [self.hidden_by[name].split() for name in self.groups[group]]
-        return " ".join(word for word in words[0] if all(word in others for others in words))
-
-    def opened(self, group: str) -> bool:
-        """Whether a part of the form that holds a group is shown unfolded: a field is filled in, or wrong."""
-        names = self.groups[group]
-        return any(self.fields[name] != JobForm.DEFAULTS[name] or self.invalid(name) for name in names)
-
-    @property
     def command_lines(self) -> Lines:
         """The command, line by line."""
         return command_lines(self.form_check.command if self.form_check else "")
-
-    def invalid(self, field: str) -> bool:
-        """Whether a field has an error."""
-        return any(finding.level is Severity.ERROR for finding in self.findings(field))
 
 
 @blueprint.get("/jobs/new")
@@ -289,7 +253,6 @@ def form_page(
         ),
         preset_name=preset_name or preset,
         source=source,
-        recorders=tuple(Option(name, each.label, each.hint) for name, each in RECORDERS.items()),
         mpi_implementations=(
             Option(NO_MPI, "None: single process"),
             *(Option(name, each.label) for name, each in MPI_LAUNCHERS.items()),

@@ -25,6 +25,7 @@ from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
 from ..results.tables import Pager, attachment, build_pager, current_url_with, parse_page
+from ..setting_rows import SettingRow
 from ..targets import credentials
 from ..targets.checks import unaccepted_key_url
 from . import output as job_output
@@ -32,7 +33,7 @@ from . import permission
 from . import stages as job_stages
 from .form_check import Lines, command_lines
 from .progress import ProgressView, load_plan, load_progress, plan_command
-from .settings_summary import SettingRow, list_settings
+from .settings_summary import list_settings
 from .stages import JobStage
 
 blueprint = Blueprint("jobs", __name__)

@@ -11,10 +11,10 @@ from flask import Blueprint, Response, flash, jsonify, redirect, render_template
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Conflict, InvalidRequest, NotFound, Prompt
-from ....domain.jobs import Batch
+from ....domain.jobs import JOB_FIELDS, Batch
 from ....domain.targets import BatchState, SchedulerName, Target
 from ....recording.fields import command_line
-from ....recording.fields.target_validity import text_problem
+from ....recording.fields.models import find_problems
 from ....recording.probe.check_messages import KIND, CheckRequest, CheckResult, HostKey, follow_up
 from ....recording.probe.target_text import fingerprint
 from ....store import Check, StoredTarget
@@ -296,9 +296,10 @@ def _batch(target: Target) -> Batch:
     if target.scheduler is SchedulerName.NONE:
         raise InvalidRequest("This target has no batch system to submit a probe job to.", "probe")
     values = {word: request.form.get(word, "").strip() for word in ("queue", "project", "arguments")}
-    for word, value in values.items():
-        problem = text_problem(value, "This")
-        if problem is not None or (value.startswith("-") and word != "arguments"):
-            raise InvalidRequest(problem or "A queue or project must not begin with a minus sign.", word)
     arguments = command_line.split(values["arguments"]).argv if values["arguments"] else ()
-    return Batch(queue=values["queue"], project=values["project"], arguments=arguments)
+    batch = Batch(queue=values["queue"], project=values["project"], arguments=arguments)
+    fields = [each for each in JOB_FIELDS.values() if each.part == "batch"]
+    problems = find_problems({each.name: getattr(batch, each.attribute) for each in fields}, JOB_FIELDS)
+    for name, message in problems.items():
+        raise InvalidRequest(message, name)
+    return batch

@@ -1,41 +1,37 @@
 """The form of a target: a new one, one filled from another or from a file, and the settings of one that is there."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ....domain.fields import Option
-from ....domain.targets import KEEP_HOURS, LOCAL, SchedulerName
+from ....domain.targets import LOCAL, TARGET_FIELDS
+from ....recording.fields.relevance import FieldLabel, hiding_words
 from ....recording.fields.target_file import from_file
-from ....recording.fields.target_form import SSH_FIELDS, TargetForm, parse, to_form
-from ....recording.mpi.registry import MPI_LAUNCHERS
+from ....recording.fields.target_form import CHOICES, CONDITIONS, FORM_ONLY, TargetForm, parse, to_form
 from ....recording.recorders.preflight import PreflightFinding, Severity
-from ....recording.schedulers import SCHEDULERS
 from ...pages import target_url
 from ...rendering import Page, render
 from ...services import current_services
+from ..declared_form import DeclaredForm
 from ..jobs.presets import read_uploaded_file
 from .checks import request_check
 
 blueprint = Blueprint("target_form", __name__)
 
-ACCESS_OPTIONS = (
-    ("ssh", "Another host, over SSH", "Jobs run there, or in its batch system."),
-    ("here", "This machine", "Without SSH: to use its batch system, or other settings."),
-)
-NO_SCHEDULER = (SchedulerName.NONE, "None", "Programs are started directly.")
-
 
 @dataclass(frozen=True)
-class TargetFormPage(Page):
+class TargetFormPage(DeclaredForm, Page):
     """`/targets/new` and `/targets/<name>/edit`. name: of the target that is edited, empty for a new one.
 
     source: a label of what the form was filled from. action: where it is sent. errors: a sentence by field.
     """
 
     template: ClassVar[str] = "targets/form.html"
+    declarations = TARGET_FIELDS
+    form_only = FORM_ONLY
     name: str
     url: str
     action: str
@@ -43,28 +39,12 @@ class TargetFormPage(Page):
     fields: TargetForm
     errors: dict[str, str]
     local: bool
-    keep_hours: int
-    access_options: tuple[Option, ...]
-    schedulers: tuple[Option, ...]
-    mpi_implementations: tuple[Option, ...]
-
-    @property
-    def hidden_by(self) -> dict[str, str]:
-        """For each field the choices to which it does not apply."""
-        return {name: "way-here" if name in SSH_FIELDS else "" for name in vars(self.fields)}
+    hidden_by: Mapping[str, str]
+    batch_labels: Mapping[str, tuple[FieldLabel, ...]] = field(default_factory=dict)
 
     def findings(self, field: str) -> tuple[PreflightFinding, ...]:
         """The findings of a field."""
         return (PreflightFinding(Severity.ERROR, field, self.errors[field], ""),) if field in self.errors else ()
-
-    def invalid(self, field: str) -> bool:
-        """Whether a field has an error."""
-        return field in self.errors
-
-    def opened(self, *names: str) -> bool:
-        """Whether a part that is usually folded holds something that was set, or is wrong."""
-        plain = TargetForm()
-        return any(name in self.errors or getattr(self.fields, name) != getattr(plain, name) for name in names)
 
 
 @blueprint.get("/targets/new")
@@ -74,7 +54,7 @@ def new() -> AnyResponse:
         return form_page(TargetForm())
     target = current_services().store.targets.get(request.args["from"]).target
     fields = to_form(target)
-    return form_page(TargetForm(**vars(fields) | {"name": ""}), source=f"the target {target.name}")
+    return form_page(TargetForm(**dict(fields) | {"name": ""}), source=f"the target {target.name}")
 
 
 @blueprint.post("/targets/new")
@@ -132,15 +112,6 @@ def form_page(
         fields=fields,
         errors=errors or {},
         local=name == LOCAL,
-        keep_hours=KEEP_HOURS,
-        access_options=tuple(Option(*way) for way in ACCESS_OPTIONS),
-        schedulers=(
-            Option(*NO_SCHEDULER),
-            *(Option(name, each.title, each.hint) for name, each in SCHEDULERS.items()),
-        ),
-        mpi_implementations=(
-            Option("", "No suggestion"),
-            *(Option(name, each.label) for name, each in MPI_LAUNCHERS.items()),
-        ),
+        hidden_by=hiding_words(CONDITIONS, CHOICES),
     )
     return render(page, status)

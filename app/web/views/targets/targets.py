@@ -8,11 +8,10 @@ from flask import Blueprint, Response, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.errors import Prompt
-from ....domain.targets import KEEP_HOURS, LOCAL, BatchQueue, CheckLine, CheckStatus, SchedulerName, Target
+from ....domain.targets import LOCAL, TARGET_FIELDS, BatchQueue, CheckLine, CheckStatus, SchedulerName, Target
 from ....domain.units import NS_PER_S, format_duration, format_utc, format_utc_iso
 from ....recording.fields.preset_file import FORMATS
 from ....recording.fields.target_file import to_file
-from ....recording.mpi.registry import mpi_title
 from ....recording.plan.submission import DEFAULT_DIRECTORY
 from ....recording.probe.target_text import fingerprint, parse_host_key, target_location
 from ....recording.schedulers import SCHEDULERS, field_label, scheduler_of, scheduler_title
@@ -22,8 +21,8 @@ from ...rendering import Page, render
 from ...services import current_services
 from ..jobs import stages
 from ..jobs.presets import TYPES
-from ..jobs.settings_summary import SettingRow
 from ..results.tables import attachment
+from ..setting_rows import SettingRow, declared_rows
 from . import credentials
 from .checks import CheckView, find_pending_key, load_check
 
@@ -265,36 +264,12 @@ def _queue(queue: BatchQueue) -> QueueView:
 
 
 def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
-    """The settings of the target, and what its check made of them. Of variables only the names."""
+    """The settings of the target, and what its check made of them."""
     ssh, facts = target.ssh, stored.facts
     yield SettingRow("Location", target_location(target))
     if ssh is not None:
-        if ssh.key_file:
-            yield SettingRow("Key file", ssh.key_file, True)
         ways = [*(["SSH agent"] if ssh.agent else []), *(["~/.ssh/config"] if ssh.config else [])]
         yield SettingRow("Uses", " and ".join(ways) or "neither SSH agent nor ~/.ssh/config")
-        if ssh.password:
-            yield SettingRow("Password", "each job and each check asks for it" if not ssh.keep else "asked for once")
-        if ssh.keep:
-            kept = f"if it needed a secret, shared by all jobs, for {KEEP_HOURS} hours after its last use"
-            yield SettingRow("Connection", kept)
-    yield SettingRow("Batch system", scheduler_title(target.scheduler))
     place = facts.directory if facts and facts.directory else target.directory or DEFAULT_DIRECTORY
     yield SettingRow("Job directory", place, True)
-    if target.scratch:
-        yield SettingRow("Scratch", target.scratch, True)
-    if target.perf:
-        yield SettingRow("perf", target.perf, True)
-    if target.modules:
-        yield SettingRow("Modules", ", ".join(target.modules))
-    if target.environment:
-        yield SettingRow("Environment", f"{', '.join(sorted(target.environment))} (values not shown)")
-    if target.mpi is not None:
-        yield SettingRow("Default MPI", mpi_title(target.mpi))
-    for mpi, program in target.starters.items():
-        yield SettingRow(f"MPI launcher of {mpi_title(mpi)}", program, True)
-    if target.sudo:
-        yield SettingRow("perf with sudo", "allowed")
-    if target.counters is not None:
-        yield SettingRow("Events per run", f"at most {target.counters}")
-    yield SettingRow("Polling interval", f"every {target.poll_s:g} s")
+    yield from declared_rows(TARGET_FIELDS, target)

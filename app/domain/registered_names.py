@@ -1,0 +1,56 @@
+"""Names of adapters: which there are is decided by what is registered, not by an enumeration."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+
+class _NameSet(type):
+    """The class of a kind of names is the collection of those that are registered, in order of registration."""
+
+    _names: dict[str, Any]
+
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(tuple(cls._names.values()))
+
+    def __len__(cls) -> int:
+        return len(cls._names)
+
+    def __contains__(cls, name: object) -> bool:
+        return name in cls._names
+
+
+class RegisteredName(str, metaclass=_NameSet):
+    """A name of one kind. Calling the class looks one up; the same name is always the same object.
+
+    Raises ValueError, which lists the registered names, for any other.
+    """
+
+    kind: ClassVar[str]
+    """What it is a name of, for a person."""
+    _names: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, *, kind: str) -> None:
+        cls.kind = kind
+        cls._names = {}
+
+    def __new__(cls, name: str) -> Self:
+        found: Self | None = cls._names.get(name)
+        if found is None:
+            raise ValueError(f"{str(name)[:60]!r} is no known {cls.kind}. Use one of: {', '.join(cls)}")
+        return found
+
+    @classmethod
+    def register(cls, name: str) -> Self:
+        """Add a name, if it is new, and return it."""
+        found: Self = cls._names.setdefault(name, str.__new__(cls, name))
+        return found
+
+    @classmethod
+    def unregister(cls, name: str) -> None:
+        """Take a name out again."""
+        cls._names.pop(name, None)
+
+    @property
+    def value(self) -> str:
+        """As plain text."""
+        return str(self)

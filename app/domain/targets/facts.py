@@ -1,0 +1,93 @@
+"""What a check found out about a target."""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ..host_facts import HostFacts
+from ..json_fields import select_known_fields
+
+
+class CheckStatus(StrEnum):
+    """How one line of a check came out."""
+
+    GOOD = "good"
+    NOTE = "note"
+    """It works, and there is something worth knowing."""
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """One line of a check. advice: what to do, empty where there is nothing to do."""
+
+    title: str
+    light: CheckStatus
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class BatchQueue:
+    """A queue, or partition, of a batch system. wall_time_s: its limit, null for none or not known."""
+
+    name: str
+    default: bool = False
+    open: bool = True
+    wall_time_s: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """What a check found out. host: facts of the host where jobs are submitted; compute: of one where they run, once
+    a probe job was there (null: not asked, or the same).
+
+    starters: the program of each MPI flavor found; versions: what it says it is. schedulers: batch systems whose
+    programs are there, whether the target uses them or not. directory: the directory of jobs in full; file_system:
+    what lies below it; runs_programs: whether programs may be started from it. shared: whether the hosts that run
+    jobs see it too. scratch: the scratch directory in full. clock_ns: how far its clock is ahead of ours, give or
+    take clock_error_ns. module_command: whether there is a command "module" where jobs run. packers: programs for
+    packing there. missing: programs of the batch system and others that were looked for in vain. problems: what does
+    not work, by its subject (as "directory"), in the words of the target.
+    """
+
+    host: HostFacts
+    compute: HostFacts | None = None
+    starters: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    schedulers: tuple[str, ...] = ()
+    scheduler_version: str = ""
+    queues: tuple[BatchQueue, ...] = ()
+    directory: str = ""
+    file_system: str = ""
+    runs_programs: bool | None = None
+    shared: bool | None = None
+    scratch: str = ""
+    free_bytes: int | None = None
+    scratch_free_bytes: int | None = None
+    clock_ns: int | None = None
+    clock_error_ns: int | None = None
+    sudo: bool | None = None
+    module_command: bool | None = None
+    packers: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    problems: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def recording_host(self) -> HostFacts:
+        """Facts of where perf runs, as far as they are known."""
+        return self.compute or self.host
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> "TargetFacts":
+        kept = select_known_fields(cls, data)
+        kept["host"] = HostFacts.from_json(kept["host"])
+        kept["compute"] = HostFacts.from_json(kept["compute"]) if kept.get("compute") else None
+        kept["queues"] = tuple(BatchQueue(**queue) for queue in kept.get("queues", ()))
+        for name in ("missing", "packers", "schedulers"):
+            kept[name] = tuple(kept.get(name, ()))
+        return cls(**kept)

@@ -1,0 +1,40 @@
+"""What there is to choose from, with labels: what a field declares, or the registered adapters."""
+
+from ...domain.fields import Choice, Either, Kind, Option, OptionalChoice
+from ...domain.jobs import MpiFlavor, RecorderName
+from ...domain.targets import SchedulerName
+from ..mpi.registry import MPI_LAUNCHERS
+from ..recorders import RECORDERS
+from ..schedulers import SCHEDULERS
+
+NO_SCHEDULER = Option(SchedulerName.NONE, "None", "Programs are started directly.")
+
+
+def list_options(kind: Kind) -> tuple[Option, ...]:
+    """The options of a kind, each with the value of the form; empty for a kind that is no choice."""
+    match kind:
+        case Either():
+            return (kind.off, kind.on)
+        case OptionalChoice():
+            return (Option("", kind.none), *_options_of(kind))
+        case Choice():
+            return _options_of(kind)
+        case _:
+            return ()
+
+
+def option_label(kind: Kind, value: object) -> str:
+    """The label of a value; the value itself where it has none."""
+    return next((each.label for each in list_options(kind) if each.value == value), str(value))
+
+
+def _options_of(kind: Choice) -> tuple[Option, ...]:
+    if kind.options:
+        return kind.options
+    if kind.type is RecorderName:
+        return tuple(Option(name, each.label, each.hint) for name, each in RECORDERS.items())
+    if kind.type is MpiFlavor:
+        return tuple(Option(name, each.label) for name, each in MPI_LAUNCHERS.items())
+    if kind.type is SchedulerName:
+        return (NO_SCHEDULER, *(Option(name, each.title, each.hint) for name, each in SCHEDULERS.items()))
+    return tuple(Option(str(value), str(value)) for value in kind.type)

@@ -1,0 +1,98 @@
+"""What is in a form, as typed, and what of it every form of declared fields parses alike."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from ...domain.errors import InvalidRequest
+from ...domain.fields import Choice, DeclaredField
+from . import command_line
+from .kinds import format_value, parse_text
+
+
+class FormValues(Mapping[str, str | bool]):
+    """What is in a form, as typed, by names of fields: a text, or whether a switch is on. What is not given is as in an
+    empty form."""
+
+    DEFAULTS: ClassVar[Mapping[str, str | bool]]
+
+    def __init__(self, **typed: str | bool) -> None:
+        unknown = typed.keys() - self.DEFAULTS.keys()
+        if unknown:
+            raise TypeError(f"The form has no field {', '.join(sorted(unknown))}.")
+        self._typed = {**self.DEFAULTS, **typed}
+
+    def __getitem__(self, name: str) -> str | bool:
+        return self._typed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._typed)
+
+    def __len__(self) -> int:
+        return len(self._typed)
+
+    def __repr__(self) -> str:
+        changed = {name: value for name, value in self.items() if value != self.DEFAULTS[name]}
+        return f"{type(self).__name__}(**{changed!r})"
+
+    @classmethod
+    def from_form(cls, values: Mapping[str, Sequence[str]]) -> Self:
+        """From the lists of values of a posted form; what is missing is as in an empty form.
+
+        A switch that is off has an empty value, since a browser sends nothing for an empty box. Line breaks become \\n.
+        """
+        typed: dict[str, str | bool] = {}
+        for name, default in cls.DEFAULTS.items():
+            posted = values.get(name, ())
+            if posted and isinstance(default, bool):
+                typed[name] = bool(posted[-1])
+            elif posted:
+                typed[name] = posted[-1].replace("\r\n", "\n")
+        return cls(**typed)
+
+
+def default_values(declared: Iterable[DeclaredField]) -> dict[str, str | bool]:
+    """What the empty form has in each field."""
+    return {
+        each.name: format_value(each.kind, each.default) if each.info.prefilled else ""
+        for each in declared
+        if not each.info.internal
+    }
+
+
+def format_fields(declared: Iterable[DeclaredField], whole: Any) -> dict[str, str | bool]:
+    """What the form has in each field for `whole`; a part that is none has no fields."""
+    return {
+        each.name: format_value(each.kind, each.get(whole))
+        for each in declared
+        if not each.info.internal and (not each.part or getattr(whole, each.part) is not None)
+    }
+
+
+def parse_fields(
+    declared: Iterable[DeclaredField], typed: FormValues, parts: Collection[str], errors: dict[str, str]
+) -> tuple[dict[str, dict[str, Any]], dict[str, tuple[str, ...]]]:
+    """(values by part ("": the class itself) and attribute, hints by field). What cannot be parsed is in `errors`."""
+    values: dict[str, dict[str, Any]] = {part: {} for part in ("", *parts)}
+    hints: dict[str, tuple[str, ...]] = {}
+    for each in declared:
+        try:
+            value = parse_text(each.kind, typed[each.name])
+        except InvalidRequest as error:
+            errors[each.name] = error.message
+            continue
+        except ValueError:
+            if not isinstance(each.kind, Choice):
+                raise
+            errors[each.name] = no_choice_text(str(typed[each.name]), each.kind.type)
+            continue
+        if isinstance(value, command_line.CommandLine):
+            hints |= {each.name: value.hints} if value.hints else {}
+            value = value.argv
+        empty = value in (None, "", ())
+        values[each.part][each.attribute] = each.default if empty and each.info.prefilled else value
+    return values, hints
+
+
+def no_choice_text(text: str, choices: Iterable[str]) -> str:
+    """The message for a choice that there is not."""
+    return f"“{text[:60]}” is not valid. Use one of: {', '.join(choices)}."

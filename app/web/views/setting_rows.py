@@ -1,0 +1,73 @@
+"""The settings of a job or a target, as its page lists them, from the declarations of the fields."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...domain import fields as kinds
+from ...domain.fields import DeclaredField
+from ...domain.text import shorten
+from ...domain.units import NS_PER_S, format_quantity
+from ...recording.fields.choices import option_label
+from ...recording.fields.kinds import format_value
+
+MAX_TEXT = 400
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """A setting. is_code: it is a command or a path."""
+
+    label: str
+    value: str
+    is_code: bool = False
+
+
+def declared_rows(
+    declared: Mapping[str, DeclaredField], whole: Any, used: Collection[str] | None = None
+) -> Iterator[SettingRow]:
+    """Rows of the fields whose declarations say how a page calls them, if they have another value than the default. Of
+    environment variables only the names: a value may be a secret. used: the fields that count (null: all)."""
+    for name, each in declared.items():
+        value, label = each.get(whole), each.info.setting
+        if not label or (used is not None and name not in used) or (each.part and getattr(whole, each.part) is None):
+            continue
+        if each.info.default_shown or value != each.default:
+            code = isinstance(each.kind, _CODE)
+            for text in _texts(each, value):
+                yield SettingRow(label, shorten(text, MAX_TEXT), code)
+
+
+_CODE = (kinds.Texts, kinds.Path, kinds.Program, kinds.TargetPath, kinds.TargetProgram, kinds.PrivateKey)
+
+
+def _texts(each: DeclaredField, value: Any) -> Iterator[str]:
+    """A value as text; of a list of files one text for each."""
+    match each.kind:
+        case kinds.Switch():
+            yield each.info.shown
+        case kinds.Either():
+            yield (each.kind.on if value else each.kind.off).label
+        case kinds.Choice():
+            yield option_label(each.kind, value)
+        case kinds.Numbers():
+            yield str(format_value(each.kind, value))
+        case kinds.Number():
+            yield f"{value:,} {each.info.unit}".rstrip()
+        case kinds.Duration():
+            yield format_quantity(value * NS_PER_S, "ns").text
+        case kinds.Variables():
+            yield f"{', '.join(sorted(value))} (values not shown)"
+        case kinds.Programs():
+            choice = kinds.Choice(each.kind.type)
+            yield from (f"{option_label(choice, name)}: {program}" for name, program in value.items())
+        case kinds.Lines():
+            yield from value
+        case kinds.PathList() | kinds.Libraries():
+            yield ":".join(value)
+        case kinds.Words():
+            yield " ".join(value)
+        case kinds.Events():
+            yield ", ".join(value) or each.info.shown
+        case kind:
+            yield str(format_value(kind, value))
