@@ -78,7 +78,7 @@ def test_its_page_has_all_it_asks_for(env: Environment, kind: type[Page]) -> Non
         for node in tree.find_all(nodes.Getattr):
             owner = has.get(node.node.name) if isinstance(node.node, nodes.Name) else None
             if owner is not None:
-                names = {field.name for field in dataclasses.fields(owner)} | set(vars(owner))
+                names = {field.name for field in dataclasses.fields(owner)} | set(dir(owner))
                 assert node.attr in names, f"{kind.template} asks for {node.node.name}.{node.attr}"
 
 

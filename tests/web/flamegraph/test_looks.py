@@ -145,7 +145,10 @@ def test_axe_finds_nothing(other_graph: Callable[..., Graph]) -> None:
     assert faults() == []
     graph.page.keyboard.press("Escape")
     graph.page.get_by_placeholder("Search").fill("(")
-    graph.page.locator(".flame-search__matched").filter(has_text="regular").wait_for()
+    graph.page.locator(".flame-search__matched").filter(has_text="plain text").wait_for()
+    assert faults() == []
+    graph.page.get_by_placeholder("Search").fill("x" * 3000)
+    graph.page.locator(".flame-search--wrong").wait_for()
     assert faults() == []
     graph.goto("/results/large0000000/flamegraph?function=10")
     graph.settled()
