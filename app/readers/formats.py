@@ -6,6 +6,7 @@ from typing import BinaryIO, Protocol
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Profile
+from ..ingest.jit.mode import PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
 from ..ingest.truncation import detect_truncation
 from . import (
     austin,
@@ -49,8 +50,9 @@ class Reader:
     those of cut-off files (truncation.py) come in addition. needs_perf: it reads what `perf script` prints of the file.
     accepts_ncu_output: it reads what `ncu` prints of the file, too, and that holds more. read_with_time_unit: `read`
     for who knows the unit of its times, one of TIME_UNITS, which the file does not say.
-    uses_jit: its loops are compiled, which takes long the first time (see ingest/jit). line_based: it is text of
-    which every line ends with a line end, the last one too.
+    uses_jit: its loops are compiled, which takes long the first time (see ingest/jit). plain_bytes: the size of files
+    that plain Python reads before the compiler is loaded; 0: it needs the compiler. line_based: it is text of which
+    every line ends with a line end, the last one too.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Reader:
     needs_perf: bool = False
     accepts_ncu_output: bool = False
     uses_jit: bool = False
+    plain_bytes: int = PLAIN_TEXT_BYTES
     read_with_time_unit: Callable[[BinaryIO, str, str], Profile] | None = None
     line_based: bool = False
 
@@ -124,13 +127,18 @@ READERS: dict[str, Reader] = {
         Reader(*_fields_of(memory_snapshot, "a PyTorch memory snapshot"), uses_jit=True),
         Reader(*_fields_of(memory_timeline, "a PyTorch memory timeline")),
         Reader(*_fields_of(speedscope, "a speedscope file"), uses_jit=True),
-        Reader(*_fields_of(mllm, "perf.json of mllm"), uses_jit=True, read_with_time_unit=mllm.read),
+        Reader(
+            *_fields_of(mllm, "perf.json of mllm"),
+            uses_jit=True,
+            plain_bytes=PLAIN_TEXT_BYTES,
+            read_with_time_unit=mllm.read,
+        ),
         Reader(*_fields_of(chrome, "a Chrome JSON trace"), uses_jit=True),
-        Reader(*_fields_of(llama_trace, "a llama.cpp text trace"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(llama_trace, "a llama.cpp text trace"), uses_jit=True, plain_bytes=0, line_based=True),
         Reader(*_fields_of(cpuprofile, "a .cpuprofile of Node or Chrome")),
-        Reader(*_fields_of(perfetto_trace, "a Perfetto trace"), uses_jit=True),
-        Reader(*_fields_of(pprof, "a pprof profile"), uses_jit=True),
-        Reader(*_fields_of(callgrind, "a callgrind file"), uses_jit=True, line_based=True),
+        Reader(*_fields_of(perfetto_trace, "a Perfetto trace"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
+        Reader(*_fields_of(pprof, "a pprof profile"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
+        Reader(*_fields_of(callgrind, "a callgrind file"), uses_jit=True, plain_bytes=0, line_based=True),
         Reader(*_fields_of(austin, "austin samples")),
         Reader(*_fields_of(py_spy, "py-spy stacks"), line_based=True),
         Reader(*_fields_of(memray_csv, "a memray table"), line_based=True),

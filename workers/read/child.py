@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 from perfloom.domain.errors import PerfloomError
+from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.store.files.disk import unavailable
 
 from ..local import processes
@@ -64,12 +65,15 @@ def main() -> None:
     os.dup2(2, 1)
     os.umask(0o077)
     sys.meta_path.insert(0, _WithoutPandas())
-    path = sys.argv[1] if len(sys.argv) == 2 else _waited_for(int(sys.argv[1]), int(sys.argv[2]))
+    path = sys.argv[1] if len(sys.argv) == 2 else _waited_for(int(sys.argv[1]), int(sys.argv[2]), bool(sys.argv[3]))
     _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(answer_fd))
 
 
-def _waited_for(descriptor: int, parent: int) -> str:
-    """Load what files may need until there is the path of a request. Ends the process where none will come."""
+def _waited_for(descriptor: int, parent: int, loads_loops: bool) -> str:
+    """Load what files may need until there is the path of a request. Ends the process where none will come.
+
+    loads_loops: compiled loops, too.
+    """
     processes.die_with_parent(signal.SIGKILL, parent)
     from . import columns  # noqa: F401
 
@@ -77,13 +81,12 @@ def _waited_for(descriptor: int, parent: int) -> str:
         return bool(select.select([descriptor], [], [], 0)[0])
 
     # Whoever asks already waits: what he does not need would only keep him.
-    if not asked():
-        from perfloom.ingest.jit import cache as compiled_cache
+    # Where nothing is kept for this user, it would be compiled here each time, whether needed or not.
+    if loads_loops and compiled_cache.is_ready() and not asked():
         from perfloom.ingest.jit import decorators
         from perfloom.readers import warmup as compiling
 
-        # Where nothing can be kept for this user, it would be compiled here each time, whether needed or not.
-        if decorators.IS_CACHED and compiled_cache.is_ready():
+        if decorators.IS_CACHED:
             compiling.load_all(asked)
     path = b""
     while not path.endswith(END):

@@ -12,6 +12,7 @@ from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.domain.units import format_bytes
 from perfloom.ingest.compression import DecompressedStream, open_decompressed
 from perfloom.ingest.jit import cache as compiled_cache
+from perfloom.ingest.jit import mode as jit_mode
 from perfloom.ingest.perf_text import script_header
 from perfloom.ingest.perf_text.fields import SCHEDULER
 from perfloom.readers import perf_data
@@ -110,7 +111,8 @@ class FileReading:
         limit = self.request.limits.unpacked_bytes
         if self.wanted.script is not None:
             with open_decompressed(Path(self.wanted.script), limit) as text:
-                self._prepare(script_header.detect_tracepoint_group(text.peek(script_header.HEAD_BYTES)) == SCHEDULER)
+                if script_header.detect_tracepoint_group(text.peek(script_header.HEAD_BYTES)) == SCHEDULER:
+                    self._prepare()
                 return self._profile(perf_data.read, text)
         with open_decompressed(
             sys.stdin.buffer if self.wanted.path == "-" else Path(self.wanted.path), limit
@@ -129,7 +131,8 @@ class FileReading:
             if reader.accepts_ncu_output and (ncu := ncu_tool.find_ncu()) is not None:
                 with self._plain_file(stream) as path:
                     return self._by_ncu(reader.read, ncu, path)
-            self._prepare(reader.uses_jit)
+            if reader.uses_jit and not self._uses_plain_loops(reader.plain_bytes, stream):
+                self._prepare()
             return self._profile(self._clocked(reader), stream)
 
     def _clocked(self, reader: "Reader") -> ReaderFunction:
@@ -142,10 +145,20 @@ class FileReading:
             raise UnreadableInput(f"{self.wanted.name} is {reader.label}, which has a time unit. Do not set the clock.")
         return lambda stream, name: by_clock(stream, name, clock)
 
-    def _prepare(self, compiled: bool) -> None:
-        """Have done once what would else be done for this recording alone, and say that it takes long. compiled:
-        whether its reader is."""
-        if not compiled or compiled_cache.is_ready():
+    def _uses_plain_loops(self, plain_bytes: int, stream: DecompressedStream) -> bool:
+        """Choose plain loops where the file is read before compiled ones are loaded; whether that was done."""
+        # Of several files, a later one may be large.
+        if plain_bytes == 0 or self.count > 1 or jit_mode.has_loops():
+            return False
+        limit = plain_bytes if compiled_cache.is_ready() else jit_mode.COLD_FACTOR * plain_bytes
+        if len(stream.peek(limit + 1)) > limit:
+            return False
+        jit_mode.use_plain_loops()
+        return True
+
+    def _prepare(self) -> None:
+        """Compile all loops once, instead of those of this recording alone, and report that it takes long."""
+        if compiled_cache.is_ready():
             return
         from perfloom.ingest.jit.decorators import IS_CACHED
         from perfloom.readers.warmup import compile_all
@@ -210,7 +223,8 @@ class FileReading:
                     disk_errors(out),
                     perf_tool.compressed_file(out) as copy,
                 ):
-                    self._prepare(script_header.detect_tracepoint_group(stream.begun) == SCHEDULER)
+                    if script_header.detect_tracepoint_group(stream.begun) == SCHEDULER:
+                        self._prepare()
                     profile = read(cast(BinaryIO, ProgressStream(stream, self._looks_up, copy)), self.wanted.name)
         self.written.append(out)
         return profile

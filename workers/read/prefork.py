@@ -52,8 +52,11 @@ class PreforkedReader:
         return True
 
 
-def prefork_reader() -> None:
-    """Have a process wait for what this one reads next, unless one does. It ends with the thread that calls this."""
+def prefork_reader(*, loads_loops: bool = True) -> None:
+    """Have a process wait for what this one reads next, unless one does. It ends with the thread that calls this.
+
+    loads_loops: it loads compiled loops, which a small file does not need.
+    """
     if any(one.usable for one in _waiting):
         return
     end_reader()
@@ -61,7 +64,9 @@ def prefork_reader() -> None:
     said = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         process = subprocess.Popen(
-            processes.python_argv("perfloom.workers.read.child", str(descriptor), str(os.getpid())),
+            processes.python_argv(
+                "perfloom.workers.read.child", str(descriptor), str(os.getpid()), "loops" if loads_loops else ""
+            ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=said,

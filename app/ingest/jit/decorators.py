@@ -1,19 +1,21 @@
-"""Loops over large arrays, compiled by numba; without it the same functions run as plain Python, much slower.
+"""Loops over large arrays, compiled by numba; without it, or for small files (see `mode`), the same functions run as
+plain Python, which is much slower.
 
 Imported only where something is read, never by the web process: the compiler alone takes a third of a second and
 130 MB. What is compiled is kept (see `cache`), else made each time.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from .cache import configure_folder
+from .mode import is_plain
 
-numba: Any
-try:
-    import numba
-except ImportError:
-    numba = None
+numba: Any = None
+if not is_plain():
+    with suppress(ImportError):
+        import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -105,7 +105,7 @@ def _whole(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
             if not _ZERO <= data[k] <= _NINE:
                 number = -1
                 break
-            number = 10 * number + (data[k] - _ZERO)
+            number = 10 * number + (int(data[k]) - _ZERO)
         if number >= 0:
             numbers[j] = -number if negative else number
     return numbers

@@ -1,0 +1,31 @@
+"""Whether loops are compiled or run as plain Python: chosen before the first module with loops is imported.
+
+The compiler alone takes half a second to load, in which plain Python reads a small file.
+"""
+
+import sys
+
+PLAIN_TEXT_BYTES = 1_500_000
+"""Text up to this size (bytes, decompressed) is read in plain Python before the compiler is loaded: 4 MB/s, measured
+with traces of 0.1 to 35 MB."""
+PLAIN_PROTOBUF_BYTES = 60_000
+"""The same for protocol buffers, of which each byte is read by a loop."""
+COLD_FACTOR = 10
+"""How much larger the files are that plain Python reads where nothing was compiled yet, which takes half a minute."""
+_is_plain = False
+
+
+def is_plain() -> bool:
+    """Whether loops run as plain Python in this process."""
+    return _is_plain
+
+
+def use_plain_loops() -> None:
+    """Run loops as plain Python in this process, where none is loaded yet."""
+    global _is_plain
+    _is_plain = not has_loops()
+
+
+def has_loops() -> bool:
+    """Whether modules with loops are loaded, compiled or plain."""
+    return f"{__package__}.decorators" in sys.modules
