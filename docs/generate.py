@@ -225,27 +225,27 @@ def fields_page(
     return introduction + "\n" + "\n".join(lines) + "\n"
 
 
-def field_type(kind: kinds.Kind) -> str:
+def field_type(kind: kinds.FieldKind) -> str:
     """The type of a field in JSON, with its range."""
     match kind:
-        case kinds.Numbers():
+        case kinds.NumbersField():
             return f"whole number, {kind.least:,} to {kind.most:,}, or a list of such"
-        case kinds.Number():
+        case kinds.NumberField():
             multiple = f", a multiple of {kind.multiple}" if kind.multiple > 1 else ""
             return f"whole number, {kind.least:,} to {kind.most:,}{multiple}"
-        case kinds.Duration():
+        case kinds.DurationField():
             return f"seconds, {kind.least:,} to {kind.most:,.0f}"
-        case kinds.WallTime():
+        case kinds.WallTimeField():
             return f"whole seconds, 1 to {kind.most:,}"
-        case kinds.Switch() | kinds.Either():
+        case kinds.SwitchField() | kinds.EitherField():
             return "true or false"
-        case kinds.Choice():
+        case kinds.ChoiceField():
             return "one of " + ", ".join(f"`{value}`" for value in kind.type)
-        case kinds.CommandLine():
+        case kinds.CommandLineField():
             return "list of strings, or one string as typed in a shell"
-        case kinds.Texts():
+        case kinds.TextListField():
             return "list of strings"
-        case kinds.Variables() | kinds.Programs():
+        case kinds.VariablesField() | kinds.ProgramsField():
             return "object of strings"
         case _:
             return "string"

@@ -145,6 +145,15 @@ def test_no_import_goes_around_in_a_circle() -> None:
     assert not needs, "in a circle, or import one: " + ", ".join(sorted(needs))
 
 
+def test_a_class_name_is_used_once() -> None:
+    places: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_no_package_is_too_large() -> None:
     many = Counter(path.parent for path in modules().values())
     assert {str(folder): number for folder, number in many.items() if number > MOST_MODULES} == {}

@@ -71,18 +71,18 @@ def option_value(each: kinds.DeclaredField, given: Any) -> Any:
 
     kind, option = each.kind, each.info.option
     name = option.names[0] if option else each.name
-    if isinstance(kind, kinds.Choice):
+    if isinstance(kind, kinds.ChoiceField):
         return kind.type(given)
-    if isinstance(kind, kinds.WallTime | kinds.Numbers):
+    if isinstance(kind, kinds.WallTimeField | kinds.NumbersField):
         try:
             return parse_text(kind, given)
         except InvalidRequest as error:
             raise InvalidRequest(f"{name}: {error.message}", each.name) from None
-    if isinstance(kind, kinds.Events):
+    if isinstance(kind, kinds.EventsField):
         return split_event_lists(given)
-    if isinstance(kind, kinds.Lines):
+    if isinstance(kind, kinds.LinesField):
         return tuple(os.path.abspath(path) for path in given)
-    if isinstance(kind, kinds.Variables | kinds.Programs):
+    if isinstance(kind, kinds.VariablesField | kinds.ProgramsField):
         return parse_pairs(given, name)
     return not given if option is not None and option.off else given
 
@@ -109,19 +109,20 @@ def _section(each: kinds.DeclaredField, option: kinds.CliOption) -> str:
     return option.section or each.part or "what"
 
 
-def _type(kind: kinds.Kind) -> dict[str, Any]:
+def _type(kind: kinds.FieldKind) -> dict[str, Any]:
     """How click reads an option of a kind."""
-    if isinstance(kind, kinds.Choice):
-        none = [NO_MPI] if kind.type is MpiFlavor and not isinstance(kind, kinds.OptionalChoice) else []
+    if isinstance(kind, kinds.ChoiceField):
+        none = [NO_MPI] if kind.type is MpiFlavor and not isinstance(kind, kinds.OptionalChoiceField) else []
         return {"type": click.Choice([*none, *(str(value) for value in kind.type)])}
-    if isinstance(kind, kinds.Number) and not isinstance(kind, kinds.Numbers):
+    if isinstance(kind, kinds.NumberField) and not isinstance(kind, kinds.NumbersField):
         return {"type": click.IntRange(min=1)}
-    if isinstance(kind, kinds.Duration):
+    if isinstance(kind, kinds.DurationField):
         return {"type": click.FloatRange(min=0, min_open=True)}
-    if isinstance(kind, kinds.Switch | kinds.Either):
+    if isinstance(kind, kinds.SwitchField | kinds.EitherField):
         return {"is_flag": True}
-    if isinstance(kind, kinds.Lines):
+    if isinstance(kind, kinds.LinesField):
         return {"multiple": True, "type": click.Path()}
-    if isinstance(kind, kinds.Path):
+    if isinstance(kind, kinds.PathField):
         return {"type": click.Path(file_okay=False)}
-    return {"multiple": True} if isinstance(kind, kinds.Texts | kinds.Variables | kinds.Programs) else {}
+    several = isinstance(kind, kinds.TextListField | kinds.VariablesField | kinds.ProgramsField)
+    return {"multiple": True} if several else {}

@@ -16,7 +16,7 @@ _KEY = "declared"
 
 
 @dataclass(frozen=True)
-class Kind:
+class FieldKind:
     """What a field holds. `load` turns a value of JSON into one of the data class. widget: how the form draws it: line,
     number, lines, switch or cards."""
 
@@ -28,31 +28,31 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Text(Kind):
+class TextField(FieldKind):
     """A text. what: how a message begins that names it."""
 
     what: str = ""
 
 
 @dataclass(frozen=True)
-class Title(Text):
+class TitleField(TextField):
     """A short text for people, without control characters. most: characters."""
 
     most: int = 200
 
 
 @dataclass(frozen=True)
-class Line(Text):
+class LineField(TextField):
     """A text on one line."""
 
 
 @dataclass(frozen=True)
-class Word(Line):
+class WordField(LineField):
     """A name that a program takes after an option: one line that does not start with a hyphen."""
 
 
 @dataclass(frozen=True)
-class Matching(Text):
+class PatternField(TextField):
     """A text in a notation, or an empty one. pattern: a regular expression; example: a text that it matches."""
 
     pattern: str = ""
@@ -60,22 +60,22 @@ class Matching(Text):
 
 
 @dataclass(frozen=True)
-class Program(Text):
+class ProgramField(TextField):
     """The name or path of a program."""
 
 
 @dataclass(frozen=True)
-class TargetName(Text):
+class TargetNameField(TextField):
     """The name of a target that there is."""
 
 
 @dataclass(frozen=True)
-class NewTargetName(Text):
+class NewTargetNameField(TextField):
     """The name that a target gets."""
 
 
 @dataclass(frozen=True)
-class Paragraphs(Text):
+class ParagraphsField(TextField):
     """Text for people, on several lines. most: characters."""
 
     widget: ClassVar[str] = "lines"
@@ -84,57 +84,57 @@ class Paragraphs(Text):
 
 
 @dataclass(frozen=True)
-class HostName(Text):
+class HostNameField(TextField):
     """The name of a host, its address, or its alias in ~/.ssh/config."""
 
 
 @dataclass(frozen=True)
-class UserName(Text):
+class UserNameField(TextField):
     """A login name, or none."""
 
 
 @dataclass(frozen=True)
-class PrivateKey(Text):
+class PrivateKeyField(TextField):
     """The path of a private key, which may start with ~/, or none."""
 
 
 @dataclass(frozen=True)
-class JumpHost(Text):
+class JumpHostField(TextField):
     """A host that a connection goes through: [user@]host[:port]."""
 
 
 @dataclass(frozen=True)
-class HostKey(Text):
+class HostKeyField(TextField):
     """A line of a known_hosts file."""
 
 
 @dataclass(frozen=True)
-class TargetPath(Text):
+class TargetPathField(TextField):
     """An absolute path at a target, where variables such as $HOME are expanded there, or none."""
 
 
 @dataclass(frozen=True)
-class TargetProgram(Text):
+class TargetProgramField(TextField):
     """A program at a target: a name that PATH finds, or an absolute path, or none."""
 
 
 @dataclass(frozen=True)
-class Path(Text):
+class PathField(TextField):
     """An absolute path, or none."""
 
 
 @dataclass(frozen=True)
-class Ranks(Text):
+class RanksField(TextField):
     """Ranges of ranks, as in 0-3,8."""
 
 
 @dataclass(frozen=True)
-class Steps(Text):
+class StepsField(TextField):
     """Steps of PyTorch: wait,warmup,active,repeat or “whole”."""
 
 
 @dataclass(frozen=True)
-class Number(Kind):
+class NumberField(FieldKind):
     """A whole number. unit: what a message counts. multiple: it is a multiple of this. missing: the message for none,
     where the field must have one."""
 
@@ -148,7 +148,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Numbers(Number):
+class NumbersField(NumberField):
     """One whole number or several, or none: an int, a tuple, or None."""
 
     widget: ClassVar[str] = "line"
@@ -158,7 +158,7 @@ class Numbers(Number):
 
 
 @dataclass(frozen=True)
-class Duration(Kind):
+class DurationField(FieldKind):
     """Seconds, with a fraction, or none. problem, wrong: the messages for a number out of range, and for no number.
     optional: or none."""
 
@@ -170,7 +170,7 @@ class Duration(Kind):
 
 
 @dataclass(frozen=True)
-class WallTime(Kind):
+class WallTimeField(FieldKind):
     """Whole seconds that a batch system allows, or none."""
 
     most: int
@@ -178,7 +178,7 @@ class WallTime(Kind):
 
 
 @dataclass(frozen=True)
-class Switch(Kind):
+class SwitchField(FieldKind):
     """True or false."""
 
     widget: ClassVar[str] = "switch"
@@ -194,7 +194,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Choice(Kind):
+class ChoiceField(FieldKind):
     """One of several. options: with labels, where the field has its own. what: how a message names it."""
 
     widget: ClassVar[str] = "cards"
@@ -208,7 +208,7 @@ class Choice(Kind):
 
 
 @dataclass(frozen=True)
-class OptionalChoice(Choice):
+class OptionalChoiceField(ChoiceField):
     """One of several, or none. none: how the form calls that."""
 
     widget: ClassVar[str] = "select"
@@ -220,7 +220,7 @@ class OptionalChoice(Choice):
 
 
 @dataclass(frozen=True)
-class Either(Kind):
+class EitherField(FieldKind):
     """True or false, as a choice between two. off, on: the values of the form."""
 
     widget: ClassVar[str] = "cards"
@@ -230,12 +230,12 @@ class Either(Kind):
 
 
 @dataclass(frozen=True)
-class Texts(Kind):
+class TextListField(FieldKind):
     """A list of texts. entry: of which kind each one is. most: how many (null: any number)."""
 
     widget: ClassVar[str] = "lines"
 
-    entry: Text
+    entry: TextField
     most: int | None = None
 
     def load(self, value: Any) -> Any:
@@ -243,53 +243,53 @@ class Texts(Kind):
 
 
 @dataclass(frozen=True)
-class Lines(Texts):
+class LinesField(TextListField):
     """One a line."""
 
 
 @dataclass(frozen=True)
-class Words(Texts):
+class WordsField(TextListField):
     """Without spaces in them, with spaces or line breaks between."""
 
 
 @dataclass(frozen=True)
-class PathList(Texts):
+class PathListField(TextListField):
     """Entries of a variable such as PATH: one a line, or with colons between."""
 
 
 @dataclass(frozen=True)
-class Libraries(Texts):
+class LibrariesField(TextListField):
     """Entries of LD_PRELOAD."""
 
 
 @dataclass(frozen=True)
-class WordList(Texts):
+class WordListField(TextListField):
     """Without spaces in them, with spaces, commas or line breaks between."""
 
 
 @dataclass(frozen=True)
-class Arguments(Texts):
+class ArgumentsField(TextListField):
     """Words of a command line, quoted as in a shell."""
 
     widget: ClassVar[str] = "line"
 
 
 @dataclass(frozen=True)
-class CommandLine(Arguments):
+class CommandLineField(ArgumentsField):
     """A program with its arguments."""
 
     widget: ClassVar[str] = "lines"
 
 
 @dataclass(frozen=True)
-class Events(Texts):
+class EventsField(TextListField):
     """Events of perf."""
 
     most: int | None = 256
 
 
 @dataclass(frozen=True)
-class Variables(Kind):
+class VariablesField(FieldKind):
     """Environment variables. reserved: how names begin that are not allowed. most: how many (null: any number)."""
 
     widget: ClassVar[str] = "lines"
@@ -299,7 +299,7 @@ class Variables(Kind):
 
 
 @dataclass(frozen=True)
-class Programs(Kind):
+class ProgramsField(FieldKind):
     """The program of each of several adapters, by its name. type: the names. what: what the programs are."""
 
     widget: ClassVar[str] = "lines"
@@ -309,7 +309,7 @@ class Programs(Kind):
 
 
 @dataclass(frozen=True)
-class Part(Kind):
+class PartField(FieldKind):
     """Fields of a class of their own. optional: or none."""
 
     type: type[Any]
@@ -356,7 +356,7 @@ class Info:
     forms, files and options have no such field.
     """
 
-    kind: Kind
+    kind: FieldKind
     label: str
     help: str = ""
     applies: Applies = field(default_factory=dict)
@@ -374,7 +374,7 @@ class Info:
     internal: bool = False
 
 
-def declare(default: Any, kind: Kind, label: str, help: str = "", **info: Any) -> Any:
+def declare(default: Any, kind: FieldKind, label: str, help: str = "", **info: Any) -> Any:
     """A field of a data class with its declaration: the default, then what `Info` has. A list or mapping is copied for
     each instance; MISSING: the field has no default."""
     declared: dict[str, Any] = {"metadata": {_KEY: Info(kind, label, help, **info)}}
@@ -398,7 +398,7 @@ class DeclaredField:
     info: Info
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> FieldKind:
         """What it holds."""
         return self.info.kind
 
@@ -418,7 +418,7 @@ def declared_fields(cls: type[Any], part: str = "") -> tuple[DeclaredField, ...]
     found: list[DeclaredField] = []
     for each in fields(cls):
         info = each.metadata[_KEY]
-        if isinstance(info.kind, Part):
+        if isinstance(info.kind, PartField):
             found += declared_fields(info.kind.type, each.name)
             continue
         default = each.default_factory() if each.default_factory is not MISSING else each.default
@@ -429,7 +429,7 @@ def declared_fields(cls: type[Any], part: str = "") -> tuple[DeclaredField, ...]
     return tuple(found)
 
 
-def declared_kinds(cls: type[Any]) -> dict[str, Kind]:
+def declared_kinds(cls: type[Any]) -> dict[str, FieldKind]:
     """The kinds of the fields of a data class, by name."""
     return {each.name: each.metadata[_KEY].kind for each in fields(cls)}
 
@@ -439,9 +439,9 @@ def required_fields(cls: type[Any]) -> frozenset[str]:
     return frozenset(each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING)
 
 
-def declared_parts(cls: type[Any]) -> dict[str, Part]:
+def declared_parts(cls: type[Any]) -> dict[str, PartField]:
     """The fields of a data class that are parts."""
-    return {name: kind for name, kind in declared_kinds(cls).items() if isinstance(kind, Part)}
+    return {name: kind for name, kind in declared_kinds(cls).items() if isinstance(kind, PartField)}
 
 
 def load_fields(cls: type[Any], data: Mapping[str, Any]) -> Any:

@@ -6,20 +6,20 @@ from typing import ClassVar
 
 from ..fields import (
     Applies,
-    Arguments,
-    Choice,
-    Duration,
-    Either,
-    Line,
-    Number,
+    ArgumentsField,
+    ChoiceField,
+    DurationField,
+    EitherField,
+    LineField,
+    NumberField,
     Option,
-    Program,
-    Ranks,
-    Steps,
-    Switch,
-    Text,
-    WallTime,
-    Word,
+    ProgramField,
+    RanksField,
+    StepsField,
+    SwitchField,
+    TextField,
+    WallTimeField,
+    WordField,
     declare,
     option,
 )
@@ -29,7 +29,7 @@ MAX_RANKS = 1_000_000
 MAX_WALL_TIME_S = 366 * 86_400
 MAX_CPUS = 100_000
 MAX_SECONDS = 3600
-ARGUMENT = Text("An argument")
+ARGUMENT = TextField("An argument")
 
 
 class Scope(StrEnum):
@@ -92,7 +92,7 @@ class EventSplitting(StrEnum):
     """The command runs once for each group of events, all runs at the same time."""
 
 
-SCOPES = Choice(
+SCOPES = ChoiceField(
     Scope,
     (
         Option(Scope.COMMAND, "A command", "Start it, and record it from start to exit."),
@@ -100,7 +100,7 @@ SCOPES = Choice(
         Option(Scope.SYSTEM, "The whole system", "All processes on all CPUs."),
     ),
 )
-CALL_GRAPHS = Choice(
+CALL_GRAPHS = ChoiceField(
     CallGraph,
     (
         Option(CallGraph.DWARF, "dwarf", "Copies a part of the stack with each sample. Works for any program."),
@@ -109,7 +109,7 @@ CALL_GRAPHS = Choice(
         Option(CallGraph.NONE, "none", "No stacks: only the sampled function."),
     ),
 )
-SPLITTINGS = Choice(
+SPLITTINGS = ChoiceField(
     EventSplitting,
     (
         Option(
@@ -143,7 +143,7 @@ class Mpi:
 
     flavour: MpiFlavor = declare(
         MISSING,
-        Choice(MpiFlavor, what="MPI implementation"),
+        ChoiceField(MpiFlavor, what="MPI implementation"),
         "MPI",
         form="mpi",
         applies={"scope": (Scope.COMMAND,)},
@@ -152,7 +152,7 @@ class Mpi:
     )
     ranks: int = declare(
         1,
-        Number(1, MAX_RANKS, "ranks", missing="Enter the number of ranks, 1 or more."),
+        NumberField(1, MAX_RANKS, "ranks", missing="Enter the number of ranks, 1 or more."),
         "Ranks",
         "Processes in all.",
         applies=_MPI,
@@ -166,7 +166,7 @@ class Mpi:
     )
     ranks_per_node: int | None = declare(
         None,
-        Number(1, MAX_RANKS, "ranks per node"),
+        NumberField(1, MAX_RANKS, "ranks per node"),
         "Ranks per node",
         "Empty: as MPI or the batch system distributes them.",
         applies=_MPI,
@@ -178,7 +178,7 @@ class Mpi:
     )
     program: str = declare(
         "",
-        Program("The MPI launcher"),
+        ProgramField("The MPI launcher"),
         "MPI launcher",
         "Name or path at the target. Empty: the target’s setting, else the default of the MPI implementation.",
         form="mpi_program",
@@ -193,7 +193,7 @@ class Mpi:
     )
     arguments: tuple[str, ...] = declare(
         (),
-        Arguments(ARGUMENT),
+        ArgumentsField(ARGUMENT),
         "Arguments for all ranks",
         "For the MPI launcher, quoted as in a shell.",
         form="mpi_arguments",
@@ -206,7 +206,7 @@ class Mpi:
     )
     rank_arguments: tuple[str, ...] = declare(
         (),
-        Arguments(ARGUMENT),
+        ArgumentsField(ARGUMENT),
         "Arguments before the program",
         "Options that the MPI launcher takes per set of ranks.",
         applies=_MPI,
@@ -218,7 +218,7 @@ class Mpi:
     )
     every: int = declare(
         1,
-        Number(1, MAX_RANKS, "ranks", missing="Enter the number of ranks, 1 or more."),
+        NumberField(1, MAX_RANKS, "ranks", missing="Enter the number of ranks, 1 or more."),
         "Every n-th rank",
         "1: all of them. 8: ranks 0, 8, 16 …",
         applies=_RANKS,
@@ -229,7 +229,7 @@ class Mpi:
     )
     only: str = declare(
         "",
-        Ranks("The ranks to record"),
+        RanksField("The ranks to record"),
         "Only ranks",
         "As in 0-3,8. Empty: all.",
         applies=_RANKS,
@@ -242,7 +242,7 @@ class Mpi:
     )
     per_host: bool = declare(
         False,
-        Either(
+        EitherField(
             Option("ranks", "Ranks", "Each rank separately: all ranks, unless you select fewer below."),
             Option("hosts", "Hosts", "Instead of ranks the whole system, once per host."),
         ),
@@ -265,7 +265,7 @@ class Batch:
 
     queue: str = declare(
         "",
-        Word("The queue"),
+        WordField("The queue"),
         "Queue",
         mono=True,
         setting="Queue",
@@ -273,7 +273,7 @@ class Batch:
     )
     project: str = declare(
         "",
-        Word("The project"),
+        WordField("The project"),
         "Project",
         "The project that is charged. Empty: the default.",
         group="batch",
@@ -283,7 +283,7 @@ class Batch:
     )
     wall_time_s: int | None = declare(
         None,
-        WallTime(MAX_WALL_TIME_S, "The wall time is out of range. Use 1 second to 366 days."),
+        WallTimeField(MAX_WALL_TIME_S, "The wall time is out of range. Use 1 second to 366 days."),
         "Wall time",
         "As in 30 min, 2 h or 1:30:00. The batch system ends the job after it; what was recorded is kept.",
         form="wall_time",
@@ -294,7 +294,7 @@ class Batch:
     )
     resources: str = declare(
         "",
-        Line("The resource string"),
+        LineField("The resource string"),
         "Resources (-R)",
         "Perfloom adds span[ptile=] for the ranks on each node.",
         group="batch-resources",
@@ -307,7 +307,7 @@ class Batch:
     )
     nodes: int | None = declare(
         None,
-        Number(1, MAX_CPUS, "nodes"),
+        NumberField(1, MAX_CPUS, "nodes"),
         "Nodes",
         "Empty: as many as the ranks need.",
         group="batch-resources",
@@ -317,7 +317,7 @@ class Batch:
     )
     cpus: int | None = declare(
         None,
-        Number(1, MAX_CPUS, "CPUs"),
+        NumberField(1, MAX_CPUS, "CPUs"),
         "CPUs per rank",
         "For each rank, or for the one process.",
         group="batch-resources",
@@ -327,7 +327,7 @@ class Batch:
     )
     exclusive: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Exclusive nodes",
         "No other job disturbs the measurement. It may wait longer.",
         group="batch-switches",
@@ -336,7 +336,7 @@ class Batch:
     )
     arguments: tuple[str, ...] = declare(
         (),
-        Arguments(ARGUMENT),
+        ArgumentsField(ARGUMENT),
         "Arguments",
         "Of the command that submits jobs, quoted as in a shell.",
         form="batch_arguments",
@@ -358,7 +358,7 @@ class PyTorch:
 
     steps: str = declare(
         "1,1,3,1",
-        Steps("The schedule"),
+        StepsField("The schedule"),
         "Steps",
         "wait,warmup,active,repeat: 1,1,3,1 skips one step, warms up in one and records three, once. “whole”: the "
         "whole run.",
@@ -377,7 +377,7 @@ class PyTorch:
     )
     memory: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Memory",
         "Each allocation and its operator.",
         form="torch_memory",
@@ -388,7 +388,7 @@ class PyTorch:
     )
     shapes: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Shapes",
         "Shapes of the inputs of each operator.",
         form="torch_shapes",
@@ -399,7 +399,7 @@ class PyTorch:
     )
     stacks: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Stacks",
         "Python calls and modules. The program is slower and the trace larger.",
         form="torch_stacks",
@@ -410,7 +410,7 @@ class PyTorch:
     )
     modules: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Modules",
         "Modules of TorchScript models. For other models, use Stacks.",
         form="torch_modules",
@@ -421,7 +421,7 @@ class PyTorch:
     )
     seconds: float | None = declare(
         None,
-        Duration(0.1, MAX_SECONDS, "Use 0.1 seconds to 60 minutes: the whole recording is kept in memory."),
+        DurationField(0.1, MAX_SECONDS, "Use 0.1 seconds to 60 minutes: the whole recording is kept in memory."),
         "Whole run, at most",
         "If there are no steps. The trace is kept in memory. Empty: 30 s, with stacks 10 s.",
         form="torch_seconds",

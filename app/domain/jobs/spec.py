@@ -7,27 +7,27 @@ from typing import Any
 from ..errors import InvalidRequest
 from ..fields import (
     Applies,
-    Arguments,
-    Choice,
-    CommandLine,
+    ArgumentsField,
+    ChoiceField,
+    CommandLineField,
     DeclaredField,
-    Duration,
-    Events,
-    Libraries,
-    Lines,
-    Matching,
-    Number,
-    Numbers,
-    Part,
-    Path,
-    PathList,
-    Switch,
-    TargetName,
-    Text,
-    Title,
-    Variables,
-    Word,
-    Words,
+    DurationField,
+    EventsField,
+    LibrariesField,
+    LinesField,
+    NumberField,
+    NumbersField,
+    PartField,
+    PathField,
+    PathListField,
+    PatternField,
+    SwitchField,
+    TargetNameField,
+    TextField,
+    TitleField,
+    VariablesField,
+    WordField,
+    WordsField,
     declare,
     declared_fields,
     declared_parts,
@@ -79,7 +79,7 @@ class JobSpec:
 
     name: str = declare(
         "",
-        Title("The name"),
+        TitleField("The name"),
         "Name",
         "To find the result again. Empty: the program’s name.",
         group="job",
@@ -87,7 +87,7 @@ class JobSpec:
     )
     target: str = declare(
         "local",
-        TargetName("The target"),
+        TargetNameField("The target"),
         "Target",
         setting="Target",
         option=option(
@@ -99,7 +99,7 @@ class JobSpec:
     )
     recorder: RecorderName = declare(
         RecorderName.PERF_RECORD,
-        Choice(RecorderName),
+        ChoiceField(RecorderName),
         "Recorder",
         setting="Recorder",
         option=option("--recorder", help="Recorder to use.  [default: perf-record]"),
@@ -112,7 +112,7 @@ class JobSpec:
     )
     command: tuple[str, ...] = declare(
         (),
-        CommandLine(Text("An argument of the command")),
+        CommandLineField(TextField("An argument of the command")),
         "Command",
         "As in a shell, but no shell runs it: quotes group words, nothing is expanded. With the whole system, "
         "recording lasts as long as the command; then it may be left out.",
@@ -122,7 +122,7 @@ class JobSpec:
     )
     cwd: str | None = declare(
         None,
-        Path("The working directory"),
+        PathField("The working directory"),
         "Working directory",
         "An absolute path, where the job runs. Empty: the job’s directory.",
         applies=_STARTED,
@@ -140,7 +140,7 @@ class JobSpec:
     )
     environment: dict[str, str] = declare(
         {},
-        Variables(),
+        VariablesField(),
         "Environment variables",
         "One NAME=value a line, taken literally, without quotes. They are kept with the job: do not enter passwords.",
         applies=_STARTED,
@@ -153,7 +153,7 @@ class JobSpec:
     )
     inputs: tuple[str, ...] = declare(
         (),
-        Lines(Path("An input file")),
+        LinesField(PathField("An input file")),
         "Input files to copy first",
         "One absolute path a line, of files on the worker’s machine. They are copied to where the command starts.",
         applies=_STARTED,
@@ -169,7 +169,7 @@ class JobSpec:
     )
     events: tuple[str, ...] = declare(
         (),
-        Events(Text("An event")),
+        EventsField(TextField("An event")),
         "Events",
         applies=_PERF,
         setting="Events",
@@ -179,7 +179,7 @@ class JobSpec:
     )
     frequency: int | None = declare(
         None,
-        Number(1, 1_000_000, "samples per second"),
+        NumberField(1, 1_000_000, "samples per second"),
         "Frequency",
         "For each thread and event. Empty: 199, a prime, so that samples do not fall in step with periodic work.",
         applies=_SAMPLING,
@@ -190,7 +190,7 @@ class JobSpec:
     )
     period: int | None = declare(
         None,
-        Number(1, 10**15, "events between two samples"),
+        NumberField(1, 10**15, "events between two samples"),
         "Period",
         "One sample after this many events. 1: each event, as is usual for tracepoints.",
         applies=_SAMPLING,
@@ -209,7 +209,7 @@ class JobSpec:
     )
     stack_bytes: int = declare(
         8192,
-        Number(
+        NumberField(
             8,
             MAX_STACK_BYTES,
             "bytes of stack",
@@ -228,7 +228,7 @@ class JobSpec:
     )
     pid: int | tuple[int, ...] | None = declare(
         None,
-        Numbers(1, MAX_PID, "as a process number"),
+        NumbersField(1, MAX_PID, "as a process number"),
         "Process",
         "For a running process: its PID, as ps or top shows it. Several: 4711, 4712.",
         applies={"scope": (Scope.PROCESS,)},
@@ -241,7 +241,7 @@ class JobSpec:
     )
     per_cpu: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Per CPU",
         "For the whole system: keeps with each sample or count the CPU it was on.",
         applies=_PERF | {"scope": (Scope.SYSTEM,)},
@@ -251,7 +251,7 @@ class JobSpec:
     )
     count_hardware: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Count hardware events",
         "Exact totals in addition to the samples. They use hardware counters. Software events are always counted.",
         applies=_SAMPLING,
@@ -261,7 +261,7 @@ class JobSpec:
     )
     duration_s: float | None = declare(
         None,
-        Duration(
+        DurationField(
             0.1,
             30 * 86_400.0,
             "The time limit is out of range. Use 0.1 seconds to 30 days.",
@@ -278,7 +278,7 @@ class JobSpec:
     )
     interval_ms: int | None = declare(
         None,
-        Number(1, 3_600_000, "milliseconds between two readings"),
+        NumberField(1, 3_600_000, "milliseconds between two readings"),
         "Interval",
         "For perf stat: print the counts at this interval. Empty: once, at the end.",
         form="interval",
@@ -291,7 +291,7 @@ class JobSpec:
     )
     repeat: int | None = declare(
         None,
-        Number(1, 100, "runs"),
+        NumberField(1, 100, "runs"),
         "Repeat",
         "For perf stat: number of runs, for mean and standard deviation. Empty: one.",
         applies=_COUNTING | _STARTED,
@@ -301,12 +301,12 @@ class JobSpec:
         setting="Repeat",
         option=option("--repeat", metavar="TIMES", help="With --count: run the command this many times."),
     )
-    mpi: Mpi | None = declare(None, Part(Mpi, optional=True), "MPI")
-    batch: Batch = declare(Batch(), Part(Batch), "Batch system")
-    pytorch: PyTorch = declare(PyTorch(), Part(PyTorch), "With --recorder pytorch")
+    mpi: Mpi | None = declare(None, PartField(Mpi, optional=True), "MPI")
+    batch: Batch = declare(Batch(), PartField(Batch), "Batch system")
+    pytorch: PyTorch = declare(PyTorch(), PartField(PyTorch), "With --recorder pytorch")
     modules: tuple[str, ...] = declare(
         (),
-        Words(Word("A module")),
+        WordsField(WordField("A module")),
         "Modules",
         "Loaded before anything else, in this order.",
         applies=_STARTED,
@@ -317,7 +317,7 @@ class JobSpec:
     )
     path: tuple[str, ...] = declare(
         (),
-        PathList(Path("A directory in PATH")),
+        PathListField(PathField("A directory in PATH")),
         "PATH",
         "Directories to put before it, one a line.",
         applies=_STARTED,
@@ -328,7 +328,7 @@ class JobSpec:
     )
     library_path: tuple[str, ...] = declare(
         (),
-        PathList(Path("A directory in LD_LIBRARY_PATH")),
+        PathListField(PathField("A directory in LD_LIBRARY_PATH")),
         "LD_LIBRARY_PATH",
         "Directories to put before it, one a line.",
         applies=_STARTED,
@@ -341,7 +341,7 @@ class JobSpec:
     )
     preload: tuple[str, ...] = declare(
         (),
-        Libraries(Text("A library to preload")),
+        LibrariesField(TextField("A library to preload")),
         "LD_PRELOAD",
         "Libraries for the command alone, not for perf.",
         applies=_STARTED,
@@ -365,7 +365,7 @@ class JobSpec:
     )
     events_per_run: int | None = declare(
         None,
-        Number(1, 256, "events per run"),
+        NumberField(1, 256, "events per run"),
         "Events in one run",
         "Empty: as many as the CPU counts at once.",
         applies=_PERF | _STARTED | {"splitting": (EventSplitting.SEQUENTIAL, EventSplitting.AT_ONCE)},
@@ -381,7 +381,7 @@ class JobSpec:
     )
     sudo: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Start perf with sudo",
         "Only perf runs as root. The command runs as you.",
         applies=_PERF | {"sudo": ("yes",)},
@@ -392,7 +392,7 @@ class JobSpec:
     )
     keep_recordings: bool = declare(
         True,
-        Switch(),
+        SwitchField(),
         "Keep perf.data",
         "Off: only the text of perf script is copied back. It is smaller, and enough to read the recording again.",
         applies=_SAMPLING,
@@ -405,7 +405,7 @@ class JobSpec:
     )
     leave_files: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Keep files at the target",
         "Otherwise they are removed.",
         group="kept",
@@ -415,7 +415,7 @@ class JobSpec:
     )
     cpu_list: str = declare(
         "",
-        Matching("The list of CPUs", r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*", "0-3,8"),
+        PatternField("The list of CPUs", r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*", "0-3,8"),
         "CPUs",
         "For the whole system: numbers and ranges, as in 0-3,8. Empty: all.",
         applies=_PERF | {"scope": (Scope.SYSTEM,)},
@@ -428,7 +428,7 @@ class JobSpec:
     )
     cgroup: str = declare(
         "",
-        Matching("The cgroup", r"[^\s,-][^\s,]*", "system.slice/sshd.service"),
+        PatternField("The cgroup", r"[^\s,-][^\s,]*", "system.slice/sshd.service"),
         "Cgroup",
         "For the whole system: only processes of this cgroup, by its path below the root. Empty: all.",
         applies=_PERF | {"scope": (Scope.SYSTEM,)},
@@ -440,7 +440,7 @@ class JobSpec:
     )
     perf_arguments: tuple[str, ...] = declare(
         (),
-        Arguments(ARGUMENT),
+        ArgumentsField(ARGUMENT),
         "Further arguments of perf",
         "Options that Perfloom does not set itself, written out and quoted as in a shell.",
         applies=_PERF,
@@ -457,7 +457,7 @@ class JobSpec:
     )
     fresh_inputs: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Fresh input files for each run",
         "Each run of the command has its own directory with a copy of the input files.",
         applies=_STARTED,
@@ -492,5 +492,5 @@ class JobSpec:
 
 JOB_FIELDS: Mapping[str, DeclaredField] = {each.name: each for each in declared_fields(JobSpec)}
 """The fields of a JobSpec and its parts by their names in the form."""
-JOB_PARTS: Mapping[str, Part] = declared_parts(JobSpec)
+JOB_PARTS: Mapping[str, PartField] = declared_parts(JobSpec)
 """The fields of a JobSpec that have fields of their own."""

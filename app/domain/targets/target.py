@@ -7,28 +7,28 @@ from typing import Any, ClassVar
 from ..errors import InvalidRequest
 from ..fields import (
     Applies,
-    Choice,
+    ChoiceField,
     DeclaredField,
-    Duration,
-    HostKey,
-    HostName,
-    JumpHost,
-    NewTargetName,
-    Number,
-    OptionalChoice,
-    Paragraphs,
-    Part,
-    PrivateKey,
-    Programs,
-    Switch,
-    TargetPath,
-    TargetProgram,
-    Texts,
-    UserName,
-    Variables,
-    Word,
-    WordList,
-    Words,
+    DurationField,
+    HostKeyField,
+    HostNameField,
+    JumpHostField,
+    NewTargetNameField,
+    NumberField,
+    OptionalChoiceField,
+    ParagraphsField,
+    PartField,
+    PrivateKeyField,
+    ProgramsField,
+    SwitchField,
+    TargetPathField,
+    TargetProgramField,
+    TextListField,
+    UserNameField,
+    VariablesField,
+    WordField,
+    WordListField,
+    WordsField,
     declare,
     declared_fields,
     dump_fields,
@@ -73,7 +73,7 @@ class Ssh:
 
     host: str = declare(
         MISSING,
-        HostName("The host"),
+        HostNameField("The host"),
         "Host",
         "Name, address, or an alias of ~/.ssh/config on the worker’s machine.",
         applies=_SSH,
@@ -85,7 +85,7 @@ class Ssh:
     )
     user: str = declare(
         "",
-        UserName("The name of the user"),
+        UserNameField("The name of the user"),
         "User",
         "Empty: as ~/.ssh/config says, else the worker’s own name.",
         applies=_SSH,
@@ -95,7 +95,7 @@ class Ssh:
     )
     port: int | None = declare(
         None,
-        Number(1, 65_535, "as a port"),
+        NumberField(1, 65_535, "as a port"),
         "Port",
         "Empty: as ~/.ssh/config says, else 22.",
         applies=_SSH,
@@ -105,7 +105,7 @@ class Ssh:
     )
     key_file: str = declare(
         "",
-        PrivateKey("The path of the key file"),
+        PrivateKeyField("The path of the key file"),
         "Key file",
         "A private key on the worker’s machine. Empty: the usual ones.",
         applies=_SSH,
@@ -117,7 +117,7 @@ class Ssh:
     )
     agent: bool = declare(
         True,
-        Switch(),
+        SwitchField(),
         "Try keys of an SSH agent",
         "The agent of the shell that the worker was started from.",
         applies=_SSH,
@@ -126,7 +126,7 @@ class Ssh:
     )
     config: bool = declare(
         True,
-        Switch(),
+        SwitchField(),
         "Use ~/.ssh/config",
         "Of the user that the worker runs as.",
         applies=_SSH,
@@ -135,7 +135,7 @@ class Ssh:
     )
     jump: tuple[str, ...] = declare(
         (),
-        WordList(JumpHost("A jump host"), MAX_ENTRIES),
+        WordListField(JumpHostField("A jump host"), MAX_ENTRIES),
         "Through jump hosts",
         "[user@]host[:port], one a line, in the order of the connection.",
         applies=_SSH,
@@ -145,7 +145,7 @@ class Ssh:
     )
     password: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Log in with a password",
         "Each job and each check asks for it. It is never stored.",
         applies=_SSH,
@@ -155,11 +155,11 @@ class Ssh:
         option=option("--password", help="Log in with a password: each job and each check asks for it."),
     )
     host_keys: tuple[str, ...] = declare(
-        (), Texts(HostKey("A host key"), MAX_ENTRIES), "Accepted host keys", internal=True
+        (), TextListField(HostKeyField("A host key"), MAX_ENTRIES), "Accepted host keys", internal=True
     )
     connect_timeout_s: float = declare(
         15.0,
-        Duration(
+        DurationField(
             1,
             600,
             "The connection timeout is out of range. Use 1 to 600 seconds.",
@@ -179,7 +179,7 @@ class Ssh:
     )
     keep: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Keep the connection",
         "A connection that was opened with a password, passphrase or code then serves every job of this target, for "
         f"{KEEP_HOURS} hours after its last use, and its page can close it. Otherwise it serves the job that asked, "
@@ -210,15 +210,15 @@ class Target:
 
     name: str = declare(
         MISSING,
-        NewTargetName("The name"),
+        NewTargetNameField("The name"),
         "Name",
         "As jobs and commands call it: letters, digits, spaces and . _ - + @",
         prefilled=False,
     )
-    ssh: Ssh | None = declare(None, Part(Ssh, optional=True), "SSH")
+    ssh: Ssh | None = declare(None, PartField(Ssh, optional=True), "SSH")
     scheduler: SchedulerName = declare(
         SchedulerName.NONE,
-        Choice(SchedulerName, what="batch system"),
+        ChoiceField(SchedulerName, what="batch system"),
         "Batch system",
         setting="Batch system",
         default_shown=True,
@@ -226,7 +226,7 @@ class Target:
     )
     directory: str = declare(
         "",
-        TargetPath("The directory"),
+        TargetPathField("The directory"),
         "Job directory",
         "Each job creates a directory in it and removes it. With a batch system, all hosts must share it. Variables "
         "such as $SCRATCH are expanded at the target.",
@@ -237,7 +237,7 @@ class Target:
     )
     scratch: str = declare(
         "",
-        TargetPath("The scratch directory"),
+        TargetPathField("The scratch directory"),
         "Scratch",
         "A directory on each host’s local disk to record in first. Empty: the job’s directory.",
         group="directories",
@@ -248,7 +248,7 @@ class Target:
     )
     perf: str = declare(
         "",
-        TargetProgram("perf"),
+        TargetProgramField("perf"),
         "perf",
         "Its name or absolute path there. Empty: as PATH finds it.",
         group="programs",
@@ -259,7 +259,7 @@ class Target:
     )
     modules: tuple[str, ...] = declare(
         (),
-        Words(Word("A module"), MAX_ENTRIES),
+        WordsField(WordField("A module"), MAX_ENTRIES),
         "Modules",
         "Loaded for every job and for every question to the batch system, one a line.",
         group="modules",
@@ -269,7 +269,7 @@ class Target:
     )
     environment: dict[str, str] = declare(
         {},
-        Variables(RESERVED_PREFIXES, MAX_ENTRIES),
+        VariablesField(RESERVED_PREFIXES, MAX_ENTRIES),
         "Environment variables",
         "One NAME=value a line, for every job. They are stored here: do not enter passwords.",
         group="more",
@@ -279,7 +279,7 @@ class Target:
     )
     mpi: MpiFlavor | None = declare(
         None,
-        OptionalChoice(MpiFlavor, none="No suggestion"),
+        OptionalChoiceField(MpiFlavor, none="No suggestion"),
         "Default MPI",
         "Preselected in the job form.",
         group="programs",
@@ -288,7 +288,7 @@ class Target:
     )
     starters: dict[str, str] = declare(
         {},
-        Programs(MpiFlavor, "MPI launcher"),
+        ProgramsField(MpiFlavor, "MPI launcher"),
         "MPI launchers",
         "If they have unusual names: implementation=program, one per line.",
         group="more",
@@ -298,7 +298,7 @@ class Target:
     )
     sudo: bool = declare(
         False,
-        Switch(),
+        SwitchField(),
         "Allow sudo for perf",
         "Where the administrator allows it without a password. The recorded program itself runs as you.",
         group="more",
@@ -308,7 +308,7 @@ class Target:
     )
     counters: int | None = declare(
         None,
-        Number(1, 64, "events per run"),
+        NumberField(1, 64, "events per run"),
         "Events per run",
         "How many the CPU counts at once. Empty: by its family.",
         group="numbers",
@@ -318,7 +318,7 @@ class Target:
     )
     poll_s: float = declare(
         5.0,
-        Duration(
+        DurationField(
             0.2,
             3600,
             "The polling interval is out of range. Use 0.2 to 3,600 seconds.",
@@ -338,7 +338,7 @@ class Target:
     )
     notes: str = declare(
         "",
-        Paragraphs("The text"),
+        ParagraphsField("The text"),
         "Notes",
         "For people.",
         group="notes",

@@ -1,6 +1,6 @@
 """What there is to choose from, with labels: what a field declares, or the registered adapters."""
 
-from ...domain.fields import Choice, Either, Kind, Option, OptionalChoice
+from ...domain.fields import ChoiceField, EitherField, FieldKind, Option, OptionalChoiceField
 from ...domain.jobs import MpiFlavor, RecorderName
 from ...domain.targets import SchedulerName
 from ..mpi.registry import MPI_LAUNCHERS
@@ -10,25 +10,25 @@ from ..schedulers import SCHEDULERS
 NO_SCHEDULER = Option(SchedulerName.NONE, "None", "Programs are started directly.")
 
 
-def list_options(kind: Kind) -> tuple[Option, ...]:
+def list_options(kind: FieldKind) -> tuple[Option, ...]:
     """The options of a kind, each with the value of the form; empty for a kind that is no choice."""
     match kind:
-        case Either():
+        case EitherField():
             return (kind.off, kind.on)
-        case OptionalChoice():
+        case OptionalChoiceField():
             return (Option("", kind.none), *_options_of(kind))
-        case Choice():
+        case ChoiceField():
             return _options_of(kind)
         case _:
             return ()
 
 
-def option_label(kind: Kind, value: object) -> str:
+def option_label(kind: FieldKind, value: object) -> str:
     """The label of a value; the value itself where it has none."""
     return next((each.label for each in list_options(kind) if each.value == value), str(value))
 
 
-def _options_of(kind: Choice) -> tuple[Option, ...]:
+def _options_of(kind: ChoiceField) -> tuple[Option, ...]:
     if kind.options:
         return kind.options
     if kind.type is RecorderName:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from ...domain.errors import InvalidRequest
-from ...domain.fields import Choice, DeclaredField
+from ...domain.fields import ChoiceField, DeclaredField
 from . import command_line
 from .kinds import format_value, parse_text
 
@@ -81,7 +81,7 @@ def parse_fields(
             errors[each.name] = error.message
             continue
         except ValueError:
-            if not isinstance(each.kind, Choice):
+            if not isinstance(each.kind, ChoiceField):
                 raise
             errors[each.name] = no_choice_text(str(typed[each.name]), each.kind.type)
             continue

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from ...domain.fields import Choice
+from ...domain.fields import ChoiceField
 from ...domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, Mpi, MpiFlavor
 from ...domain.targets import Target
 from ..recorders.preflight import PreflightFinding, Severity
@@ -97,7 +97,7 @@ def _choices(typed: JobForm, errors: dict[str, str]) -> JobSpec:
     """The spec with the choices that decide which other fields are used."""
     chosen = JobSpec()
     for name, each in JOB_FIELDS.items():
-        if each.part or not isinstance(each.kind, Choice):
+        if each.part or not isinstance(each.kind, ChoiceField):
             continue
         try:
             change: dict[str, Any] = {name: parse_text(each.kind, typed[name])}

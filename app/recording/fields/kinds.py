@@ -31,94 +31,94 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @singledispatch
-def parse_text(kind: kinds.Kind, text: Any) -> Any:
+def parse_text(kind: kinds.FieldKind, text: Any) -> Any:
     """The value that was typed; of a CommandLine or Arguments with hints. Raises InvalidRequest."""
     raise TypeError(kind)
 
 
 @parse_text.register
-def _(kind: kinds.Text, text: str) -> Any:
+def _(kind: kinds.TextField, text: str) -> Any:
     return text.strip()
 
 
 @parse_text.register
-def _(kind: kinds.TargetName, text: str) -> Any:
+def _(kind: kinds.TargetNameField, text: str) -> Any:
     return text
 
 
 @parse_text.register
-def _(kind: kinds.Program, text: str) -> Any:
+def _(kind: kinds.ProgramField, text: str) -> Any:
     return command_line.parse_value(text)
 
 
 @parse_text.register
-def _(kind: kinds.Path, text: str) -> Any:
+def _(kind: kinds.PathField, text: str) -> Any:
     return command_line.parse_value(text) or None
 
 
 @parse_text.register
-def _(kind: kinds.Steps, text: str) -> Any:
+def _(kind: kinds.StepsField, text: str) -> Any:
     return ",".join(map(str.strip, text.split(",")))
 
 
 @parse_text.register
-def _(kind: kinds.Number, text: str) -> Any:
+def _(kind: kinds.NumberField, text: str) -> Any:
     return values.parse_int(text)
 
 
 @parse_text.register
-def _(kind: kinds.Numbers, text: str) -> Any:
+def _(kind: kinds.NumbersField, text: str) -> Any:
     found = [values.parse_int(word) for word in text.replace(",", " ").split()]
     return tuple(found) if len(found) > 1 else found[0] if found else None
 
 
 @parse_text.register
-def _(kind: kinds.Duration, text: str) -> Any:
+def _(kind: kinds.DurationField, text: str) -> Any:
     return values.parse_duration(text)
 
 
 @parse_text.register
-def _(kind: kinds.WallTime, text: str) -> Any:
+def _(kind: kinds.WallTimeField, text: str) -> Any:
     return values.parse_wall_time(text)
 
 
 @parse_text.register
-def _(kind: kinds.Switch, text: Any) -> Any:
+def _(kind: kinds.SwitchField, text: Any) -> Any:
     return bool(text)
 
 
 @parse_text.register
-def _(kind: kinds.Either, text: str) -> Any:
+def _(kind: kinds.EitherField, text: str) -> Any:
     return text == kind.on.value
 
 
 @parse_text.register
-def _(kind: kinds.Choice, text: str) -> Any:
+def _(kind: kinds.ChoiceField, text: str) -> Any:
     return kind.type(text)
 
 
 @parse_text.register
-def _(kind: kinds.OptionalChoice, text: str) -> Any:
+def _(kind: kinds.OptionalChoiceField, text: str) -> Any:
     return kind.type(text) if text else None
 
 
 @parse_text.register
-def _(kind: kinds.Lines, text: str) -> Any:
+def _(kind: kinds.LinesField, text: str) -> Any:
     return values.parse_lines(text)
 
 
 @parse_text.register
-def _(kind: kinds.Words, text: str) -> Any:
+def _(kind: kinds.WordsField, text: str) -> Any:
     return tuple(text.split())
 
 
 @parse_text.register
-def _(kind: kinds.WordList, text: str) -> Any:
+def _(kind: kinds.WordListField, text: str) -> Any:
     return tuple(text.replace(",", " ").split())
 
 
 @parse_text.register
-def _(kind: kinds.Programs, text: str) -> Any:
+def _(kind: kinds.ProgramsField, text: str) -> Any:
     programs: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         name, sign, program = (word.strip() for word in line.partition("="))
@@ -129,120 +129,120 @@ def _(kind: kinds.Programs, text: str) -> Any:
     return programs
 
 
-def _example(kind: kinds.Programs) -> str:
+def _example(kind: kinds.ProgramsField) -> str:
     return f"{next(iter(kind.type))}=/usr/local/bin/program"
 
 
-@parse_text.register(kinds.PathList)
-@parse_text.register(kinds.Libraries)
-def _(kind: kinds.Kind, text: str) -> Any:
+@parse_text.register(kinds.PathListField)
+@parse_text.register(kinds.LibrariesField)
+def _(kind: kinds.FieldKind, text: str) -> Any:
     return values.parse_path_list(text)
 
 
 @parse_text.register
-def _(kind: kinds.Arguments, text: str) -> Any:
+def _(kind: kinds.ArgumentsField, text: str) -> Any:
     return command_line.split(text)
 
 
 @parse_text.register
-def _(kind: kinds.Events, text: str) -> Any:
+def _(kind: kinds.EventsField, text: str) -> Any:
     return split_events(text)
 
 
 @parse_text.register
-def _(kind: kinds.Variables, text: str) -> Any:
+def _(kind: kinds.VariablesField, text: str) -> Any:
     return values.parse_variables(text)
 
 
 @singledispatch
-def format_value(kind: kinds.Kind, value: Any) -> str | bool:
+def format_value(kind: kinds.FieldKind, value: Any) -> str | bool:
     """What `parse_text` reads: the text of a field, or whether a switch is on."""
     return str(value)
 
 
 @format_value.register
-def _(kind: kinds.Text, value: Any) -> str | bool:
+def _(kind: kinds.TextField, value: Any) -> str | bool:
     return str(value)
 
 
-@format_value.register(kinds.Program)
-@format_value.register(kinds.Path)
-def _(kind: kinds.Kind, value: Any) -> str | bool:
+@format_value.register(kinds.ProgramField)
+@format_value.register(kinds.PathField)
+def _(kind: kinds.FieldKind, value: Any) -> str | bool:
     return command_line.format_value(value or "")
 
 
-@format_value.register(kinds.Number)
-@format_value.register(kinds.Duration)
-def _(kind: kinds.Kind, value: Any) -> str | bool:
+@format_value.register(kinds.NumberField)
+@format_value.register(kinds.DurationField)
+def _(kind: kinds.FieldKind, value: Any) -> str | bool:
     return values.format_number(value)
 
 
 @format_value.register
-def _(kind: kinds.Numbers, value: Any) -> str | bool:
+def _(kind: kinds.NumbersField, value: Any) -> str | bool:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else values.format_number(value)
 
 
 @format_value.register
-def _(kind: kinds.WallTime, value: Any) -> str | bool:
+def _(kind: kinds.WallTimeField, value: Any) -> str | bool:
     return values.format_wall_time(value)
 
 
 @format_value.register
-def _(kind: kinds.OptionalChoice, value: Any) -> str | bool:
+def _(kind: kinds.OptionalChoiceField, value: Any) -> str | bool:
     return str(value or "")
 
 
 @format_value.register
-def _(kind: kinds.Switch, value: Any) -> str | bool:
+def _(kind: kinds.SwitchField, value: Any) -> str | bool:
     return bool(value)
 
 
 @format_value.register
-def _(kind: kinds.Either, value: Any) -> str | bool:
+def _(kind: kinds.EitherField, value: Any) -> str | bool:
     return (kind.on if value else kind.off).value
 
 
 @format_value.register
-def _(kind: kinds.Texts, value: Any) -> str | bool:
+def _(kind: kinds.TextListField, value: Any) -> str | bool:
     return values.format_lines(value)
 
 
-@format_value.register(kinds.Words)
-@format_value.register(kinds.WordList)
-@format_value.register(kinds.Events)
-def _(kind: kinds.Kind, value: Any) -> str | bool:
+@format_value.register(kinds.WordsField)
+@format_value.register(kinds.WordListField)
+@format_value.register(kinds.EventsField)
+def _(kind: kinds.FieldKind, value: Any) -> str | bool:
     return "\n".join(value)
 
 
 @format_value.register
-def _(kind: kinds.Arguments, value: Any) -> str | bool:
+def _(kind: kinds.ArgumentsField, value: Any) -> str | bool:
     return command_line.join(value)
 
 
 @format_value.register
-def _(kind: kinds.Variables, value: Any) -> str | bool:
+def _(kind: kinds.VariablesField, value: Any) -> str | bool:
     return values.format_variables(value)
 
 
 @format_value.register
-def _(kind: kinds.Programs, value: Any) -> str | bool:
+def _(kind: kinds.ProgramsField, value: Any) -> str | bool:
     return "\n".join(f"{name}={program}" for name, program in value.items())
 
 
 @singledispatch
-def find_problem(kind: kinds.Kind, value: Any) -> str | None:
+def find_problem(kind: kinds.FieldKind, value: Any) -> str | None:
     """What makes a value of the right type unfit: a sentence that says what to do, or None. Types and ranges are for
     `perfloom.recording.fields.models`."""
     return None
 
 
 @find_problem.register
-def _(kind: kinds.Text, value: Any) -> str | None:
+def _(kind: kinds.TextField, value: Any) -> str | None:
     return text_error(value, kind.what)
 
 
 @find_problem.register
-def _(kind: kinds.Title, value: Any) -> str | None:
+def _(kind: kinds.TitleField, value: Any) -> str | None:
     if len(value) > kind.most:
         return f"{kind.what} has {len(value):,} characters. Use at most {kind.most}."
     if not value.isprintable():
@@ -251,7 +251,7 @@ def _(kind: kinds.Title, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.Line, value: Any) -> str | None:
+def _(kind: kinds.LineField, value: Any) -> str | None:
     problem = text_error(value, kind.what)
     if problem is None and value and not value.isprintable():
         return f"{kind.what} contains a line break or another control character. Write it on one line."
@@ -259,15 +259,15 @@ def _(kind: kinds.Line, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.Word, value: Any) -> str | None:
-    problem = find_problem.dispatch(kinds.Line)(kind, value)
+def _(kind: kinds.WordField, value: Any) -> str | None:
+    problem = find_problem.dispatch(kinds.LineField)(kind, value)
     if problem is None and value.startswith("-"):
         return f"{kind.what} starts with a hyphen, like an option. Write only its name."
     return problem
 
 
 @find_problem.register
-def _(kind: kinds.Program, value: Any) -> str | None:
+def _(kind: kinds.ProgramField, value: Any) -> str | None:
     problem = text_error(value, kind.what)
     if problem is None and value.startswith("-"):
         return f"{kind.what} starts with a hyphen, like an option. Write only its name or path."
@@ -277,59 +277,59 @@ def _(kind: kinds.Program, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.Path, value: Any) -> str | None:
+def _(kind: kinds.PathField, value: Any) -> str | None:
     return path_error(value, kind.what)
 
 
 @find_problem.register
-def _(kind: kinds.NewTargetName, value: Any) -> str | None:
+def _(kind: kinds.NewTargetNameField, value: Any) -> str | None:
     return target_name_error(value)
 
 
 @find_problem.register
-def _(kind: kinds.Paragraphs, value: Any) -> str | None:
+def _(kind: kinds.ParagraphsField, value: Any) -> str | None:
     if len(value) > kind.most:
         return f"{kind.what} has {len(value):,} characters. Use at most {kind.most:,}."
     return control_error(value, kind.what, lines=True)
 
 
 @find_problem.register
-def _(kind: kinds.HostName, value: Any) -> str | None:
+def _(kind: kinds.HostNameField, value: Any) -> str | None:
     return host_error(value)
 
 
 @find_problem.register
-def _(kind: kinds.UserName, value: Any) -> str | None:
+def _(kind: kinds.UserNameField, value: Any) -> str | None:
     return user_error(value)
 
 
 @find_problem.register
-def _(kind: kinds.PrivateKey, value: Any) -> str | None:
+def _(kind: kinds.PrivateKeyField, value: Any) -> str | None:
     return private_key_error(value, kind.what)
 
 
 @find_problem.register
-def _(kind: kinds.JumpHost, value: Any) -> str | None:
+def _(kind: kinds.JumpHostField, value: Any) -> str | None:
     return jump_host_error(value)
 
 
 @find_problem.register
-def _(kind: kinds.HostKey, value: Any) -> str | None:
+def _(kind: kinds.HostKeyField, value: Any) -> str | None:
     return host_key_error(value)
 
 
 @find_problem.register
-def _(kind: kinds.TargetPath, value: Any) -> str | None:
+def _(kind: kinds.TargetPathField, value: Any) -> str | None:
     return target_path_error(value, kind.what)
 
 
 @find_problem.register
-def _(kind: kinds.TargetProgram, value: Any) -> str | None:
+def _(kind: kinds.TargetProgramField, value: Any) -> str | None:
     return target_program_error(value, kind.what) if value else None
 
 
 @find_problem.register
-def _(kind: kinds.Matching, value: Any) -> str | None:
+def _(kind: kinds.PatternField, value: Any) -> str | None:
     problem = text_error(value, kind.what)
     if problem is None and value and not re.fullmatch(kind.pattern, value, re.ASCII):
         return f"{kind.what} “{value[:60]}” is not valid. Write for example {kind.example}."
@@ -337,7 +337,7 @@ def _(kind: kinds.Matching, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.Ranks, value: Any) -> str | None:
+def _(kind: kinds.RanksField, value: Any) -> str | None:
     if len(value) > 4000:
         return "Too many ranges. Use fewer, or record every n-th rank."
     try:
@@ -350,7 +350,7 @@ def _(kind: kinds.Ranks, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.Steps, value: Any) -> str | None:
+def _(kind: kinds.StepsField, value: Any) -> str | None:
     try:
         parse_steps(value)
         # Python takes more for a number than people do, such as 1_0 and digits of every script.
@@ -366,28 +366,28 @@ def _(kind: kinds.Steps, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.Texts, value: Any) -> str | None:
+def _(kind: kinds.TextListField, value: Any) -> str | None:
     if kind.most is not None and len(value) > kind.most:
         return f"The list has {len(value):,} entries. Use at most {kind.most}."
     return first_error(*(_find_entry_problem(kind, entry) for entry in value))
 
 
 @find_problem.register
-def _(kind: kinds.CommandLine, value: Any) -> str | None:
+def _(kind: kinds.CommandLineField, value: Any) -> str | None:
     if value and not value[0]:
         return "The first word, the program's name, is empty. Enter the program's name or path."
-    return find_problem.dispatch(kinds.Texts)(kind, value)
+    return find_problem.dispatch(kinds.TextListField)(kind, value)
 
 
 @find_problem.register
-def _(kind: kinds.Events, value: Any) -> str | None:
+def _(kind: kinds.EventsField, value: Any) -> str | None:
     if kind.most is not None and len(value) > kind.most:
         return f"The job has {len(value):,} events. Use at most {kind.most}."
-    return find_problem.dispatch(kinds.Texts)(kind, value)
+    return find_problem.dispatch(kinds.TextListField)(kind, value)
 
 
 @find_problem.register
-def _(kind: kinds.Variables, value: Any) -> str | None:
+def _(kind: kinds.VariablesField, value: Any) -> str | None:
     if kind.most is not None and len(value) > kind.most:
         return f"There are {len(value):,} variables. Use at most {kind.most}."
     for name, text in value.items():
@@ -402,7 +402,7 @@ def _(kind: kinds.Variables, value: Any) -> str | None:
 
 
 @find_problem.register
-def _(kind: kinds.Programs, value: Any) -> str | None:
+def _(kind: kinds.ProgramsField, value: Any) -> str | None:
     for name, program in value.items():
         if name not in tuple(kind.type):
             return f"“{name[:40]}” is not a known {kind.type.kind}. Use one of: {', '.join(kind.type)}."
@@ -413,13 +413,13 @@ def _(kind: kinds.Programs, value: Any) -> str | None:
 
 
 @singledispatch
-def _find_entry_problem(kind: kinds.Texts, entry: Any) -> str | None:
+def _find_entry_problem(kind: kinds.TextListField, entry: Any) -> str | None:
     """What makes one of several texts unfit."""
     return find_problem(kind.entry, entry)
 
 
 @_find_entry_problem.register
-def _(kind: kinds.Words, entry: Any) -> str | None:
+def _(kind: kinds.WordsField, entry: Any) -> str | None:
     problem = find_problem(kind.entry, entry)
     if problem is None and not entry.strip():
         return f"{kind.entry.what} has no name. Enter its name, or remove it."
@@ -429,7 +429,7 @@ def _(kind: kinds.Words, entry: Any) -> str | None:
 
 
 @_find_entry_problem.register
-def _(kind: kinds.PathList, entry: Any) -> str | None:
+def _(kind: kinds.PathListField, entry: Any) -> str | None:
     problem = find_problem(kind.entry, entry)
     if problem is None and ":" in entry:
         what = kind.entry.what
@@ -438,7 +438,7 @@ def _(kind: kinds.PathList, entry: Any) -> str | None:
 
 
 @_find_entry_problem.register
-def _(kind: kinds.Libraries, entry: Any) -> str | None:
+def _(kind: kinds.LibrariesField, entry: Any) -> str | None:
     problem = find_problem(kind.entry, entry)
     if problem is None and (":" in entry or any(sign.isspace() for sign in entry)):
         return f"“{entry[:60]}”: LD_PRELOAD accepts no path with a space or colon. Link to it under another name."
@@ -448,5 +448,5 @@ def _(kind: kinds.Libraries, entry: Any) -> str | None:
 
 
 @_find_entry_problem.register
-def _(kind: kinds.Events, entry: Any) -> str | None:
+def _(kind: kinds.EventsField, entry: Any) -> str | None:
     return event_problem(entry)

@@ -31,7 +31,7 @@ def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str)
     found: dict[tuple[str, ...], str] = {}
     for loc, error in _errors(_structure(cls), data):
         kind = kinds.declared_kinds(cls).get(loc[0])
-        part = kind if isinstance(kind, kinds.Part) else None
+        part = kind if isinstance(kind, kinds.PartField) else None
         path = loc[:2] if part else loc[:1]
         if error["type"] == "extra_forbidden":
             owner, what = (part.type, f"“{path[0]}”") if part else (cls, title)
@@ -41,9 +41,9 @@ def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str)
             text = f"“{path[0]}” must be an object with its own fields."
         else:
             inner = kinds.declared_kinds(part.type)[path[1]] if part else kind
-            if isinstance(inner, kinds.Texts):
+            if isinstance(inner, kinds.TextListField):
                 text = f"“{'.'.join(path)}” must be a list of strings."
-            elif isinstance(inner, kinds.Choice) and error["type"] == "missing":
+            elif isinstance(inner, kinds.ChoiceField) and error["type"] == "missing":
                 text = _no_choice(inner, "")
             elif error["type"] == "missing":
                 text = f"{f'“{path[0]}”' if part else title} needs the field “{path[-1]}”. Add it."
@@ -75,7 +75,7 @@ def _errors(model: type[BaseModel], data: Mapping[str, Any]) -> list[tuple[tuple
 
 
 @cache
-def _flat_model(declared: tuple[tuple[str, kinds.Kind], ...]) -> type[BaseModel]:
+def _flat_model(declared: tuple[tuple[str, kinds.FieldKind], ...]) -> type[BaseModel]:
     """Fields by the names of the form. Names are aliases: pydantic reserves some."""
     fields: dict[str, Any] = {
         f"field_{number}": (annotation(kind), Field(alias=name)) for number, (name, kind) in enumerate(declared)
@@ -99,21 +99,21 @@ def _cached_structure(cls: Any) -> type[BaseModel]:
     return create_model(cls.__name__, __config__=_STRICT, **declared)
 
 
-def _structure_type(kind: kinds.Kind) -> Any:
+def _structure_type(kind: kinds.FieldKind) -> Any:
     match kind:
-        case kinds.Part():
+        case kinds.PartField():
             return _structure(kind.type) | None if kind.optional else _structure(kind.type)
-        case kinds.Texts():
+        case kinds.TextListField():
             return Sequence[str]
-        case kinds.OptionalChoice():
+        case kinds.OptionalChoiceField():
             return Annotated[Any, AfterValidator(_one_of(kind))] | None
-        case kinds.Choice():
+        case kinds.ChoiceField():
             return Annotated[Any, AfterValidator(_one_of(kind))]
         case _:
             return Any
 
 
-def _one_of(kind: kinds.Choice) -> Any:
+def _one_of(kind: kinds.ChoiceField) -> Any:
     def check(value: Any) -> Any:
         if value in tuple(kind.type):
             return value
@@ -122,18 +122,18 @@ def _one_of(kind: kinds.Choice) -> Any:
     return check
 
 
-def _no_choice(kind: kinds.Choice, value: Any) -> str:
+def _no_choice(kind: kinds.ChoiceField, value: Any) -> str:
     what = f"Unknown {kind.what}." if kind.what else f"“{str(value)[:60]}” is not valid."
     return f"{what} Use one of: {', '.join(kind.type)}."
 
 
 @singledispatch
-def annotation(kind: kinds.Kind) -> Any:
+def annotation(kind: kinds.FieldKind) -> Any:
     """The type of a kind's values for pydantic, with its range; notations are checked by `find_problem`."""
     raise TypeError(kind)
 
 
-def _checked(kind: kinds.Kind, type_: Any) -> Any:
+def _checked(kind: kinds.FieldKind, type_: Any) -> Any:
     """The type, and what `find_problem` says of a value of that type."""
 
     def check(value: Any) -> Any:
@@ -148,33 +148,33 @@ def _checked(kind: kinds.Kind, type_: Any) -> Any:
 
 
 @annotation.register
-def _(kind: kinds.Text) -> Any:
+def _(kind: kinds.TextField) -> Any:
     return _checked(kind, str)
 
 
 @annotation.register
-def _(kind: kinds.Path) -> Any:
+def _(kind: kinds.PathField) -> Any:
     return _checked(kind, str) | None
 
 
 @annotation.register
-def _(kind: kinds.Texts) -> Any:
+def _(kind: kinds.TextListField) -> Any:
     return _checked(kind, tuple[str, ...])
 
 
 @annotation.register
-def _(kind: kinds.Variables) -> Any:
+def _(kind: kinds.VariablesField) -> Any:
     return _checked(kind, dict[str, str])
 
 
 @annotation.register
-def _(kind: kinds.Number) -> Any:
+def _(kind: kinds.NumberField) -> Any:
     number = Annotated[int, Field(ge=kind.least, le=kind.most, multiple_of=kind.multiple)]
     return number if kind.missing else number | None
 
 
 @annotation.register
-def _(kind: kinds.Numbers) -> Any:
+def _(kind: kinds.NumbersField) -> Any:
     number = Annotated[int, Field(ge=kind.least, le=kind.most)]
 
     def one_or_all(value: Any, handler: Any) -> Any:
@@ -184,72 +184,72 @@ def _(kind: kinds.Numbers) -> Any:
 
 
 @annotation.register
-def _(kind: kinds.Programs) -> Any:
+def _(kind: kinds.ProgramsField) -> Any:
     return _checked(kind, dict[str, str])
 
 
 @annotation.register
-def _(kind: kinds.Duration) -> Any:
+def _(kind: kinds.DurationField) -> Any:
     number = Annotated[float, Field(ge=kind.least, le=kind.most, allow_inf_nan=False)]
     return number | None if kind.optional else number
 
 
 @annotation.register
-def _(kind: kinds.WallTime) -> Any:
+def _(kind: kinds.WallTimeField) -> Any:
     return Annotated[int, Field(ge=1, le=kind.most)] | None
 
 
-@annotation.register(kinds.Switch)
-@annotation.register(kinds.Either)
-def _(kind: kinds.Kind) -> Any:
+@annotation.register(kinds.SwitchField)
+@annotation.register(kinds.EitherField)
+def _(kind: kinds.FieldKind) -> Any:
     return bool
 
 
 @annotation.register
-def _(kind: kinds.Choice) -> Any:
+def _(kind: kinds.ChoiceField) -> Any:
     return Annotated[Any, AfterValidator(_one_of(kind))]
 
 
 @annotation.register
-def _(kind: kinds.OptionalChoice) -> Any:
-    return annotation.dispatch(kinds.Choice)(kind) | None
+def _(kind: kinds.OptionalChoiceField) -> Any:
+    return annotation.dispatch(kinds.ChoiceField)(kind) | None
 
 
-def _sentence(kind: kinds.Kind, error: Mapping[str, Any]) -> str:
+def _sentence(kind: kinds.FieldKind, error: Mapping[str, Any]) -> str:
     """What a person reads of an error of pydantic."""
     type_, value = error["type"], error["input"]
     match kind:
         case _ if type_ == "unfit":
             return str(error["msg"])
-        case kinds.Number() if value is None and kind.missing:
+        case kinds.NumberField() if value is None and kind.missing:
             return kind.missing
-        case kinds.Number() if type_ == "multiple_of":
+        case kinds.NumberField() if type_ == "multiple_of":
             above = value - value % kind.multiple + kind.multiple
             return f"This must be a multiple of {kind.multiple}. Use {above:,}."
-        case kinds.Number() if type_ in ("greater_than_equal", "less_than_equal"):
+        case kinds.NumberField() if type_ in ("greater_than_equal", "less_than_equal"):
             return f"{value:,} is out of range. Use {kind.least:,} to {kind.most:,} {kind.unit}."
-        case kinds.Number():
+        case kinds.NumberField():
             return "This must be a whole number."
-        case kinds.WallTime():
+        case kinds.WallTimeField():
             return "This must be a whole number." if type_.startswith("int") else kind.problem
-        case kinds.Duration():
+        case kinds.DurationField():
             return kind.wrong or kind.problem if type_ == "float_type" else kind.problem
-        case kinds.Switch() | kinds.Either():
+        case kinds.SwitchField() | kinds.EitherField():
             return "This must be true or false."
-        case kinds.Variables():
+        case kinds.VariablesField():
             if len(error["loc"]) > 1:
                 return f"The value of {str(error['loc'][1])[:60]} must be a string."
             return "Environment variables must be an object that maps names to strings."
-        case kinds.Programs():
+        case kinds.ProgramsField():
             return f"Write an object that maps names of a {kind.type.kind} to programs."
-        case kinds.Texts() | kinds.Text() if type_ == "string_unicode":
-            what = kind.entry.what if isinstance(kind, kinds.Texts) else kind.what
+        case kinds.TextListField() | kinds.TextField() if type_ == "string_unicode":
+            what = kind.entry.what if isinstance(kind, kinds.TextListField) else kind.what
             return (
                 f"{what} contains bytes that are not UTF-8, which a job cannot store. Rename the file, or link to it."
             )
-        case kinds.Texts():
+        case kinds.TextListField():
             return f"{kind.entry.what} must be a string."
-        case kinds.Text():
+        case kinds.TextField():
             return f"{kind.what} must be a string."
         case _:
             return str(error["msg"])

@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from ...domain.fields import Applies, Choice, DeclaredField, Either, Info, Option
+from ...domain.fields import Applies, ChoiceField, DeclaredField, EitherField, Info, Option
 from ...domain.jobs import JOB_FIELDS, JOB_PARTS, JobSpec, MpiFlavor, RecorderName
 from ...domain.targets import LOCAL, SchedulerName, Target
 from ..schedulers import SCHEDULERS, field_label
@@ -21,7 +21,7 @@ LOCAL_ONLY: Mapping[str, Target] = MappingProxyType({LOCAL: Target(LOCAL)})
 NO_MPI = "none"
 FORM_ONLY: Mapping[str, Info] = {
     "sampling": Info(
-        Either(Option("frequency", "Frequency"), Option("period", "Period")),
+        EitherField(Option("frequency", "Frequency"), Option("period", "Period")),
         "Sampling",
         applies={"recorder": (RecorderName.PERF_RECORD,)},
     )
@@ -41,7 +41,7 @@ def choices() -> dict[str, tuple[str, ...]]:
         **{
             each.name: tuple(each.kind.type)
             for each in JOB_FIELDS.values()
-            if isinstance(each.kind, Choice) and not each.part
+            if isinstance(each.kind, ChoiceField) and not each.part
         },
         "mpi": (NO_MPI, *MpiFlavor),
         "recorded": ("ranks", "hosts"),

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 
-from ...domain.fields import Applies, Either, Info, Option
+from ...domain.fields import Applies, EitherField, Info, Option
 from ...domain.targets import LOCAL, TARGET_FIELDS, Ssh, Target
 from .form_values import FormValues, default_values, format_fields, no_choice_text, parse_fields
 from .target_validity import validate_target
 
-ACCESS = Either(
+ACCESS = EitherField(
     Option("ssh", "Another host, over SSH", "Jobs run there, or in its batch system."),
     Option("here", "This machine", "Without SSH: to use its batch system, or other settings."),
 )

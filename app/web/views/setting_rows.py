@@ -38,36 +38,43 @@ def declared_rows(
                 yield SettingRow(label, shorten(text, MAX_TEXT), code)
 
 
-_CODE = (kinds.Texts, kinds.Path, kinds.Program, kinds.TargetPath, kinds.TargetProgram, kinds.PrivateKey)
+_CODE = (
+    kinds.TextListField,
+    kinds.PathField,
+    kinds.ProgramField,
+    kinds.TargetPathField,
+    kinds.TargetProgramField,
+    kinds.PrivateKeyField,
+)
 
 
 def _texts(each: DeclaredField, value: Any) -> Iterator[str]:
     """A value as text; of a list of files one text for each."""
     match each.kind:
-        case kinds.Switch():
+        case kinds.SwitchField():
             yield each.info.shown
-        case kinds.Either():
+        case kinds.EitherField():
             yield (each.kind.on if value else each.kind.off).label
-        case kinds.Choice():
+        case kinds.ChoiceField():
             yield option_label(each.kind, value)
-        case kinds.Numbers():
+        case kinds.NumbersField():
             yield str(format_value(each.kind, value))
-        case kinds.Number():
+        case kinds.NumberField():
             yield f"{value:,} {each.info.unit}".rstrip()
-        case kinds.Duration():
+        case kinds.DurationField():
             yield format_quantity(value * NS_PER_S, "ns").text
-        case kinds.Variables():
+        case kinds.VariablesField():
             yield f"{', '.join(sorted(value))} (values not shown)"
-        case kinds.Programs():
-            choice = kinds.Choice(each.kind.type)
+        case kinds.ProgramsField():
+            choice = kinds.ChoiceField(each.kind.type)
             yield from (f"{option_label(choice, name)}: {program}" for name, program in value.items())
-        case kinds.Lines():
+        case kinds.LinesField():
             yield from value
-        case kinds.PathList() | kinds.Libraries():
+        case kinds.PathListField() | kinds.LibrariesField():
             yield ":".join(value)
-        case kinds.Words():
+        case kinds.WordsField():
             yield " ".join(value)
-        case kinds.Events():
+        case kinds.EventsField():
             yield ", ".join(value) or each.info.shown
         case kind:
             yield str(format_value(kind, value))

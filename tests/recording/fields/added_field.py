@@ -12,7 +12,7 @@ MODULE = "perfloom.domain.targets.target"
 BEFORE = "    notes: str = declare("
 DECLARATION = """    rack: int | None = declare(
         None,
-        Number(1, 99, "as a rack"),
+        NumberField(1, 99, "as a rack"),
         "Rack",
         "Where the machine is.",
         group="numbers",
