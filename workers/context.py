@@ -53,11 +53,11 @@ class JobContext:
         """The facts of this host: those that its worker published if they are fresh, else probed now."""
         known = self._recent.get("facts")
         if known is None or time.time() - self._asked.get("facts", 0.0) > FACTS_CACHE_S:
-            known = self._recent["facts"] = self._published() or probe()
+            known = self._recent["facts"] = self._published_facts() or probe()
             self._asked["facts"] = time.time()
         return known
 
-    def _published(self) -> HostFacts | None:
+    def _published_facts(self) -> HostFacts | None:
         try:
             known = self.store.hosts.get(self.host).facts
         except NotFound:

@@ -106,7 +106,7 @@ def record(
     the warnings of the preflight. Raises NotFound if there is no such target, and InvalidRequest if the preflight finds
     an error.
     """
-    with _opened(settings) as (store, queue):
+    with _open_store_and_queue(settings) as (store, queue):
         context = open_context(settings, store, ends_with_job=True)
         files, host = _prepare_recording(context, spec, say)
         with _count_signals() as cancel_requests:
@@ -118,7 +118,7 @@ def record(
 def submit(settings: Settings, spec: JobSpec, name: str, *, say: FindingCallback | None = None) -> Job:
     """Submit a recording and return its job. A worker runs it, or a process that outlives this one. Arguments and
     errors: as for `record`."""
-    with _opened(settings) as (store, queue):
+    with _open_store_and_queue(settings) as (store, queue):
         files, host = _prepare_recording(open_context(settings, store), spec, say)
         job, by_worker = _submit_recording(store, queue, spec, name, files, host)
         if not by_worker:
@@ -139,7 +139,7 @@ def wait(
     watch: called whenever state or progress change. output: what the program prints is copied to it. ask: asked for
     the secrets of a target, in another thread. Raises NotFound, and JobFailed where a secret is needed and not given.
     """
-    with _opened(settings) as (store, queue):
+    with _open_store_and_queue(settings) as (store, queue):
         job, seen, checked_at = store.jobs.get(job_id), None, -math.inf
         files = JobFiles(store.jobs.directory(job_id))
         tail = None if output is None else OutputTail(files, output)
@@ -179,7 +179,7 @@ def cancel(settings: Settings, job_ids: Sequence[str]) -> None:
 
     Raises NotFound, and Conflict for a job that has ended, before any is cancelled.
     """
-    with _opened(settings) as (store, queue):
+    with _open_store_and_queue(settings) as (store, queue):
         jobs = [store.jobs.get(id) for id in job_ids]
         for job in jobs:
             if job.state.final:
@@ -199,14 +199,14 @@ def cancel(settings: Settings, job_ids: Sequence[str]) -> None:
 
 def list_jobs(settings: Settings, *, active: bool | None, limit: int) -> tuple[Job, ...]:
     """Jobs, newest first. active: only those that have not ended. Jobs that commands left get a process again."""
-    with _opened(settings) as (store, queue):
+    with _open_store_and_queue(settings) as (store, queue):
         job_runner.resume_jobs(settings, store, queue, store.jobs.list(active=True, limit=1000))
         return store.jobs.list(active=active, limit=limit)
 
 
 def get_job(settings: Settings, job_id: str) -> Job:
     """A job; if a command left it, it gets a process again. Raises NotFound."""
-    with _opened(settings) as (store, queue):
+    with _open_store_and_queue(settings) as (store, queue):
         job = store.jobs.get(job_id)
         if not job.state.final:
             job_runner.resume_jobs(settings, store, queue, [job])
@@ -215,12 +215,12 @@ def get_job(settings: Settings, job_id: str) -> Job:
 
 def write_output(settings: Settings, job_id: str, output: BinaryIO) -> None:
     """Write what the program of a job has printed. Raises NotFound."""
-    with _opened(settings) as (store, _):
+    with _open_store_and_queue(settings) as (store, _):
         OutputTail(JobFiles(store.jobs.directory(store.jobs.get(job_id).id)), output).finish()
 
 
 @contextlib.contextmanager
-def _opened(settings: Settings) -> Iterator[tuple[Store, TaskQueue]]:
+def _open_store_and_queue(settings: Settings) -> Iterator[tuple[Store, TaskQueue]]:
     """The database and the queue, closed at the end."""
     store = open_store(settings)
     queue = TaskQueue(settings, store)
@@ -264,7 +264,7 @@ def import_files(
     clock: the unit of their times if they do not specify it, one of TIME_UNITS. watch: called whenever state or
     progress change. Ctrl-C cancels it. Raises UnreadableInput, TooLarge, Unavailable.
     """
-    with _opened(settings) as (store, queue):
+    with _open_store_and_queue(settings) as (store, queue):
         id = new_id()
         job_files = JobFiles(store.jobs.directory(id))
         by_worker = queue.has_worker(host_name())
@@ -355,7 +355,7 @@ def _follow(
             tail.finish()
             return job
         _forward_cancel(store, queue if own is None else None, job, files, cancel_requests)
-        if (reason := _unanswered(job, typed, prompter, cancel_requests)) is not None:
+        if (reason := _request_secret(job, typed, prompter, cancel_requests)) is not None:
             # The step that waits for an answer cannot be interrupted; its later writes find a job that has ended.
             state = JobState.CANCELLED if cancel_requests.count else JobState.FAILED
             store.jobs.transition(job.id, job.state, state, reason=reason)
@@ -373,7 +373,7 @@ def _follow(
         time.sleep(POLL_S)
 
 
-def _unanswered(
+def _request_secret(
     job: Job, typed: TerminalSecrets, prompter: SecretPrompter, cancel_requests: CancelRequests
 ) -> str | None:
     """Why a job that needs a secret is given up; None if it is not."""

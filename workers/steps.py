@@ -158,7 +158,7 @@ def _end_interrupted(context: JobContext, job: Job, files: JobFiles) -> None:
         discard(context, job, files)
 
 
-def _queued(context: JobContext, job: Job, files: JobFiles) -> None:
+def _run_queued(context: JobContext, job: Job, files: JobFiles) -> None:
     if job.cancel_requested:
         program_outcome = Outcome(cancelled=True, reasons=("It was cancelled.",))
         finish(context, job, files, JobState.CANCELLED, "It was cancelled before it started.", outcome=program_outcome)
@@ -280,5 +280,5 @@ def _clean_up(context: JobContext, job: Job, files: JobFiles) -> None:
         postprocess.postprocess_result(context.store, job.id)
 
 
-STEPS: dict[JobState, StepFunction] = {JobState.QUEUED: _queued, JobState.READING: _reading}
+STEPS: dict[JobState, StepFunction] = {JobState.QUEUED: _run_queued, JobState.READING: _reading}
 """The steps that all jobs have."""

@@ -59,7 +59,7 @@ def dump_memo(profile: Profile) -> dict[str, Array]:
     """All of it, as arrays of one dimension by name."""
     found: dict[str, Array] = {}
     for key, _, make in _parts(profile):
-        _take_apart(make(), str(key), found)
+        _flatten(make(), str(key), found)
     found[FINDINGS_KEY] = np.frombuffer(dump_findings(profile), np.uint8)
     return found
 
@@ -69,27 +69,27 @@ def restore_memo(profile: Profile, arrays: Mapping[str, Array]) -> None:
     missing or damaged."""
     for key, kind, _ in _parts(profile):
         # Mapped, it takes no memory that something else needs more.
-        memoize(profile, key, partial(_put_together, kind, str(key), arrays), pin=True)
+        memoize(profile, key, partial(_unflatten, kind, str(key), arrays), pin=True)
     restore_findings(profile, arrays[FINDINGS_KEY].tobytes())
 
 
-def _take_apart(value: Any, name: str, found: dict[str, Array]) -> None:
+def _flatten(value: Any, name: str, found: dict[str, Array]) -> None:
     if isinstance(value, tuple):
         found[name] = np.array([len(value)])
         for number, part in enumerate(value):
-            _take_apart(part, f"{name}.{number}", found)
+            _flatten(part, f"{name}.{number}", found)
     elif is_dataclass(value):
         for field in fields(value):
-            _take_apart(getattr(value, field.name), f"{name}.{field.name}", found)
+            _flatten(getattr(value, field.name), f"{name}.{field.name}", found)
     else:
         found[name] = np.atleast_1d(value)
 
 
-def _put_together(kind: Any, name: str, arrays: Mapping[str, Array]) -> Any:
+def _unflatten(kind: Any, name: str, arrays: Mapping[str, Array]) -> Any:
     if get_origin(kind) is tuple:
         [count] = arrays[name].tolist()
-        return tuple(_put_together(get_args(kind)[0], f"{name}.{number}", arrays) for number in range(count))
+        return tuple(_unflatten(get_args(kind)[0], f"{name}.{number}", arrays) for number in range(count))
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{one.name: _put_together(hints[one.name], f"{name}.{one.name}", arrays) for one in fields(kind)})
+        return kind(**{one.name: _unflatten(hints[one.name], f"{name}.{one.name}", arrays) for one in fields(kind)})
     return kind(arrays[name].item()) if kind in (int, bool) else arrays[name]

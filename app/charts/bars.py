@@ -106,7 +106,7 @@ def build_bars(
     """
     check_choice("by", by, BY)
     event = event_id(profile, selection.event)
-    labels, weight, functions = _sampled(profile, selection, event, by, top)
+    labels, weight, functions = _sampled_groups(profile, selection, event, by, top)
     counted, running = counted_values(profile, selection, event, FlameGroup(by))
     guessed = event in find_share_only_events(profile)
     if guessed or (counted and by not in SAMPLE_GROUPINGS):
@@ -162,7 +162,7 @@ def _why_unknown(profile: Profile, selection: Selection, event: int) -> str:
     return ", ".join(sorted({row.status for row in rows if row.value is None and row.status}))
 
 
-def _sampled(
+def _sampled_groups(
     profile: Profile, selection: Selection, event: int, by: str, top: int
 ) -> tuple[tuple[str, ...], Array, list[int]]:
     """(labels of groups, weight by group and top function with the rest in the last column, the top functions)."""

@@ -134,8 +134,8 @@ class _NameColumns:
         is_label = function < 0
         labels = [self.tree.labels[-1 - f] for f in function[is_label].tolist()]
         real = function[~is_label]
-        names = _merged(is_label, labels, functions.names_of(real))
-        modules = _merged(is_label, [""] * len(labels), functions.modules_of(real))
+        names = _interleave(is_label, labels, functions.names_of(real))
+        modules = _interleave(is_label, [""] * len(labels), functions.modules_of(real))
         return {
             "id": function.tolist(),
             "name": [shorten_middle(name, longest) for name in names],
@@ -144,7 +144,7 @@ class _NameColumns:
         }
 
 
-def _merged(first: Array, ones: list[str], others: list[str]) -> list[str]:
+def _interleave(first: Array, ones: list[str], others: list[str]) -> list[str]:
     one, other = iter(ones), iter(others)
     return [next(one) if is_first else next(other) for is_first in first.tolist()]
 

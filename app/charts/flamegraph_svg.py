@@ -114,7 +114,7 @@ def write_svg(
     as found. link: the address for the frame with this id, to be followed on a click (without a script).
     """
     style = style or FlameSvgStyle()
-    rows = _chosen(tree, style)
+    rows = _select_rows(tree, style)
     depth = int(tree.depth[rows].max()) + 1 if len(rows) else 0
     names = _names(tree, profile, rows)
     fills = _FillClasses(tree, profile, rows, style, frozenset(matches))
@@ -197,7 +197,7 @@ def fit_label(name: str, width: float) -> str:
     return cut.rstrip() + "…" if len(cut) >= MIN_LABEL_CHARACTERS - 1 else ""
 
 
-def _chosen(tree: FlameTree, look: FlameSvgStyle) -> Array:
+def _select_rows(tree: FlameTree, look: FlameSvgStyle) -> Array:
     """The rows to draw: the path to the zoomed frame, and all below it that are wide enough."""
     if not len(tree.id) or not _span(tree):
         return np.zeros(0, np.int64)
@@ -224,15 +224,15 @@ def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, st
     for row in rows.tolist():
         function = int(tree.function[row])
         if function < 0:
-            found.append((_shown(tree.labels[-1 - function]), ""))
+            found.append((_displayed_name(tree.labels[-1 - function]), ""))
         else:
             kind = _KINDS[FrameKind(int(tree.kind[row])).name.lower()]
-            origin = " · ".join(filter(None, (_shown(functions.module_of(function)), kind)))
-            found.append((_shown(functions.name_of(function)), origin))
+            origin = " · ".join(filter(None, (_displayed_name(functions.module_of(function)), kind)))
+            found.append((_displayed_name(functions.name_of(function)), origin))
     return found
 
 
-def _shown(text: str) -> str:
+def _displayed_name(text: str) -> str:
     return _SPACES.sub(" ", _FOREIGN.sub("\ufffd", shorten(text, MAX_NAME_CHARACTERS)))
 
 
@@ -315,7 +315,7 @@ class _FillClasses:
         if self._mode == "module":
             module = palette.module_name(self._functions.module_of(function))
             light, dark = (theme.modules[self._slots[module]] for theme in themes)
-            return (light, dark), shorten(_shown(module), 40)
+            return (light, dark), shorten(_displayed_name(module), 40)
         kind = FrameKind(int(tree.kind[row])).name.lower()
         step = palette.fnv1a(self._functions.name_of(function)) % palette.SHADE_COUNT
         light, dark = (palette.shade_color(theme.kinds[kind], step) for theme in themes)

@@ -67,12 +67,12 @@ def bar_layout(
             )
             for drawn in row
         ]
-        for row in _in_unit_square(values, float(most), horizontal, gap)
+        for row in _lay_out_unit_square(values, float(most), horizontal, gap)
     ]
 
 
 @lru_cache(maxsize=64)
-def _in_unit_square(
+def _lay_out_unit_square(
     series: tuple[tuple[float, ...], ...], most: float, horizontal: bool, gap: float
 ) -> tuple[tuple[Rectangle, ...], ...]:
     """The layout in a square of the side UNIT. pygal takes milliseconds, and a page draws each chart for two widths."""

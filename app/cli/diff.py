@@ -103,10 +103,10 @@ def diff(
         table = COUNTS
     columns: tuple[Column, ...] = tables.COLUMNS if table else functions.COLUMNS
     if table == COUNTS:
-        found, growths = _of_counts(base, other, selection)
+        found, growths = _compare_counts(base, other, selection)
         columns = counts.COLUMNS
     elif table:
-        found, growths = _of_table(base, other, selection, table, by or "", of or "", absolute)
+        found, growths = _compare_table(base, other, selection, table, by or "", of or "", absolute)
     else:
         by = by or "function"
         found = functions.diff_functions(base, other, selection, selection, by=by, normalize=not absolute)
@@ -118,7 +118,7 @@ def diff(
     return 0 if fail_above is None else _gate(growths, fail_above)
 
 
-def _of_counts(
+def _compare_counts(
     base: "Profile", other: "Profile", selection: "Selection"
 ) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
     """The comparison of counts, and each event that grew by more than its spread, in percent of its base value."""
@@ -139,7 +139,7 @@ def _of_counts(
     return found, [(row["event"], _grown(row["delta"], row["base"])) for row in grown]
 
 
-def _of_table(
+def _compare_table(
     base: "Profile", other: "Profile", selection: "Selection", table: str, by: str, of: str, absolute: bool
 ) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
     """The comparison of a table, and the growth of each row in percent: of the total of the base if rows add up to it,

@@ -159,14 +159,14 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
 
         return merge(
             [
-                reading.read_profile(settings, [source], progress) if is_file else _stored(settings, source)
+                reading.read_profile(settings, [source], progress) if is_file else _open_stored(settings, source)
                 for source, is_file in zip(sources, are_files, strict=True)
             ],
             ClockAligner(),
         )
 
 
-def _stored(settings: "Settings", id: str) -> "Profile":
+def _open_stored(settings: "Settings", id: str) -> "Profile":
     from ..store import open_store
 
     if not settings.data.exists():
@@ -379,7 +379,7 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
 def _name_other_events(profile: "Profile", selection: Selection, form: str) -> None:
     names = profile.events.column("name").to_pylist()
     if selection.event is None and len(names) > 1:
-        written = _written(profile, form)
+        written = _exported_event(profile, form)
         others = ", ".join(name for name in names if name != written)
         click.echo(f"perfloom: The output has only {written}; --event also accepts: {others}", err=True)
 
@@ -392,12 +392,12 @@ def _note_shares(profile: "Profile", selection: Selection, form: "Exporter") -> 
     only = (
         selection
         if form.writes_all_events
-        else selection.replace(event=selection.event or _written(profile, form.name))
+        else selection.replace(event=selection.event or _exported_event(profile, form.name))
     )
     warn_shares_only(names[event] for event in select_events(profile, only) if event in guessed)
 
 
-def _written(profile: "Profile", form: str) -> str | None:
+def _exported_event(profile: "Profile", form: str) -> str | None:
     """The event that a format for one event contains if none is selected."""
     from ..exporters.collapsed import default_event
 

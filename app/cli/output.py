@@ -101,9 +101,9 @@ def write_rows(
         writer.writerow(columns)
         writer.writerows([escape_csv_cell(row[name]) for name in columns] for row in rows)
     elif single and rows:
-        _aligned(["field", "value"], [{"field": name, "value": rows[0][name]} for name in columns], out)
+        _write_aligned(["field", "value"], [{"field": name, "value": rows[0][name]} for name in columns], out)
     else:
-        _aligned(columns, rows, out)
+        _write_aligned(columns, rows, out)
 
 
 def _json(rows: Sequence[dict[str, Any]], single: bool, out: TextIO) -> None:
@@ -116,7 +116,7 @@ def _json(rows: Sequence[dict[str, Any]], single: bool, out: TextIO) -> None:
     out.write("\n]\n")
 
 
-def _aligned(columns: Sequence[str], rows: Sequence[dict[str, Any]], out: TextIO) -> None:
+def _write_aligned(columns: Sequence[str], rows: Sequence[dict[str, Any]], out: TextIO) -> None:
     cells = [[_cell(row[name]) for name in columns] for row in rows]
     numeric = [
         all(isinstance(row[name], int | float) or row[name] is None for row in rows) and bool(rows) for name in columns

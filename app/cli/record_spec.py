@@ -170,7 +170,7 @@ class _LazyStore:
     def target(self, name: str) -> Target:
         """A target by its name. Raises InvalidRequest."""
         try:
-            return self._opened().targets.get(name).target
+            return self._open_store().targets.get(name).target
         except NotFound as error:
             raise InvalidRequest(f"--on: {error.message}", "target") from None
 
@@ -183,15 +183,15 @@ class _LazyStore:
             except OSError as error:
                 raise InvalidRequest(f"{name} cannot be read: {error.strerror}.", "preset") from None
         try:
-            return self._opened().presets.get(name).job_spec
+            return self._open_store().presets.get(name).job_spec
         except NotFound:
-            known = ", ".join(each.name for each in self._opened().presets.list()[:12])
+            known = ", ".join(each.name for each in self._open_store().presets.list()[:12])
             saved = f"Saved presets: {known}." if known else "No presets are saved."
             raise InvalidRequest(
                 f"--preset: {name!r} is neither a file nor a saved preset. {saved}", "preset"
             ) from None
 
-    def _opened(self) -> Store:
+    def _open_store(self) -> Store:
         if self._store is None:
             self._store = open_store(self._settings)
         return self._store

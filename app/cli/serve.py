@@ -50,7 +50,7 @@ def serve(host: str | None, port: int | None, run_as: str | None, data: Path | N
     _log(verbose)
     with server.run_server(load_settings(data, host=host, port=port, run_as=run_as)) as here:
         click.echo(here.link("/"))
-        _say_chosen(here.settings)
+        _print_token_place(here.settings)
         here.wait()
 
 
@@ -72,7 +72,7 @@ def demo(host: str | None, port: int | None, data: Path | None, verbose: bool) -
     _log(verbose)
     with server.run_server(load_settings(data, host=host, port=port)) as here:
         click.echo(f"perfloom: the pages are at {here.link('/')}", err=True)
-        _say_chosen(here.settings)
+        _print_token_place(here.settings)
         job = here.record(spec, watch)
         if job is None:
             return
@@ -132,7 +132,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
         web_server.serve(settings, descriptor=listening.detach(), processes=processes, shared=True)
 
 
-def _say_chosen(settings: "Settings") -> None:
+def _print_token_place(settings: "Settings") -> None:
     """Where the token is that an address does not have."""
     if settings.configured_token:
         click.echo("perfloom: The pages require the token in PERFLOOM_TOKEN.", err=True)

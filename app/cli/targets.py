@@ -94,7 +94,7 @@ def add(context: click.Context, /, name: str, anew: bool, data: Path | None, **g
     """Add a target NAME: a host over SSH, or this machine with a batch system."""
     from ..recording.fields.target_validity import validate_target
 
-    made = _made(name, typed_options(context, given))
+    made = _build_target(name, typed_options(context, given))
     raise_problems(validate_target(made), TARGET_FIELDS)
     with open_store(data) as store:
         _save(store, made, anew)
@@ -123,7 +123,7 @@ def check(name: str, probe: bool, queue: str, project: str, arguments: tuple[str
 
         batch = Batch(queue=queue, project=project, arguments=arguments) if probe else None
         try:
-            answer = _checked(store, name, batch)
+            answer = _check_target(store, name, batch)
         except HostKeyUnknown as error:
             checks.save_unknown_key(store, name, error)
             raise InvalidRequest(f"{error.message} To accept it: perfloom target accept {shlex.quote(name)}") from None
@@ -233,7 +233,7 @@ def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
     return 0
 
 
-def _made(name: str, given: dict[str, Any]) -> Target:
+def _build_target(name: str, given: dict[str, Any]) -> Target:
     """The target that options describe. Raises UsageError."""
     values: dict[str, dict[str, Any]] = {"": {"name": name}, "ssh": {}}
     for field, value in given.items():
@@ -266,7 +266,7 @@ def _unknown_key(place: Target) -> HostKeyUnknown | None:
     return None
 
 
-def _checked(store: "Store", name: str, batch: Batch | None) -> "CheckResult":
+def _check_target(store: "Store", name: str, batch: Batch | None) -> "CheckResult":
     """Check it here and now, and wait for a probe job."""
     from ..recording.probe.check_messages import CheckRequest, follow_up
     from ..workers.remote import checks

@@ -172,7 +172,7 @@ def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     found = []
     for raw, about in listed:
         name, attributes = split_sampling_terms(raw)
-        if known := _named_by_user(name, about):
+        if known := _event_behind_name(name, about):
             name, attributes = known, f"name={raw}"
         if name != raw and name in taken:
             name, attributes = raw, ""
@@ -181,7 +181,7 @@ def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return found
 
 
-def _named_by_user(name: str, about: str) -> str | None:
+def _event_behind_name(name: str, about: str) -> str | None:
     """The event behind a name that a person gave it (`cpu-clock/name=ticks/`), by its type and config."""
     kind = _TYPE.search(about)
     if kind is None or kind[1] not in _CONFIGS or "/" in name or is_event_name(split_modifiers(name)[0]):

@@ -126,7 +126,7 @@ def parse_plan(text: bytes) -> RecordingPlan:
     """The plan that a plan.json holds. Raises UnreadableInput where that cannot be understood at all."""
     try:
         data = json.loads(text)
-        runs = [_planned(one, number) for number, one in enumerate(data["runs"][:MAX_RUNS])]
+        runs = [_parse_planned_run(one, number) for number, one in enumerate(data["runs"][:MAX_RUNS])]
         if len({run.run for run in runs}) < len(runs):
             raise ValueError("two runs have the same number")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -173,7 +173,7 @@ def parse_state(text: bytes) -> RankState:
     )
 
 
-def _planned(data: Any, place: int) -> PlannedRun:
+def _parse_planned_run(data: Any, place: int) -> PlannedRun:
     run = data.get("run", place)
     if not (_whole(run) and 0 <= run < MAX_RUNS):
         raise ValueError("a run has no number")

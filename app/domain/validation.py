@@ -148,7 +148,7 @@ def _wrong_reference(profile: Profile) -> str | None:
     tables = profile.tables()
     for name, references in REFERENCES.items():
         for of, (target, none_allowed) in references.items():
-            ids = _known(tables[name], of)
+            ids = _mask_known(tables[name], of)
             low = NO_ID if none_allowed else 0
             # A profile may have threads without having runs.
             high = max(1, tables[target].num_rows) if target == "runs" else tables[target].num_rows
@@ -277,6 +277,6 @@ def _wrong_meta(meta: Meta) -> str | None:
     return None
 
 
-def _known(table: pa.Table, name: str) -> Array:
+def _mask_known(table: pa.Table, name: str) -> Array:
     known: Array = table.column(name).drop_null().to_numpy()
     return known

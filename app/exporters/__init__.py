@@ -19,14 +19,14 @@ def _anything(profile: Profile) -> bool:
     return True
 
 
-def _sampled(profile: Profile) -> bool:
+def _has_samples(profile: Profile) -> bool:
     return bool(profile.samples.num_rows)
 
 
-def _timed(profile: Profile) -> bool:
+def _has_timed_samples(profile: Profile) -> bool:
     if any(table.num_rows for table in (profile.slices, profile.instants, profile.counters)):
         return True
-    return _sampled(profile) and has_times(profile)
+    return _has_samples(profile) and has_times(profile)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ EXPORTERS: dict[str, Exporter] = {
             "text/plain; charset=utf-8",
             collapsed.write,
             collapsed.OPTIONS,
-            has_data=_sampled,
+            has_data=_has_samples,
             other_suffixes=(".folded", ".collapsed"),
         ),
         Exporter(
@@ -95,7 +95,7 @@ EXPORTERS: dict[str, Exporter] = {
             perfetto.write,
             perfetto.OPTIONS,
             writes_all_events=True,
-            has_data=_timed,
+            has_data=_has_timed_samples,
             other_suffixes=(".perfetto.json",),
         ),
         Exporter(
@@ -107,7 +107,7 @@ EXPORTERS: dict[str, Exporter] = {
             pprof.write,
             pprof.OPTIONS,
             writes_all_events=True,
-            has_data=_sampled,
+            has_data=_has_samples,
             other_suffixes=(".pb", ".pprof"),
         ),
         Exporter(
@@ -131,7 +131,7 @@ EXPORTERS: dict[str, Exporter] = {
             speedscope.write,
             speedscope.OPTIONS,
             writes_all_events=True,
-            has_data=_sampled,
+            has_data=_has_samples,
         ),
         Exporter(
             "svg",
@@ -141,7 +141,7 @@ EXPORTERS: dict[str, Exporter] = {
             "image/svg+xml; charset=utf-8",
             flamegraph_svg.export_svg,
             flamegraph_svg.OPTIONS,
-            has_data=_sampled,
+            has_data=_has_samples,
         ),
     )
 }

@@ -30,7 +30,7 @@ CHUNK_BYTES = 1 << 20
 
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The bytes of the archive: the same for the same profile. Raises InvalidRequest for what reshapes stacks."""
-    profile = _narrowed(profile, selection)
+    profile = _apply_selection(profile, selection)
     files: dict[str, pa.Buffer] = {}
     entries: dict[str, TableFile] = {}
     for name, table in profile.tables().items():
@@ -55,7 +55,7 @@ def _file(name: str, content: Any) -> Iterator[bytes]:
     yield archive.make_padding(len(view))
 
 
-def _narrowed(profile: Profile, selection: Selection) -> Profile:
+def _apply_selection(profile: Profile, selection: Selection) -> Profile:
     if selection == Selection():
         return profile
     for word, given in (("hide", selection.hide), ("invert", selection.invert), ("recursion", selection.recursion)):

@@ -40,10 +40,10 @@ def filter_profile(profile: Profile, selection: Selection) -> Profile:
         facts=profile.meta.facts | {"selection": words},
     )
     for name in TIME_TABLES:
-        changed[name] = _in_window(profile.tables()[name], selection)
+        changed[name] = _filter_window(profile.tables()[name], selection)
     kept = _slices_kept(profile, selection)
     if kept is not None:
-        changed |= _of_slices({**profile.tables(), **changed}, kept)
+        changed |= _filter_slices({**profile.tables(), **changed}, kept)
     return replace(profile, meta=meta, **changed)
 
 
@@ -58,7 +58,7 @@ def _slices_kept(profile: Profile, selection: Selection) -> Array | None:
     return kept
 
 
-def _of_slices(tables: dict[str, pa.Table], kept: Array) -> dict[str, pa.Table]:
+def _filter_slices(tables: dict[str, pa.Table], kept: Array) -> dict[str, pa.Table]:
     """The slices that are kept, and the tables that name slices without the rows that name another; where a row need
     not name one, it names none instead."""
     place = np.where(kept, np.cumsum(kept) - 1, NO_ID)
@@ -97,7 +97,7 @@ def _with(table: pa.Table, name: str, changed: dict[str, Array]) -> pa.Table:
     return table
 
 
-def _in_window(table: pa.Table, selection: Selection) -> pa.Table:
+def _filter_window(table: pa.Table, selection: Selection) -> pa.Table:
     time_ns = get_column(table, "time_ns")
     inside = np.ones(len(time_ns), bool)
     if selection.start_ns is not None:

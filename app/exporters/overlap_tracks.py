@@ -19,7 +19,7 @@ def assign_tracks(thread: Array, parent: Array, start: Array, end: Array) -> Int
     for one in np.unique(thread[_beside(thread, parent, start, end)]).tolist():
         rows = np.flatnonzero(thread == one)
         rows = rows[np.lexsort((-end[rows], start[rows]))]
-        found[rows] = _fitted(start[rows].tolist(), end[rows].tolist())
+        found[rows] = _assign_tracks(start[rows].tolist(), end[rows].tolist())
     return found
 
 
@@ -36,7 +36,7 @@ def _beside(thread: Array, parent: Array, start: Array, end: Array) -> Array:
     return found
 
 
-def _fitted(start: list[int], end: list[int]) -> list[int]:
+def _assign_tracks(start: list[int], end: list[int]) -> list[int]:
     """The first track into which each slice fits. They are in order of time, the longest first."""
     tracks: list[list[int]] = []
     rest: list[tuple[int, int]] = []

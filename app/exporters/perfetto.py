@@ -90,11 +90,11 @@ def _blocks(profile: Profile) -> Iterator[pa.Array]:
     places = _places(profile)
     thread = _spread(profile, places)
     words = _TextColumns(
-        _quoted(get_strings(profile.functions, "name")),
-        _quoted(get_strings(profile.categories, "name")),
+        _quote_all(get_strings(profile.functions, "name")),
+        _quote_all(get_strings(profile.categories, "name")),
         _members(profile),
     )
-    yield pa.array([EVENT_SEPARATOR + event for event in _named(profile, places)], pa.string())
+    yield pa.array([EVENT_SEPARATOR + event for event in _name_events(profile, places)], pa.string())
     yield from _slices(profile, places, words, thread)
     yield from _arrows(profile, places, thread)
     yield from _instants(profile, places, words)
@@ -155,7 +155,7 @@ def _spread(profile: Profile, places: _ThreadIds) -> Array:
     return found
 
 
-def _named(profile: Profile, places: _ThreadIds) -> list[str]:
+def _name_events(profile: Profile, places: _ThreadIds) -> list[str]:
     """The names of processes and threads, and their order."""
     found, known = [], set()
     for place, row in enumerate(profile.threads.to_pylist()):
@@ -179,7 +179,7 @@ def _metadata(what: str, pid: str, tid: str, **arguments: Any) -> list[str]:
     return [f'{{"ph":"M","cat":"__metadata","name":"{what}","pid":{pid},"tid":{tid},"args":{json.dumps(arguments)}}}']
 
 
-def _quoted(values: list[str]) -> list[str]:
+def _quote_all(values: list[str]) -> list[str]:
     return [json.dumps(value) for value in values]
 
 
@@ -188,7 +188,7 @@ def _arguments(members: pa.Array) -> pa.Array:
     return pc.coalesce(text_columns.concat_columns(',"args":{', members, "}}"), "}")
 
 
-def _where(places: _ThreadIds, thread: Array) -> pa.Array:
+def _take_places(places: _ThreadIds, thread: Array) -> pa.Array:
     known = [f'"pid":{pid},"tid":{tid}' for pid, tid in zip(places.pid, places.tid, strict=True)]
     return text_columns.take_texts(known, thread)
 
@@ -207,7 +207,7 @@ def _slices(profile: Profile, places: _ThreadIds, words: _TextColumns, thread: A
         yield text_columns.concat_columns(
             text_columns.take_texts(names, function[rows]),
             text_columns.take_texts(categories, category[rows]),
-            _where(places, thread[rows]),
+            _take_places(places, thread[rows]),
             ',"ts":',
             text_columns.format_us(start[rows]),
             ',"dur":',
@@ -245,7 +245,7 @@ class _NumericArguments:
     def __init__(self, profile: Profile) -> None:
         table = profile.slice_numbers
         self._slice, self._key, self._value = (get_column(table, name) for name in ("slice", "key", "value"))
-        self._keys = [f"{key}:" for key in _quoted(list(NUMERIC_ARGUMENTS))]
+        self._keys = [f"{key}:" for key in _quote_all(list(NUMERIC_ARGUMENTS))]
 
     def of(self, rows: slice) -> pa.Array:
         """Those of each of some slices, null where there is none."""
@@ -278,7 +278,7 @@ def _arrows(profile: Profile, places: _ThreadIds, thread: Array) -> Iterator[pa.
                 f'{EVENT_SEPARATOR}{{"ph":"{letter}","id":',
                 number,
                 word,
-                _where(places, thread[slices]),
+                _take_places(places, thread[slices]),
                 ',"ts":',
                 text_columns.format_us(start[slices]),
                 end,
@@ -293,7 +293,7 @@ def _instants(profile: Profile, places: _ThreadIds, words: _TextColumns) -> Iter
     names = [f'{EVENT_SEPARATOR}{{"ph":"i","name":{name},"cat":' for name in words.names]
     members = [text or None for text in words.arguments]
     for rows in text_columns.split_blocks(table.num_rows):
-        own = text_columns.concat_columns(_where(places, thread[rows]), ',"s":"t"')
+        own = text_columns.concat_columns(_take_places(places, thread[rows]), ',"s":"t"')
         yield text_columns.concat_columns(
             text_columns.take_texts(names, function[rows]),
             text_columns.take_texts(words.categories, category[rows]),
@@ -338,7 +338,7 @@ def _samples(profile: Profile, places: _ThreadIds, chosen: Array) -> Iterator[pa
     function = get_column(profile.frames, "function")
     frame, parent = (get_column(profile.stacks, name).tolist() for name in ("frame", "parent"))
     titles = [event_title(profile, each) for each in range(profile.events.num_rows)]
-    events = [f',"cat":{title},' for title in _quoted(titles)]
+    events = [f',"cat":{title},' for title in _quote_all(titles)]
     time, thread, event, stack, weight = (
         get_column(profile.samples, name)[chosen] for name in ("time_ns", "thread", "event", "stack", "weight")
     )
@@ -356,7 +356,7 @@ def _samples(profile: Profile, places: _ThreadIds, chosen: Array) -> Iterator[pa
             f'{EVENT_SEPARATOR}{{"ph":"i","s":"t","name":',
             text_columns.take_texts(leaves, of),
             text_columns.take_texts(events, event[rows]),
-            _where(places, thread[rows]),
+            _take_places(places, thread[rows]),
             ',"ts":',
             text_columns.format_us(time[rows]),
             ',"args":{"stack":',

@@ -138,7 +138,7 @@ def _profile(
             f'{{"type":"evented","name":{name},"unit":"nanoseconds","startValue":{int(time[0])},'
             f'"endValue":{int((time + weight)[-1])},"events":['
         ).encode()
-        yield from _evented(tree, time, weight, stack)
+        yield from _write_events(tree, time, weight, stack)
         yield b"]}"
         return
     unit = UNITS.get(units[event], "none")
@@ -146,16 +146,16 @@ def _profile(
     yield f'{{"type":"sampled","name":{name},"unit":"{unit}","startValue":0,"endValue":{end},"samples":['.encode()
     nodes, of = np.unique(stack, return_inverse=True)
     paths = ["," + json.dumps(tree.path(node), separators=(",", ":")) for node in nodes.tolist()]
-    yield from _joined(text_columns.take_texts(paths, of[rows]) for rows in text_columns.split_blocks(len(of)))
+    yield from _join_blocks(text_columns.take_texts(paths, of[rows]) for rows in text_columns.split_blocks(len(of)))
     yield b'],"weights":['
-    yield from _joined(
+    yield from _join_blocks(
         text_columns.concat_columns(",", text_columns.format_integers(weight[rows]))
         for rows in text_columns.split_blocks(len(weight))
     )
     yield b"]}"
 
 
-def _evented(tree: _Stacks, time: Array, weight: Array, stack: Array) -> Iterator[bytes]:
+def _write_events(tree: _Stacks, time: Array, weight: Array, stack: Array) -> Iterator[bytes]:
     """What begins and ends between stretches in which one call stack was the innermost."""
     end = time + weight
     # Before the first and behind the last there is nothing.
@@ -172,7 +172,7 @@ def _evented(tree: _Stacks, time: Array, weight: Array, stack: Array) -> Iterato
     is_open = np.repeat(np.tile([False, True], len(each)), counts)
     at = np.repeat(np.column_stack((np.append(time[0], end), np.append(time, end[-1]))).ravel(), counts)
     begins = [',{"type":"C","frame":', ',{"type":"O","frame":']
-    yield from _joined(
+    yield from _join_blocks(
         text_columns.concat_columns(
             text_columns.take_texts(begins, is_open[rows]),
             text_columns.format_integers(frame[rows]),
@@ -184,7 +184,7 @@ def _evented(tree: _Stacks, time: Array, weight: Array, stack: Array) -> Iterato
     )
 
 
-def _joined(blocks: Iterable[pa.Array]) -> Iterator[bytes]:
+def _join_blocks(blocks: Iterable[pa.Array]) -> Iterator[bytes]:
     """The rows of blocks, without what the first begins with, which is a comma."""
     for number, rows in enumerate(blocks):
         yield text_columns.join_rows(rows)[not number :]

@@ -44,7 +44,7 @@ def make_end() -> bytes:
 def is_archive(head: bytes, name: str) -> bool:
     """Whether a stream that starts with `head` is an archive whose first file is `name`."""
     try:
-        found = _parsed(head[:BLOCK_BYTES])
+        found = _parse_header(head[:BLOCK_BYTES])
     except ValueError:
         return False
     return found is not None and found.name == name
@@ -59,7 +59,7 @@ def iterate_members(stream: BinaryIO, source: str) -> Iterator[Member]:
     while True:
         block = read_exactly(stream, BLOCK_BYTES, source)
         try:
-            member = _parsed(block)
+            member = _parse_header(block)
         except ValueError as error:
             raise UnreadableInput(
                 f"{source} is not an archive of a stored profile: {error}. Export it again."
@@ -81,7 +81,7 @@ def read_exactly(stream: BinaryIO, size: int, source: str) -> bytearray:
     return data
 
 
-def _parsed(block: bytes | bytearray) -> Member | None:
+def _parse_header(block: bytes | bytearray) -> Member | None:
     """The file that a header block announces, None for the end. Raises ValueError, saying why it is none."""
     if len(block) != BLOCK_BYTES:
         raise ValueError("a block is missing")

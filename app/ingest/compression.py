@@ -178,7 +178,7 @@ class DecompressedStream(io.RawIOBase):
                 "shorter time or at a lower frequency, or raise PERFLOOM_UPLOAD_LIMIT_BYTES."
             )
 
-    def _packed_piece(self) -> bytes:
+    def _read_packed(self) -> bytes:
         piece, self._packed_head = self._packed_head or self._piece(), b""
         return piece
 
@@ -186,7 +186,7 @@ class DecompressedStream(io.RawIOBase):
         """The next unpacked bytes; none at the end."""
         while True:
             if self._unpack is None:
-                data = self._packed_piece()
+                data = self._read_packed()
                 self._done = not data
             else:
                 data = self._unpacked(self._unpack)
@@ -196,7 +196,7 @@ class DecompressedStream(io.RawIOBase):
 
     def _unpacked(self, unpack: "_MemberDecompressor") -> bytes:
         try:
-            piece = self._packed_piece() if unpack.hungry else b""
+            piece = self._read_packed() if unpack.hungry else b""
             data = unpack.step(piece)
         except _DAMAGED as error:
             return self._stop(f"The {self.packed} data is damaged ({error}); the rest is missing.")

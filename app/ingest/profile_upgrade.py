@@ -27,10 +27,10 @@ def upgrade_profile(profile: "Profile", version: int) -> "Profile":
     """A profile that was stored with this schema version, as it would be stored today."""
     if not has_perf_events(profile.meta):
         return profile
-    return _without_unseen(profile if version >= PLAIN_NAMES_VERSION else _plainly_named(profile))
+    return _drop_unobserved_zeros(profile if version >= PLAIN_NAMES_VERSION else _rename_events(profile))
 
 
-def _plainly_named(profile: "Profile") -> "Profile":
+def _rename_events(profile: "Profile") -> "Profile":
     # Here, as who only lists results does not need it.
     import pyarrow as pa
 
@@ -45,7 +45,7 @@ def _plainly_named(profile: "Profile") -> "Profile":
     return replace(profile, events=events, meta=set_main_event(profile.meta, [row["name"] for row in rows]))
 
 
-def _without_unseen(profile: "Profile") -> "Profile":
+def _drop_unobserved_zeros(profile: "Profile") -> "Profile":
     """Without the values 0 of events that happen in the kernel, where that was not observed."""
     hidden = [place for place, name in enumerate(profile.events.column("name").to_pylist()) if is_unobservable(name)]
     if not hidden or not profile.counts.num_rows:

@@ -91,7 +91,7 @@ class RankMerger:
             self._say(rank, NO_END)
             return
         self._notes[rank] += map(_sentence, state.notes)
-        how = "" if state.stop_reason and self.plan.stop_requested else _how_it_ended(state)
+        how = "" if state.stop_reason and self.plan.stop_requested else _describe_end(state)
         if how:
             self._say(rank, how)
         if state.size and self.plan.ranks and state.size != self.plan.ranks and rank.number is not None:
@@ -124,8 +124,8 @@ class RankMerger:
                 before = f"Run {run}" if len(self._runs) > 1 else "The command"
                 found.append(f"{before}: {MISSING}.")
             elif missing:
-                found.append(self._of_several(run, missing, MISSING))
-        found += [self._of_several(run, ranks, how) for (run, how), ranks in self._said.items()]
+                found.append(self._describe_several(run, missing, MISSING))
+        found += [self._describe_several(run, ranks, how) for (run, how), ranks in self._said.items()]
         return tuple(dict.fromkeys(found))
 
     def finish(self) -> MergedProfile:
@@ -143,7 +143,7 @@ class RankMerger:
         absent = (number for number in range(self.plan.ranks or 0) if number not in there)
         return [Rank(run, str(number), None) for number in absent]
 
-    def _of_several(self, run: int, ranks: Sequence[Rank], how: str) -> str:
+    def _describe_several(self, run: int, ranks: Sequence[Rank], how: str) -> str:
         numbers = sorted(rank.number for rank in ranks if rank.number is not None)
         others = sorted(rank.host or "?" for rank in ranks if rank.number is None and rank.folder != ALL)
         who = [f"rank{'s' if len(numbers) > 1 else ''} {abbreviate_ranges(numbers)}"] if numbers else []
@@ -171,8 +171,8 @@ class RankMerger:
                     rank=rank.number,
                     host=rank.host,
                     pid=state.pid,
-                    start_ns=self._ours(state.start_ns),
-                    end_ns=self._ours(state.end_ns),
+                    start_ns=self._to_local_clock(state.start_ns),
+                    end_ns=self._to_local_clock(state.end_ns),
                     exit_status=state.exit_status,
                     signal=state.signal,
                     recorded=state.recorded,
@@ -186,7 +186,7 @@ class RankMerger:
                 host=next(iter(hosts[run])) if len(hosts[run]) == 1 else None,
             )
 
-    def _ours(self, there_ns: int | None) -> int | None:
+    def _to_local_clock(self, there_ns: int | None) -> int | None:
         """A time of the target's clock on ours."""
         return None if there_ns is None else there_ns - self.plan.clock_ns
 
@@ -217,7 +217,7 @@ class RankMerger:
         lengths = {run: high - low for run, (low, high) in ends.items() if run in self._runs.values()}
         for run, row in self._runs.items():
             # Counts without intervals have no times; the ranks have them.
-            if row not in lengths and (taken := _taken(self._seen[run])) is not None:
+            if row not in lengths and (taken := _longest_duration_ns(self._seen[run])) is not None:
                 lengths[row] = taken
                 self._merging.builder.update_run(row, duration_ns=taken)
         commands = {run.command for run in self.plan.runs}
@@ -250,7 +250,7 @@ def abbreviate_ranges(numbers: Iterable[int]) -> str:
     return format_ranges(found[:MAX_RANGES]) + (f" and {more} more" if more else "")
 
 
-def _how_it_ended(state: RankState) -> str:
+def _describe_end(state: RankState) -> str:
     """In words that say it of one or several; empty for a good end."""
     if state.perf_signal is not None:
         return (
@@ -317,7 +317,7 @@ def _apart(ranks: Sequence[Rank]) -> dict[str | None, int] | None:
     return {host: at - first for host, at in begins.items()}
 
 
-def _taken(ranks: Sequence[Rank]) -> int | None:
+def _longest_duration_ns(ranks: Sequence[Rank]) -> int | None:
     """How long a run took by its ranks' own notes: the longest of them, in ns."""
     times = [
         rank.state.end_ns - rank.state.start_ns

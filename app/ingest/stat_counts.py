@@ -30,7 +30,7 @@ def add_counts(profile: Profile, counts: Profile) -> Profile:
     rows = [row | {"event": names[own[row["event"]]], "run": 0, "thread": -1} for row in counts.counts.to_pylist()]
     # The recording tells of every event what it could not see, perf stat not of tracepoints.
     unseen = {row["event"]: row for row in profile.counts.to_pylist() if row["status"] == NOT_OBSERVABLE}
-    rows = [_not_seen(row) if row["event"] in unseen and not row["value"] else row for row in rows]
+    rows = [_mark_not_observable(row) if row["event"] in unseen and not row["value"] else row for row in rows]
     counted = {row["event"] for row in rows}
     rows += [row for event, row in unseen.items() if event not in counted]
     known = f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}" if unseen else None
@@ -49,5 +49,5 @@ def add_counts_loss(profile: Profile, why: str) -> Profile:
     return replace(profile, losses=pa.Table.from_pylist(losses, schema=SCHEMAS["losses"]))
 
 
-def _not_seen(row: dict[str, Any]) -> dict[str, Any]:
+def _mark_not_observable(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"value": None, "status": NOT_OBSERVABLE, "deviation_percent": None}

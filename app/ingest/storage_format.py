@@ -115,14 +115,14 @@ def write_chunked_table(pieces: ChunkedTable, file: BinaryIO) -> None:
         return
     if set(REQUIRED[pieces.name]) < set(schema.names):
         with pa.ipc.new_file(file, schema) as writer:
-            done = sum(_written(writer, batch) for batch in pieces.iterate_batches())
+            done = sum(_write_batch(writer, batch) for batch in pieces.iterate_batches())
     else:
         done = _written_apart(pieces, schema, file)
     if done != pieces.rows:
         raise ValueError(f"{pieces.name} has {done} rows in chunks, not {pieces.rows}")
 
 
-def _written(writer: Any, batch: pa.RecordBatch) -> int:
+def _write_batch(writer: Any, batch: pa.RecordBatch) -> int:
     writer.write_batch(batch)
     return int(batch.num_rows)
 
@@ -222,12 +222,12 @@ def parse_manifest(text: bytes) -> Manifest:
             str(name): TableFile(rows=int(of["rows"]), bytes=int(of["bytes"]), sha256=str(of["sha256"]))
             for name, of in data["tables"].items()
         }
-        return Manifest(version, Meta.from_json(_checked_meta(data["meta"])), tables)
+        return Manifest(version, Meta.from_json(_check_meta(data["meta"])), tables)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableInput(f"The manifest of this result is damaged ({error}). {REREAD_ADVICE}") from None
 
 
-def _checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
+def _check_meta(meta: dict[str, Any]) -> dict[str, Any]:
     """`meta` with every value of the type that Meta declares. Raises ValueError."""
     kinds: dict[str, tuple[type, ...]] = {
         "format": (str,),

@@ -30,20 +30,20 @@ class LastByteStream:
 
     def read(self, size: int = -1) -> bytes:
         """So many bytes."""
-        return self._seen(self._stream.read(size))
+        return self._note_bytes(self._stream.read(size))
 
     def readline(self, limit: int = -1) -> bytes:
         """The next line, or so many bytes of it."""
-        return self._seen(self._stream.readline(limit))
+        return self._note_bytes(self._stream.readline(limit))
 
     def readinto(self, buffer: Any) -> int:
         """As `read`, into a buffer."""
         count: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
-        self._seen(bytes(memoryview(buffer)[max(0, count - 1) : count]))
+        self._note_bytes(bytes(memoryview(buffer)[max(0, count - 1) : count]))
         self.size += max(0, count - 1)
         return count
 
-    def _seen(self, data: bytes) -> bytes:
+    def _note_bytes(self, data: bytes) -> bytes:
         if data:
             self.last = data[-1:]
             self.size += len(data)

@@ -126,7 +126,7 @@ class V8ProfileParser:
             self._sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
         if len(samples) > len(deltas):
             # How long the last sample with a time was is not known.
-            self._at(None)
+            self._add_sampled_node(None)
 
     def _sample(self, id: Any, delta: Any, given: bool) -> None:
         """Take in a time and the sample at it; not given: the sample is missing, and lost already."""
@@ -136,9 +136,9 @@ class V8ProfileParser:
             self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
         if step is not None and fits:
             self._now_us += step
-            self._at(id if isinstance(id, int) else None)
+            self._add_sampled_node(id if isinstance(id, int) else None)
 
-    def _at(self, id: int | None) -> None:
+    def _add_sampled_node(self, id: int | None) -> None:
         """Node `id` was sampled now; None: the sample before is over, and what came then is not known."""
         self._ids.append(id)
         self._times.append(self._now_us * NS_PER_US)

@@ -82,17 +82,17 @@ def database_errors() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError) as error:
-        raise Unavailable(_explained(error)) from error
+        raise Unavailable(_explain(error)) from error
     except DBAPIError as error:
         # A damaged file is a plain DatabaseError; its subclasses are mistakes of ours.
         if error.connection_invalidated or type(error) is DatabaseError:
-            raise Unavailable(_explained(error)) from error
+            raise Unavailable(_explain(error)) from error
         raise
     except PoolTimeout as error:
         raise Unavailable("The database is busy; try again in a moment.") from error
 
 
-def _explained(error: DBAPIError) -> str:
+def _explain(error: DBAPIError) -> str:
     original = error.orig
     text = str(original).strip().splitlines()[0][:300] if original and str(original).strip() else "no answer"
     if isinstance(original, sqlite3.Error):

@@ -56,7 +56,7 @@ def event_totals(profile: Profile) -> tuple[EventTotal, ...]:
         low = np.bincount(part, chunk & 0xFFFFFFFF, minlength=events)
         for i in range(events):
             sums[i] += (int(high[i]) << 32) + int(low[i])
-    counted, guessed = _counted(profile.counts, events), find_share_only_events(profile)
+    counted, guessed = _sum_counts(profile.counts, events), find_share_only_events(profile)
 
     def total(i: int) -> int | float | None:
         """What was counted goes before what samples add up to."""
@@ -82,7 +82,7 @@ def _distinct(table: pa.Table, name: str) -> list[str]:
     return [value for value in pc.unique(table.column(name)).to_pylist() if value]
 
 
-def _counted(counts: pa.Table, events: int) -> dict[int, int | float | None]:
+def _sum_counts(counts: pa.Table, events: int) -> dict[int, int | float | None]:
     """Sums of the counted values by event; null where every one of an event is null."""
     if not counts.num_rows:
         return {}

@@ -222,7 +222,7 @@ class Jobs:
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
             change = update(JobRow).where(JobRow.id.in_(part), JobRow.state.in_(ACTIVE_STATES)).values(due_at=due_at)
-            self._changed(change if cancelled else change.where(JobRow.cancel_requested.is_(False)))
+            self._execute_change(change if cancelled else change.where(JobRow.cancel_requested.is_(False)))
 
     def claim(
         self, id: str, worker: str, host: str | None, seconds: float, *, details: JobDetails | None = None
@@ -249,7 +249,7 @@ class Jobs:
                 **more,
             )
         )
-        return self.find(id) if self._changed(change, id, JobState.STAGING, now) else None
+        return self.find(id) if self._execute_change(change, id, JobState.STAGING, now) else None
 
     def transition(
         self,
@@ -275,7 +275,7 @@ class Jobs:
         change = update(JobRow).where(JobRow.id == id, JobRow.state.in_([state.value for state in states]))
         if expected_attempt is not None:
             change = change.where(JobRow.attempt == expected_attempt)
-        return self._changed(change.values(values), id, new, now)
+        return self._execute_change(change.values(values), id, new, now)
 
     def update(
         self,
@@ -293,7 +293,7 @@ class Jobs:
         change = update(JobRow).where(JobRow.id == id, JobRow.state.in_(states))
         if expected_attempt is not None:
             change = change.where(JobRow.attempt == expected_attempt)
-        return self._changed(change.values({"changed": time.time()} | _plain(columns)))
+        return self._execute_change(change.values({"changed": time.time()} | _plain(columns)))
 
     def update_all(self, changes: Mapping[str, Mapping[str, Any]], expected: Collection[JobState]) -> None:
         """Change columns of many jobs at once, by their ids; those in other states by now are left alone.
@@ -313,14 +313,14 @@ class Jobs:
     def rename(self, id: str, name: str) -> None:
         """Change the name. Raises NotFound."""
         require_id(id, "job")
-        if not self._changed(update(JobRow).where(JobRow.id == id).values(name=name)):
+        if not self._execute_change(update(JobRow).where(JobRow.id == id).values(name=name)):
             raise NotFound(f"No job {id}; it was deleted, or never existed.")
 
     def request_cancel(self, id: str) -> bool:
         """Note that a person wants the job ended, and make it due now. False where it has ended already."""
         now = time.time()
         change = update(JobRow).where(JobRow.id == id, JobRow.state.in_((*ACTIVE_STATES, JobState.DRAFT.value)))
-        return self._changed(change.values(cancel_requested=True, due_at=now, changed=now))
+        return self._execute_change(change.values(cancel_requested=True, due_at=now, changed=now))
 
     def delete(self, id: str) -> None:
         """Delete a job that has ended, or a draft, with its directory; its result stays.
@@ -342,7 +342,7 @@ class Jobs:
         """Where a job's files are (not created here): `work/`, `artefacts/`, `output.log` and the supervisor's."""
         return self._directory / require_id(id, "job")
 
-    def _changed(self, change: Any, id: str = "", entered: JobState | None = None, at: float = 0.0) -> bool:
+    def _execute_change(self, change: Any, id: str = "", entered: JobState | None = None, at: float = 0.0) -> bool:
         """Whether `change` found its row. entered: the state it brings, noted in the row's history with it."""
         with self._database.write() as session:
             changed: int = session.execute(change).rowcount  # type: ignore[attr-defined]

@@ -55,7 +55,7 @@ def recover(
             _mark(database, directory, id, missing, done)
         for path in sorted(directory.iterdir()):
             if path.name.startswith(STAGED_PREFIX):
-                if now - _changed(path) > _grace_period(database, path):
+                if now - _last_change(path) > _grace_period(database, path):
                     _remove(path, done)
             elif path.name.startswith(TRASH):
                 id = path.name.removeprefix(TRASH)[:12]
@@ -97,7 +97,7 @@ def _grace_period(database: Database, staged: Path) -> float:
     return GRACE_SECONDS + (database.settings.read_seconds if active else 0)
 
 
-def _changed(path: Path) -> float:
+def _last_change(path: Path) -> float:
     """When anything in a directory was last written, in seconds since the epoch."""
     newest = path.stat().st_mtime
     for folder, _, names in os.walk(path):
@@ -126,7 +126,7 @@ def _sweep_cache(database: Database, done: RecoveryReport) -> None:
         if path.name not in rows:
             _remove(path, done)
         else:
-            sizes.append((_changed(path), disk_usage(path), path))
+            sizes.append((_last_change(path), disk_usage(path), path))
     excess = sum(size for _, size, _ in sizes) - database.settings.cache_bytes
     for _, size, path in sorted(sizes):
         if excess <= 0:

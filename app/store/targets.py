@@ -39,14 +39,14 @@ class Targets:
     def list(self) -> tuple[StoredTarget, ...]:
         """Every target: local first, then in order of the names."""
         with self._database.read() as session:
-            found = [_stored(row) for row in session.scalars(_ordered(select(TargetRow)))]
+            found = [_to_stored(row) for row in session.scalars(_order_by_name(select(TargetRow)))]
         own = [one for one in found if one.name == LOCAL] or [_local()]
         return (*own, *(one for one in found if one.name != LOCAL))
 
     def all(self) -> dict[str, Target]:
         """Every target by its name, in the same order, without what its check found, which is long."""
         with self._database.read() as session:
-            rows = session.execute(_ordered(select(TargetRow.name, TargetRow.target)))
+            rows = session.execute(_order_by_name(select(TargetRow.name, TargetRow.target)))
             found = {name: Target.from_json(data) for name, data in rows}
         return {LOCAL: found.get(LOCAL) or Target(LOCAL)} | found
 
@@ -63,7 +63,7 @@ class Targets:
             row = session.scalar(select(TargetRow).where(TargetRow.name == name))
         if row is None:
             return _local() if name == LOCAL else None
-        return _stored(row)
+        return _to_stored(row)
 
     def save(self, target: Target) -> StoredTarget:
         """Store a target under its name. What a check found of one that was there stays, as long as it leads to the
@@ -144,7 +144,7 @@ def _place(target: Target) -> tuple[object, ...]:
     return (_host(target), _way(target), target.directory, target.scratch, target.perf, target.modules)
 
 
-def _ordered(rows: Select[Any]) -> Select[Any]:
+def _order_by_name(rows: Select[Any]) -> Select[Any]:
     return rows.order_by(func.lower(TargetRow.name), TargetRow.name)
 
 
@@ -152,7 +152,7 @@ def _local() -> StoredTarget:
     return StoredTarget(LOCAL, Target(LOCAL))
 
 
-def _stored(row: TargetRow) -> StoredTarget:
+def _to_stored(row: TargetRow) -> StoredTarget:
     return StoredTarget(
         name=row.name,
         target=Target.from_json(row.target),

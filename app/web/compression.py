@@ -45,7 +45,7 @@ def _pack(response: Response) -> Response:
     ):
         return response
     if response.is_streamed:
-        response.response = _packed(response.response)  # type: ignore[arg-type]
+        response.response = _compress(response.response)  # type: ignore[arg-type]
         response.headers["Content-Encoding"] = "gzip"
         response.headers.pop("Content-Length", None)
         return response
@@ -60,7 +60,7 @@ def _pack(response: Response) -> Response:
     return response
 
 
-def _packed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _compress(pieces: Iterable[bytes]) -> Iterator[bytes]:
     packer = zlib.compressobj(STREAM_GZIP_LEVEL, zlib.DEFLATED, GZIP_WBITS)
     for piece in pieces:
         packed = packer.compress(piece)

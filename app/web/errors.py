@@ -52,7 +52,7 @@ class ErrorPage(Page):
 
 def register(app: Flask) -> None:
     """Answer every error of `app` with a page, or with JSON where JSON was requested."""
-    app.register_error_handler(PerfloomError, _known)
+    app.register_error_handler(PerfloomError, _perfloom_error_response)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _bug)
 
@@ -78,7 +78,7 @@ def _back(status: int) -> tuple[str, str]:
     return found[0], "The result without these parameters"
 
 
-def _known(error: PerfloomError) -> Response:
+def _perfloom_error_response(error: PerfloomError) -> Response:
     response = error_response(error.http_status, error.message, field=getattr(error, "field", None))
     if isinstance(error, TooManyRequests):
         response.headers["Retry-After"] = str(error.after_s)

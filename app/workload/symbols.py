@@ -71,7 +71,7 @@ def install_stubs() -> bool:
     if not is_supported() or _interpreter_does() or not _symbols:
         return False
     try:
-        library = ctypes.PyDLL(str(_kept(shared_library(_symbols))))
+        library = ctypes.PyDLL(str(_cache_library(shared_library(_symbols))))
     except (OSError, RuntimeError):  # no home, nowhere to write, or a policy that runs nothing written there
         return False
     for symbol in _symbols:
@@ -82,7 +82,7 @@ def install_stubs() -> bool:
     return True
 
 
-def _kept(image: bytes) -> Path:
+def _cache_library(image: bytes) -> Path:
     """The library's file in the user's cache, named after its content and written if it is not there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perfloom"
     cache.mkdir(mode=0o700, parents=True, exist_ok=True)

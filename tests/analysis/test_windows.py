@@ -90,7 +90,7 @@ def test_exports_hold_the_part_inside(data: st.DataObject, profile: Profile) -> 
     except InvalidRequest:
         lines = []
     assert sum(int(line.rpartition(" ")[2]) for line in lines) == sum(sample.weight for sample in expected)
-    narrowed = archive._narrowed(profile, selection.replace(event=name))
+    narrowed = archive._apply_selection(profile, selection.replace(event=name))
     time_ns = narrowed.samples["time_ns"].to_pylist()
     assert sum(narrowed.samples["weight"].to_pylist()) == sum(sample.weight for sample in expected)
     assert time_ns == sorted(time_ns)

@@ -192,12 +192,12 @@ class Supervisor:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         for number in (*STOP_SIGNALS, signal.SIGCHLD):
-            signal.signal(number, self._signalled)
+            signal.signal(number, self._handle_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self.selector.register(reading, selectors.EVENT_READ, "signal")
 
-    def _signalled(self, number: int, _frame: object) -> None:
+    def _handle_signal(self, number: int, _frame: object) -> None:
         if number != signal.SIGCHLD:
             self.term_received = True
 

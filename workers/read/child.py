@@ -65,11 +65,11 @@ def main() -> None:
     os.dup2(2, 1)
     os.umask(0o077)
     sys.meta_path.insert(0, _WithoutPandas())
-    path = sys.argv[1] if len(sys.argv) == 2 else _waited_for(int(sys.argv[1]), int(sys.argv[2]), bool(sys.argv[3]))
+    path = sys.argv[1] if len(sys.argv) == 2 else _wait_for_path(int(sys.argv[1]), int(sys.argv[2]), bool(sys.argv[3]))
     _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(answer_fd))
 
 
-def _waited_for(descriptor: int, parent: int, loads_loops: bool) -> str:
+def _wait_for_path(descriptor: int, parent: int, loads_loops: bool) -> str:
     """Load what files may need until there is the path of a request. Ends the process where none will come.
 
     loads_loops: compiled loops, too.

@@ -133,9 +133,9 @@ class FileReading:
                     return self._by_ncu(reader.read, ncu, path)
             if reader.uses_jit and not self._uses_plain_loops(reader.plain_bytes, stream):
                 self._prepare()
-            return self._profile(self._clocked(reader), stream)
+            return self._profile(self._with_time_unit(reader), stream)
 
-    def _clocked(self, reader: "Reader") -> ReaderFunction:
+    def _with_time_unit(self, reader: "Reader") -> ReaderFunction:
         """How to read by the clock that is asked for. Raises UnreadableInput where the format tells its own."""
         clock = self.request.clock
         if not clock:

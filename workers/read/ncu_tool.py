@@ -26,10 +26,10 @@ _NO_OPTION = re.compile(r"unrecogni[sz]ed option '?-*([\w-]+)")
 
 def find_ncu() -> str | None:
     """The ncu to use; None where there is none."""
-    return shutil.which("ncu") or next(iter(_installed()), None)
+    return shutil.which("ncu") or next(iter(_list_installations()), None)
 
 
-def _installed() -> Iterator[str]:
+def _list_installations() -> Iterator[str]:
     for place in INSTALL_PATTERNS:
         for path in (Path(place, "ncu"), *sorted(Path(place).glob("*/ncu"), reverse=True)):
             if os.access(path, os.X_OK) and path.is_file():
@@ -45,13 +45,13 @@ class ReportStream:
         self._ncu = ncu
         self._report = report
         self._scratch = scratch
-        self._texts = self._each()
+        self._texts = self._iterate_pages()
 
     def read(self, size: int) -> bytes:
         """Some bytes, at most a piece; none at the end."""
         return next(self._texts, b"")
 
-    def _each(self) -> Iterator[bytes]:
+    def _iterate_pages(self) -> Iterator[bytes]:
         for number, page in enumerate(PAGES):
             said = yield from self._page(page)
             if said and not number:

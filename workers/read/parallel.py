@@ -52,7 +52,7 @@ class FileResult:
 
 def read_all(request: Request, answers: AnswerWriter, inputs: Sequence[Input]) -> Iterator[FileResult]:
     """Read all files and give what came of each, in their order. Raises OSError, MemoryError."""
-    helpers = _how_many(request, inputs)
+    helpers = _helper_count(request, inputs)
     done = 0
     if helpers > 1:
         for found in _read_ahead(request, answers, inputs, helpers):
@@ -62,7 +62,7 @@ def read_all(request: Request, answers: AnswerWriter, inputs: Sequence[Input]) -
         yield read_one(request, answers, inputs[number], number, len(inputs))
 
 
-def _how_many(request: Request, inputs: Sequence[Input]) -> int:
+def _helper_count(request: Request, inputs: Sequence[Input]) -> int:
     if len(inputs) < MIN_FILES or not all(os.path.isfile(one.script or one.path) for one in inputs):
         return 1
     size = 0
@@ -163,7 +163,7 @@ class _Helper:
             raise OSError(*answer["errno"])
         if "file" not in answer:
             return None
-        profile = None if answer["file"] is None else _taken(Path(answer["file"]))
+        profile = None if answer["file"] is None else _take_profile(Path(answer["file"]))
         unpacked = None if answer["unpacked"] is None else Path(answer["unpacked"])
         return FileResult(profile, tuple(map(Path, answer["written"])), unpacked)
 
@@ -188,19 +188,19 @@ def _help(
     with open(asked, encoding="ascii") as questions, open(answer_fd, "w", encoding="utf-8", buffering=1) as answers:
         for line in questions:
             number = int(line)
-            answers.write(json.dumps(_helped(request, inputs[number], number, len(inputs))) + "\n")
+            answers.write(json.dumps(_read_in_helper(request, inputs[number], number, len(inputs))) + "\n")
 
 
-def _helped(request: Request, wanted: Input, number: int, count: int) -> dict[str, Any]:
+def _read_in_helper(request: Request, wanted: Input, number: int, count: int) -> dict[str, Any]:
     """The answer to the question after a file."""
     try:
-        found = read_one(request, _Silent(), wanted, number, count)
+        found = read_one(request, _NullAnswerWriter(), wanted, number, count)
         if found.error is not None:
             return {"error": error_to_json(found.error)}
         path = None
         if found.profile is not None:
             path = Path(request.scratch, f"ahead-{number}")
-            _put(found.profile, path)
+            _write_profile(found.profile, path)
     except OSError as error:
         return {"errno": [error.errno, error.strerror]}
     except (MemoryError, RuntimeError):
@@ -210,7 +210,7 @@ def _helped(request: Request, wanted: Input, number: int, count: int) -> dict[st
     return {"file": path and str(path), "written": [str(one) for one in found.written], "unpacked": unpacked}
 
 
-class _Silent(AnswerWriter):
+class _NullAnswerWriter(AnswerWriter):
     """Tells nobody how far reading got."""
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ class _Silent(AnswerWriter):
         """Not said."""
 
 
-def _put(profile: Profile, path: Path) -> None:
+def _write_profile(profile: Profile, path: Path) -> None:
     """Write a profile for the parent to take."""
     with open(path, "wb") as file:
         file.write(json.dumps(profile.meta.to_json()).encode() + b"\n")
@@ -232,7 +232,7 @@ def _put(profile: Profile, path: Path) -> None:
                 writer.write_table(table)
 
 
-def _taken(path: Path) -> Profile:
+def _take_profile(path: Path) -> Profile:
     """The profile that a helper wrote; its file is gone after."""
     with open(path, "rb") as file:
         path.unlink()

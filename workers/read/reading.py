@@ -70,8 +70,8 @@ def read_to_result(
     staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
     try:
         written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress, clock=clock)
-        planned = _planned(files)
-        kept = [*files, *written] if planned is None else _kept(planned, scratch)
+        planned = _find_planned_directory(files)
+        kept = [*files, *written] if planned is None else _collect_originals(planned, scratch)
         return store.results.publish(job_id, staged, name=name, originals=kept, job_id=job_id)
     finally:
         remove_tree(scratch)
@@ -119,7 +119,7 @@ def _read(
 ) -> list[Path]:
     """Have a child read `files`. Returns what it wrote beside the profile: the texts of perf.data files."""
     text = text_folder or scratch / TEXT_FOLDER
-    planned = _planned(files)
+    planned = _find_planned_directory(files)
     request = Request(
         inputs=_inputs(files) if planned is None else (),
         scratch=str(scratch),
@@ -159,7 +159,7 @@ def _cpu_seconds(settings: Settings, files: Sequence[Path | str]) -> int | None:
     return settings.read_cpu_seconds + math.ceil(settings.read_cpu_seconds / 10 * size / 1e6)
 
 
-def _planned(files: Sequence[Path | str]) -> Path | None:
+def _find_planned_directory(files: Sequence[Path | str]) -> Path | None:
     """The directory of a planned job where that is to be read, else None. Raises UnreadableInput."""
     folder = next((Path(file) for file in files if file != "-" and os.path.isdir(file)), None)
     if folder is None:
@@ -171,7 +171,7 @@ def _planned(files: Sequence[Path | str]) -> Path | None:
     return folder
 
 
-def _kept(planned: Path, scratch: Path) -> list[Path]:
+def _collect_originals(planned: Path, scratch: Path) -> list[Path]:
     """What is kept of a planned job: the files of its only rank, or one archive with those of all."""
     found = list(rank_folders(planned))
     if len(found) == 1 and found[0].rank.number is None:
@@ -209,7 +209,7 @@ class _Child:
 
     def answer(self) -> list[Path]:
         """What it wrote. Raises PerfloomError, or what `progress` raises; the child is gone in any case."""
-        process = self._begun()
+        process = self._start_reader()
         try:
             self._listen(process)
             return self._outcome(process.wait())
@@ -222,7 +222,7 @@ class _Child:
                 process.stdout.close()
             self.said.close()
 
-    def _begun(self) -> "subprocess.Popen[bytes]":
+    def _start_reader(self) -> "subprocess.Popen[bytes]":
         """A process that does what is asked: the one that waits, where there is one and it can."""
         from_input = any(one.path == "-" for one in self.request.inputs)
         spare = None if from_input or self.request.out is None else read_spare.take_reader()
@@ -281,7 +281,7 @@ class _Child:
                 "Reading was killed, most likely as the machine ran out of memory. Free memory, or record a shorter "
                 "time or at a lower frequency, then read it again."
             )
-        trace = self._printed()
+        trace = self._stderr_tail()
         if (status < 0 or status == 1) and ran_out_of_memory(trace, self.request.limits, crashed=status < 0):
             raise UnreadableInput(memory_error_message(self.request.limits))
         if status < 0:
@@ -292,7 +292,7 @@ class _Child:
         log.error("reading failed with status %d:\n%s", status, trace)
         raise RuntimeError(f"reading failed with status {status}: {trace.strip().rpartition(chr(10))[2]}")
 
-    def _printed(self) -> str:
+    def _stderr_tail(self) -> str:
         """The end of what it printed to standard error."""
         self.said.seek(max(0, self.said.seek(0, os.SEEK_END) - STDERR_BYTES))
         return self.said.read().decode(errors="replace")

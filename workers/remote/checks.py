@@ -213,7 +213,7 @@ def _poll_probe(store: Store, transport: Transport, target: Target, job: ProbeJo
         done = transport.run(f"cd {quote(_own(job))} || exit {GONE}; ls >/dev/null; cat answer")
         if done.status == 0:
             seen = parse_probe(done.text, target, time.time())
-            return _ended(store, transport, target, job, seen)
+            return _finish(store, transport, target, job, seen)
         if done.status == GONE:
             return _seen_by_another(store, target, job)
         status = _status(transport, target, job)
@@ -225,7 +225,7 @@ def _poll_probe(store: Store, transport: Transport, target: Target, job: ProbeJo
     job = replace(_with(job, status), ended=job.ended or time.time())
     assert job.ended is not None
     if status.exit_status == NOT_SHARED:
-        return _ended(store, transport, target, job, None)
+        return _finish(store, transport, target, job, None)
     if time.time() - job.ended < ANSWER_LATE_S and status.state in (BatchState.DONE, BatchState.GONE):
         return CheckResult(job=job)
     why = status.reason or status.native or str(status.state)
@@ -253,7 +253,7 @@ def _with(job: ProbeJob, status: BatchStatus) -> ProbeJob:
     )
 
 
-def _ended(store: Store, transport: Transport, target: Target, job: ProbeJob, seen: TargetFacts | None) -> CheckResult:
+def _finish(store: Store, transport: Transport, target: Target, job: ProbeJob, seen: TargetFacts | None) -> CheckResult:
     facts = store.targets.get(target.name).facts
     if facts is not None:
         _note(store, target, with_compute_node(facts, seen, shared=seen is not None))

@@ -186,14 +186,14 @@ def finish_without_recording(context: JobContext, job: Job, files: JobFiles) -> 
         reason = _why(job, files)
         # A program that does not exist explains everything else that went wrong.
         more = (
-            [_searched_in(job.job_spec)] if "cannot be executed" in reason else [*job_status.notes[:MAX_NOTES], *notes]
+            [_search_path(job.job_spec)] if "cannot be executed" in reason else [*job_status.notes[:MAX_NOTES], *notes]
         )
         return " ".join((reason, *(text for text in more if text and text not in reason)))
 
     transitions.finish_without_recording(context, job, files, explain, notes)
 
 
-def _searched_in(spec: JobSpec) -> str:
+def _search_path(spec: JobSpec) -> str:
     """Where a command that does not exist was searched."""
     name = spec.command[0] if spec.command else "/"
     if name.startswith("/"):

@@ -101,7 +101,7 @@ def _poll(context: JobContext, jobs: Sequence[Job], *, locked: bool) -> None:
     except PerfloomError as error:
         retries.note_unreachable(context, jobs, error)
         return
-    jobs = _without_unseen(context, target, jobs, seen)
+    jobs = _select_visible(context, target, jobs, seen)
     # Most jobs still wait, and at most their text changes.
     waiting = {job.id: text for job in jobs if (text := _queue_text(context, job, seen[job.id]))}
     texts = {job.id: job.progress_text for job in jobs}
@@ -279,7 +279,7 @@ def _end(
         log.warning("%s cannot end jobs at the moment: %s", target.name, error.message)
 
 
-def _without_unseen(
+def _select_visible(
     context: JobContext, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation]
 ) -> list[Job]:
     """The jobs of which it is known whether they run. The others (hidden directories, lost hosts, what cannot be

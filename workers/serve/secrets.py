@@ -65,7 +65,7 @@ class SealedSecrets:
 
     def __call__(self, prompt: Prompt) -> str | None:
         for subject in self._subjects:
-            secrets, _ = self._opened(subject)
+            secrets, _ = self._open_secrets(subject)
             if prompt.name in secrets:
                 return secrets[prompt.name]
         return None
@@ -73,13 +73,13 @@ class SealedSecrets:
     def invalidate(self, prompt: Prompt) -> None:
         """Forget a secret that is wrong or was of use once; the others that came with it stay."""
         for subject in self._subjects:
-            secrets, expires = self._opened(subject)
+            secrets, expires = self._open_secrets(subject)
             if secrets.pop(prompt.name, None) is not None:
                 box = seal(self._pair.public, secrets, subject, expires)
                 with contextlib.suppress(PerfloomError):
                     self._store.credentials.put(subject, host_name(), self._pair.key_id, box, expires)
 
-    def _opened(self, subject: str) -> tuple[dict[str, str], float]:
+    def _open_secrets(self, subject: str) -> tuple[dict[str, str], float]:
         """What is there for this key, and until when."""
         for box in self._store.credentials.get(subject):
             if box.key_id == self._pair.key_id:

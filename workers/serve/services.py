@@ -114,9 +114,9 @@ class ProcessManager:
     def handle_signals(self) -> None:
         """From now on SIGTERM, SIGINT and SIGHUP end `run`."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._told)
+            signal.signal(number, self._handle_stop_signal)
 
-    def _told(self, number: int, _frame: object) -> None:
+    def _handle_stop_signal(self, number: int, _frame: object) -> None:
         self.stop_signals = self.stop_signals or number
 
     def fail(self, error: PerfloomError) -> None:
@@ -175,7 +175,7 @@ class ProcessManager:
 
 def settings_descriptor(settings: Settings) -> int:
     """A descriptor from which children take the secrets among the settings. To be closed by the caller."""
-    values = _as_variables(settings)
+    values = _to_variables(settings)
     return secrets_descriptor({name: values[name] for name in SECRETS if name in values})
 
 
@@ -187,14 +187,14 @@ def environment_for(settings: Settings, descriptor: int | None = None) -> dict[s
     found = processes.clean_environment()
     if verbose := os.environ.get("PERFLOOM_VERBOSE"):
         found["PERFLOOM_VERBOSE"] = verbose
-    values = _as_variables(settings)
+    values = _to_variables(settings)
     if descriptor is not None:
         values = {name: value for name, value in values.items() if name not in SECRETS}
         values |= {DESCRIPTOR_VARIABLE: str(descriptor), PATHS_VARIABLE: json.dumps(secret_paths(SECRETS))}
     return found | values
 
 
-def _as_variables(settings: Settings) -> dict[str, str]:
+def _to_variables(settings: Settings) -> dict[str, str]:
     found: dict[str, str] = {}
     for setting in SETTINGS:
         value = getattr(settings, setting.field)
@@ -340,13 +340,13 @@ def lock_server(settings: Settings, database: Database | None = None) -> Iterato
     """
     settings.prepare()
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(_locked(settings.data / LOCK_FILE, settings.data))]
-        stack.enter_context(_locked(settings.prepare_runtime() / LOCK_FILE, settings.runtime))
+        files = [stack.enter_context(_lock(settings.data / LOCK_FILE, settings.data))]
+        stack.enter_context(_lock(settings.prepare_runtime() / LOCK_FILE, settings.runtime))
         catalogue = None
         if settings.uses_sqlite:
             path = Path(make_url(settings.database_url).database or "").resolve()
             lock = path.with_name(f"{path.name}.{LOCK_FILE}")
-            files.append(stack.enter_context(_locked(lock, path, "database with PERFLOOM_DATABASE_URL")))
+            files.append(stack.enter_context(_lock(lock, path, "database with PERFLOOM_DATABASE_URL")))
         elif database is not None:
             catalogue = CatalogLock(database)
             stack.callback(catalogue.release)
@@ -358,7 +358,7 @@ def lock_server(settings: Settings, database: Database | None = None) -> Iterato
 
 
 @contextlib.contextmanager
-def _locked(path: Path, what: Path, other: str = "directory with --data") -> Iterator[int]:
+def _lock(path: Path, what: Path, other: str = "directory with --data") -> Iterator[int]:
     with disk_errors(path.parent):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -370,7 +370,7 @@ def _locked(path: Path, what: Path, other: str = "directory with --data") -> Ite
                 break
             except BlockingIOError:
                 if time.monotonic() > end:
-                    raise Conflict(_served_already(path, what, other)) from None
+                    raise Conflict(_already_served_message(path, what, other)) from None
                 time.sleep(0.05)
             except OSError as error:
                 raise Unavailable(
@@ -466,7 +466,7 @@ class CatalogLock:
             return connection.execute(old, {"pid": pid, "start": started}).first() is not None
 
 
-def _served_already(path: Path, what: Path, other: str) -> str:
+def _already_served_message(path: Path, what: Path, other: str) -> str:
     try:
         known = json.loads(path.read_text())
         by = f"process {known['pid']}" + (f" at {known['url']}" if known.get("url") else "")

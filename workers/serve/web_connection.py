@@ -160,13 +160,13 @@ class Connection(socket.socket):
                     return sent
                 if patience is None:
                     if not self._sending.take(SEND_SLOT_TIMEOUT_S):
-                        raise _gone("too many clients receive their responses slowly")
+                        raise _connection_reset("too many clients receive their responses slowly")
                     patience = self._patience
                 begin = time.monotonic()
                 ready = _ready(self, select.POLLOUT, max(0.0, patience.left_s))
                 patience.spend(time.monotonic() - begin, 0)
                 if not ready:
-                    raise _gone("the client does not receive its response")
+                    raise _connection_reset("the client does not receive its response")
         finally:
             if patience is not None:
                 self._sending.release()
@@ -257,5 +257,5 @@ def _ready(connection: socket.socket, event: int, timeout_s: float) -> bool:
     return bool(poller.poll(max(0.0, timeout_s) * 1000))
 
 
-def _gone(why: str) -> ConnectionResetError:
+def _connection_reset(why: str) -> ConnectionResetError:
     return ConnectionResetError(errno.ECONNRESET, why)

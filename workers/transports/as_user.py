@@ -67,7 +67,7 @@ class UserTransport(LocalTransport):
         return options
 
     @contextlib.contextmanager
-    def _begun(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
+    def _start_script(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
         """The script comes before the input: sudo hands no variables on, and files would be for everybody to read."""
         text = os.fsencode(require_script(script))
         take = f'cd 2>/dev/null; pl_text=$(dd bs=1 count={len(text)} 2>/dev/null); eval "$pl_text"'
@@ -93,7 +93,7 @@ class UserTransport(LocalTransport):
             with open_for_reading(file.local) as source:
                 put = worker_script("transports/put_file.sh")
                 argv = [SHELL, "-c", put, "sh", partial, f"{mode_of(file):o}", file.remote]
-                self._copied(argv, file.remote, stdin=source, stdout=subprocess.DEVNULL)
+                self._copy(argv, file.remote, stdin=source, stdout=subprocess.DEVNULL)
 
     def get(self, files: Sequence[FileCopy], progress: Progress | None = None) -> None:
         """See Transport."""
@@ -108,11 +108,11 @@ class UserTransport(LocalTransport):
                 limit_s = MIN_TIMEOUT_S + (file.bytes or 0) / MIN_BYTES_PER_S
                 get = worker_script("transports/get_file.sh")
                 argv = ["timeout", f"{limit_s:.0f}", SHELL, "-c", get, "sh", file.remote, str(most)]
-                self._copied(argv, file.remote, stdin=subprocess.DEVNULL, stdout=found)
+                self._copy(argv, file.remote, stdin=subprocess.DEVNULL, stdout=found)
                 found.seek(0)
                 copy_to(found, file.local, 0o600)
 
-    def _copied(self, argv: Sequence[str], there: str, *, stdin: IO[bytes] | int, stdout: IO[bytes] | int) -> None:
+    def _copy(self, argv: Sequence[str], there: str, *, stdin: IO[bytes] | int, stdout: IO[bytes] | int) -> None:
         """Raises NotFound, Refused, Unavailable."""
         done = subprocess.run(
             self._argv(argv), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False, **self._options()

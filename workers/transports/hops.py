@@ -67,12 +67,12 @@ def resolve_hops(ssh: Ssh) -> tuple[Hop, ...]:
 
     Raises InvalidRequest or Refused.
     """
-    wanted = _Wanted(ssh.host, ssh.user, ssh.port)
+    wanted = _HostSpec(ssh.host, ssh.user, ssh.port)
     return _way(ssh, wanted, ssh.jump or None, own=True, depth=1)
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _HostSpec:
     """A host as it is written in a target or a configuration."""
 
     host: str
@@ -80,7 +80,7 @@ class _Wanted:
     port: int | None = None
 
 
-def _way(ssh: Ssh, wanted: _Wanted, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
+def _way(ssh: Ssh, wanted: _HostSpec, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
     """own: whether it is the target itself, to which the target's key file belongs first of all."""
     if depth > MAX_HOPS:
         raise Refused(
@@ -99,7 +99,7 @@ def _way(ssh: Ssh, wanted: _Wanted, jump: Sequence[str] | None, *, own: bool, de
     return (*_way(ssh, parse_jump(last), before or None, own=False, depth=depth + 1), hop)
 
 
-def parse_jump(text: str) -> _Wanted:
+def parse_jump(text: str) -> _HostSpec:
     """`[user@]host[:port]`, also as an ssh:// URL and with an IPv6 address in brackets. Raises InvalidRequest."""
     rest = text.strip().removeprefix("ssh://").rstrip("/")
     user, _, host = rest.rpartition("@")
@@ -107,10 +107,10 @@ def parse_jump(text: str) -> _Wanted:
     if not found:
         raise InvalidRequest(f"{text[:80]!r} is not a valid jump host. Write [user@]host[:port].", "jump")
     port = found[2] or found[4]
-    return _Wanted(found[1] or found[3] or found[5], user, int(port) if port else None)
+    return _HostSpec(found[1] or found[3] or found[5], user, int(port) if port else None)
 
 
-def _look_up(ssh: Ssh, wanted: _Wanted, own: bool) -> tuple[Hop, tuple[str, ...]]:
+def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ...]]:
     """A host with all that is known of it, and what has to be gone through to get there."""
     if not wanted.host or any(ord(c) <= 32 or ord(c) == 127 for c in wanted.host + wanted.user):
         raise InvalidRequest(
@@ -149,7 +149,7 @@ def _look_up(ssh: Ssh, wanted: _Wanted, own: bool) -> tuple[Hop, tuple[str, ...]
     return hop, tuple(part for part in jump.split(",") if part.strip())
 
 
-def _options(files: Sequence[Path], wanted: _Wanted) -> asyncssh.SSHClientConnectionOptions:
+def _options(files: Sequence[Path], wanted: _HostSpec) -> asyncssh.SSHClientConnectionOptions:
     """What the configuration says of a host, read by asyncssh."""
     more: dict[str, Any] = {"username": wanted.user} if wanted.user else {}
     if wanted.port is not None:

@@ -52,7 +52,7 @@ class LocalTransport:
     ) -> ScriptResult:
         """See Transport."""
         try:
-            with self._begun(script, input) as (process, given), process:
+            with self._start_script(script, input) as (process, given), process:
                 try:
                     return self._follow(process, given, time.monotonic() + timeout_s, timeout_s, limit_bytes)
                 finally:
@@ -62,9 +62,9 @@ class LocalTransport:
             raise Unavailable(f"A script could not be run on {self.title}: {os_error_text(error)}.") from error
 
     @contextlib.contextmanager
-    def _begun(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
+    def _start_script(self, script: str, input: bytes) -> Iterator[tuple["subprocess.Popen[bytes]", bytes]]:
         """A process that runs the script, and what it is to get on standard input."""
-        with _given(script) as (argv, variables):
+        with _script_argv(script) as (argv, variables):
             pipe = subprocess.PIPE
             yield (
                 subprocess.Popen(
@@ -185,7 +185,7 @@ def mode_of(file: FileCopy) -> int:
 
 
 @contextlib.contextmanager
-def _given(script: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+def _script_argv(script: str) -> Iterator[tuple[list[str], dict[str, str]]]:
     """argv that runs a script, and the variable that holds it."""
     text = os.fsencode(require_script(script))
     if len(text) < VARIABLE_BYTES:

@@ -45,7 +45,7 @@ def _percent(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-def _of_steps(evidence: RuleInput, column: str) -> Iterator[tuple[int | None, list[Row], float, float]]:
+def _iterate_rank_steps(evidence: RuleInput, column: str) -> Iterator[tuple[int | None, list[Row], float, float]]:
     """For each rank its steps, what they have in a column together, and its share of their time in percent."""
     for rank, rows in evidence.group_by_rank(evidence.steps).items():
         spent, whole = sum(row[column] or 0.0 for row in rows), sum(row["total_us"] for row in rows)
@@ -60,7 +60,7 @@ def _worst(rows: list[Row], column: str) -> str:
 
 def dataloader(evidence: RuleInput) -> Iterator[AdviceFinding]:
     idle = "the devices were idle and " if evidence.devices else ""
-    for rank, rows, spent, share in _of_steps(evidence, "dataloader_us"):
+    for rank, rows, spent, share in _iterate_rank_steps(evidence, "dataloader_us"):
         if spent:
             yield AdviceFinding(
                 share,
@@ -370,7 +370,7 @@ def optimizer_kernels(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.operators).items():
         found = [row for row in rows if row["name"].startswith("Optimizer.step#") and row["calls"] and row["kernels"]]
         for row in found:
-            steps = _selected_rows(evidence, f"^{re.escape(row['name'])}$", rank)
+            steps = _select_rows(evidence, f"^{re.escape(row['name'])}$", rank)
             # A CUDA graph is one launch, however many kernels it has.
             launched = np.searchsorted(called, slices.end[steps]) - np.searchsorted(called, steps)
             each = int(launched.sum()) / row["calls"]
@@ -382,7 +382,7 @@ def optimizer_kernels(evidence: RuleInput) -> Iterator[AdviceFinding]:
             )
 
 
-def _selected_rows(evidence: RuleInput, pattern: str, rank: int | None) -> IndexArray:
+def _select_rows(evidence: RuleInput, pattern: str, rank: int | None) -> IndexArray:
     """The slices of these names that are selected, of a rank (None: of all)."""
     profile = evidence.profile
     slices, selected = slices_of(profile), select_slices(profile, evidence.selection)

@@ -51,9 +51,9 @@ def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str,
     found: list[Advice] = []
     if withheld_reason(profile):
         return found
-    for rule, findings in _judged(profile, selection):
+    for rule, findings in _apply_rules(profile, selection):
         threshold = (thresholds or {}).get(rule.key, rule.threshold)
-        found += _merged(rule, threshold, [one for one in findings if rule.triggers(one.measured, threshold)])
+        found += _merge_ranks(rule, threshold, [one for one in findings if rule.triggers(one.measured, threshold)])
     order = {"high": 0, "medium": 1, "low": 2}
     return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
 
@@ -69,7 +69,7 @@ def withheld_reason(profile: Profile) -> str:
     )
 
 
-def _merged(rule: Rule, threshold: float, findings: list[AdviceFinding]) -> list[Advice]:
+def _merge_ranks(rule: Rule, threshold: float, findings: list[AdviceFinding]) -> list[Advice]:
     """One piece of advice for all ranks on which a rule found the same; for one rank, a piece for each finding."""
     ranked = [one for one in findings if one.rank is not None]
     if len({one.rank for one in ranked}) < 2:
@@ -82,7 +82,7 @@ def _merged(rule: Rule, threshold: float, findings: list[AdviceFinding]) -> list
     ]
 
 
-def _judged(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[AdviceFinding, ...]]]:
+def _apply_rules(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[AdviceFinding, ...]]]:
     """Each rule, and what it finds, whatever the threshold."""
     if has_clock(profile):
         evidence = RuleInput(profile, selection)
@@ -100,7 +100,7 @@ def _findings(rule: Rule, evidence: RuleInput) -> tuple[AdviceFinding, ...]:
 
 def dump_findings(profile: Profile) -> bytes:
     """What all rules find in the whole, to be kept: JSON."""
-    found = {rule.key: [asdict(one) for one in findings] for rule, findings in _judged(profile, Selection())}
+    found = {rule.key: [asdict(one) for one in findings] for rule, findings in _apply_rules(profile, Selection())}
     return json.dumps(found, default=float).encode()
 
 

@@ -119,7 +119,7 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
     rows: dict[int, list[Measurement]] = {}
     for row in measure_counts(profile, selection):
         rows.setdefault(row.event, []).append(row)
-    found = {names[event]: _counted(mine, units[event]) for event, mine in rows.items()}
+    found = {names[event]: _count_value(mine, units[event]) for event, mine in rows.items()}
     samples: dict[int, list[Measurement]] = {}
     if profile.samples.num_rows:
         for row in measure_samples(profile, selection):
@@ -132,7 +132,7 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
     return found
 
 
-def _counted(rows: list[Measurement], unit: str) -> _Value:
+def _count_value(rows: list[Measurement], unit: str) -> _Value:
     by_run: dict[int | None, list[Measurement]] = {}
     for row in rows:
         by_run.setdefault(row.run, []).append(row)

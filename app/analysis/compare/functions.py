@@ -159,7 +159,7 @@ def _functions(
     names = functions.names_of(rows) + base_functions.names_of(base_rows[alone])
     modules = functions.modules_of(rows) + base_functions.modules_of(base_rows[alone])
     shown = np.flatnonzero((one.own != 0) | (one.total != 0) | (two.own != 0) | (two.total != 0))
-    columns, order = _measured(one, two, shown, normalize, status_of)
+    columns, order = _measure_columns(one, two, shown, normalize, status_of)
     return {"name": [names[i] for i in order], "module": [modules[i] for i in order], **columns}
 
 
@@ -202,7 +202,7 @@ def _stacks(
     )
     shown = np.flatnonzero((one.own != 0) | (two.own != 0))
     shown = shown[shown != ROOT]
-    columns, order = _measured(one, two, shown, normalize, status_of)
+    columns, order = _measure_columns(one, two, shown, normalize, status_of)
     base_nodes = np.flatnonzero(alone)
     names, modules = [], []
     known_here, known_there = functions_of(other), functions_of(base)
@@ -231,7 +231,7 @@ def _beside(count: int, known: Array, match: Array, measured: tuple[Array, ...],
     return _Side(own, total, whole, own_samples, total_samples)
 
 
-def _measured(
+def _measure_columns(
     base: _Side, other: _Side, shown: Array, normalize: bool, status_of: str | None
 ) -> tuple[dict[str, list[Any]], list[int]]:
     """The columns of numbers for the items `shown`, and these in the order of the rows."""

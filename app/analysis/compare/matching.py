@@ -38,13 +38,13 @@ def pair_events(
         both = [(event_id(base, base_name or other_name), event_id(other, other_name or base_name))]
     else:
         both = [(before.index(name), n) for n, name in enumerate(after) if name in before]
-    alike = [(b, a) for b, a in both if _how(base, b) == _how(other, a) or None in (_how(base, b), _how(other, a))]
+    alike = [(b, a) for b, a in both if _mode(base, b) == _mode(other, a) or None in (_mode(base, b), _mode(other, a))]
     if alike or not (before and after):
         return alike
     if both:
         b, a = both[0]
         raise InvalidRequest(
-            f"{shorten(after[a])} was {_how(base, b)} in the base and {_how(other, a)} in the other. These are not "
+            f"{shorten(after[a])} was {_mode(base, b)} in the base and {_mode(other, a)} in the other. These are not "
             "comparable: a sampled total is an estimate, and a count has no functions. Compare counts with counts "
             "(perf stat) and recordings with recordings (perf record).",
             "event",
@@ -56,7 +56,7 @@ def pair_events(
     )
 
 
-def _how(profile: Profile, event: int) -> str | None:
+def _mode(profile: Profile, event: int) -> str | None:
     """Whether an event was counted or sampled: the latter where both. None: neither."""
 
     def build() -> tuple[set[int], set[int]]:

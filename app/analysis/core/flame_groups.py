@@ -86,10 +86,10 @@ def _build(profile: Profile, group: FlameGroup) -> FlameGroups:
         identity = [
             (host[i], rank[i], threads.pid[i], threads.process[i] if threads.pid[i] is None else "") for i in every
         ]
-        label = [_numbered(threads.process[i], threads.pid[i], "process") for i in every]
+        label = [_label_with_number(threads.process[i], threads.pid[i], "process") for i in every]
     elif group is FlameGroup.THREAD:
         identity = [(i,) for i in every]
-        label = [_numbered(threads.name[i], threads.tid[i], "thread") for i in every]
+        label = [_label_with_number(threads.name[i], threads.tid[i], "thread") for i in every]
     else:
         identity, label = [()] * len(every), [""] * len(every)
     number: dict[tuple[Any, ...], int] = {}
@@ -103,7 +103,7 @@ def _build(profile: Profile, group: FlameGroup) -> FlameGroups:
     return FlameGroups(group, labels, of_thread, None)
 
 
-def _numbered(name: str, number: int | None, what: str) -> str:
+def _label_with_number(name: str, number: int | None, what: str) -> str:
     return (name or what) if number is None else f"{name or what} {number}"
 
 

@@ -78,7 +78,7 @@ def merge_intervals(start: Array, end: Array) -> IntervalSet:
             start, end = _without_runs(start, end, bounds)
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
-    return IntervalSet(*_joined(start, end))
+    return IntervalSet(*_join_touching(start, end))
 
 
 def union_intervals(*covers: IntervalSet) -> IntervalSet:
@@ -88,17 +88,17 @@ def union_intervals(*covers: IntervalSet) -> IntervalSet:
         return some[0] if some else EMPTY
     start, end = (np.concatenate(times) for times in zip(*((one.start, one.end) for one in some), strict=True))
     order = np.argsort(start, kind="stable")
-    return IntervalSet(*_joined(start[order], end[order]))
+    return IntervalSet(*_join_touching(start[order], end[order]))
 
 
 def _without_runs(start: Array, end: Array, bounds: Array) -> tuple[Array, Array]:
     """The same set of time in fewer intervals: each ascending run joined by itself. bounds: where runs begin."""
-    joined = [_joined(*run) for run in zip(np.split(start, bounds), np.split(end, bounds), strict=True)]
+    joined = [_join_touching(*run) for run in zip(np.split(start, bounds), np.split(end, bounds), strict=True)]
     first, last = (np.concatenate(times) for times in zip(*joined, strict=True))
     return first, last
 
 
-def _joined(start: Array, end: Array) -> tuple[Array, Array]:
+def _join_touching(start: Array, end: Array) -> tuple[Array, Array]:
     """Ascending intervals, those that touch or overlap made one."""
     reached = np.maximum.accumulate(end)
     first = np.ones(len(start), bool)

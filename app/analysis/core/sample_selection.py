@@ -258,7 +258,7 @@ def select_samples(profile: Profile, selection: Selection, event: int | None) ->
     threads = select_threads(profile, selection)
     rows: Rows
     if selection.step is not None:
-        rows = _in_step(profile, selection).row
+        rows = _clip_to_step(profile, selection).row
         if event is not None:
             rows = rows[samples.event[rows] == event]
     else:
@@ -280,7 +280,7 @@ def clip_weights(profile: Profile, selection: Selection, rows: Rows) -> Array:
     """What these rows, picked for the selection, weigh in its window and step: of those that last, the part inside."""
     samples = samples_of(profile)
     if selection.step is not None:
-        parts = _in_step(profile, selection)
+        parts = _clip_to_step(profile, selection)
         asked = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         of_step: Array = parts.weight[np.searchsorted(parts.row, asked)]
         return of_step
@@ -328,7 +328,7 @@ def select_event_rows(profile: Profile, selection: Selection, event: int) -> tup
     return before[samples.event[before] == event], rows, low, high
 
 
-def _in_step(profile: Profile, selection: Selection) -> ClippedSamples:
+def _clip_to_step(profile: Profile, selection: Selection) -> ClippedSamples:
     """What of the samples is in the step and the window of a selection."""
     name = resolve_step(profile, selection.step or "")
     edges = _edges(selection)

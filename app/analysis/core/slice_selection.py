@@ -133,31 +133,31 @@ def select_slices(profile: Profile, selection: Selection) -> Array | None:
 
     focus and ignore look at the whole call stack of a slice, hide at its own name. Raises InvalidRequest.
     """
-    _checked(profile, selection)
+    _check_event(profile, selection)
     selection = selection.replace(event=None, invert=False, recursion=False)
 
     def build() -> Array | None:
         slices = slices_of(profile)
         mask = _all(
-            _in_time(selection, slices.start),
+            _mask_time(selection, slices.start),
             _on_threads(profile, selection, slices.thread),
-            _kept(profile, selection, slices.stack, slices.function),
+            _mask_patterns(profile, selection, slices.stack, slices.function),
         )
-        return _all(mask, _in_steps(profile, selection, slices.start, slices.thread))
+        return _all(mask, _mask_steps(profile, selection, slices.start, slices.thread))
 
     return None if selection == Selection() else memoize(profile, ("slices selected", selection), build)
 
 
 def select_device_work(profile: Profile, selection: Selection) -> Array | None:
     """Which device work a selection picks, as bools by row of `device_work`; None for all. Raises InvalidRequest."""
-    _checked(profile, selection)
+    _check_event(profile, selection)
     selection = selection.replace(event=None, invert=False, recursion=False)
     if selection == Selection():
         return None
-    return memoize(profile, ("work selected", selection), lambda: _work_selected(profile, selection))
+    return memoize(profile, ("work selected", selection), lambda: _select_work(profile, selection))
 
 
-def _work_selected(profile: Profile, selection: Selection) -> Array | None:
+def _select_work(profile: Profile, selection: Selection) -> Array | None:
     slices, work = slices_of(profile), device_work_of(profile)
     launched = work.anchor >= 0
     # Only checked where there is one.
@@ -167,10 +167,10 @@ def _work_selected(profile: Profile, selection: Selection) -> Array | None:
         on_stream = on_stream | _on_threads(profile, selection, from_thread)
     began = np.where(launched, slices.start[work.anchor], work.start) if len(slices) else work.start
     return _all(
-        _in_time(selection, work.start),
+        _mask_time(selection, work.start),
         on_stream,
-        _kept(profile, selection, slices.stack[work.slice], work.function),
-        _in_steps(profile, selection, began, from_thread),
+        _mask_patterns(profile, selection, slices.stack[work.slice], work.function),
+        _mask_steps(profile, selection, began, from_thread),
     )
 
 
@@ -209,18 +209,18 @@ def prefix_sums(rows: Array, values: Array | None, size: int) -> Array:
     return found
 
 
-def _checked(profile: Profile, selection: Selection) -> None:
+def _check_event(profile: Profile, selection: Selection) -> None:
     """Raises InvalidRequest for an event that there is not; which one there is changes nothing for slices."""
     if selection.event is not None:
         event_id(profile, selection.event)
 
 
-def _in_time(selection: Selection, start: Array) -> Array | None:
+def _mask_time(selection: Selection, start: Array) -> Array | None:
     after = None if selection.start_ns is None else start >= selection.start_ns
     return _all(after, None if selection.end_ns is None else start < selection.end_ns)
 
 
-def _in_steps(profile: Profile, selection: Selection, start: Array, thread: Array) -> Array | None:
+def _mask_steps(profile: Profile, selection: Selection, start: Array, thread: Array) -> Array | None:
     if selection.step is None:
         return None
     rank = threads_of(profile).rank[thread]
@@ -236,7 +236,7 @@ def _on_threads(profile: Profile, selection: Selection, thread: Array) -> Array 
     return None if chosen is None else chosen[thread]
 
 
-def _kept(profile: Profile, selection: Selection, stack: Array, function: Array) -> Array | None:
+def _mask_patterns(profile: Profile, selection: Selection, stack: Array, function: Array) -> Array | None:
     kept = filter_calls(profile, selection.replace(hide=None))
     mask = None if kept is None else kept[get_column(profile.stacks, "call")[stack]]
     if selection.hide is None:

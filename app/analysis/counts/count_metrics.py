@@ -34,7 +34,7 @@ def compute_count_metrics(profile: Profile, selection: Selection) -> pd.DataFram
     of several are never added up here.
     """
     table = profile.count_metrics
-    inside = _selected(profile, selection)
+    inside = _mask_rows(profile, selection)
     if not inside.all():
         table = table.filter(pa.array(inside))
     threads, events = threads_of(profile), event_names(profile)
@@ -58,7 +58,7 @@ def _or_none(numbers: Array) -> list[int | None]:
     return [number if number >= 0 else None for number in numbers.tolist()]
 
 
-def _selected(profile: Profile, selection: Selection) -> Array:
+def _mask_rows(profile: Profile, selection: Selection) -> Array:
     """Which rows are selected, as bools."""
     table = profile.count_metrics
     inside = np.ones(table.num_rows, bool)

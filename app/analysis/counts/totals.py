@@ -245,7 +245,7 @@ def _summary(profile: Profile, selection: Selection) -> pd.DataFrame:
             "ranks": [len(ranks - {-1})],
             "hosts": [len(hosts - {None, ""})],
             "runs": [max(1, profile.runs.num_rows)],
-            **_of_devices(profile, selection),
+            **_device_facts(profile, selection),
             **_tokens(profile, selection),
         },
     )
@@ -256,7 +256,7 @@ def _slices(profile: Profile, selection: Selection) -> int:
     return profile.slices.num_rows if chosen is None else int(chosen.sum())
 
 
-def _of_devices(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
+def _device_facts(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
     """What is said of steps and of the one device."""
     used = [row for row in records(compute_devices(profile, selection)) if row["work"]] if has_clock(profile) else []
     row = used[0] if len(used) == 1 else {}
@@ -382,12 +382,12 @@ def counted_values(
     rows = [m for m in measure_counts(profile, selection, each_cpu=False) if m.event == event]
     for m in rows:
         if m.value is not None:
-            label = groups.labels[groups.thread_groups[m.thread]] if m.thread >= 0 else _of_all(m, group)
+            label = groups.labels[groups.thread_groups[m.thread]] if m.thread >= 0 else _total_label(m, group)
             found[label] = found.get(label, 0) + m.value
     return found, running_percent(rows)
 
 
-def _of_all(m: Measurement, group: FlameGroup) -> str:
+def _total_label(m: Measurement, group: FlameGroup) -> str:
     """The label of a count of all threads; of one rank or host it is that of its threads."""
     if group is FlameGroup.RANK:
         return rank_label(m.rank)

@@ -80,7 +80,7 @@ def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | No
     )
     if not len(clock):
         return [None] * count
-    ahead, group = _joined(clock, end, match, together, count)
+    ahead, group = _chain_offsets(clock, end, match, together, count)
     first = np.flatnonzero(np.append(True, match[1:] != match[:-1]))
     held = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(match))))
     level = end - ahead[clock]
@@ -112,7 +112,7 @@ def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | No
     return found
 
 
-def _joined(clock: Array, end: Array, match: Array, together: Array, count: int) -> tuple[Array, Array]:
+def _chain_offsets(clock: Array, end: Array, match: Array, together: Array, count: int) -> tuple[Array, Array]:
     """(how far each clock is ahead of the first one of its group, the number of that)."""
     new = np.append(True, match[1:] != match[:-1])
     hub = np.flatnonzero(new)[np.cumsum(new) - 1]
@@ -207,7 +207,7 @@ def _drift(end: Array, level: Array, first: Array, held: Array, rows: Array) -> 
 
 
 @dataclass
-class _Sighting:
+class _ProcessCollectives:
     """Collectives of a process: what they were, and when they ended on its own clock."""
 
     process: int
@@ -224,7 +224,7 @@ class _Sighting:
 class ClockAligner:
     """Puts the clocks of profiles that are brought together on one: an `Aligner` of `ingest.merge`."""
 
-    _of_run: dict[Hashable, list[_Sighting]] = field(default_factory=lambda: defaultdict(list))
+    _of_run: dict[Hashable, list[_ProcessCollectives]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, profile: Profile, part: int, process: int, run: Hashable) -> None:
         """Take note of the collectives of a profile. run: those of different runs have nothing in common."""
@@ -239,7 +239,7 @@ class ClockAligner:
         step, names = _steps_at(profile, began)
         # Not the arrays of the profile, which is let go.
         end, what, sequence = (np.array(values) for values in (found.end, found.kind, found.sequence))
-        self._of_run[run].append(_Sighting(process, part, end, what, sequence, step, found.kinds, names))
+        self._of_run[run].append(_ProcessCollectives(process, part, end, what, sequence, step, found.kinds, names))
 
     def compute_shifts(self, added: Sequence[int]) -> Mapping[int, ClockShift]:
         """By number of a process what is to be added to its times. added: to those of each part, before."""
@@ -267,7 +267,9 @@ def _steps_at(profile: Profile, time: Array) -> tuple[Array, tuple[str, ...]]:
     return np.where(inside, order[np.maximum(at, 0)], NO_ID), tuple(names)
 
 
-def _together(sightings: Sequence[_Sighting], place: Mapping[int, int], added: Sequence[int]) -> CollectiveEnds:
+def _together(
+    sightings: Sequence[_ProcessCollectives], place: Mapping[int, int], added: Sequence[int]
+) -> CollectiveEnds:
     """The ends of all, on the clock that times have so far."""
     kinds: dict[CollectiveKind, int] = {}
     steps: dict[str, int] = {}

@@ -154,7 +154,7 @@ def collective_calls_of(profile: Profile) -> CollectiveCalls:
     rank, start = rank_of[slices.thread[row]], slices.start[row]
     order = np.lexsort((start, rank))
     row, launch, rank, start = row[order], launch[order], rank[order], start[order]
-    what, sequence, kinds = _told(profile, slices, row, launch, calls)
+    what, sequence, kinds = _parse_calls(profile, slices, row, launch, calls)
     return CollectiveCalls(rank, row, launch, start, start + slices.duration[row], what, sequence, kinds)
 
 
@@ -261,7 +261,7 @@ def canonical_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short).lower().strip("_") or name
 
 
-def _told(
+def _parse_calls(
     profile: Profile, slices: SliceColumns, row: Array, launch: Array, calls: Array
 ) -> tuple[Array, Array, tuple[CollectiveKind, ...]]:
     """(place in the last of each collective, its sequence number or -1, what they are)."""
@@ -276,7 +276,7 @@ def _told(
     for function, *sets, caller in distinct.tolist():
         rows = [table.slice(one, 1).to_pylist()[0] for one in sets if one >= 0]
         name = names.name_of(caller) if caller >= 0 else names.name_of(function)
-        what, number = _what(name, [*rows, {"text": only}])
+        what, number = _parse_arguments(name, [*rows, {"text": only}])
         places.append(known.setdefault(what, len(known)))
         numbers.append(number)
     return np.array([*places, 0])[of.ravel()], np.array([*numbers, NO_ID])[of.ravel()], tuple(known)
@@ -308,7 +308,7 @@ def _arguments(slices: SliceColumns, row: Array) -> Array:
     return found
 
 
-def _what(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveKind, int]:
+def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveKind, int]:
     """What the arguments say, those of the kernel first; and the sequence number, -1 where there is none."""
     said: dict[str, Any] = {}
     for row in reversed(rows):
@@ -319,7 +319,7 @@ def _what(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveKind, int]:
     dtype = str(said.get("dtype") or "")
     size = max(elements) * _width(dtype) if elements and _width(dtype) else NO_ID
     if size < 0:
-        size, dtype = _of_shapes(rows, dtype)
+        size, dtype = _size_of_shapes(rows, dtype)
     ranks = _members(said.get("Process Group Ranks"))
     group = said.get("Process Group Name", said.get("Process Group ID", ""))
     sequence = _whole(said.get(SEQUENCE_ARGUMENT))
@@ -340,7 +340,7 @@ def _ranks(members: Any) -> str:
     return ",".join(map(str, sorted(map(int, members)))) if known else ""
 
 
-def _of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
+def _size_of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
     """(bytes, type) by the shapes of the tensors that the call was given, (-1, dtype) where they tell nothing."""
     for row in reversed(rows):
         shapes, types = _members(row.get("shapes")), _members(row.get("types"))

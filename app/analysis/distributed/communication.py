@@ -128,11 +128,11 @@ def compute_communication(profile: Profile, selection: Selection) -> pd.DataFram
     for time in rank_times(profile):
         mine = np.flatnonzero(known.rank[rows] == time.rank)
         window = start[mine], end[mine]
-        theirs[:, mine] = _shared(_pairs(profile, time)[0], *window)
-        ours[:, mine] = _shared(_pairs(profile, time)[1], *window)
+        theirs[:, mine] = _overlap_ns(_pairs(profile, time)[0], *window)
+        ours[:, mine] = _overlap_ns(_pairs(profile, time)[1], *window)
     transfer, wait, calls = (values[rows] for values in _waits(profile, known))
     found = collectives_of(profile)
-    waiting, transferring, count = _by_step(found, _chosen(found, known, rows, selection), rows)
+    waiting, transferring, count = _by_step(found, _select_ranks(found, known, rows, selection), rows)
     communicated = ours[1] + ours[2]
     with np.errstate(invalid="ignore", divide="ignore"):
         hidden = np.where(communicated > 0, 100.0 * ours[1] / communicated, np.nan)
@@ -172,7 +172,7 @@ def compute_communication(profile: Profile, selection: Selection) -> pd.DataFram
 
 def compute_collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each name, group, type and size; those that took most time on all ranks first."""
-    found, rows = _selected(profile, selection)
+    found, rows = _select_collectives(profile, selection)
     match, length, waiting = found.match[rows], (found.end - found.start)[rows], found.waiting_ns[rows]
     size = np.array([kind.bytes for kind in found.kinds] + [NO_ID])[found.kind[rows]]
     largest = np.full(int(match.max(initial=NO_ID)) + 2, NO_ID)
@@ -222,7 +222,7 @@ def compute_collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 def compute_stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each rank that took part in collectives found on several ranks; who held up others longest first."""
-    found, rows = _selected(profile, selection)
+    found, rows = _select_collectives(profile, selection)
     rows = rows[found.match[rows] >= 0]
     length, waiting = (found.end - found.start)[rows], found.waiting_ns[rows]
     _, match = np.unique(found.match[rows], return_inverse=True)
@@ -283,19 +283,19 @@ def _pairs(profile: Profile, time: RankTime) -> tuple[_Pair, _Pair]:
     return memoize(profile, ("computation and communication", time.rank), build)
 
 
-def _shared(pair: _Pair, start: Array, end: Array) -> Array:
+def _overlap_ns(pair: _Pair, start: Array, end: Array) -> Array:
     """(only the one, both, only the other) in each window, in ns."""
     one, other, either = (times.length_within(start, end) for times in (pair.one, pair.other, pair.together))
     return np.stack((either - other, one + other - either, either - one))
 
 
-def _selected(profile: Profile, selection: Selection) -> tuple[Collectives, Array]:
+def _select_collectives(profile: Profile, selection: Selection) -> tuple[Collectives, Array]:
     """The collectives, and which of them are selected: they begin in the window and step, on the ranks."""
     known, found = steps_of(profile), collectives_of(profile)
-    return found, _chosen(found, known, select_steps(profile, selection), selection)
+    return found, _select_ranks(found, known, select_steps(profile, selection), selection)
 
 
-def _chosen(found: Collectives, known: Steps, rows: Array, selection: Selection) -> Array:
+def _select_ranks(found: Collectives, known: Steps, rows: Array, selection: Selection) -> Array:
     low, high = window_bounds(selection)
     chosen = (found.start >= low) & (found.start < high)
     if selection.step is not None:

@@ -103,7 +103,7 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
     # Where steps are not distinguished, a part in two of them counts once.
     parts = some.count() if by == "step" else some.sum((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
     least, most = some.min(path.rank), some.max(path.rank)
-    beside = some.any(_between_ranks(path))
+    beside = some.any(_mask_rank_changes(path))
     short = within_skew(profile, total, parts)
     whole = by == "name" and selection.replace(event=None) == Selection()
     several = len(np.unique(threads_of(profile).rank)) > 1
@@ -130,7 +130,7 @@ def count_rank_changes(profile: Profile, selection: Selection) -> int:
     return int((path.rank[1:] != path.rank[:-1]).sum())
 
 
-def _between_ranks(path: CriticalPath) -> Array:
+def _mask_rank_changes(path: CriticalPath) -> Array:
     """Which parts come from another rank, or go to one."""
     found = np.zeros(len(path), bool)
     changes = np.flatnonzero(path.rank[1:] != path.rank[:-1])
@@ -180,10 +180,10 @@ def _saves(profile: Profile, path: CriticalPath, firsts: Array) -> list[float | 
 def select_path(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array, Array]:
     """What of the path is selected, clipped; the row of `steps_of` that each part is in (-1 none), where a part that
     goes over the end of a step is two; and which part of the path it is of."""
-    return memoize(profile, ("critical path of", selection.replace(event=None)), lambda: _selected(profile, selection))
+    return memoize(profile, ("critical path of", selection.replace(event=None)), lambda: _select(profile, selection))
 
 
-def _selected(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array, Array]:
+def _select(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array, Array]:
     path = path_of(profile)
     known = steps_of(profile)
     cuts = np.unique(np.concatenate((known.host_start_ns, known.host_end_ns)))
@@ -227,10 +227,10 @@ _REST = ("kind", "function", "slice", "thread", "rank")
 
 def path_of(profile: Profile) -> CriticalPath:
     """The critical path of the whole recording; built once."""
-    return memoize(profile, "critical path", lambda: _Walk(profile).path())
+    return memoize(profile, "critical path", lambda: _BackwardTraversal(profile).path())
 
 
-class _Walk:
+class _BackwardTraversal:
     """Goes back in time. host, device, gaps: the parts met."""
 
     def __init__(self, profile: Profile) -> None:

@@ -37,7 +37,7 @@ class HostTimeline:
 
     def clip(self, start: Array, end: Array) -> tuple[Array, Array, Array, Array]:
         """(window, start, end, row of the line) of all parts of windows, none of which is empty."""
-        return _crossed(start, end, self.start, self.end)
+        return _intersect(start, end, self.start, self.end)
 
 
 UNKNOWN_TIMELINE = HostTimeline(np.array([-TIME_LIMIT_NS]), np.array([NO_ID]), np.array([NO_ID]))
@@ -73,14 +73,14 @@ def _build(profile: Profile) -> dict[int, HostTimeline]:
     for some in np.split(order, begins[1:]) if len(order) else []:
         rank = int(ranks[thread[some[0]]])
         line = (start[some], end[some], some)
-        lines[rank] = _laid_under(lines.pop(rank), line) if rank in lines else line
+        lines[rank] = _fill_gaps(lines.pop(rank), line) if rank in lines else line
     return {rank: _whole(lines[rank], thread, call) for rank in sorted(lines)}
 
 
-def _laid_under(line: _Line, layer: _Line) -> _Line:
+def _fill_gaps(line: _Line, layer: _Line) -> _Line:
     """A line with what of a layer is not covered by it."""
     gap_start, gap_end = np.concatenate(([-TIME_LIMIT_NS], line[1])), np.concatenate((line[0], [TIME_LIMIT_NS]))
-    which, start, end, _ = _crossed(layer[0], layer[1], gap_start, gap_end)
+    which, start, end, _ = _intersect(layer[0], layer[1], gap_start, gap_end)
     del gap_start, gap_end
     row = layer[2][which]
     del which, layer
@@ -105,7 +105,7 @@ def _whole(line: _Line, thread: Array, call: Array) -> HostTimeline:
     )
 
 
-def _crossed(start: Array, end: Array, other_start: Array, other_end: Array) -> tuple[Array, Array, Array, Array]:
+def _intersect(start: Array, end: Array, other_start: Array, other_end: Array) -> tuple[Array, Array, Array, Array]:
     """(place, start, end, other place) of all that intervals have in common with others, which are ascending and do
     not overlap; nothing of no length."""
     first = np.searchsorted(other_end, start, "right")

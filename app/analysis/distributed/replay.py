@@ -64,7 +64,7 @@ def replay_length_ns(profile: Profile, function: int) -> int:
     """When the last thing ends with `function` left out (-1: with all there is), in ns from the profile's zero."""
     plan = memoize(profile, "replay plan", lambda: _plan(profile))
     delays = memoize(profile, "replay delays", lambda: _delays(profile, plan))
-    found, hosts = _played(profile, plan, function, delays)
+    found, hosts = _replay(profile, plan, function, delays)
     ends = [int(host.at_work(np.array([plan.ends[rank]]))[0]) + host.waited for rank, host in hosts.items()]
     return max([*ends, *found.done], default=0)
 
@@ -75,7 +75,7 @@ def _delays(profile: Profile, plan: _Plan) -> _ReplayTimes:
     nothing = _ReplayTimes([0] * len(waiting.start), [0] * len(waiting.start), [0] * len(plan.calls))
     waited = [int(plan.waits[rank].length_until(np.array([over]))[0]) for rank, over, _ in plan.calls]
     recorded = _ReplayTimes(waiting.start.tolist(), waiting.end.tolist(), waited)
-    _played(profile, plan, NO_ID, nothing, recorded)
+    _replay(profile, plan, NO_ID, nothing, recorded)
     return nothing
 
 
@@ -103,7 +103,7 @@ class _Host:
         return found
 
 
-def _played(
+def _replay(
     profile: Profile, plan: _Plan, function: int, delays: _ReplayTimes, recorded: _ReplayTimes | None = None
 ) -> tuple[_ReplayTimes, dict[int, _Host]]:
     """Play the recording without `function`. recorded: the delays are made so that this comes out."""

@@ -192,7 +192,7 @@ def _memory(profile: Profile, selection: Selection, device_memory: DeviceMemory)
         unused_curve(profile, device_memory),
     )
     idle_most = find_peak(idle, stretches)
-    what = [one["event"] for one in _troubles(profile, selection) if one["place"] == device_memory]
+    what = [one["event"] for one in _memory_events(profile, selection) if one["place"] == device_memory]
     return {
         "device": device_memory.label,
         "rank": device_memory.rank,
@@ -238,7 +238,7 @@ def _on_stacks(profile: Profile, selection: Selection, rows: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Moves:
+class _OperatorAllocations:
     """What was allocated or freed in operators. call: place in `operator_calls_of`, ascending; time_ns; bytes, negative
     for what was freed; device: row of `devices`."""
 
@@ -249,8 +249,8 @@ class _Moves:
     device: Array
 
 
-def _moves(profile: Profile) -> _Moves:
-    def build() -> _Moves:
+def _moves(profile: Profile) -> _OperatorAllocations:
+    def build() -> _OperatorAllocations:
         blocks, slices, calls = blocks_of(profile), slices_of(profile), operator_calls_of(profile)
         made = np.flatnonzero((blocks.slice >= 0) & (blocks.start != MISSING))
         gone = np.flatnonzero((blocks.end_slice >= 0) & (blocks.end != MISSING))
@@ -262,7 +262,7 @@ def _moves(profile: Profile) -> _Moves:
         call = np.searchsorted(calls.row, np.maximum(inner, 0))
         order = np.argsort(inner, kind="stable")
         order = order[inner[order] >= 0]
-        return _Moves(
+        return _OperatorAllocations(
             call[order],
             inner[order],
             np.concatenate([blocks.start[made], blocks.end[gone]])[order],
@@ -322,7 +322,7 @@ def compute_memory_operators(profile: Profile, selection: Selection) -> pd.DataF
     return rows.sort_values(order, ascending=[False, False, True], kind="stable", ignore_index=True)
 
 
-def _moves_kept(profile: Profile, selection: Selection, moves: _Moves) -> Array:
+def _moves_kept(profile: Profile, selection: Selection, moves: _OperatorAllocations) -> Array:
     """Which moves happened on the threads and call stacks that are selected, as bools."""
     slices = slices_of(profile)
     found = np.ones(len(moves.call), bool)
@@ -407,14 +407,14 @@ def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int,
 
 def compute_memory_events(profile: Profile, selection: Selection) -> pd.DataFrame:
     """What went wrong: allocations that failed, and those for which the allocator gave back what it had cached."""
-    rows = _troubles(profile, selection)
+    rows = _memory_events(profile, selection)
     values = {c.name: [row.get(c.name) for row in rows] for c in EVENTS}
     values["time_us"] = [row["time_ns"] / NS_PER_US for row in rows]
     values["device"] = [row["place"].label if row["place"] else None for row in rows]
     return build_frame(EVENTS, values)
 
 
-def _troubles(profile: Profile, selection: Selection) -> list[dict[str, Any]]:
+def _memory_events(profile: Profile, selection: Selection) -> list[dict[str, Any]]:
     """What went wrong in the window, in order of time: event, time_ns, place, rank and numbers."""
     found = memoize(profile, "memory troubles", lambda: _all_troubles(profile))
     chosen = select_device_memories(profile, selection)

@@ -128,12 +128,12 @@ def has_paired_frees(profile: Profile, device_memory: DeviceMemory) -> bool:
 def select_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory | None = None) -> IndexArray:
     """The rows of `allocations` that are picked, ascending. place: of that memory only. Raises InvalidRequest."""
     blocks = blocks_of(profile)
-    found = _kept(profile, selection)
+    found = _mask_blocks(profile, selection)
     if device_memory is not None:
         found &= blocks.device == device_memory.row
     if selection.start_ns is None and selection.end_ns is None and selection.step is None:
         # What was freed and never allocated is no block of the file's where it has no addresses.
-        return np.flatnonzero(found & ~_only_freed(profile))
+        return np.flatnonzero(found & ~_mask_lone_frees(profile))
     mask = np.zeros(len(blocks), bool)
     for one in [device_memory] if device_memory is not None else select_device_memories(profile, selection):
         mine = blocks.device == one.row
@@ -141,7 +141,7 @@ def select_blocks(profile: Profile, selection: Selection, device_memory: DeviceM
     return np.flatnonzero(found & mask & (blocks.start != MISSING))
 
 
-def _only_freed(profile: Profile) -> Array:
+def _mask_lone_frees(profile: Profile) -> Array:
     """Which rows tell of a free alone, as bools: without addresses nothing tells what was freed."""
     blocks = blocks_of(profile)
     if not profile.allocations.column("address").null_count:
@@ -151,7 +151,7 @@ def _only_freed(profile: Profile) -> Array:
     return found
 
 
-def _kept(profile: Profile, selection: Selection) -> Array:
+def _mask_blocks(profile: Profile, selection: Selection) -> Array:
     """Which blocks are of the ranks, threads and call stacks that are selected, as bools."""
     blocks = blocks_of(profile)
     found = np.ones(len(blocks), bool)
@@ -184,7 +184,7 @@ def live_blocks(profile: Profile, selection: Selection, device_memory: DeviceMem
     if not has_paired_frees(profile, device_memory):
         return np.zeros(0, np.int64)
     mask: Array = (blocks.device == device_memory.row) & select_live(blocks.start, blocks.end, time_ns)
-    return np.flatnonzero(mask & _kept(profile, selection))
+    return np.flatnonzero(mask & _mask_blocks(profile, selection))
 
 
 def unfreed_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory) -> Array:

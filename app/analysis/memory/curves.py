@@ -180,13 +180,13 @@ def load_curve(profile: Profile, device_memory: DeviceMemory, name: str) -> Curv
         return parts[0]
 
     def build() -> Curve:
-        times = _merged([part.time_ns for part in parts])
+        times = _merge_times([part.time_ns for part in parts])
         return Curve(times, np.sum([values_at(part, times) for part in parts], axis=0))
 
     return memoize(profile, ("memory curve", device_memory.row, name), build)
 
 
-def _merged(times: Sequence[Array]) -> Array:
+def _merge_times(times: Sequence[Array]) -> Array:
     """Times of several curves in order; a stable sort finds that each is so already."""
     return np.sort(np.concatenate(times), kind="stable")
 
@@ -246,7 +246,7 @@ def unused_curve(profile: Profile, device_memory: DeviceMemory) -> Curve | None:
         )
         if allocated is None or reserved is None or not len(allocated.time_ns) or not len(reserved.time_ns):
             return None
-        times = _merged([allocated.time_ns, reserved.time_ns])
+        times = _merge_times([allocated.time_ns, reserved.time_ns])
         return Curve(times, np.maximum(values_at(reserved, times) - values_at(allocated, times), 0))
 
     return memoize(profile, ("unused memory", device_memory.row), build)

@@ -126,11 +126,11 @@ def thread_names(profile: Profile) -> list[str]:
     threads = threads_of(profile)
     return [
         of_rank + (name or key)
-        for of_rank, name, key in zip(_of_ranks(threads.rank), threads.name, threads.key, strict=True)
+        for of_rank, name, key in zip(_rank_prefixes(threads.rank), threads.name, threads.key, strict=True)
     ]
 
 
-def _of_ranks(rank: Array) -> list[str]:
+def _rank_prefixes(rank: Array) -> list[str]:
     """What stands before names of these ranks: nothing where there is only one."""
     several = len(set(rank.tolist())) > 1
     return [f"rank {of}, " if several and of >= 0 else "" for of in rank.tolist()]

@@ -120,7 +120,7 @@ def compute_devices(profile: Profile, selection: Selection) -> pd.DataFrame:
     uses = tensor_cores_of(profile).uses if found else np.zeros(0, bool)
     rows = [_row(profile, device, *observed[device.rank], uses) for device in found]
     if not devices_of(profile):
-        rows = [_known(profile, NO_ID, row) for row, kind in _kinds(profile) if kind == "gpu"]
+        rows = [_device_properties(profile, NO_ID, row) for row, kind in _kinds(profile) if kind == "gpu"]
     return build_frame(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
 
 
@@ -147,7 +147,7 @@ def compute_utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
             whole = int(seen[place])
             parts.append(
                 {
-                    **_known(profile, device.rank, device.row),
+                    **_device_properties(profile, device.rank, device.row),
                     "start_ms": int(first[place]) / NS_PER_MS,
                     "end_ms": int(last[place]) / NS_PER_MS,
                     "utilization_percent": 100.0 * int(ran[place]) / whole,
@@ -163,7 +163,7 @@ def sm_efficiency_of(profile: Profile, device: Device) -> RateCurve | None:
 
     def build() -> RateCurve | None:
         rows, start, end = _kernels(profile, device)
-        blocks = _of_configuration(profile, rows, "blocks_per_sm")
+        blocks = _configuration_values(profile, rows, "blocks_per_sm")
         some = blocks > 0
         if not some.any():
             return None
@@ -186,14 +186,14 @@ def _row(profile: Profile, device: Device, start: Array, end: Array, uses: Array
     inside = np.zeros(len(rows), np.int64)
     for first, last in zip(start.tolist(), end.tolist(), strict=True):
         inside += np.maximum(np.minimum(done, last) - np.maximum(begun, first), 0)
-    occupancy = _of_configuration(profile, rows, "occupancy_percent")
+    occupancy = _configuration_values(profile, rows, "occupancy_percent")
     known = (occupancy >= 0) & (inside > 0)
     weight = int(inside.sum())
     tensor = uses[device_work_of(profile).function[rows]]
     rate = sm_efficiency_of(profile, device)
     kernel_ns = int(device.kernels.length_within(start, end).sum())
     return {
-        **_known(profile, device.rank, device.row),
+        **_device_properties(profile, device.rank, device.row),
         "utilization_percent": _known_share(kernel_ns, whole),
         "sm_efficiency_percent": None if rate is None else _known_share(float(rate.integrate(start, end).sum()), whole),
         "occupancy_percent": (
@@ -217,7 +217,7 @@ def _without_tensor_cores(profile: Profile, device: Device) -> bool:
     return has_tensor_cores(properties.get("name"), properties.get("compute"), properties.get("warp_size")) is False
 
 
-def _known(profile: Profile, rank: int, row: int) -> dict[str, Any]:
+def _device_properties(profile: Profile, rank: int, row: int) -> dict[str, Any]:
     """What is known of a device without looking at what it did."""
     table = profile.devices.slice(row, 1).to_pylist()[0] if row >= 0 else {}
     known = {c.name: table.get(c.name) for c in DEVICES}
@@ -251,7 +251,7 @@ def _kernels(profile: Profile, device: Device) -> tuple[Array, Array, Array]:
     return rows, *work_times(profile, rows)
 
 
-def _of_configuration(profile: Profile, rows: Array, name: str) -> Array:
+def _configuration_values(profile: Profile, rows: Array, name: str) -> Array:
     """A float of the configuration of each of these rows of `device_work`, NaN where it is not known."""
     table = profile.configurations
     values = np.append(table.column(name).to_numpy().astype(np.float64), np.nan)

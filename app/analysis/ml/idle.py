@@ -100,12 +100,12 @@ def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, Interva
     """(stream, gaps, the place of their causes in CAUSES), of the device first, then of its streams if several."""
 
     def build() -> list[tuple[int | None, IntervalSet, Array]]:
-        found: list[tuple[int | None, IntervalSet, Array]] = [(None, *_caused(profile, device.work, device.busy))]
+        found: list[tuple[int | None, IntervalSet, Array]] = [(None, *_find_causes(profile, device.work, device.busy))]
         stream = profile.device_work.column("stream").fill_null(-1).to_numpy()[device.work]
         streams = np.unique(stream).tolist()
         for one in streams if len(streams) > 1 else ():
             work = device.work[stream == one]
-            found.append((one, *_caused(profile, work, merge_intervals(*work_times(profile, work)))))
+            found.append((one, *_find_causes(profile, work, merge_intervals(*work_times(profile, work)))))
         return found
 
     return memoize(profile, ("gaps", device.rank, device.row), build)
@@ -117,7 +117,7 @@ def device_gaps(profile: Profile, device: Device) -> tuple[IntervalSet, Array]:
     return gaps, cause
 
 
-def _caused(profile: Profile, work: Array, busy: IntervalSet) -> tuple[IntervalSet, Array]:
+def _find_causes(profile: Profile, work: Array, busy: IntervalSet) -> tuple[IntervalSet, Array]:
     gaps = IntervalSet(np.append(-TIME_LIMIT_NS, busy.end), np.append(busy.start, TIME_LIMIT_NS))
     begun, _ = work_times(profile, work)
     # Work is in order of start: the first that begins when the gap ends.

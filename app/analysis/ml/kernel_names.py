@@ -33,7 +33,7 @@ def shorten_kernel_name(name: str) -> str:
     base, types = _parts(text)
     if base in _GENERIC:
         inner = _parts(_first(types))[0] if types else ""
-        return (inner if len(inner) > MIN_LENGTH else _qualified(text, base) or base or name)[:MAX_LENGTH]
+        return (inner if len(inner) > MIN_LENGTH else _qualify(text, base) or base or name)[:MAX_LENGTH]
     type_name = next((word for word in _TELLING.findall(types) if word not in _WRAPPERS and word not in base), "")
     return (f"{base} · {type_name}" if type_name else base)[:MAX_LENGTH] or name[:MAX_LENGTH]
 
@@ -60,7 +60,7 @@ def _parts(text: str) -> tuple[str, str]:
     return next((word for word in reversed(words) if word), ""), types
 
 
-def _qualified(text: str, base: str) -> str:
+def _qualify(text: str, base: str) -> str:
     """The last two words of a name whose last one says nothing: `gemvx::kernel`."""
     found = re.findall(rf"(\w+::{re.escape(base)})(?!\w)", text) if base else []
     return str(found[-1]) if found else ""

@@ -180,7 +180,7 @@ def sum_kernels(
         with np.errstate(invalid="ignore", divide="ignore"):
             delay_mean, queue_mean = (some.sum(np.where(known, of, 0)) / launched for of in (delay, waits.queue[rows]))
         blocks, warps, occupancy = (
-            some.weighted_mean(_configured(profile, word)[work.configuration[rows]], duration)
+            some.weighted_mean(_configuration_values(profile, word)[work.configuration[rows]], duration)
             for word in ("blocks_per_sm", "warps_per_sm", "occupancy_percent")
         )
         return KernelSums(
@@ -190,7 +190,7 @@ def sum_kernels(
             min_time=some.min(duration),
             max_time=some.max(duration),
             delay_mean=delay_mean,
-            delay_max=_known(some.max(delay)),
+            delay_max=_mask_negative(some.max(delay)),
             queue_mean=queue_mean,
             blocks_per_sm=blocks,
             warps_per_sm=warps,
@@ -230,7 +230,7 @@ def compute_copies(profile: Profile, selection: Selection) -> pd.DataFrame:
             "min_us": to_us(some.min(duration)),
             "max_us": to_us(some.max(duration)),
             "bandwidth_gb_per_s": np.where(sized & (timed > 0), some.sum(size) / np.maximum(timed, 1), np.nan),
-            "bandwidth_max_gb_per_s": _known(
+            "bandwidth_max_gb_per_s": _mask_negative(
                 some.max(np.where(known & (duration > 0), size / np.maximum(duration, 1), -1.0))
             ),
             "percent": to_percent(total, int(everything.sum())),
@@ -341,7 +341,7 @@ def _configuration(profile: Profile, rows: Array | None, count: int) -> dict[str
     }
 
 
-def _configured(profile: Profile, name: str) -> Array:
+def _configuration_values(profile: Profile, name: str) -> Array:
     """A column of `configurations` as floats, NaN where it is not known and at the end, for none."""
     values = profile.configurations.column(name).to_numpy() if profile.configurations.num_rows else np.zeros(0)
     found: Array = np.append(values.astype(np.float64), np.nan)
@@ -360,7 +360,7 @@ def _copy_groups(profile: Profile) -> tuple[GroupIndex, Array]:
     return memoize(profile, "copy groups", build)
 
 
-def _known(values: Array) -> Array:
+def _mask_negative(values: Array) -> Array:
     """Floats, with NaN for what is negative and so not known."""
     found: Array = np.where(values < 0, np.nan, values)
     return found

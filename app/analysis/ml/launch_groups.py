@@ -87,7 +87,7 @@ def _build(profile: Profile) -> LaunchGroups:
     graph_id = numeric_arguments(profile, GRAPH_ID)
     # The profiler writes 0 for what is of no graph.
     graph_id[graph_id == 0] = NO_ID
-    of = _numbered(profile, graph_id)
+    of = _number_launches(profile, graph_id)
     count = int(of.max(initial=NO_ID)) + 1
     start, end = work.start.astype(np.int64), (work.start + work.duration).astype(np.int64)
     order = np.lexsort((start, of))
@@ -117,7 +117,7 @@ def _build(profile: Profile) -> LaunchGroups:
     )
 
 
-def _numbered(profile: Profile, graph_id: Array) -> Array:
+def _number_launches(profile: Profile, graph_id: Array) -> Array:
     """The launch of each row of `device_work`, numbered in order of their first rows."""
     work = device_work_of(profile)
     key = work.launch.astype(np.int64)

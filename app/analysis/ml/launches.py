@@ -92,7 +92,7 @@ def launch_waits_of(profile: Profile) -> LaunchWaits:
         # Clocks of host and device are brought together by the profiler, not always exactly.
         delay[known] = np.maximum(0, work.start[known] - called)
         idle[known] = np.maximum(0, work.start[known] - called - slices.duration[launch])
-        queue[known] = _queued(work.thread[known], called, work.start[known])
+        queue[known] = _count_queued(work.thread[known], called, work.start[known])
         return LaunchWaits(delay, idle, queue)
 
     return memoize(profile, "waits", build, pin=True)
@@ -171,7 +171,7 @@ def _runtime(profile: Profile) -> _Runtime:
     return memoize(profile, "runtime calls", build)
 
 
-def _queued(stream: Array, called: Array, began: Array) -> Array:
+def _count_queued(stream: Array, called: Array, began: Array) -> Array:
     """How many of the same stream were called before each and had not begun when it was called."""
     if not len(stream):
         return np.zeros(0, np.int64)

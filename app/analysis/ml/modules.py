@@ -147,7 +147,7 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
             np.bincount(own, _without_inner(known, values)[chosen], len(known)) for values in _whole(profile, known)
         ]
     else:
-        alone = [np.maximum(0, values - _of_children(known, values)) for values in (host_total, device_total)]
+        alone = [np.maximum(0, values - _sum_children(known, values)) for values in (host_total, device_total)]
     host_self, device_self = alone
     backward = _backward(profile, known, mask)
     calls, mean, least, most = _by_call(known, select_groups(group_by(own), None), own, host)
@@ -224,8 +224,8 @@ def module_tree_of(profile: Profile) -> ModuleTree:
                 mine = here[slices_of(profile).function]
                 mine &= slices_of(profile).is_kind("module", "python", "annotation", "operator")
                 if mine.any():
-                    return _called(profile, mine, prefix)
-        return _told(profile)
+                    return _build_from_calls(profile, mine, prefix)
+        return _build_from_hierarchy(profile)
 
     return memoize(profile, "modules", build, pin=True)
 
@@ -240,7 +240,7 @@ def operator_prefix_counts(profile: Profile) -> Array:
     return memoize(profile, "operators before", build)
 
 
-def _called(profile: Profile, mine: Array, prefix: str) -> ModuleTree:
+def _build_from_calls(profile: Profile, mine: Array, prefix: str) -> ModuleTree:
     """From slices that are calls of modules."""
     slices, functions = slices_of(profile), functions_of(profile)
     rows = np.flatnonzero(mine)
@@ -273,10 +273,10 @@ def _called(profile: Profile, mine: Array, prefix: str) -> ModuleTree:
         types = tuple(_NUMBER.sub("", name) for name in names)
     outer = np.where(above < 0, NO_ID, node[above])
     tree = _Tree(names, list(types), np.array(parents, np.int64), rows[first], rank[first])
-    return _ordered(tree, rows, node, outer, above, True)
+    return _sort_preorder(tree, rows, node, outer, above, True)
 
 
-def _told(profile: Profile) -> ModuleTree:
+def _build_from_hierarchy(profile: Profile) -> ModuleTree:
     """From the hierarchy that operators carry."""
     slices = slices_of(profile)
     table = get_strings(profile.argument_sets, "text") if profile.argument_sets.num_rows else []
@@ -320,7 +320,7 @@ def _told(profile: Profile) -> ModuleTree:
     # The outermost module has no name, only "TOP".
     shown = [kinds[n] or name if name == "TOP" and parents[n] < 0 else name for n, name in enumerate(names)]
     tree = _Tree(shown, kinds, np.array(parents, np.int64), rows[firsts], ranks[firsts])
-    return _ordered(tree, rows, node, around, outer_row, False)
+    return _sort_preorder(tree, rows, node, around, outer_row, False)
 
 
 def _levels(text: str) -> tuple[tuple[str, str], ...]:
@@ -348,7 +348,7 @@ class _Tree:
     rank: Array
 
 
-def _ordered(tree: _Tree, rows: Array, node: Array, outer: Array, above: Array, called: bool) -> ModuleTree:
+def _sort_preorder(tree: _Tree, rows: Array, node: Array, outer: Array, above: Array, called: bool) -> ModuleTree:
     """The modules put in preorder: by rank, then siblings by their first slice."""
     # Below a root that is taken off again.
     ranking = np.concatenate(([0], _ranking(tree.rank, tree.first)))
@@ -416,7 +416,7 @@ def _without_inner(known: ModuleTree, values: Array) -> Array:
     return left
 
 
-def _of_children(known: ModuleTree, total: Array) -> Array:
+def _sum_children(known: ModuleTree, total: Array) -> Array:
     below = np.flatnonzero(known.parent >= 0)
     return sum_by_index(known.parent[below], total[below], len(known))
 

@@ -49,21 +49,21 @@ def compute_sequences(
 
     mask = select_device_work(profile, selection)
     rows = np.arange(len(device_work_of(profile))) if mask is None else np.flatnonzero(mask)
-    parts = _of_streams(profile, rows, length) if by == "stream" else _of_operators(profile, rows)
+    parts = _stream_sequences(profile, rows, length) if by == "stream" else _operator_sequences(profile, rows)
     found = pd.concat(parts, ignore_index=True) if parts else build_frame(SEQUENCES, {c.name: [] for c in SEQUENCES})
     return found.sort_values(
         ["count", "device_us", "sequence"], ascending=[False, False, True], kind="stable", ignore_index=True
     )
 
 
-def _of_streams(profile: Profile, rows: Array, length: int) -> list[pd.DataFrame]:
+def _stream_sequences(profile: Profile, rows: Array, length: int) -> list[pd.DataFrame]:
     thread = device_work_of(profile).thread[rows]
     first = np.arange(max(0, len(rows) - length + 1))
     first = first[thread[first] == thread[first + length - 1]]
     return _table(profile, rows[first[:, None] + np.arange(length)], None)
 
 
-def _of_operators(profile: Profile, rows: Array) -> list[pd.DataFrame]:
+def _operator_sequences(profile: Profile, rows: Array) -> list[pd.DataFrame]:
     work, calls = device_work_of(profile), operator_calls_of(profile)
     call = calls.operator_of_work[rows]
     rows, call = rows[call >= 0], call[call >= 0]

@@ -93,7 +93,7 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
         for row in profile.metrics.to_pylist()
     ]
     counted = {
-        key: _counted(line, metric, value, len(chosen), [metrics.index(name) for name in names if name in metrics])
+        key: _counts(line, metric, value, len(chosen), [metrics.index(name) for name in names if name in metrics])
         for key, names in COUNTERS.items()
     }
     stall, stall_samples = _stalls(line, metric, value, len(chosen), metrics)
@@ -111,7 +111,7 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
             "row": kernels,
             "launch": launches.number[kernels] if len(kernels) else [],
             "name": [launches.name[of] for of in kernels.tolist()],
-            "number": _numbered(kernels),
+            "number": _number_lines(kernels),
             "file": selected.column("file").to_pylist(),
             "line": selected.column("line").to_pylist(),
             "address": [None if of is None else f"{of:#x}" for of in selected.column("address").to_pylist()],
@@ -124,7 +124,7 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
     )
 
 
-def _numbered(kernels: Array) -> Int64Array:
+def _number_lines(kernels: Array) -> Int64Array:
     """The place of each line among those of its launch, from 1."""
     order = np.argsort(kernels, kind="stable")
     first = np.searchsorted(kernels[order], kernels[order])
@@ -133,7 +133,7 @@ def _numbered(kernels: Array) -> Int64Array:
     return found
 
 
-def _counted(line: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
+def _counts(line: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
     """The values of a counter by line: 0 where it was counted and the line has none, NaN where it was not."""
     found = first_available(line, metric, value, count, wanted)
     return np.nan_to_num(found) if wanted and not np.isnan(found).all() else found

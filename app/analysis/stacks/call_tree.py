@@ -50,7 +50,7 @@ def build_call_tree(profile: Profile, hide: str | None = None, recursion: bool =
 
     def build() -> CallTree:
         if recursion:
-            return _collapsed(build_call_tree(profile, hide, False, kinds), kinds)
+            return _collapse(build_call_tree(profile, hide, False, kinds), kinds)
         if hide is not None:
             return _without(build_call_tree(profile, None, False, kinds), hidden, kinds)
         return _plain(profile, kinds)
@@ -104,7 +104,7 @@ def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
     return merge_siblings(parent, tree.function[kept], tree.kind[kept], _chain(tree.node, node), kinds)
 
 
-def _collapsed(tree: CallTree, kinds: bool) -> CallTree:
+def _collapse(tree: CallTree, kinds: bool) -> CallTree:
     top = outermost(tree.end, tree.function.astype(np.int64) + 1)
     kept = np.flatnonzero(top == np.arange(len(top)))
     place = np.zeros(len(top), np.int64)

@@ -108,12 +108,12 @@ def build_flame_tree(
     else:
         view = select_visible_runs(profile, selection, event, shape, zoom, min_share)
     frames = lay_out(view.runs)
-    function, kind = _named(shape, view.row[frames.run], frames.depth - (1 if groups else 0))
+    function, kind = _resolve_functions(shape, view.row[frames.run], frames.depth - (1 if groups else 0))
     place = reorder_siblings(frames.parent, frames.end, sibling_keys(profile, order, function, frames.total, labels))
-    return FlameTree(**facts, **_packed(view, frames, function, kind, place))
+    return FlameTree(**facts, **_pack(view, frames, function, kind, place))
 
 
-def _packed(view: VisibleRuns, frames: FrameColumns, function: Array, kind: Array, place: Array) -> dict[str, Any]:
+def _pack(view: VisibleRuns, frames: FrameColumns, function: Array, kind: Array, place: Array) -> dict[str, Any]:
     """The columns of a tree whose frames are in the order `place`, siblings packed to the left."""
     count = len(place)
     at = int(np.searchsorted(frames.id, view.zoom))
@@ -145,7 +145,7 @@ def _by_time(boxes: TimeOrderBoxes, shape: TreeShape, groups: FlameGroups | None
     if groups:
         label = boxes.depth == 0
         row[label] = -2 - boxes.group[label]
-    function, kind = _named(shape, row, boxes.depth)
+    function, kind = _resolve_functions(shape, row, boxes.depth)
     return {
         "total": int(boxes.total[0]),
         "id": boxes.id,
@@ -162,7 +162,7 @@ def _by_time(boxes: TimeOrderBoxes, shape: TreeShape, groups: FlameGroups | None
     }
 
 
-def _named(shape: TreeShape, row: Array, depth: Array) -> tuple[Array, Array]:
+def _resolve_functions(shape: TreeShape, row: Array, depth: Array) -> tuple[Array, Array]:
     """Function and kind of frames. row: of the shape, or -1-g for label g; depth: in the shape."""
     node = shape.nodes(np.maximum(row, 0), np.where(row < 0, 0, depth))
     function = np.where(row < 0, row, shape.tree.function[node])

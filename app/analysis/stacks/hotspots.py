@@ -79,7 +79,7 @@ def _hotspots(profile: Profile, selection: Selection, by: str) -> pd.DataFrame:
         tree = build_call_tree(profile, selection.hide, kinds=False)
         labels = _labels(profile, selection.hide, by, tree)
         parts = [_places(profile, selection, event, by, tree, labels) for event in select_events(profile, selection)]
-    return build_frame(COLUMNS, _joined(profile, parts))
+    return build_frame(COLUMNS, _join_parts(profile, parts))
 
 
 def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:
@@ -174,7 +174,7 @@ def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, An
     }
 
 
-def _joined(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]:
+def _join_parts(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]:
     names, units = event_names(profile), get_strings(profile.events, "unit")
     values: dict[str, list[Any]] = {c.name: [] for c in COLUMNS}
     for part in parts:

@@ -101,10 +101,10 @@ def invert_tree(tree: CallTree, leaves: Array, label: Array) -> InvertedTree:
         group = np.repeat(np.arange(len(row_of_group)), size[stays])
         slots, here = slots[keep], tree.parent[here[keep]]
         depth += 1
-    return _in_preorder(rows, last, row_of, tree.depth)
+    return _sort_preorder(rows, last, row_of, tree.depth)
 
 
-def _in_preorder(rows: _Rows, lasts: list[tuple[Array, int]], row_of: Array, tree_depth: Array) -> InvertedTree:
+def _sort_preorder(rows: _Rows, lasts: list[tuple[Array, int]], row_of: Array, tree_depth: Array) -> InvertedTree:
     parent, first, low, high, leaf = (
         np.concatenate(parts) for parts in (rows.parent, rows.first, rows.low, rows.high, rows.leaf)
     )

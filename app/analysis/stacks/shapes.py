@@ -153,7 +153,7 @@ def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> Tree
             return upright_shape(tree)
         node = _nodes(tree, profile)
         occupied = np.zeros(len(tree), bool)
-        occupied[node[_occupied(profile)]] = True
+        occupied[node[_mask_sampled_nodes(profile)]] = True
         leaves = np.flatnonzero(occupied)
         leaf_of_node = np.full(len(tree), -1, np.int64)
         leaf_of_node[leaves] = np.arange(len(leaves))
@@ -183,12 +183,12 @@ def sandwich_shapes(
         call_of_node = np.full(len(tree), -1, np.int64)
         call_of_node[under] = np.searchsorted(calls, np.flatnonzero(under), "right") - 1
         callers = inverted_shape(tree, calls, call_of_node[node], kinds)
-        return callers, upright_shape(_rooted_at(tree, calls, under, node, kinds))
+        return callers, upright_shape(_graft_subtrees(tree, calls, under, node, kinds))
 
     return memoize(profile, ("sandwich", hide, recursion, kinds, tuple(functions.tolist())), build)
 
 
-def _rooted_at(tree: CallTree, calls: Array, under: Array, node: Array, kinds: bool) -> CallTree:
+def _graft_subtrees(tree: CallTree, calls: Array, under: Array, node: Array, kinds: bool) -> CallTree:
     """The subtrees of the nodes `calls` below one root; `under`: the nodes of those subtrees."""
     kept = np.flatnonzero(under)
     place = np.full(len(tree), NO_ID, np.int64)
@@ -216,7 +216,7 @@ def _nodes(tree: CallTree, profile: Profile) -> Array:
     return np.arange(profile.calls.num_rows) if tree.node is None else tree.node
 
 
-def _occupied(profile: Profile) -> Array:
+def _mask_sampled_nodes(profile: Profile) -> Array:
     """Whether some sample ends at each node of `calls`."""
     samples = samples_of(profile)
     found = np.zeros(profile.calls.num_rows, bool)

@@ -175,9 +175,9 @@ def _by_thread(profile: Profile, rows: Rows, groups: FlameGroups | None) -> _Ord
     count = len(samples.thread)
     many = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
     if many < count // SORT_RATIO:
-        return _sorted(profile, np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows, groups)
+        return _sort_samples(profile, np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows, groups)
     key = ("by thread", None if groups is None else groups.group)
-    every = memoize(profile, key, lambda: _sorted(profile, np.arange(count), groups))
+    every = memoize(profile, key, lambda: _sort_samples(profile, np.arange(count), groups))
     if many == count:
         return every
     if isinstance(rows, slice):
@@ -187,7 +187,7 @@ def _by_thread(profile: Profile, rows: Rows, groups: FlameGroups | None) -> _Ord
     return every.only(chosen[every.sample])
 
 
-def _sorted(profile: Profile, sample: Array, groups: FlameGroups | None) -> _Order:
+def _sort_samples(profile: Profile, sample: Array, groups: FlameGroups | None) -> _Order:
     threads = max(profile.threads.num_rows, 1)
     key = samples_of(profile).thread[sample].astype(np.int64)
     if groups is not None:
@@ -215,7 +215,7 @@ def _path(sequence: _Sequence, shape: TreeShape, zoom: int, stride: int, root: i
     deepest = min(level + root, int(shape.last[line[-1]]))
     # The rows above a row are intervals one in the other, so how many of them hold another row is two searches.
     low, high = np.array(line), shape.end[line]
-    common = _shared(sequence.row, low, high, shape.last[line])
+    common = _shared_depth(sequence.row, low, high, shape.last[line])
     # On either side of an edge, what it lets through is the most that can be shared with the sample at the other.
     edge, shared = sequence.order.edge, sequence.order.shared
     after = edge[edge > at]
@@ -234,7 +234,7 @@ def _path(sequence: _Sequence, shape: TreeShape, zoom: int, stride: int, root: i
     ]
 
 
-def _shared(row: Array, low: Array, high: Array, depth: Array) -> Array:
+def _shared_depth(row: Array, low: Array, high: Array, depth: Array) -> Array:
     """The depth down to which rows share the line of rows with these intervals, the outermost first."""
     opened = np.searchsorted(low, row, "right")
     open_still = len(high) - np.searchsorted(high[::-1], row, "right")

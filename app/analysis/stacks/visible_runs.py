@@ -101,7 +101,7 @@ def select_visible_grouped_runs(
     everything = sum_call_weights(profile, selection, event)
     group, inner = divmod(zoom - 1, shape.frames)
     if zoom > 0 and group < len(groups.labels):
-        found, of_pile = _in_groups(profile, selection, event, groups)
+        found, of_pile = _roll_up(profile, selection, event, groups)
         mine = found.take(of_pile == group)
         own = shape.weights(sum_by_index(mine.call, mine.weight, profile.calls.num_rows))
         total = subtree_totals(own, shape.end)
@@ -192,7 +192,7 @@ def weigh_groups(
     elsewhere = 2 * len(kept)
     column = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_ancestor(shape.parent, shape.end, wide)] + ~wide
     of_call = column if shape.row_of_call is None else np.append(column, elsewhere)[shape.row_of_call]
-    found, group = _in_groups(profile, selection, event, groups)
+    found, group = _roll_up(profile, selection, event, groups)
     return GroupWeights(
         rows=kept,
         end=np.searchsorted(kept, shape.end[kept]),
@@ -204,7 +204,7 @@ def weigh_groups(
     )
 
 
-def _in_groups(profile: Profile, selection: Selection, event: int, groups: FlameGroups) -> tuple[SampleRollup, Array]:
+def _roll_up(profile: Profile, selection: Selection, event: int, groups: FlameGroups) -> tuple[SampleRollup, Array]:
     """(what the selection leaves of an event, the group of each pile)."""
     if groups.sample_groups is None:
         found = roll_up_filtered_samples(profile, selection, event)

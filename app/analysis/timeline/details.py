@@ -98,7 +98,7 @@ def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, A
         "next": after,
         "steps": _steps_of(profile, rank, found["start_ns"]),
         "work": _work(profile, row),
-        "launched": _launched(profile, row, found["end"]),
+        "launched": _launched_work(profile, row, found["end"]),
         "flows": _flows(profile, row),
     }
 
@@ -302,7 +302,7 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
     }
 
 
-def _launched(profile: Profile, row: int, end: int) -> dict[str, Any] | None:
+def _launched_work(profile: Profile, row: int, end: int) -> dict[str, Any] | None:
     """The work of devices that a slice and those inside of it launched."""
     work = profile.device_work
     if not work.num_rows:

@@ -78,21 +78,21 @@ class Timeline:
         self, thread: int, depth: int, start_ns: int, end_ns: int, cell: int, most: int
     ) -> LevelRange | None:
         """The slices of a thread at a depth; see `Pyramid.find`."""
-        return _found(self.slices, int(self.first[thread]) + depth, start_ns, end_ns, cell, most)
+        return _find(self.slices, int(self.first[thread]) + depth, start_ns, end_ns, cell, most)
 
     def find_samples(
         self, event: int, thread: int, start_ns: int, end_ns: int, cell: int, most: int
     ) -> LevelRange | None:
         """The samples of an event on a thread; see `Pyramid.find`."""
-        return _found(self.samples, event * self.threads + thread, start_ns, end_ns, cell, most)
+        return _find(self.samples, event * self.threads + thread, start_ns, end_ns, cell, most)
 
     def find_instants(self, thread: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
         """The instants on a thread, NO_ID for those on none; see `Pyramid.find`."""
-        return _found(self.instants, thread - NO_ID, start_ns, end_ns, cell, most)
+        return _find(self.instants, thread - NO_ID, start_ns, end_ns, cell, most)
 
     def find_steps(self, place: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
         """The steps of the rank at a place of `ranks`; see `Pyramid.find`."""
-        return _found(self.steps, place, start_ns, end_ns, cell, most)
+        return _find(self.steps, place, start_ns, end_ns, cell, most)
 
 
 def prepare_timeline(profile: Profile) -> dict[str, Array]:
@@ -100,7 +100,7 @@ def prepare_timeline(profile: Profile) -> dict[str, Array]:
     samples = _samples(profile)
     return {
         "depths": _depths(profile),
-        "clipped": _clipped(profile, samples),
+        "clipped": _clipped_weights(profile, samples),
         **pack_mipmaps(build_mipmaps(samples), "samples"),
         **pack_mipmaps(build_mipmaps(_slices(profile)), "slices"),
         **pack_mipmaps(build_mipmaps(_instants(profile)), "instants"),
@@ -131,7 +131,7 @@ def code_names(codes: Array) -> tuple[Array, Array]:
     return function, kind
 
 
-def _found(known: tuple[Mipmap, ...], row: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
+def _find(known: tuple[Mipmap, ...], row: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
     for pyramid in known:
         if pyramid.low <= row < pyramid.high:
             return pyramid.find(row, start_ns, end_ns, cell, most)
@@ -238,7 +238,7 @@ def _samples(profile: Profile) -> TimelineEvents:
     )
 
 
-def _clipped(profile: Profile, samples: TimelineEvents) -> Array:
+def _clipped_weights(profile: Profile, samples: TimelineEvents) -> Array:
     """What of the weights of clocks is not drawn (ns), by event × threads + thread."""
     clocks = np.array([span is SampleSpan.BEFORE for span in spans_of(profile)], bool)
     clipped = np.zeros(profile.events.num_rows * profile.threads.num_rows, np.int64)

@@ -96,9 +96,9 @@ def list_tracks(
     """(the tracks of a selection, how many were left out): steps first; then by process, those with ranks in the order
     of these, else the busiest first: streams of devices, threads, other tracks, counters. search: in their names."""
     found = [
-        *_of_steps(profile, timeline, selection),
-        *_of_threads(profile, timeline, selection),
-        *_of_series(profile, selection),
+        *_step_tracks(profile, timeline, selection),
+        *_thread_tracks(profile, timeline, selection),
+        *_series_tracks(profile, selection),
     ]
     words = search.casefold().split()
     if words:
@@ -158,7 +158,7 @@ def _totals(profile: Profile) -> tuple[Array, Array]:
     return memoize(profile, "timeline totals", build)
 
 
-def _of_steps(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
+def _step_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
     chosen = match_ranks(np.array(timeline.ranks, np.int64), selection) if selection.ranks else None
     several = len(timeline.ranks) > 1
     return [
@@ -175,7 +175,7 @@ def _of_steps(profile: Profile, timeline: Timeline, selection: Selection) -> lis
     ]
 
 
-def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
+def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
     threads, chosen = threads_of(profile), select_threads(profile, selection)
     units = [weight_unit(profile, each) for each in range(profile.events.num_rows)]
     event = lane_event(profile, selection)
@@ -214,13 +214,13 @@ def _of_threads(profile: Profile, timeline: Timeline, selection: Selection) -> l
                 clipped=int(timeline.clipped_ns[of, t]) if of != NO_ID else 0,
             )
         )
-    found += _of_devices(profile, selection, process.labels, process.thread_groups) if not selection.threads else []
+    found += _device_tracks(profile, selection, process.labels, process.thread_groups) if not selection.threads else []
     if NO_ID in get_column(profile.instants, "thread") and chosen is None:
         found.append(TimelineTrack("t-1", "instants", "track", "Instants", GLOBAL_GROUP, instants=True))
-    return _in_order(found, profile)
+    return _sort_tracks(found, profile)
 
 
-def _of_devices(
+def _device_tracks(
     profile: Profile, selection: Selection, labels: tuple[str, ...], of_thread: Array
 ) -> list[TimelineTrack]:
     """How busy devices were: in the group of their streams."""
@@ -259,7 +259,7 @@ def _name(name: str, tid: int | None, kind: str) -> str:
     return f"{name or kind} {tid}"
 
 
-def _in_order(found: list[TimelineTrack], profile: Profile) -> list[TimelineTrack]:
+def _sort_tracks(found: list[TimelineTrack], profile: Profile) -> list[TimelineTrack]:
     ranked = bool((threads_of(profile).rank >= 0).any())
     busiest: Counter[str] = Counter()
     for track in found:
@@ -287,7 +287,7 @@ def _rank_of(track: TimelineTrack) -> int:
     return int(rank) if rank.isdecimal() else 1 << 31
 
 
-def _of_series(profile: Profile, selection: Selection) -> list[TimelineTrack]:
+def _series_tracks(profile: Profile, selection: Selection) -> list[TimelineTrack]:
     if selection.threads:
         return []
     table = profile.series

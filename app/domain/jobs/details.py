@@ -29,7 +29,7 @@ class Cancellation:
 _NOT_CANCELLED = Cancellation()
 
 
-def _unchanged(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -38,8 +38,8 @@ class _Stored:
     """How a field is stored as JSON. key: never changes, so that stored jobs stay readable."""
 
     key: str
-    parse: Callable[[Any], Any] = _unchanged
-    to_json: Callable[[Any], Any] = _unchanged
+    parse: Callable[[Any], Any] = _identity
+    to_json: Callable[[Any], Any] = _identity
 
 
 def _executor(planned: Any) -> Executor:

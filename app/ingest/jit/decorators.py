@@ -30,17 +30,17 @@ def jit(function: Function) -> Function:
 
     As in C, integers overflow silently and no index is checked.
     """
-    return _compiled(function)
+    return _compile(function)
 
 
 def jit_bounds_checked(function: Function) -> Function:
     """As `jit`, for what runs what a stranger wrote: every index is checked, IndexError where it is outside."""
-    return _compiled(function, boundscheck=True)
+    return _compile(function, boundscheck=True)
 
 
 def jit_no_refcount(function: Function) -> Function:
     """As `jit`, for what makes no arrays: nothing counts who holds them."""
-    return _compiled(function, _nrt=False)
+    return _compile(function, _nrt=False)
 
 
 def jit_inline(function: Function) -> Function:
@@ -51,7 +51,7 @@ def jit_inline(function: Function) -> Function:
     return cast(Function, numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function))
 
 
-def _compiled(function: Function, **options: Any) -> Function:
+def _compile(function: Function, **options: Any) -> Function:
     if numba is None:
         return function
     return cast(Function, numba.njit(cache=IS_CACHED, nogil=True, error_model="numpy", **options)(function))

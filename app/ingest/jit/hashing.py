@@ -46,7 +46,7 @@ def grow(keys: Array, values: Array, factor: int) -> tuple[Array, Array]:
 
 
 @jit
-def _numbered(at: Array, first: Array, second: Array, size: int, factor: int) -> tuple[Array, Array]:
+def _number_pairs(at: Array, first: Array, second: Array, size: int, factor: int) -> tuple[Array, Array]:
     codes = np.empty(len(at), np.int32)
     shown = np.empty(16, np.int32)
     count = 0
@@ -89,11 +89,11 @@ def factorize_pairs(at: Array, first: Array, second: Array, size: int = 0) -> tu
     """Numbers of the pairs (first[i], second[i]) of int32 for each i of `at`: from 0 in the order in which they first
     come (int32), and where in `at` each first comes. size: where the second half is below it, it goes faster."""
     at, first, second = (values.astype(np.int32, copy=False) for values in (at, first, second))
-    return _numbered(at, first, second, size, HASH_FACTOR)
+    return _number_pairs(at, first, second, size, HASH_FACTOR)
 
 
 @jit
-def _coded(given: Array, factor: int) -> tuple[Array, Array]:
+def _number_keys(given: Array, factor: int) -> tuple[Array, Array]:
     codes = np.empty(len(given), np.int32)
     shown = np.empty(16, np.int32)
     count = code = 0
@@ -128,7 +128,7 @@ def _coded(given: Array, factor: int) -> tuple[Array, Array]:
 
 def factorize(keys: Array) -> tuple[Array, Array]:
     """Numbers of whole numbers, from 0 in the order in which they first come (int32), and where each first comes."""
-    return _coded(keys.astype(np.int64, copy=False), HASH_FACTOR)
+    return _number_keys(keys.astype(np.int64, copy=False), HASH_FACTOR)
 
 
 @jit
@@ -175,7 +175,7 @@ def _index(keys: Array, rows: Array, factor: int) -> tuple[Array, Array, bool]:
 
 
 @jit
-def _looked_up(table: Array, values: Array, keys: Array, factor: int) -> Int32Array:
+def _look_up(table: Array, values: Array, keys: Array, factor: int) -> Int32Array:
     found = np.empty(len(keys), np.int32)
     mask = len(table) - 1
     for i in range(len(keys)):
@@ -199,4 +199,4 @@ class RowIndex:
 
     def lookup(self, keys: Array) -> Array:
         """The row of each key (int32), NONE where there is none."""
-        return _looked_up(self.keys, self.rows, keys.astype(np.int64, copy=False), HASH_FACTOR)
+        return _look_up(self.keys, self.rows, keys.astype(np.int64, copy=False), HASH_FACTOR)

@@ -209,7 +209,7 @@ def read_messages(
 
 
 @jit
-def _unpacked(data: Array, row: Array, begin: Array, size: Array, damaged: Array, rows: Array, values: Array) -> int:
+def _unpack(data: Array, row: Array, begin: Array, size: Array, damaged: Array, rows: Array, values: Array) -> int:
     """Fill in the numbers of packed fields, and of those that are not packed, as far as there is room. Returns how many
     there are."""
     count = 0
@@ -235,9 +235,9 @@ def read_numbers(data: Array, found: FieldColumns, damaged: Array) -> tuple[Arra
     """(rows, values) of a field of whole numbers, packed or one by one: the message that each is in, and the number.
     Notes in `damaged` (bool, by message) which messages have a field of it that is no such numbers."""
     rows, values = np.empty(0, np.int32), np.empty(0, np.int64)
-    count = _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
+    count = _unpack(data, found.row, found.value, found.size, damaged, rows, values)
     rows, values = np.empty(count, np.int32), np.empty(count, np.int64)
-    _unpacked(data, found.row, found.value, found.size, damaged, rows, values)
+    _unpack(data, found.row, found.value, found.size, damaged, rows, values)
     return rows, values
 
 

@@ -226,7 +226,7 @@ class ProfileMerger:
     ) -> MergedProfile:
         """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
         the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
-        added = self._aligned(self._processes.compute_offsets(offsets(self.parts)))
+        added = self._align_clocks(self._processes.compute_offsets(offsets(self.parts)))
         # A rank number has no meaning if there is only one process.
         alone = self.process_count == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
         if alone:
@@ -253,14 +253,14 @@ class ProfileMerger:
         counts = sum(rows for part in self.parts for _, _, rows in part.counts)
         place = place.astype(np.int32)
         pieces = (
-            ChunkedTable("samples", samples, lambda: self._ordered(added, place, least)),
-            ChunkedTable("counts", counts, lambda: self._counted(added)),
+            ChunkedTable("samples", samples, lambda: self._merge_samples(added, place, least)),
+            ChunkedTable("counts", counts, lambda: self._merge_counts(added)),
         )
         return MergedProfile(
             outline, {one.name: one for one in pieces} | self._tables.finish(added, place, ranks=not alone)
         )
 
-    def _aligned(self, added: Sequence[int]) -> list[int]:
+    def _align_clocks(self, added: Sequence[int]) -> list[int]:
         """What is added to the times of each part so that the clocks of its run's processes are one."""
         shifts = {} if self._aligner is None else self._aligner.compute_shifts(added)
         self._shifts = [shifts[one].shift_ns if one in shifts else 0 for one in self._process]
@@ -312,7 +312,7 @@ class ProfileMerger:
     def _meta(self, added: Sequence[int], label: str | None) -> Meta:
         """label: what each part is called, where that is not its own."""
         reasons = [
-            _of_part(part.origin.label if label is None else label, reason)
+            _reason_of_part(part.origin.label if label is None else label, reason)
             for part in self.parts
             for reason in part.meta.reasons
         ]
@@ -346,7 +346,7 @@ class ProfileMerger:
             facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _first_event(metas),
         )
 
-    def _ordered(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
+    def _merge_samples(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
         for rows in merge_runs([part.samples for part in self.parts], added):
             if least is not None:
                 rows = rows[np.abs(rows["weight"].astype(np.float64)) < least]
@@ -354,7 +354,7 @@ class ProfileMerger:
             columns["stack"] = place[columns["stack"]]
             yield pa.RecordBatch.from_arrays([pa.array(c) for c in columns.values()], schema=SCHEMAS["samples"])
 
-    def _counted(self, added: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def _merge_counts(self, added: Sequence[int]) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         for part, offset in zip(self.parts, added, strict=True):
             for at, size, _ in part.counts:
@@ -491,7 +491,7 @@ def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
     return {} if first is None else {FIRST_EVENT_FACT: first}
 
 
-def _of_part(label: str, reason: str) -> str:
+def _reason_of_part(label: str, reason: str) -> str:
     """Why it is not whole, with whose reason that is; the only process has no label."""
     return f"{label[:1].upper()}{label[1:]}: {reason}" if label else reason
 

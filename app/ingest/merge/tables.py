@@ -88,12 +88,12 @@ class TableMerger:
             if name in DISTINCT:
                 ids[name] = self._distinct(name, table)
             elif name in OF_PROCESS:
-                ids[name] = self._distinct(name, self._changed(name, table, rank, ids, 0), process)
+                ids[name] = self._distinct(name, self._remap(name, table, rank, ids, 0), process)
             else:
                 ids[name] = np.arange(before[name], before[name] + max(1, table.num_rows))
                 self._rows[name] += table.num_rows
             if table.num_rows and name not in self._known:
-                table = self._changed(name, table, rank, ids, before[name])
+                table = self._remap(name, table, rank, ids, before[name])
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, table.schema) as writer:
                     writer.write_table(table)
@@ -110,7 +110,7 @@ class TableMerger:
         return {
             name: ChunkedTable(name, len(self._known[name]) if name in self._known else self._rows[name], each)
             for name in TABLES
-            for each in [self._each(name, added, stacks, places)]
+            for each in [self._iterate_parts(name, added, stacks, places)]
         }
 
     def _distinct(self, name: str, table: pa.Table, process: int = 0) -> Array:
@@ -118,7 +118,7 @@ class TableMerger:
         rows = zip(*(table.column(of).to_pylist() for of in table.column_names), strict=True)
         return np.array([known.setdefault((process, *row), len(known)) for row in rows] or [0], np.int64)
 
-    def _changed(self, name: str, table: pa.Table, rank: int | None, ids: Mapping[str, Array], before: int) -> pa.Table:
+    def _remap(self, name: str, table: pa.Table, rank: int | None, ids: Mapping[str, Array], before: int) -> pa.Table:
         columns = {of: table.column(of) for of in table.column_names}
         for of, (target, _) in REFERENCES.get(name, {}).items():
             kind = SCHEMAS[name].field(of).type
@@ -131,7 +131,7 @@ class TableMerger:
             columns["rank"] = columns["rank"].fill_null(rank)
         return pa.Table.from_arrays(list(columns.values()), schema=SCHEMAS[name])
 
-    def _each(self, name: str, added: Sequence[int], stacks: Array, places: SliceOrder | None) -> Any:
+    def _iterate_parts(self, name: str, added: Sequence[int], stacks: Array, places: SliceOrder | None) -> Any:
         def batches() -> Iterator[pa.RecordBatch]:
             if name in self._known:
                 schema = SCHEMAS[name]
@@ -141,12 +141,12 @@ class TableMerger:
                 yield from self._with_rank_column(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
                 return
             if places is not None and name in OF_SLICES:
-                tables = self._in_places(name, added, stacks, places)
+                tables = self._order_by_slice(name, added, stacks, places)
             else:
                 held = self._held[name]
                 if name == "steps":
                     held = sorted(held, key=lambda one: (self._process[one.part], added[one.part]))
-                tables = (self._moved(name, self._get(one), one.part, added, stacks, places) for one in held)
+                tables = (self._shift(name, self._get(one), one.part, added, stacks, places) for one in held)
             keys = self._order_of(name)
             if keys:
                 whole = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
@@ -170,7 +170,7 @@ class TableMerger:
             return [(of, "ascending", "at_start") for of in ("series", "time_ns") if several]
         return [(ORDERED[name], "ascending", "at_start")] if name in ORDERED else []
 
-    def _in_places(self, name: str, added: Sequence[int], stacks: Array, places: SliceOrder) -> Iterator[pa.Table]:
+    def _order_by_slice(self, name: str, added: Sequence[int], stacks: Array, places: SliceOrder) -> Iterator[pa.Table]:
         """A table in the order of the slices, where that is not the order of the parts."""
         by_part = {held.part: held for held in self._held[name]}
         known: dict[int, tuple[Array, pa.Table]] = {}
@@ -181,7 +181,7 @@ class TableMerger:
                 held, table = by_part[part], self._get(by_part[part])
                 rows = np.arange(held.first, held.first + table.num_rows)
                 slices = rows if name == "slices" else get_column(table, "slice")
-                known[part] = slices, self._moved(name, table, part, added, stacks, places)
+                known[part] = slices, self._shift(name, table, part, added, stacks, places)
             slices, table = known[part]
             low, high = np.searchsorted(slices, [first, end]).tolist()
             if high > low:
@@ -200,7 +200,7 @@ class TableMerger:
     def _get(self, held: _SpilledRows) -> pa.Table:
         return pa.ipc.open_stream(pa.py_buffer(self._spill.get(held.at, held.size))).read_all()
 
-    def _moved(
+    def _shift(
         self, name: str, table: pa.Table, part: int, added: Sequence[int], stacks: Array, places: SliceOrder | None
     ) -> pa.Table:
         """With the times, stacks and slices of the whole."""

@@ -175,8 +175,8 @@ class SchedEventParser:
         self._note_processes(of["pid"], tasks)
         self.comms.update(zip(others.tolist(), of["after"], strict=True))
         self.comms.update(zip(tasks.tolist(), of["before"], strict=True))
-        states = self._each(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
-        names = self._each(of["after"], self._places, lambda raw: self._events.intern_text(decode_name(raw)))
+        states = self._number(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
+        names = self._number(of["after"], self._places, lambda raw: self._events.intern_text(decode_name(raw)))
         columns = (time_ns, _numbers(of["cpu"]), tasks, states, others, names, self._chains(of["chain"]))
         self._switches.frombytes(np.stack(columns, axis=1).tobytes())
 
@@ -185,8 +185,8 @@ class SchedEventParser:
         for task, name in zip(tasks.tolist(), of["comm"], strict=True):
             self.comms.setdefault(task, name)
         stacks = self._chains(of["chain"])
-        by_flags = self._each(of["flags"], {}, lambda raw: get_waker(NONE, raw) == IDLE_TASK)
-        by_chain = self._each(of["chain"], self._interrupts, lambda raw: INTERRUPT_SYMBOL.search(raw) is not None)
+        by_flags = self._number(of["flags"], {}, lambda raw: get_waker(NONE, raw) == IDLE_TASK)
+        by_chain = self._number(of["chain"], self._interrupts, lambda raw: INTERRUPT_SYMBOL.search(raw) is not None)
         wakers = np.where((by_flags | by_chain) != 0, IDLE_TASK, wakers)
         sorts = np.array(of["kind"])
         rows = np.stack((time_ns, tasks, wakers, stacks), axis=1)
@@ -204,7 +204,7 @@ class SchedEventParser:
 
     def _chains(self, raw: list[bytes]) -> Array:
         """The numbers of call stacks."""
-        return self._each(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
+        return self._number(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
 
     def _note_processes(self, process: Sequence[bytes | None], tasks: Array) -> None:
         """Which process the threads are in, where that is given."""
@@ -215,7 +215,7 @@ class SchedEventParser:
                     known.setdefault(task, int(pid))
 
     @staticmethod
-    def _each(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
+    def _number(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
         """The number of each text."""
         for one in dict.fromkeys(raw):
             if one not in known:

@@ -94,13 +94,13 @@ class SchedTextParser:
             if not line or self._summary:
                 continue
             if matched := LINE.fullmatch(line):
-                self._one(at, line, matched.groups())
+                self._add_event(at, line, matched.groups())
             elif past := TIMEHIST.fullmatch(line):
                 self._history.take(past.groups())
             else:
-                self._other(at, line)
+                self._add_other_line(at, line)
 
-    def _one(self, number: int, line: bytes, fields: tuple[bytes, ...]) -> None:
+    def _add_event(self, number: int, line: bytes, fields: tuple[bytes, ...]) -> None:
         comm, process, tid, cpu, seconds, fraction, event, rest = fields
         task = int(tid)
         time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
@@ -123,7 +123,7 @@ class SchedTextParser:
             self.markers.add("i", time_ns, decode_name(event), task, self._event, arguments=given)
         self._in_stack = False
 
-    def _other(self, number: int, line: bytes) -> None:
+    def _add_other_line(self, number: int, line: bytes) -> None:
         """A line that is no event: of a stack, the heading or the summary."""
         bare = line.strip()
         if any(word in bare for word in _QUIET):

@@ -53,7 +53,7 @@ def _value_end(data: Array, at: int, end: int) -> int:
 
 
 @jit
-def _found(data: Array, bounds: Array, names: Array, name_bounds: Array, start: Array, stop: Array) -> None:
+def _find_members(data: Array, bounds: Array, names: Array, name_bounds: Array, start: Array, stop: Array) -> None:
     """Where the values of members begin and end: start[i, j] of name i in the object j; -1 where there is none."""
     for j in range(len(bounds) - 1):
         at, end = bounds[j] + 1, bounds[j + 1]
@@ -112,7 +112,7 @@ def _whole(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
 
 
 @jit
-def _copied(data: Array, start: Array, stop: Array, target: Array, offsets: Array) -> None:
+def _copy_texts(data: Array, start: Array, stop: Array, target: Array, offsets: Array) -> None:
     for j in range(len(start)):
         target[offsets[j] : offsets[j + 1]] = data[start[j] : stop[j]]
 
@@ -149,7 +149,7 @@ class ArgumentSets:
         names = [member.encode() for member in members]
         bounds = np.cumsum([0, *(len(name) for name in names)])
         start, stop = (np.empty((len(names), len(self)), np.int64) for _ in range(2))
-        _found(self._data, self._bounds, np.frombuffer(b"".join(names), np.uint8), bounds, start, stop)
+        _find_members(self._data, self._bounds, np.frombuffer(b"".join(names), np.uint8), bounds, start, stop)
         return start, stop
 
     def to_table(self, members: Mapping[str, str]) -> pa.Table:
@@ -161,7 +161,7 @@ class ArgumentSets:
             at = _COLUMNS.index(column)
             first[at, there], last[at, there] = start[member, there], stop[member, there]
         columns = {name: self._column(*place) for name, *place in zip(_COLUMNS, first, last, strict=True)}
-        return build_table("argument_sets", text=self._taken(self._bounds[:-1], self._bounds[1:], None), **columns)
+        return build_table("argument_sets", text=self._take_texts(self._bounds[:-1], self._bounds[1:], None), **columns)
 
     def _column(self, start: Array, stop: Array) -> pa.Array | pa.ChunkedArray:
         """The values at these places: strings without their quotes, others as written."""
@@ -172,9 +172,9 @@ class ArgumentSets:
         # The word null is no value.
         there &= ~((stop - start == 4) & (self._data[start] == ord("n")))
         start, stop = np.where(there, start + quoted, 0), np.where(there, stop - quoted, 0)
-        return self._taken(start, stop, there, quoted)
+        return self._take_texts(start, stop, there, quoted)
 
-    def _taken(
+    def _take_texts(
         self, start: Array, stop: Array, there: Array | None, quoted: Array | None = None
     ) -> pa.Array | pa.ChunkedArray:
         """The texts at these places. there: null where not. quoted: which were strings."""
@@ -183,7 +183,7 @@ class ArgumentSets:
         if offsets[-1] >= MAX_BYTES and len(start) > 1:
             middle = len(start) // 2
             halves = [
-                self._taken(
+                self._take_texts(
                     start[part],
                     stop[part],
                     None if there is None else there[part],
@@ -193,7 +193,7 @@ class ArgumentSets:
             ]
             return pa.chunked_array([chunk for half in halves for chunk in getattr(half, "chunks", [half])])
         target = np.empty(int(offsets[-1]), np.uint8)
-        _copied(self._data, start, stop, target, offsets)
+        _copy_texts(self._data, start, stop, target, offsets)
         nulls = None if there is None else pa.py_buffer(np.packbits(there, bitorder="little"))
         values = pa.StringArray.from_buffers(
             len(start), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(target), nulls

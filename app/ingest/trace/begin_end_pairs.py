@@ -36,16 +36,16 @@ def pair_thread_events(events: TraceEvents, rows: Array) -> SlicePairs:
     name and is open, one without a name to what began last. What began inside of it ends with it; where nothing of
     that name is open the end is no process's.
     """
-    return _paired(events, rows, events.process, events.thread, BEGIN, nested=True)
+    return _pair(events, rows, events.process, events.thread, BEGIN, nested=True)
 
 
 def pair_async_events(events: TraceEvents, rows: Array) -> SlicePairs:
     """The slices that asynchronous events, `rows`, of one category and id make; an end belongs to what began last, of
     that name if there is."""
-    return _paired(events, rows, events.category, events.id, ASYNC_BEGIN, nested=False)
+    return _pair(events, rows, events.category, events.id, ASYNC_BEGIN, nested=False)
 
 
-def _paired(events: TraceEvents, rows: Array, first: Array, second: Array, letters: bytes, nested: bool) -> SlicePairs:
+def _pair(events: TraceEvents, rows: Array, first: Array, second: Array, letters: bytes, nested: bool) -> SlicePairs:
     if not len(rows):
         nothing, nowhen = np.zeros(0, np.int32), np.zeros(0, np.int64)
         return SlicePairs(nothing, nothing, nowhen, nowhen, nothing)

@@ -52,18 +52,18 @@ class DeviceWork:
 
 def link_launches(rows: SliceTable) -> DeviceWork:
     """Device work with what launched it."""
-    work = np.flatnonzero(_of_kind(rows, *WORK)).astype(np.int32)
-    calls = np.flatnonzero(_of_kind(rows, "runtime")).astype(np.int32)
+    work = np.flatnonzero(_select_kind(rows, *WORK)).astype(np.int32)
+    calls = np.flatnonzero(_select_kind(rows, "runtime")).astype(np.int32)
     launch = _by_number(rows, work, calls)
     if (launch < 0).any():
         launch = _by_arrow(rows, work, launch)
-    operators = _of_kind(rows, "operator")
+    operators = _select_kind(rows, "operator")
     operator = find_enclosing_slices(rows, launch, operators)
     _by_external_id(rows, work, launch, operators, operator)
     return DeviceWork(work, launch, operator)
 
 
-def _of_kind(rows: SliceTable, *kinds: str) -> Array:
+def _select_kind(rows: SliceTable, *kinds: str) -> Array:
     found: Array = rows.codes.is_of_kind(*kinds)[rows.code]
     return found
 
@@ -216,7 +216,7 @@ def build_device_tables(
     size[rows.codes.is_of_kind("kernel")[code]] = MISSING
     used = [("gpu", index) for index in np.unique(device[device != MISSING]).tolist()]
     devices, places = _devices(properties, used + memory_of, rank)
-    configuration, configurations = _configured(sets, launch_sets, rows.codes.is_of_kind("kernel")[code], arguments)
+    configuration, configurations = _configure(sets, launch_sets, rows.codes.is_of_kind("kernel")[code], arguments)
     # Work is in the order of the lines.
     first = np.minimum(np.searchsorted(work.slice, rows.bounds[:-1]), len(line) - 1)
     seen = [at for at in range(len(rows.tracks)) if len(line) and line[first[at]] == at]
@@ -234,7 +234,7 @@ def build_device_tables(
         ),
         configurations=configurations,
         devices=devices,
-        stream_by_track={at: (_known(device[first[at]]), _known(stream[first[at]])) for at in seen},
+        stream_by_track={at: (_value_or_none(device[first[at]]), _value_or_none(stream[first[at]])) for at in seen},
         places=places,
     )
 
@@ -245,7 +245,7 @@ def _else(values: Array, others: list[int | None], line: Array) -> Array:
     return np.where(values == MISSING, by_line[line], values)
 
 
-def _known(value: int) -> int | None:
+def _value_or_none(value: int) -> int | None:
     return None if value == MISSING else int(value)
 
 
@@ -257,7 +257,7 @@ def _rows_of(device: Array, places: Mapping[tuple[str, int], int]) -> Array:
     return np.where(index[at] == device, row[at], NO_ID)
 
 
-def _configured(sets: Array, launch_sets: Array, kernels: Array, arguments: ArgumentSets) -> tuple[Array, pa.Table]:
+def _configure(sets: Array, launch_sets: Array, kernels: Array, arguments: ArgumentSets) -> tuple[Array, pa.Table]:
     """(the row of `configurations` for each piece of work; that table). sets: of arguments, its own and its call's."""
     found = np.flatnonzero(kernels)
     of, shown = factorize_pairs(found, launch_sets, sets, len(arguments))

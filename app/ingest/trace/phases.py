@@ -20,7 +20,7 @@ SAMPLED = 1000
 
 
 @jit
-def _grouped(phase: Array) -> tuple[Array, Array]:
+def _group_phases(phase: Array) -> tuple[Array, Array]:
     bounds = np.zeros(257, np.int64)
     for i in range(len(phase)):
         bounds[phase[i] + 1] += 1
@@ -41,7 +41,7 @@ class PhaseIndex:
     """
 
     def __init__(self, events: TraceEvents) -> None:
-        self._order, self._bounds = _grouped(events.phase)
+        self._order, self._bounds = _group_phases(events.phase)
         sample = events.time_ns[:: max(1, len(events) // SAMPLED)]
         sample = sample[sample != MISSING]
         middle = int(np.median(sample)) if len(sample) else 0

@@ -41,7 +41,7 @@ def find_tracks(rows: SliceTable, event: Array) -> Array:
 
 
 @jit
-def _open_at(line: Array, time_ns: Array, bounds: Array, start: Array, stop: Array, parent: Array) -> Int32Array:
+def _find_open(line: Array, time_ns: Array, bounds: Array, start: Array, stop: Array, parent: Array) -> Int32Array:
     found = np.full(len(line), -1, np.int32)
     for i in range(len(line)):
         if line[i] < 0:
@@ -65,7 +65,7 @@ def _open_at(line: Array, time_ns: Array, bounds: Array, start: Array, stop: Arr
 
 def find_open_slices(rows: SliceTable, line: Array, time_ns: Array) -> Array:
     """The innermost slice that is open on a line at a time, of several the one that began last; NO_ID for none."""
-    return _open_at(line, time_ns, rows.bounds, rows.start_ns, rows.stop_ns, rows.parent)
+    return _find_open(line, time_ns, rows.bounds, rows.start_ns, rows.stop_ns, rows.parent)
 
 
 @jit

@@ -115,7 +115,7 @@ def build_profile(events: TraceEvents, source: str, defect: str | None, dialect:
         slice_numbers = numbers.result()
         del numbers
     rows.free_numbers(NUMBERS)
-    outline, nodes, arguments, zero = _outlined(rows, work, builder, defect, dialect)
+    outline, nodes, arguments, zero = _build_outline(rows, work, builder, defect, dialect)
     rows.free_events()
     stack = nodes[rows.node]
     stretches, line = rows.self_times.append_slices(work.slice, rows), rows.track
@@ -126,7 +126,7 @@ def build_profile(events: TraceEvents, source: str, defect: str | None, dialect:
     return replace(outline, samples=samples, slices=slices, slice_numbers=slice_numbers, argument_sets=argument_sets)
 
 
-def _outlined(
+def _build_outline(
     rows: SliceTable, work: DeviceWork, builder: TraceProfileBuilder, defect: str | None, dialect: Dialect
 ) -> tuple[Profile, Array, ArgumentSets, int]:
     """The profile without its largest tables; the row of `stacks` by node; the arguments; and the profile's zero in the

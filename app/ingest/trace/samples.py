@@ -34,7 +34,7 @@ def _runs(time_ns: Array, most: int) -> Int64Array:
 
 
 @jit
-def _merged(time_ns: Array, bounds: Array) -> Int32Array:
+def _merge_runs(time_ns: Array, bounds: Array) -> Int32Array:
     """The order of time of runs. Of things at one time those of an earlier run come first."""
     runs = len(bounds) - 1
     order = np.empty(len(time_ns), np.int32)
@@ -82,7 +82,7 @@ def sort_by_time(time_ns: Array) -> Array:
     if len(bounds) == 2:
         return np.arange(len(time_ns), dtype=np.int32)
     if len(bounds):
-        return _merged(time_ns, bounds)
+        return _merge_runs(time_ns, bounds)
     nothing = np.zeros(len(time_ns), np.int32)
     order, _ = sort_slices(nothing, 1, time_ns, time_ns - time_ns, nothing.astype(np.int8))
     return order

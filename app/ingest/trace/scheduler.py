@@ -125,7 +125,7 @@ class SchedulerTimeline:
 
         Returns what adds the samples, for `Dialect.more`.
         """
-        whole, found, switches, ran = self._worked_out(last_ns, lost)
+        whole, found, switches, ran = self._compute_states(last_ns, lost)
         if whole:
             _add_cpus(events, switches, last_ns, lost, self.processes)
         else:
@@ -139,23 +139,23 @@ class SchedulerTimeline:
 
     def add_samples(self, builder: ProfileBuilder, last_ns: int, frames: Frames) -> None:
         """Add to a profile of samples, switches among them, how long its threads ran and waited, at these times."""
-        _, found, switches, ran = self._worked_out(
+        _, found, switches, ran = self._compute_states(
             last_ns, lambda reason, first, count: builder.add_loss(reason, first, count)
         )
         _SampleWriter(builder, 0, int(switches[0].min(initial=last_ns)), self, frames, "thread").add(
             found, switches[:, :0], ran
         )
 
-    def _worked_out(
+    def _compute_states(
         self, last_ns: int, lost: Callable[[str, str, int], None]
     ) -> tuple[bool, StateIntervals, Array, Array]:
         """Whether there are the switches of whole CPUs, what threads did, the switches, and what ran."""
-        switches, ran = _joined(self._switches, 7), _joined(self._ran, 5)
+        switches, ran = _concatenate(self._switches, 7), _concatenate(self._ran, 5)
         switches = switches[:, np.argsort(switches[0], kind="stable")]
         if self._stretches is not None:
             return False, self._stretches, switches, ran
         ends = np.array(self._ends, np.int64).reshape(-1, 2).T
-        recorded = SchedulerEvents(switches, _joined(self._wakes, 4), ran[:4], ends)
+        recorded = SchedulerEvents(switches, _concatenate(self._wakes, 4), ran[:4], ends)
         self._switches, self._wakes, self._ran, self._ends = [], [], [], []
         found, unknown = compute_state_intervals(recorded, last_ns)
         if len(unknown):
@@ -274,7 +274,7 @@ class _SampleWriter:
     def add(self, found: StateIntervals, switches: Array, ran: Array) -> None:
         """Add all of them: of stretches, of switches, and of what threads are known to have run."""
         length = found.stop_ns - found.start_ns
-        stacks = self._nodes(found.task, found.state, found.stack, self._left)
+        stacks = self._nodes(found.task, found.state, found.stack, self._add_state)
         asleep = found.state >= ASLEEP
         for name, of in (
             (RUNNING, found.state == RUN),
@@ -284,15 +284,15 @@ class _SampleWriter:
             self._add(name, "ns", np.flatnonzero(of), found.start_ns, found.task, found.cpu, stacks, length)
         woken = np.flatnonzero(asleep & (found.waker != UNKNOWN_TASK))
         stacks = np.zeros(len(asleep), np.int64)
-        stacks[woken] = self._nodes(found.waker[woken], found.waker[woken] * 0, found.call[woken], self._woken)
+        stacks[woken] = self._nodes(found.waker[woken], found.waker[woken] * 0, found.call[woken], self._add_waker)
         self._add(BY_WAKER, "ns", woken, found.start_ns, found.task, found.cpu, stacks, length)
         until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < MAX_TIME_NS)]
-        stacks = self._nodes(task, task * 0 + RUN, stack, self._left)
+        stacks = self._nodes(task, task * 0 + RUN, stack, self._add_state)
         # What ran before the recording begun is not of it.
         start = np.maximum(until - length, self.first)
         self._add(BY_STACK, "ns", np.flatnonzero(until > start), start, task, cpu, stacks, until - start)
         time_ns, cpu, left, state, _, _, stack = switches
-        stacks = self._nodes(left, state, stack, self._left)
+        stacks = self._nodes(left, state, stack, self._add_state)
         self._add(SWITCHES, "count", np.flatnonzero(left > 0), time_ns, left, cpu, stacks, np.ones(len(left), np.int64))
 
     def _add(
@@ -320,14 +320,14 @@ class _SampleWriter:
         ]
         return np.array(nodes or [0], np.int64)[inverse]
 
-    def _left(self, task: int, state: int, stack: int) -> int:
+    def _add_state(self, task: int, state: int, stack: int) -> int:
         """What a thread did, of which program, and where it was."""
         name, part = STATES[state], RUNTIME if state == RUN else SWITCH_OUT
         return self._node(
             name, self.scheduling.get_program_name(task), _KINDS.get(name, FrameKind.UNKNOWN), stack, part
         )
 
-    def _woken(self, waker: int, _: int, stack: int) -> int:
+    def _add_waker(self, waker: int, _: int, stack: int) -> int:
         """Who woke a thread, and where that was."""
         if waker == IDLE_TASK:
             return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
@@ -348,5 +348,5 @@ def _block(*columns: Sequence[int] | Array | int) -> Int64Array:
     return block
 
 
-def _joined(blocks: list[Array], width: int) -> Array:
+def _concatenate(blocks: list[Array], width: int) -> Array:
     return np.concatenate([*blocks, np.zeros((width, 0), np.int64)], axis=1)

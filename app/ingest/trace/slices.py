@@ -196,7 +196,7 @@ def build_slices(
     events: TraceEvents, phases: PhaseIndex, meaning: SliceClassifier, builder: ProfileBuilder
 ) -> SliceTable:
     """All slices of a trace. Functions, frames and losses go to the builder."""
-    event, other_end, start, length = _gathered(events, phases, builder)
+    event, other_end, start, length = _gather(events, phases, builder)
     codes, code = _codes(events, event, meaning, builder)
     complete = len(phases.select(COMPLETE)) >= len(event) and not len(other_end)
     asynchronous = np.zeros(0, bool) if complete else np.isin(events.phase[event], list(ASYNC_BEGIN))
@@ -280,7 +280,7 @@ def _complete(
         lengths[i] = max(length, 0)
 
 
-def _gathered(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
+def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
     """Event, the event of its end, start and length of each slice, in the order of the file.
 
     The length is OPEN where a slice never ended. The event of the end is -1 for none; there is none at all where all

@@ -56,7 +56,7 @@ def build_slices_table(rows: SliceTable, zero: int, stack: Array, arguments: Arr
 
 
 @jit
-def _counted(event: Array, row: Array, counts: Array) -> None:
+def _count_rows(event: Array, row: Array, counts: Array) -> None:
     for i in range(len(event)):
         at = row[event[i]]
         if at >= 0:
@@ -64,7 +64,7 @@ def _counted(event: Array, row: Array, counts: Array) -> None:
 
 
 @jit
-def _filled(
+def _fill_rows(
     event: Array, value: Array, row: Array, key: int, free: Array, slices: Array, keys: Array, values: Array
 ) -> None:
     for i in range(len(event)):
@@ -82,10 +82,10 @@ def build_slice_numbers_table(rows: SliceTable) -> pa.Table:
     given = rows.events.numbers
     free = np.zeros(len(rows) + 1, np.int64)
     for numbers in given.values():
-        _counted(numbers.event, rows.row, free)
+        _count_rows(numbers.event, rows.row, free)
     free = np.cumsum(free)
     slices, keys, values = (np.empty(int(free[-1]), kind) for kind in (np.int32, np.int8, np.int64))
     for key, name in enumerate(NUMERIC_ARGUMENTS):
         if name in given:
-            _filled(given[name].event, given[name].value, rows.row, key, free, slices, keys, values)
+            _fill_rows(given[name].event, given[name].value, rows.row, key, free, slices, keys, values)
     return build_table("slice_numbers", slice=slices, key=keys, value=values)

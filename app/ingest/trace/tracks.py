@@ -48,7 +48,7 @@ class TraceTrack:
 
 
 @jit
-def _lined(pair: Array, code: Array, where: Array, apart: Array, track: Array, slots: Array) -> tuple[Array, Array]:
+def _assign(pair: Array, code: Array, where: Array, apart: Array, track: Array, slots: Array) -> tuple[Array, Array]:
     line = np.empty(len(pair), np.int32)
     shown = np.empty(len(slots), np.int64)
     count = 0
@@ -88,7 +88,7 @@ def assign_tracks(
     process, thread = events.process[event[shown]], thread[event[shown]]
     track = np.array([_text(events, p) in tracks for p in process.tolist()] or [False], bool)
     slots = np.full(3 * len(shown), NO_TRACK, np.int32)
-    line, used = _lined(pair, code, where, asynchronous, track, slots)
+    line, used = _assign(pair, code, where, asynchronous, track, slots)
     keys = [(int(process[slot // 3]), int(thread[slot // 3]), slot % 3) for slot in used.tolist()]
     taken = {key[:2] for key in keys}
     moments = phases.select(INSTANT)
@@ -97,13 +97,13 @@ def assign_tracks(
         text = _text(events, p)
         if (p, t) not in taken and text not in tracks and to_int(text) is not None:
             keys.append((p, t, THREAD))
-    lines, order = _described(events, phases, keys)
+    lines, order = _describe_lines(events, phases, keys)
     place = np.empty(len(keys), np.int32)
     place[order] = np.arange(len(keys), dtype=np.int32)
     return place[line], [lines[i] for i in order]
 
 
-def _described(
+def _describe_lines(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> tuple[list[TraceTrack], list[int]]:
     """The lines of (process, thread, what), and their order."""

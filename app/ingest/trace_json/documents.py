@@ -191,7 +191,7 @@ class DocumentReader:
                 self._keep(top, rows)
         else:
             self._note(NO_DOCUMENT, window.at)
-            if self._found(_DOCUMENT):
+            if self._skip_to_next(_DOCUMENT):
                 window.at -= 1
 
     def _object(self, top: dict[str, Any]) -> None:
@@ -214,7 +214,7 @@ class DocumentReader:
                 start, end, bent = self._value(MAX_WINDOW_BYTES)
             except MalformedValue:
                 self._note(DAMAGED, window.at)
-                if not self._found(_LIST):
+                if not self._skip_to_next(_LIST):
                     return
                 self._events()
                 continue
@@ -236,7 +236,7 @@ class DocumentReader:
             # A number of many thousand digits, or nesting beyond what Python follows.
             self._losses.note(NO_VALUE, place, raw)
 
-    def _found(self, what: re.Pattern[bytes]) -> bool:
+    def _skip_to_next(self, what: re.Pattern[bytes]) -> bool:
         """Go behind the next place that looks so, else to the end."""
         window = self._window
         while (found := what.search(window.data, window.at)) is None:
@@ -277,7 +277,7 @@ class DocumentReader:
             except MalformedValue:
                 self._skip()
             except EOFError:
-                self._unended()
+                self._end_open_event()
             else:
                 self._note(NO_EVENT, at - window.place)
         window.at += 1
@@ -288,11 +288,11 @@ class DocumentReader:
         if window.place + window.at not in window.unterminated_values.damaged:
             if window.read_much_more():
                 return
-            self._unended()
+            self._end_open_event()
             return
         self._skip()
 
-    def _unended(self) -> None:
+    def _end_open_event(self) -> None:
         """At an event without an end: it is truncated, or damaged and followed by a complete event."""
         if self._next_event(self._window.at + 1) is None:
             raise EOFError

@@ -267,11 +267,11 @@ def _strict_object(text: bytes) -> dict[str, object] | None:
     )
 
 
-def _refused(word: str) -> None:
+def _refuse_constant(word: str) -> None:
     raise ValueError(word)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refused)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def unescape(raw: bytes) -> bytes:
@@ -294,7 +294,7 @@ def to_strict_json(data: bytes, start: int, end: int) -> tuple[bytes, int]:
             break
         position = found.end()
         if found[1] is not None:
-            parts.append(_ESCAPES.sub(_escaped, found[1]))
+            parts.append(_ESCAPES.sub(_escape_byte, found[1]))
         elif found[3] == b",":
             if parts and parts[-1] not in (b",", b"[", b"{"):
                 parts.append(b",")
@@ -310,7 +310,7 @@ def to_strict_json(data: bytes, start: int, end: int) -> tuple[bytes, int]:
     return b"".join(parts), lost
 
 
-def _escaped(found: re.Match[bytes]) -> bytes:
+def _escape_byte(found: re.Match[bytes]) -> bytes:
     text = found[0]
     if text[0] < 0x20:
         return b"\\u%04x" % text[0]
@@ -353,7 +353,7 @@ def decode_string(raw: bytes) -> str:
     text = raw.decode("utf-8", "surrogateescape")
     if "\\" in text:
         text = json.loads(f'"{text}"', strict=False)
-    return text if text.isascii() else _SURROGATE.sub(_as_written, text)
+    return text if text.isascii() else _SURROGATE.sub(_format_escape, text)
 
 
 def decode_json(raw: bytes) -> str:
@@ -361,7 +361,7 @@ def decode_json(raw: bytes) -> str:
     text = raw.decode("utf-8", "surrogateescape")
     if "\\u" in text:
         text = _LONE.sub(lambda found: f"\\\\{found[1]}" if found[1] else found[0], text)
-    return text if text.isascii() else _SURROGATE.sub(lambda found: "\\" + _as_written(found), text)
+    return text if text.isascii() else _SURROGATE.sub(lambda found: "\\" + _format_escape(found), text)
 
 
 def is_unicode(raw: bytes, is_json: bool) -> bool:
@@ -379,6 +379,6 @@ def is_unicode(raw: bytes, is_json: bool) -> bool:
     return _SURROGATE.search(json.loads(f'"{text}"', strict=False)) is None
 
 
-def _as_written(found: re.Match[str]) -> str:
+def _format_escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

@@ -127,7 +127,7 @@ class ChunkScanner:
             self._grow()
         row = int(self._at[0])
         small = parse_small_id(event.id)
-        *codes, id_ = self._numbered((*texts, event.id if small is None else None), start)
+        *codes, id_ = self._number_texts((*texts, event.id if small is None else None), start)
         for name, code in zip(_CODES, codes, strict=True):
             getattr(self._rows, name)[row] = code
         self._rows.id[row] = small if small is not None else ID_TEXT + id_ if id_ >= 0 else -1
@@ -142,7 +142,7 @@ class ChunkScanner:
             self._rows.counts[which] = count + 1
         self._at[0] = row + 1
 
-    def _numbered(self, texts: Sequence[bytes | None], start: int) -> list[int]:
+    def _number_texts(self, texts: Sequence[bytes | None], start: int) -> list[int]:
         """The numbers of texts, -1 of what is none."""
         padded = np.frombuffer(bytearray(b"".join(text or b"" for text in texts) + bytes(PAD)), np.uint8)
         lengths = np.array([-1 if text is None else len(text) for text in texts])
@@ -179,7 +179,7 @@ class ParallelScanner:
             while True:
                 while self._idle and (self._sure or not flying) and (piece := window.cut_chunk()) is not None:
                     scanner = self._idle.pop()
-                    flying.append((scanner, piece, self._scanned(scanner, piece)))
+                    flying.append((scanner, piece, self._submit_scan(scanner, piece)))
                 if not flying:
                     return
                 scanner, piece, future = flying.popleft()
@@ -198,7 +198,7 @@ class ParallelScanner:
                     future.exception()
                 self._idle.append(scanner)
 
-    def _scanned(self, scanner: ChunkScanner, piece: TextChunk) -> Future[ScanResult]:
+    def _submit_scan(self, scanner: ChunkScanner, piece: TextChunk) -> Future[ScanResult]:
         """What is found in a piece, aside; at once where more may be damaged soon, and it is waited for anyway."""
         if self._sure:
             return self._pool.submit(scanner.scan, piece)

@@ -174,7 +174,7 @@ def _small(data: Array, p: int, length: int) -> int:
 
 
 @jit_inline
-def _numbered(data: Array, p: int, length: int, keys: KeyTable) -> int:
+def _number_key(data: Array, p: int, length: int, keys: KeyTable) -> int:
     """Which of NUMBERED a key is, or BAD."""
     start = mask_low_bytes(load_word(data, p), length)
     end = load_word(data, p + length - 8) if length > 8 else start
@@ -239,7 +239,7 @@ def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, num
         p += 1 + count_trailing_zeros(mask)
         if data[p] != 34:
             return BAD, 0, seen
-        key = _numbered(data, start + 1, p - start - 1, keys)
+        key = _number_key(data, start + 1, p - start - 1, keys)
         p += 1
         if data[p] != 58:
             p = find_blank_end(data, p)

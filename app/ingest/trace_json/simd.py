@@ -26,7 +26,7 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, position: Any, w
     return builder.bitcast(builder.gep(data, [position]), what.as_pointer())
 
 
-def _loaded(context: Any, builder: Any, signature: Any, given: Any, what: Any) -> Any:
+def _load(context: Any, builder: Any, signature: Any, given: Any, what: Any) -> Any:
     return builder.load(_address(context, builder, signature.args[0], given[0], given[1], what), align=1)
 
 
@@ -39,7 +39,7 @@ def special_mask(typing: Any, data: Any, position: Any) -> Any:
     """The quotes, backslashes and control characters from `position` on."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        text = _loaded(context, builder, signature, given, _VECTOR)
+        text = _load(context, builder, signature, given, _VECTOR)
         mask = builder.icmp_unsigned("<", text, _all(32))
         for byte in (_QUOTE, _BACKSLASH):
             mask = builder.or_(mask, builder.icmp_unsigned("==", text, _all(byte)))
@@ -53,7 +53,7 @@ def nonblank_mask(typing: Any, data: Any, position: Any) -> Any:
     """The characters from `position` on that are no blanks of JSON."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        text = _loaded(context, builder, signature, given, _VECTOR)
+        text = _load(context, builder, signature, given, _VECTOR)
         mask = builder.icmp_unsigned("!=", text, _all(_BLANKS[0]))
         for byte in _BLANKS[1:]:
             mask = builder.and_(mask, builder.icmp_unsigned("!=", text, _all(byte)))
@@ -67,7 +67,7 @@ def equal_mask(typing: Any, data: Any, position: Any, byte: Any) -> Any:
     """The position of the first such byte from `position` on."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        text = _loaded(context, builder, signature, given, _VECTOR)
+        text = _load(context, builder, signature, given, _VECTOR)
         wanted = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), given[2], ir.Constant(ir.IntType(32), 0))
         spread = builder.shuffle_vector(wanted, wanted, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
         return builder.bitcast(builder.icmp_unsigned("==", text, spread), _BITS)
@@ -80,7 +80,7 @@ def copy64(typing: Any, source: Any, position: Any, target: Any, to: Any) -> Any
     """Copy 64 bytes from one array into another."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        text = _loaded(context, builder, signature, given, _VECTOR)
+        text = _load(context, builder, signature, given, _VECTOR)
         builder.store(text, _address(context, builder, signature.args[2], given[2], given[3], _VECTOR), align=1)
         return context.get_dummy_value()
 
@@ -92,7 +92,7 @@ def load_word(typing: Any, data: Any, position: Any) -> Any:
     """The 8 bytes from `position` on as one number."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        return _loaded(context, builder, signature, given, _BITS)
+        return _load(context, builder, signature, given, _BITS)
 
     return types.uint64(data, types.intp), made
 

@@ -12,7 +12,7 @@ _UNDERSTOOD = ("traceEvents", "schemaVersion", "deviceProperties", "distributedI
 
 def is_trace_json(head: bytes) -> bool:
     """Whether a file that starts with `head` is trace events in JSON, an object or a bare array."""
-    text = _as_utf8(head).lstrip()
+    text = _recode_to_utf8(head).lstrip()
     if text.startswith(b"["):
         return text[1:].lstrip().startswith(b"{") and _PHASE.search(text) is not None
     return any(key in _UNDERSTOOD for key in find_top_keys(head))
@@ -20,7 +20,7 @@ def is_trace_json(head: bytes) -> bool:
 
 def find_top_keys(head: bytes) -> list[str]:
     """The keys beside and including `traceEvents` of the object with which a file begins, as far as `head` goes."""
-    text = _as_utf8(head)
+    text = _recode_to_utf8(head)
     keys: list[str] = []
     position = len(text) - len(text.lstrip())
     if text[position : position + 1] != b"{":
@@ -41,7 +41,7 @@ def find_top_keys(head: bytes) -> list[str]:
         return keys
 
 
-def _as_utf8(head: bytes) -> bytes:
+def _recode_to_utf8(head: bytes) -> bytes:
     encoding, mark = detect_encoding(head)
     text = head[mark:]
     return text if encoding is None else text.decode(encoding, "replace").encode()

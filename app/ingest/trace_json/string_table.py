@@ -115,7 +115,7 @@ def intern(data: Array, p: int, length: int, place: int, table: StringTable, at:
         ):
             return int(code)
         slot = (slot + 1) & mask
-    at[3] = _appended(data, p, length, table.text, at[3])
+    at[3] = _append(data, p, length, table.text, at[3])
     return _new(slot, found, length, place, table, at)
 
 
@@ -145,7 +145,7 @@ def intern_object(data: Array, pieces: Array, count: int, place: int, table: Str
     p = at[3]
     table.text[p] = 123
     for i in range(count):
-        p = _appended(data, pieces[2 * i], pieces[2 * i + 1], table.text, p + 1)
+        p = _append(data, pieces[2 * i], pieces[2 * i + 1], table.text, p + 1)
         table.text[p] = 44
     table.text[p] = 125
     at[3] = p + 1
@@ -153,7 +153,7 @@ def intern_object(data: Array, pieces: Array, count: int, place: int, table: Str
 
 
 @jit_inline
-def _appended(data: Array, p: int, length: int, text: Array, to: int) -> int:
+def _append(data: Array, p: int, length: int, text: Array, to: int) -> int:
     """Where a text ends that is copied to `to`; up to 64 bytes behind it are overwritten."""
     done = 0
     while done < length:

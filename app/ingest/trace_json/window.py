@@ -115,14 +115,14 @@ class Window:
         self.data = array.data[:end]
 
     def _ask(self) -> None:
-        self._coming.append(self._pool.submit(self._filled))
+        self._coming.append(self._pool.submit(self._fill))
 
     def stop(self) -> None:
         """Read no further."""
         for future in self._coming:
             future.cancel()
 
-    def _filled(self) -> tuple[Array, int, int]:
+    def _fill(self) -> tuple[Array, int, int]:
         """(an array, where what was read begins in it, where it ends); nothing at the end of the file."""
         array = np.empty(ROOM_BYTES + self._piece_bytes + PAD, np.uint8)
         begin = ROOM_BYTES

@@ -111,14 +111,14 @@ class SampleCollector:
         self._count += 1
         at, row = clock * NS_PER_US, state.row
         if time_us is not None:
-            self._one(at, row, CPU if self.mode == "cpu" else WALL, stack, time_us * NS_PER_US)
+            self._add_weight(at, row, CPU if self.mode == "cpu" else WALL, stack, time_us * NS_PER_US)
             if self.mode == "full":
-                self._one(at, row, CPU, stack, 0 if idle else time_us * NS_PER_US)
+                self._add_weight(at, row, CPU, stack, 0 if idle else time_us * NS_PER_US)
         if memory_bytes is not None:
-            self._one(at, row, MEMORY_ALLOCATED, stack, max(memory_bytes, 0))
-            self._one(at, row, MEMORY_FREED, stack, max(-memory_bytes, 0))
+            self._add_weight(at, row, MEMORY_ALLOCATED, stack, max(memory_bytes, 0))
+            self._add_weight(at, row, MEMORY_FREED, stack, max(-memory_bytes, 0))
 
-    def _one(self, time_ns: int, thread: int, event: str, stack: int, weight: int) -> None:
+    def _add_weight(self, time_ns: int, thread: int, event: str, stack: int, weight: int) -> None:
         known = self._events.get(event)
         if known is None:
             known = self._events[event] = self._event(event)

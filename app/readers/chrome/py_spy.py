@@ -21,12 +21,12 @@ _PROCESS = re.compile(r'process (\d+):"(.*)"', re.DOTALL)
 _PYTHON = re.compile(r".*\.pyx?|<.*>", re.DOTALL)
 
 
-def _what(category: str, name: str) -> SliceType:
+def _classify(category: str, name: str) -> SliceType:
     kind = FrameKind.PYTHON if _PYTHON.fullmatch(category) else FrameKind.USER
     return SliceType("other", kind, file=category or None)
 
 
-PY_SPY = Dialect(FORMAT, SliceClassifier(_what), "py-spy saw no running thread. Record again, for longer.")
+PY_SPY = Dialect(FORMAT, SliceClassifier(_classify), "py-spy saw no running thread. Record again, for longer.")
 
 
 def is_py_spy_trace(events: TraceEvents) -> bool:

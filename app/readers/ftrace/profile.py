@@ -75,7 +75,7 @@ class FtraceParser:
             found = match(line)
             if found is None:
                 self.last_ns = last
-                self._other(at, line.rstrip())
+                self._add_other_line(at, line.rstrip())
                 last = max(last, self.last_ns)
                 continue
             comm, tid, process, cpu, flags, seconds, fraction, body = found.groups()
@@ -99,16 +99,16 @@ class FtraceParser:
             elif event == b"funcgraph_entry" or event == b"funcgraph_exit":
                 self.calls.feed_event(event == b"funcgraph_entry", time_ns, task, rest)
             else:
-                self._one(time_ns, task, body, event, rest)
+                self._add_message(time_ns, task, body, event, rest)
         self.last_ns = last
 
-    def _one(self, time_ns: int, task: int, text: bytes, event: bytes, rest: bytes) -> None:
+    def _add_message(self, time_ns: int, task: int, text: bytes, event: bytes, rest: bytes) -> None:
         """Another message of the kernel."""
         if entry := _ENTRY.fullmatch(text.rstrip()):
             given = self.events.intern_arguments({"arguments": decode_name(entry[2])} if entry[2] else {})
             self._open.setdefault(task, []).append((entry[1], time_ns, given))
         elif left := _EXIT.match(text):
-            self._ended(time_ns, task, left[1])
+            self._end_system_call(time_ns, task, left[1])
         elif called := _CALLED.match(text if event != b"function" else rest):
             given = self.events.intern_arguments({"from": decode_name(called[2])})
             self.markers.add("i", time_ns, decode_name(called[1]), task, self._called, arguments=given)
@@ -121,7 +121,7 @@ class FtraceParser:
         given = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})
         self.markers.add("i", time_ns, name, task, self._event, arguments=given)
 
-    def _ended(self, time_ns: int, task: int, name: bytes) -> None:
+    def _end_system_call(self, time_ns: int, task: int, name: bytes) -> None:
         """A system call ends: the one of that name that began last."""
         opened = self._open.get(task, [])
         place = next((place for place in range(len(opened) - 1, -1, -1) if opened[place][0] == name), None)
@@ -136,7 +136,7 @@ class FtraceParser:
     def _note(self, reason: str, number: int, line: bytes) -> None:
         self.add_loss(reason, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
-    def _other(self, number: int, line: bytes) -> None:
+    def _add_other_line(self, number: int, line: bytes) -> None:
         """A line that is none of an event."""
         if call := GRAPH.fullmatch(line):
             self.last_ns = max(self.last_ns, self.calls.feed_line(*call.groups()))

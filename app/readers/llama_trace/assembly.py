@@ -28,7 +28,7 @@ PROGRAM = "program"
 _OPERATOR, _MARK = SliceType("operator", FrameKind.OPERATOR), SliceType("annotation", FrameKind.ANNOTATION)
 
 
-def _paired(lines: TraceLines) -> Int64Array:
+def _pair_rows(lines: TraceLines) -> Int64Array:
     """By row the row of the other end of what is traced, NONE where there is none."""
     rows = np.flatnonzero(lines.kind != COUNTER)
     keys = [column[rows] for column in (lines.number, lines.name, lines.thread)]
@@ -45,7 +45,7 @@ def _paired(lines: TraceLines) -> Int64Array:
     return other
 
 
-def _called_ends(lines: TraceLines, other: Array, texts: dict[str, int]) -> list[int]:
+def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]) -> list[int]:
     """Pair what is itself called `end_…`, in `other`; returns ends of what never began.
 
     Its beginning looks like an end, and its end like that of another end.
@@ -65,8 +65,8 @@ def _called_ends(lines: TraceLines, other: Array, texts: dict[str, int]) -> list
 def _events(lines: TraceLines) -> TraceEvents:
     """What is traced, and counters, in the order of their beginnings."""
     texts = {text: place for place, text in enumerate(lines.texts)}
-    other = _paired(lines)
-    lone = _called_ends(lines, other, texts)
+    other = _pair_rows(lines)
+    lone = _pair_names_like_ends(lines, other, texts)
     lost = [(reason, count, first) for reason, (count, first) in lines.lost.items()]
     if lone:
         where, what = (lines.texts[int(column[lone[0]])] for column in (lines.thread, lines.name))
@@ -124,7 +124,7 @@ def _values(lines: TraceLines, counters: Array, texts: dict[str, int], arguments
     return bad
 
 
-def _what(category: str, name: str) -> SliceType:
+def _classify(category: str, name: str) -> SliceType:
     return _OPERATOR if category == OPERATOR else _MARK
 
 
@@ -139,6 +139,6 @@ def assembled(lines: TraceLines, source: str, defect: str | None) -> Profile:
     cut = None if "end_time" in edges else CUT_OFF
     if dropped := edges.get("lost", 0):
         events.lost.append((DROPPED, dropped, "as recorded in the file"))
-    dialect = Dialect(FORMAT, SliceClassifier(_what), "")
+    dialect = Dialect(FORMAT, SliceClassifier(_classify), "")
     profile = of_events(events, source, defect or cut, dialect)
     return replace(profile, steps=steps_of(profile))

@@ -27,7 +27,7 @@ _DECODE = re.compile(rf"(?:decode|generate|next[_ ]token){_NUMBER}", re.IGNORECA
 def steps_of(profile: Profile) -> pa.Table:
     """The table `steps`, of one thread and in order of time; without rows where less than two can be determined."""
     names, found = get_strings(profile.functions, "name"), _SliceColumns(profile)
-    rows, prompt = _marked(found, names)
+    rows, prompt = _find_evaluation_marks(found, names)
     marked = len(rows) > 1
     if not marked:
         rows = _longest(found, names)
@@ -42,7 +42,7 @@ def steps_of(profile: Profile) -> pa.Table:
     return build_table(
         "steps",
         rank=[None] * len(rows),
-        name=_named(prompt),
+        name=_name_steps(prompt),
         start_ns=begin,
         end_ns=found.end[rows],
         thread=found.thread[rows],
@@ -72,7 +72,7 @@ class _SliceColumns:
         return found
 
 
-def _marked(found: _SliceColumns, names: list[str]) -> tuple[Array, Array]:
+def _find_evaluation_marks(found: _SliceColumns, names: list[str]) -> tuple[Array, Array]:
     """(what is marked as evaluation of a prompt or of tokens, which of it is of a prompt); nothing without tokens."""
     kinds = np.array([2 * bool(_DECODE.fullmatch(name)) + bool(_PREFILL.fullmatch(name)) for name in names] or [0])
     kind = np.where(found.mark, kinds[found.function], 0)
@@ -98,7 +98,7 @@ def _last(found: _SliceColumns, names: list[str]) -> Array:
     return found.of_one_thread(np.flatnonzero(np.isin(found.function, last)))
 
 
-def _named(prompt: Array) -> list[str]:
+def _name_steps(prompt: Array) -> list[str]:
     """What steps are called: `prefill`, or with numbers where there are several, and `decode 1`, `decode 2`, …"""
     several, counts, called = int(prompt.sum()) > 1, [0, 0], []
     for of_prompt in prompt.tolist():

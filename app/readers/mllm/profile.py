@@ -85,7 +85,7 @@ def _understood(text: bytes) -> _FileContent:
     try:
         whole_file = json.loads(plain)
     except (ValueError, RecursionError):
-        return _salvaged(plain)
+        return _salvage(plain)
     if not isinstance(whole_file, dict):
         return _FileContent()
     lists = {name: value for name in ("memory_blobs", "op_blobs") if isinstance(value := whole_file.get(name), list)}
@@ -93,7 +93,7 @@ def _understood(text: bytes) -> _FileContent:
     return _FileContent(to_int(whole_file.get("init_time")), lists, unknown=unknown)
 
 
-def _salvaged(plain: bytes) -> _FileContent:
+def _salvage(plain: bytes) -> _FileContent:
     init = _INIT.search(plain)
     found = _FileContent(to_int(init[1].decode()) if init else None, complete=False)
     begins = [(one[1].decode(), one.end()) for one in _LIST.finditer(plain)]

@@ -53,7 +53,7 @@ def read_report(stream: BinaryIO, source: str = FORMAT) -> "Profile":
         from .report import read_report as read_blocks
 
         return read_blocks(data, source, FORMAT, defect)
-    return _of_text(data, defect, source, FORMAT)
+    return _read_text(data, defect, source, FORMAT)
 
 
 def read(stream: BinaryIO, source: str = CSV_FORMAT) -> "Profile":
@@ -61,7 +61,7 @@ def read(stream: BinaryIO, source: str = CSV_FORMAT) -> "Profile":
 
     Raises UnreadableInput where no launch is in it.
     """
-    return _of_text(*_all(stream), source, CSV_FORMAT)
+    return _read_text(*_all(stream), source, CSV_FORMAT)
 
 
 def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
@@ -70,7 +70,7 @@ def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
     return data, getattr(stream, "defect", None)
 
 
-def _of_text(data: bytes, defect: str | None, source: str, format: str) -> "Profile":
+def _read_text(data: bytes, defect: str | None, source: str, format: str) -> "Profile":
     # Only here: what it needs is not for every process that knows of formats.
     from .profile import build_profile_from_csv
 

@@ -109,7 +109,7 @@ class CsvReport(MeasurementCollector):
         self._seen[key] += 1
         units = self._units or [""] * len(columns)
         for place, metric in self._columns:
-            self._measured(launch, metric, row.cells[place].strip(), units[place])
+            self._add_measurement(launch, metric, row.cells[place].strip(), units[place])
 
     def _detail(self, row: CsvRow) -> None:
         launch = self._launch(row)
@@ -119,7 +119,7 @@ class CsvReport(MeasurementCollector):
             name, label = (named[2], named[1]) if named else (title, None) if _NAME.fullmatch(title) else (None, title)
             unit = row.get_cell("Metric Unit")
             metric = self.intern_metric(name, label, section, row.get_cell("Body Item Label") or None, unit)
-            self._measured(launch, metric, row.get_cell("Metric Value"), unit)
+            self._add_measurement(launch, metric, row.get_cell("Metric Value"), unit)
         if rule := row.get_cell("Rule Name"):
             launch.hints.append(
                 {
@@ -132,7 +132,7 @@ class CsvReport(MeasurementCollector):
                 }
             )
 
-    def _measured(self, launch: Launch, metric: int, cell: str, unit: str) -> None:
+    def _add_measurement(self, launch: Launch, metric: int, cell: str, unit: str) -> None:
         if not cell:
             return
         value, text = self._number(cell), None

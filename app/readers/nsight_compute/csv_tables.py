@@ -135,7 +135,7 @@ def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
             heading = found
         elif cells and cells[0].strip() in _PLACES and len([cell for cell in cells if cell.strip()]) <= 4:
             _read_context(place, cells)
-        elif heading is not None and (fitting := _fitted(cells, heading)) is not None:
+        elif heading is not None and (fitting := _fit_cells(cells, heading)) is not None:
             yield CsvRow(heading, fitting, number)
         elif (
             heading is not None
@@ -155,7 +155,7 @@ def _read_context(place: _SourceTableContext, cells: list[str]) -> None:
             place.file = value
 
 
-def _fitted(cells: list[str], heading: CsvHeader) -> list[str] | None:
+def _fit_cells(cells: list[str], heading: CsvHeader) -> list[str] | None:
     """The cells of a row as its heading has columns; None for a row of something else. Empty ones at the end may be
     missing, or be too many."""
     wanted = len(heading.columns)

@@ -152,15 +152,15 @@ class _KernelTables:
         if name := (launch.summary_values["device_name"][2] if "device_name" in launch.summary_values else ""):
             row["name"] = name
         for word in _DETAILS_OF_DEVICE[1:]:
-            value = _known(launch, word)
+            value = _summary_value(launch, word)
             if row[word] is None and value is not None and 0 <= value < 1 << 31:
                 row[word] = int(value)
         return self.devices[key]
 
     def _configuration(self, launch: Launch) -> int:
         grid, block = (_three(launch.identity.get(word, "")) for word in ("Grid Size", "Block Size"))
-        registers, shared = _known(launch, "registers"), _shared(launch)
-        sms = _known(launch, "sms")
+        registers, shared = _summary_value(launch, "registers"), _shared_memory_bytes(launch)
+        sms = _summary_value(launch, "sms")
         blocks = None if None in grid else float(np.prod([float(n or 0) for n in grid]))
         found = (
             *grid,
@@ -169,7 +169,7 @@ class _KernelTables:
             None if shared is None else int(shared),
             blocks / sms if blocks is not None and sms else None,
             None,
-            _known(launch, "theoretical_percent"),
+            _summary_value(launch, "theoretical_percent"),
         )
         if not any(value is not None for value in found):
             return NO_ID
@@ -212,7 +212,7 @@ class _KernelTables:
         work = {timed[at]: row for row, at in enumerate(order)}
         return replace(
             profile,
-            **self._of_slices([timed[at] for at in order], starts[order], lengths[order], place),
+            **self._slice_tables([timed[at] for at in order], starts[order], lengths[order], place),
             configurations=_columns("configurations", list(zip(*self.configurations, strict=True))),
             devices=pa.Table.from_pylist(self.device_rows, schema=SCHEMAS["devices"]),
             profiled_kernels=_columns(
@@ -236,7 +236,7 @@ class _KernelTables:
             **_sources(reading),
         )
 
-    def _of_slices(self, rows: Sequence[int], start: Any, length: Any, place: Any) -> dict[str, pa.Table]:
+    def _slice_tables(self, rows: Sequence[int], start: Any, length: Any, place: Any) -> dict[str, pa.Table]:
         """The tables of slices. rows: which launch each is."""
         if not rows:
             return {}
@@ -310,7 +310,7 @@ def _sources(reading: MeasurementCollector) -> dict[str, pa.Table]:
     }
 
 
-def _known(launch: Launch, key: str) -> float | None:
+def _summary_value(launch: Launch, key: str) -> float | None:
     return launch.summary_values[key][1] if key in launch.summary_values else None
 
 
@@ -323,7 +323,7 @@ def _duration(launch: Launch) -> int | None:
     return round(taken) if taken is not None and 0 <= taken < MAX_DURATION_NS else None
 
 
-def _shared(launch: Launch) -> float | None:
+def _shared_memory_bytes(launch: Launch) -> float | None:
     """Shared memory of a block in bytes, as traces have it: what the kernel and its launch ask for, without what the
     system adds."""
     parts = [launch.summary_values[key] for key in ("shared_static", "shared_dynamic") if key in launch.summary_values]

@@ -97,7 +97,7 @@ class Report(MeasurementCollector):
         self._where = "the beginning"
         self._speedups: set[int] = set()
         self._functions: dict[int, str] = {}
-        blocks = BlockReader(data, self._damaged, self._session)
+        blocks = BlockReader(data, self._add_damage, self._session)
         for entry in blocks.iterate_entries():
             if entry.kind == CODE:
                 self._code(entry)
@@ -110,7 +110,7 @@ class Report(MeasurementCollector):
         self._name_speedups()
         self.launch_of = {number: number for number in range(len(self.launches))}
 
-    def _damaged(self) -> None:
+    def _add_damage(self) -> None:
         self.add_loss(DAMAGED, self._where, "")
 
     def add_damage(self, what: str) -> None:
@@ -125,7 +125,7 @@ class Report(MeasurementCollector):
 
     def _code(self, entry: BlockEntry) -> None:
         """Where the functions of a module begin."""
-        for function in ReportMessage(entry.data, self._damaged).get_message(9).iterate_messages(1):
+        for function in ReportMessage(entry.data, self._add_damage).get_message(9).iterate_messages(1):
             address = function.get_int(2)
             if address is not None and address < _ADDRESSES:
                 self._functions[address] = function.get_text(1)
@@ -134,7 +134,7 @@ class Report(MeasurementCollector):
         """What a rule estimates to be won: the number of its kind, and percent."""
         kind = percent = None
         for piece in item.get_contents(10)[-1:]:
-            kind = ReportMessage(piece, self._damaged).get_int(1)
+            kind = ReportMessage(piece, self._add_damage).get_int(1)
             percent = _finite(_decimal(piece))
         if kind is not None:
             self._speedups.add(kind)
@@ -286,11 +286,11 @@ class _ResultReader:
             pairs = list(self._pairs(name, _MOST_TOLD + 1))
             more = "; …" if len(pairs) > _MOST_TOLD else ""
             listed = "; ".join(
-                f"{key}: {_written(one)}" if isinstance(key, str) and key else _written(one)
+                f"{key}: {_format_value(one)}" if isinstance(key, str) and key else _format_value(one)
                 for key, one in pairs[:_MOST_TOLD]
             )
             if listed:
-                text = f"{_written(value)} ({listed}{more})" if value is not None else listed + more
+                text = f"{_format_value(value)} ({listed}{more})" if value is not None else listed + more
         return number, text
 
     def _pairs(self, name: str, most: int) -> Iterator[tuple[Value | None, Value | None]]:
@@ -441,7 +441,7 @@ def _whole_of(value: Value | None) -> int | None:
     return int(value) if isinstance(value, int | float) and 0 <= value < _ADDRESSES and value == int(value) else None
 
 
-def _written(value: Value | None) -> str:
+def _format_value(value: Value | None) -> str:
     return "" if value is None else value if isinstance(value, str) else f"{value:,.15g}"
 
 

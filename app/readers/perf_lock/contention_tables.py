@@ -79,7 +79,7 @@ class LockTableParser:
             self._builder.add_loss(BAD_LOCKS, f"line {number}: {line[:MAX_EXAMPLE_CHARS]}", int(bad[1]))
         elif frame := _FRAME.fullmatch(line):
             self._frames.append((int(frame[1], 16), frame[2] or "[unknown]"))
-        elif row := self._one(line):
+        elif row := self._parse_row(line):
             self._close(number)
             self._row = row
             self._frames += [(int(at, 16), name.strip() or "[unknown]") for at, name in _TRACED.findall(self._traced)]
@@ -87,7 +87,7 @@ class LockTableParser:
             # Lines before the table are messages of perf.
             self._builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS].strip()}")
 
-    def _one(self, line: str) -> tuple[dict[str, int], list[str]] | None:
+    def _parse_row(self, line: str) -> tuple[dict[str, int], list[str]] | None:
         """Numbers by the names of columns, and what else is in the line; None where it is none of the table."""
         if self._mark:
             return self._apart(line)
@@ -118,7 +118,7 @@ class LockTableParser:
         return (found, words) if found else None
 
     def _apart(self, line: str) -> tuple[dict[str, int], list[str]] | None:
-        """As `_one`, where the columns are apart by a mark."""
+        """As `_parse_row`, where the columns are apart by a mark."""
         parts = [part.strip() for part in line.split(self._mark, len(self._columns) - 1)]
         if self._columns[-1] == STACK:
             # Without a stack it ends before.

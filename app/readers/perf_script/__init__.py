@@ -88,7 +88,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         assembly.feed_header(heading[1])
         begun = begun[heading.end() :]
         headed, number = b"# captured on" in heading[1], 1 + heading[0].count(b"\n")
-    for chunk, tokens in _tokenised(_chunks(stream, begun)):
+    for chunk, tokens in _tokenize(_chunks(stream, begun)):
         if chunk.skipped:
             assembly.add_loss(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
             number += 1
@@ -160,7 +160,7 @@ def _skip_line(stream: BinaryIO, skipped: int) -> tuple[bytes, int]:
         skipped += len(data)
 
 
-def _tokenised(chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Tokens]]:
+def _tokenize(chunks: Iterator[Chunk]) -> Iterator[tuple[Chunk, Tokens]]:
     """The chunks in order with their tokens, a few of them worked at ahead."""
     workers = min(THREADS, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(workers, "perf-script") as pool:

@@ -33,7 +33,7 @@ class EventNames:
         """What an event is called, and its attributes. Those of the heading are named in the order that it has."""
         name = decode_text(raw)
         if name not in self._called:
-            recorded = dict.fromkeys((*self._asked_for(), *self._called, name))
+            recorded = dict.fromkeys((*self._requested_events(), *self._called, name))
             names = name_events((each or UNNAMED_EVENT, self._facts.get(EVENT_FACT + each, "")) for each in recorded)
             self._called |= dict(zip(recorded, names, strict=True))
         return self._called[name]
@@ -42,7 +42,7 @@ class EventNames:
         """The main event of those that were met. The heading lists events in the order in which they were asked for;
         the first sample is no guide, as page faults come before the first tick of a clock."""
         names = {decode_text(raw): self.get_name(raw)[0] for raw in met}
-        asked = self._asked_for()
+        asked = self._requested_events()
         in_order = dict.fromkeys([*(names[each] for each in asked if each in names), *names.values()])
         return choose_main_event(list(in_order), names.get(asked[0]) if asked else None)
 
@@ -51,11 +51,11 @@ class EventNames:
         names = {decode_text(raw) for raw in met}
         return [
             each
-            for each in self._asked_for()
+            for each in self._requested_events()
             if each not in names and is_unobservable(each, self._facts[EVENT_FACT + each])
         ]
 
-    def _asked_for(self) -> list[str]:
+    def _requested_events(self) -> list[str]:
         """The events that the heading lists, but not those that never occur, with which perf records other things."""
         names = (name.removeprefix(EVENT_FACT) for name in self._facts if name.startswith(EVENT_FACT))
         return [name for name in names if split_modifiers(name)[0] != "dummy"]

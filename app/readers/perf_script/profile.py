@@ -370,20 +370,20 @@ class ScriptProfileBuilder:
             frame = about.frame
             if is_inlined(frame.module):
                 depth += 1
-                frames.append(self._inlined(frame.symbol, module, depth, source, frame.address, frame.offset))
+                frames.append(self._intern_inlined(frame.symbol, module, depth, source, frame.address, frame.offset))
             else:
                 module, depth = frame.module, 0
                 if about.chain:
                     frames.append(self._frame(replace(frame, symbol=about.chain[0]), source))
                     # Their address is the first one's; without one of their own they are known to share its line.
                     for depth, symbol in enumerate(about.chain[1:], start=1):
-                        frames.append(self._inlined(symbol, module, depth, None, None, frame.offset))
+                        frames.append(self._intern_inlined(symbol, module, depth, None, None, frame.offset))
                 else:
                     frames.append(known if source is None else self._frame(frame, source))
             source = None
         return self.builder.intern_stack(frames)
 
-    def _inlined(
+    def _intern_inlined(
         self, symbol: str, module: str, depth: int, line: int | None, address: int | None, offset: int | None
     ) -> int:
         return self.builder.intern_frame(

@@ -85,7 +85,7 @@ def parse_json(line: str) -> CountLine | None:
     event = data.get("event")
     if not isinstance(event, str) or not event:
         return None
-    return _counted(
+    return _parse_count(
         event=event,
         unit=to_text(data.get("unit")),
         value=to_text(data.get("counter-value")),
@@ -103,7 +103,7 @@ def parse_columns(line: str, separator: str) -> CountLine | None:
     found = _columns(separator).match(line)
     if found is None:
         return None
-    return _counted(
+    return _parse_count(
         event=found["event"],
         unit=found["unit"],
         value=found["value"],
@@ -121,7 +121,7 @@ def parse_text(line: str) -> CountLine | None:
     found = _TEXT.match(line)
     if found is None:
         return None
-    return _counted(
+    return _parse_count(
         event=found["event"],
         unit=found["unit"] or "",
         value=found["value"].replace(",", "").replace("'", ""),
@@ -188,7 +188,7 @@ def _thread(text: str) -> tuple[str | None, int | None]:
     return None, None
 
 
-def _joined(place: str, cgroup: str) -> str | None:
+def _join_place(place: str, cgroup: str) -> str | None:
     return " ".join(part for part in (place, f"cgroup {cgroup}" if cgroup else "") if part) or None
 
 
@@ -206,7 +206,7 @@ def parse_json_scope(data: dict[str, Any]) -> CountScope:
         cpu=int(cpu[1]) if cpu else None,
         comm=comm,
         tid=tid,
-        group=_joined(group, to_text(data.get("cgroup"))),
+        group=_join_place(group, to_text(data.get("cgroup"))),
     )
 
 
@@ -215,7 +215,7 @@ def parse_text_scope(time: str, aggregate: str, cgroup: str = "") -> CountScope:
     group, comm, tid, cpu = _aggregate(aggregate)
     time = time.strip()
     return CountScope(
-        end_ns=_end_ns(time), summary=time == "summary", cpu=cpu, comm=comm, tid=tid, group=_joined(group, cgroup)
+        end_ns=_end_ns(time), summary=time == "summary", cpu=cpu, comm=comm, tid=tid, group=_join_place(group, cgroup)
     )
 
 
@@ -224,7 +224,7 @@ def _end_ns(text: str) -> int | None:
     return None if end_s is None else int(end_s * NS_PER_S)
 
 
-def _counted(
+def _parse_count(
     *,
     event: str,
     unit: str,

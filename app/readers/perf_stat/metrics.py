@@ -61,7 +61,7 @@ class MetricLines:
         """The metrics of a line; empty for a heading, None where it is neither."""
         if line.startswith("{"):
             return self._json(line)
-        return self._continued(line) or self._row(line)
+        return self._parse_continuation(line) or self._row(line)
 
     def _json(self, line: str) -> list[Metric] | None:
         if "metric-value" not in line:
@@ -76,7 +76,7 @@ class MetricLines:
         place = parse_json_scope(data)
         if "metric-value" in data:
             if "metric-unit" not in data:
-                return self._named([to_text(data["metric-value"])], place)
+                return self._parse_named([to_text(data["metric-value"])], place)
             metric = _metric(to_text(data["metric-value"]), to_text(data["metric-unit"]), self.event, place)
             return [metric] if metric else []
         if "metricgroup" in data:
@@ -99,9 +99,9 @@ class MetricLines:
         # With --metric-only it begins an object that it never ends, also where there is no value.
         if data is None or not (values or (data and data.keys() <= _JSON_OTHER)):
             return None
-        return self._named(values, parse_json_scope(data))
+        return self._parse_named(values, parse_json_scope(data))
 
-    def _continued(self, line: str) -> list[Metric] | None:
+    def _parse_continuation(self, line: str) -> list[Metric] | None:
         """The second and further metrics of a count: the columns of the count are empty, or the text is indented."""
         s = re.escape(self.separator)
         columns = re.match(
@@ -134,12 +134,12 @@ class MetricLines:
             before = len(cells) - len(self._alone(len(cells)))
             time, *_ = [cell for cell in cells[:before] if re.fullmatch(r"\s*[0-9]+\.[0-9]{9}", cell)] or [""]
             words = [cell for cell in cells[:before] if re.match(r"\s*[A-Za-z]", cell)]
-            return self._named(cells[before:], parse_text_scope(time, words[0] if words else ""))
+            return self._parse_named(cells[before:], parse_text_scope(time, words[0] if words else ""))
         found = _TEXT_ROW.match(line)
         if found is None:
             return None
         values = [value.rstrip("%") for value in found["values"].split()]
-        return self._named(values, parse_text_scope(found["time"] or "", found["aggregate"] or ""))
+        return self._parse_named(values, parse_text_scope(found["time"] or "", found["aggregate"] or ""))
 
     def _alone(self, most: int) -> tuple[str, ...]:
         """The names of the heading that have values in rows of at most so many cells."""
@@ -147,7 +147,7 @@ class MetricLines:
             return self.heading
         return tuple(name for name in self.heading if not _NEVER_ALONE.search(name))
 
-    def _named(self, values: list[str], place: CountScope) -> list[Metric] | None:
+    def _parse_named(self, values: list[str], place: CountScope) -> list[Metric] | None:
         names = self.heading if len(self.heading) == len(values) else self._alone(len(values))
         if len(names) != len(values):
             return None

@@ -65,7 +65,7 @@ class PerfTraceParser:
         for at, line in enumerate(text.split(b"\n"), number):
             found = LINE.fullmatch(line)
             if found is None:
-                self._other(at, line.rstrip())
+                self._add_other_line(at, line.rstrip())
                 continue
             ms, part, long, fraction, comm, tid, body = found.groups()
             task = int(tid) if tid else 0
@@ -73,14 +73,14 @@ class PerfTraceParser:
                 self._comms[task] = comm
             start = None if ms is None else int(ms) * NS_PER_MS + int(part) * NS_PER_US
             length = None if long is None else int(long) * NS_PER_MS + int(fraction) * NS_PER_US
-            if not self._one(task, start, length, body):
+            if not self._add_call(task, start, length, body):
                 self.add_loss(NO_BEGIN if start is None else NO_LINE, at, line)
 
-    def _one(self, task: int, start: int | None, length: int | None, text: bytes) -> bool:
+    def _add_call(self, task: int, start: int | None, length: int | None, text: bytes) -> bool:
         """Take in what a thread did; False where nothing can be made of it."""
         call = _CALL.fullmatch(text)
         if call is not None and start is not None:
-            self._left(task)
+            self._end_at_unknown_time(task)
             self._add(task, start, length or 0, call[1], call[2], call[3])
         elif again := _AGAIN.fullmatch(text):
             name, _, result = again.groups()
@@ -92,7 +92,7 @@ class PerfTraceParser:
         elif start is None:
             return False
         elif opened := _OPEN.fullmatch(text):
-            self._left(task)
+            self._end_at_unknown_time(task)
             self._open[task] = (opened[1], start, opened[2])
         elif fault := _FAULT.fullmatch(text):
             self._instant(task, start, fault[1], fault[2], FAULT)
@@ -118,7 +118,7 @@ class PerfTraceParser:
         given = self.events.intern_arguments({"told": decode_name(text)} if text else {})
         self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=given)
 
-    def _left(self, task: int) -> None:
+    def _end_at_unknown_time(self, task: int) -> None:
         """A call without an end whose thread makes another one: it has ended at an unknown time."""
         if begun := self._open.pop(task, None):
             self.add_loss(NO_END, 0, begun[0])
@@ -130,7 +130,7 @@ class PerfTraceParser:
             given = self.events.intern_arguments({"arguments": decode_name(begun[2])} if begun[2] else {})
             self.markers.add("B", begun[1], decode_name(begun[0]), task, self._category[CALL], arguments=given)
 
-    def _other(self, number: int, line: bytes) -> None:
+    def _add_other_line(self, number: int, line: bytes) -> None:
         if about := SUMMARY.fullmatch(line):
             self._of = (decode_name(about[1]), int(about[2]))
         elif row := _ROW.fullmatch(line):
@@ -167,10 +167,10 @@ def build_profile(found: PerfTraceParser, source: str, defect: str | None) -> Pr
         raise UnreadableInput(
             f"{source} has no system calls. Record with perf trace -o trace.txt -- PROGRAM, and import it."
         )
-    return _summed(found, defect)
+    return _build_summary(found, defect)
 
 
-def _summed(found: PerfTraceParser, defect: str | None) -> Profile:
+def _build_summary(found: PerfTraceParser, defect: str | None) -> Profile:
     """A summary: time, calls and errors of each system call and thread."""
     builder = ProfileBuilder(FORMAT)
     events = (

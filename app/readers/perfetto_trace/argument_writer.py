@@ -50,7 +50,7 @@ WORDS = (b"true", b"false", b"null", b'""')
 
 
 @jit_no_refcount
-def _copied(quoted: Array, bounds: Array, text: int, out: Array, to: int) -> int:
+def _copy_text(quoted: Array, bounds: Array, text: int, out: Array, to: int) -> int:
     """Write one of the texts."""
     begin, end = bounds[text], bounds[text + 1]
     if to + end - begin > len(out) - MARGIN:
@@ -188,7 +188,7 @@ def _again(out: Array, begin: int, end: int, stack: Array, level: int, count: in
 
 
 @jit_no_refcount
-def _named(
+def _write_text(
     first: int, mask: int, generation: int, number: int, known: Array, quoted: Array, bounds: Array, out: Array,
     to: int, factor: int,
 ) -> int:  # fmt: skip
@@ -197,7 +197,7 @@ def _named(
     if 0 <= number <= MAX_INT32:
         key: Any = (np.int64(generation) << 32) | number
         text = _stands_for(known, first, mask, key, factor)
-    return _copied(quoted, bounds, text if text >= 0 else EMPTY, out, to)
+    return _copy_text(quoted, bounds, text if text >= 0 else EMPTY, out, to)
 
 
 @jit_no_refcount
@@ -207,7 +207,7 @@ def _double(
     """Write a double, the text of which is made where all are known."""
     text = _stands_for(known, at[TABLES + 2 * REALS], at[TABLES + 2 * REALS + 1], bits, factor)
     if text >= 0:
-        return _copied(quoted, bounds, text, out, to)
+        return _copy_text(quoted, bounds, text, out, to)
     if at[ASKS] == len(asked):
         return FALLBACK
     asked[at[ASKS]] = bits
@@ -225,7 +225,7 @@ def _plain(
         return _text(data, value, value + size, out, to)
     if kind == TEXT_ID:
         table = TABLES + 2 * STRINGS
-        return _named(at[table], at[table + 1], generation, value, known, quoted, bounds, out, to, factor)
+        return _write_text(at[table], at[table + 1], generation, value, known, quoted, bounds, out, to, factor)
     if kind == DOUBLE:
         return _double(value, known, quoted, bounds, out, asked, at, to, factor)
     if kind in (UINT, INT, POINTER):
@@ -239,7 +239,7 @@ def _plain(
         to = _digits(out, to, np.uint64(value), np.uint64(16 if kind == POINTER else 10))
         out[to] = _QUOTE
         return to + (kind == POINTER)
-    return _copied(quoted, bounds, NULL if kind != BOOL else TRUE if value else FALSE, out, to)
+    return _copy_text(quoted, bounds, NULL if kind != BOOL else TRUE if value else FALSE, out, to)
 
 
 @jit_no_refcount
@@ -269,7 +269,7 @@ def _member(
             else:
                 # A top-level argument without a name has name id 0.
                 number = name if named or not level else -1
-                to = _named(at[TABLES], at[TABLES + 1], generation, number, known, quoted, bounds, out, to, factor)
+                to = _write_text(at[TABLES], at[TABLES + 1], generation, number, known, quoted, bounds, out, to, factor)
             if to < 0:
                 return FALLBACK
             if level:
@@ -319,7 +319,7 @@ def _member(
 
 
 @jit_no_refcount
-def _written(
+def _write_arguments(
     data: Array, given: Array, more: Array, generation: Array, known: Array, quoted: Array, bounds: Array,
     out: Array, stack: Array, asked: Array, at: Array, rows: Array, spans: Array, factor: int,
 ) -> None:  # fmt: skip
@@ -345,7 +345,7 @@ def _written(
             for part in range(1, 3):
                 if to >= 0:
                     out[to], out[to + 1] = _COMMA if part == 1 else _COLON, _BLANK
-                    to = _copied(quoted, bounds, more[part, other], out, to + 2)
+                    to = _copy_text(quoted, bounds, more[part, other], out, to + 2)
             other += 1
         rows[count] = row
         spans[0, count], spans[1, count] = begin, begin + (RETRY if asks < at[ASKS] else FALLBACK)
@@ -404,7 +404,7 @@ class ArgumentWriter:
         at[[ONE, OTHER]] = 0
         while at[ONE] < given.shape[1] or at[OTHER] < more.shape[1]:
             at[[WRITTEN, END]] = 0
-            _written(
+            _write_arguments(
                 *(self._data, given, more, self._generation, known, quoted, bounds),
                 *(out, stack, self._asked, at, rows, spans, HASH_FACTOR),
             )

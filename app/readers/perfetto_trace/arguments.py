@@ -107,7 +107,7 @@ class ArgumentDecoder:
             if sort == _TEXT_ID:
                 shown = self.quote_text(string)
             elif sort in (_DICT, _ARRAY, _NESTED):
-                shown = self._nested(begin, end)
+                shown = self._write_nested(begin, end)
             else:
                 shown = self._plain(sort, number, real, length)
             found.setdefault(row, []).append(f"{self.quote_text(key)}: {shown}")
@@ -133,7 +133,7 @@ class ArgumentDecoder:
             return f'"0x{number:x}"' if kind == _POINTER else str(number)
         return str(number) if kind == _INT else "null"
 
-    def _nested(self, begin: int, end: int) -> str:
+    def _write_nested(self, begin: int, end: int) -> str:
         try:
             found = self._annotation(memoryview(self._packets.data)[begin:end], 0)[1]
         except (MalformedMessage, TypeError, ValueError):

@@ -153,7 +153,7 @@ def compute_times(packets: Packets, clocks: TraceClocks, lost: LossCallback) -> 
         rows = timed[order[bounds[at] : bounds[at + 1]]]
         shown = time[rows]
         if key in clocks.incremental:
-            shown = _counted(shown, rows, clocks.incremental[key])
+            shown = _resolve_incremental(shown, rows, clocks.incremental[key])
         converted = shown if key == clocks.trace else clocks.convert(key, shown)
         if converted is None:
             first = rows[packets.sequence[rows].argmin()]
@@ -162,7 +162,7 @@ def compute_times(packets: Packets, clocks: TraceClocks, lost: LossCallback) -> 
     return time
 
 
-def _counted(time: Array, packet: Array, clocks: dict[int, tuple[int, int, bool]]) -> Int64Array:
+def _resolve_incremental(time: Array, packet: Array, clocks: dict[int, tuple[int, int, bool]]) -> Int64Array:
     """Times in ns of a clock that has its own unit or counts from the packet before. clocks: as in `counting`."""
     found = np.empty(len(time), np.int64)
     cuts = np.searchsorted(packet, list(clocks)).tolist()

@@ -69,19 +69,19 @@ def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText)
     wake_bundle, wake_delta = select_bundles(WAKE_TIME, ~damaged & ~uneven)
     return CompactSched(
         bundle=bundle,
-        time_ns=_added(delta, bundle),
+        time_ns=_sum_deltas(delta, bundle),
         prev_task=_before(taken, cpu[bundle]),
         state_bits=select_bundles(SWITCH_STATE, ~damaged)[1],
         next_task=taken,
         comm=places[np.where(of_names[bundle] > 0, first_name[bundle] + index, len(places) - 1)],
         wake_bundle=wake_bundle,
-        wake_ns=_added(wake_delta, wake_bundle),
+        wake_ns=_sum_deltas(wake_delta, wake_bundle),
         wake_task=select_bundles(WAKE_TASK, ~damaged & ~uneven & (counts[WAKE_TIME] > 0))[1],
         malformed=int(np.count_nonzero(damaged | uneven)),
     )
 
 
-def _added(values: Array, bundle: Array) -> Array:
+def _sum_deltas(values: Array, bundle: Array) -> Array:
     """What the values of each bundle come to up to each of them."""
     total = np.cumsum(values)
     new = np.ones(len(bundle), bool)

@@ -67,10 +67,10 @@ class TrackEvents:
         present = np.flatnonzero((time == MISSING) & events.has(ABSOLUTE_US))
         time[present] = events.get_number(ABSOLUTE_US)[present] * NS_PER_US
         legacy = LegacyEvents(events)
-        name = self._named(events, NAME_ID, NAME, NAMES, generation)
+        name = self._intern(events, NAME_ID, NAME, NAMES, generation)
         if legacy:
             legacy.name(packets, self.event_builder.intern_text, generation, name)
-        category = self._named(events, CATEGORY_ID, CATEGORY, CATEGORIES, generation)
+        category = self._intern(events, CATEGORY_ID, CATEGORY, CATEGORIES, generation)
         uuid, lane, lanes = self._lanes(events, packet, legacy)
         text = self.event_builder.intern_text
         texts = [
@@ -89,7 +89,7 @@ class TrackEvents:
         )
         self._add_flows(events, legacy, time, process, thread)
 
-    def _named(self, events: MessageColumns, number: int, inline: int, kind: int, generation: Array) -> Int32Array:
+    def _intern(self, events: MessageColumns, number: int, inline: int, kind: int, generation: Array) -> Int32Array:
         """Places of texts that are determined by a number or as they are."""
         found = np.full(len(events), NONE, np.int32)
         rows = np.flatnonzero(events.has(number))
@@ -226,7 +226,7 @@ class TrackEvents:
             chain = list(self.names.iterate_ancestors(number))
             about = chain[0] if chain else None
             if about is not None and about.incremental:
-                values = _added(values, generation[mine])
+                values = _sum_deltas(values, generation[mine])
             values = values * (about.factor if about is not None else 1)
             lane = self.names.get_lane(number)
             first_name = int(name[mine[0]])
@@ -269,7 +269,7 @@ class TrackEvents:
         )
 
 
-def _added(values: Array, generation: Array) -> Float64Array:
+def _sum_deltas(values: Array, generation: Array) -> Float64Array:
     """What values come to that are added up in each generation."""
     order = np.argsort(generation, kind="stable")
     cuts = np.flatnonzero(np.diff(generation[order])) + 1

@@ -64,7 +64,7 @@ class KernelEvents:
         self._wakes(events, time)
         self._marks(events, time)
         self._cpus(events, time)
-        self._renamed(events)
+        self._apply_renames(events)
         self._compact(bundles, offset)
 
     def _texts(self, of: MessageColumns, field: int) -> Int64Array:
@@ -73,7 +73,7 @@ class KernelEvents:
         found[rows] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
         return found
 
-    def _called(self, tasks: Array, names: Array) -> None:
+    def _note_thread_names(self, tasks: Array, names: Array) -> None:
         """Take note of the names of threads, the last of each."""
         code, first = factorize(tasks)
         last = np.zeros(len(first), np.int64)
@@ -90,7 +90,7 @@ class KernelEvents:
         of = read_messages(events.data, spans, (1, 2, 4, 5, 6))
         comm, before = self._texts(of, 5), self._texts(of, 1)
         left, taken = of.get_number(2), of.get_number(6)
-        self._called(np.concatenate((left, taken)), np.concatenate((before, comm)))
+        self._note_thread_names(np.concatenate((left, taken)), np.concatenate((before, comm)))
         self.scheduling.add_switches(time[rows], cpu[rows], left, _states(of.get_number(4)), taken, comm)
 
     def _wakes(self, events: MessageColumns, time: Array) -> None:
@@ -131,11 +131,11 @@ class KernelEvents:
                 label = self.event_builder.intern_text(f"CPU {cpu} {name}")
                 self.event_builder.add_events("C", time[rows[mine]], label, -1, value=value[mine].astype(np.float64))
 
-    def _renamed(self, events: MessageColumns) -> None:
+    def _apply_renames(self, events: MessageColumns) -> None:
         rows, spans = events.get_spans(RENAME)
         if len(rows):
             of = read_messages(events.data, spans, (1, 3))
-            self._called(of.get_number(1), self._texts(of, 3))
+            self._note_thread_names(of.get_number(1), self._texts(of, 3))
 
     def _compact(self, bundles: MessageColumns, offset: Array) -> None:
         """Switches and wakeups that are in columns."""
@@ -150,7 +150,7 @@ class KernelEvents:
             time = found.time_ns + offset[found.bundle]
             states = _states(found.state_bits)
             named = found.comm != self.event_builder.intern_text("")
-            self._called(found.next_task[named], found.comm[named])
+            self._note_thread_names(found.next_task[named], found.comm[named])
             self.scheduling.add_switches(time, cpu[found.bundle], found.prev_task, states, found.next_task, found.comm)
             self._until(time, found.bundle)
         if len(found.wake_task):

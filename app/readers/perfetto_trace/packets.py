@@ -60,11 +60,11 @@ class Packets:
         """For each packet the last one that is so (bools) up to it in its generation; -1 where there is none."""
         if not given.any():
             return np.full(len(given), -1, np.int64)
-        return _carried(self.generation, given, np.full(self.generations, -1, np.int64))
+        return _carry_forward(self.generation, given, np.full(self.generations, -1, np.int64))
 
 
 @jit
-def _carried(generation: Array, given: Array, last: Array) -> Int64Array:
+def _carry_forward(generation: Array, given: Array, last: Array) -> Int64Array:
     found = np.empty(len(given), np.int64)
     for i in range(len(given)):
         if given[i]:
@@ -74,7 +74,7 @@ def _carried(generation: Array, given: Array, last: Array) -> Int64Array:
 
 
 @jit
-def _followed(
+def _assign_generations(
     sequence: Array, count: int, flags: Array, cleared: Array, dropped: Array, generation: Array, usable: Array
 ) -> int:
     """Fill in the generation of each packet, and whether it can be used. Returns how many generations there are."""
@@ -99,11 +99,11 @@ def _followed(
 
 def read_packets(data: bytes, lost: LossCallback) -> tuple[Packets, bool]:
     """The packets of a file, and whether it is whole. data: the file, and PAD more bytes."""
-    found, whole = _framed(np.frombuffer(data, np.uint8)[: len(data) - PAD])
+    found, whole = _find_packets(np.frombuffer(data, np.uint8)[: len(data) - PAD])
     array = np.frombuffer(data, np.uint8)
     all_ = read_messages(array, found.spans, WANTED)
     if all_.has(COMPRESSED).any() or all_.has(ZSTD).any():
-        data, spans = _unpacked(data, all_, lost)
+        data, spans = _unpack_packets(data, all_, lost)
         all_ = read_messages(np.frombuffer(data, np.uint8), spans, WANTED)
     del found
     damaged = np.flatnonzero(all_.malformed)
@@ -113,20 +113,20 @@ def read_packets(data: bytes, lost: LossCallback) -> tuple[Packets, bool]:
     code, shown = factorize(sequence)
     generation, usable = np.empty(len(all_), np.int32), np.empty(len(all_), bool)
     marks = all_.get_number(FLAGS), all_.get_number(CLEARED) != 0, all_.get_number(DROPPED) != 0
-    generations = _followed(code, len(shown), *marks, generation, usable)
+    generations = _assign_generations(code, len(shown), *marks, generation, usable)
     useless = np.flatnonzero(~usable)
     if len(useless):
         lost(MISSING_STATE, f"packet {int(useless[0]) + 1}", len(useless))
     return Packets(data, all_, sequence, generation, generations, usable), whole
 
 
-def _framed(array: Array) -> tuple[FieldColumns, bool]:
+def _find_packets(array: Array) -> tuple[FieldColumns, bool]:
     """The packets of a trace, and whether they fill it."""
     trace = read_messages(array, np.array([[0], [len(array)]]), (), (), (1,))
     return trace.listed[1].select_contents(), not trace.malformed[0]
 
 
-def _unpacked(data: bytes, all_: MessageColumns, lost: LossCallback) -> tuple[bytes, Array]:
+def _unpack_packets(data: bytes, all_: MessageColumns, lost: LossCallback) -> tuple[bytes, Array]:
     """The bytes with those of packed packets behind them, and where each packet is, in order."""
     pieces, room = [data], len(data)
     spans = [np.stack((all_.begin, all_.end))]
@@ -134,11 +134,11 @@ def _unpacked(data: bytes, all_: MessageColumns, lost: LossCallback) -> tuple[by
     for kind in (COMPRESSED, ZSTD):
         rows, inner = all_.get_spans(kind)
         for row, (begin, end) in zip(rows.tolist(), inner.T.tolist(), strict=True):
-            more = _inflated(data[begin:end], kind, MAX_BYTES - room)
+            more = _inflate(data[begin:end], kind, MAX_BYTES - room)
             if more is None:
                 lost(BAD_COMPRESSED, f"packet {row + 1}", 1)
                 continue
-            inside, _ = _framed(np.frombuffer(more, np.uint8))
+            inside, _ = _find_packets(np.frombuffer(more, np.uint8))
             spans.append(inside.spans + room)
             place.append(row + np.arange(1, len(inside) + 1) / (len(inside) + 1))
             pieces.append(more)
@@ -147,7 +147,7 @@ def _unpacked(data: bytes, all_: MessageColumns, lost: LossCallback) -> tuple[by
     return b"".join((*pieces, bytes(PAD))), np.concatenate(spans, axis=1)[:, order]
 
 
-def _inflated(packed: bytes, kind: int, most: int) -> bytes | None:
+def _inflate(packed: bytes, kind: int, most: int) -> bytes | None:
     try:
         if kind == ZSTD:
             with zstandard.ZstdDecompressor().stream_reader(packed) as stream:

@@ -99,7 +99,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     _tell_names(made, names, scheduling, markers)
     _tell_others(packets, losses)
     if not made.has_timed_events() and len(samples):
-        return _sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
+        return _build_sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
     if not made.has_timed_events():
         raise UnreadableInput(f"{source} has no data that Perfloom shows. {EMPTY_ADVICE}")
 
@@ -125,7 +125,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     return of_events(events, source, defect or (None if whole else CUT_OFF), dialect)
 
 
-def _sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses, defect: str | None) -> Profile:
+def _build_sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses, defect: str | None) -> Profile:
     """A trace in which there is nothing but samples."""
     builder = ProfileBuilder(FORMAT)
     for reason, count, first in losses.to_list():

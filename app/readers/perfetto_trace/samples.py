@@ -72,7 +72,7 @@ class CpuSamples:
 
     def _stacks(self, builder: ProfileBuilder, good: Array) -> Array:
         """The call stack of each sample."""
-        frames, chains = self._frames(builder), self._interned(STACKS)
+        frames, chains = self._frames(builder), self._interned_messages(STACKS)
         generation = self._packets.generation[self._packet[good]]
         known: dict[tuple[int, int], int] = {}
         found, missing = [], 0
@@ -90,7 +90,7 @@ class CpuSamples:
             builder.add_loss(NO_STACK, "reference to an undefined stack", missing)
         return np.array(found, np.int64)
 
-    def _interned(self, kind: int) -> dict[tuple[int, int], memoryview]:
+    def _interned_messages(self, kind: int) -> dict[tuple[int, int], memoryview]:
         """The messages of one sort, by generation and number."""
         entries = self._packets.interned[kind]
         number = read_messages(self._packets.all.data, entries.spans, (1,)).get_number(1)
@@ -110,13 +110,13 @@ class CpuSamples:
         )
         texts = list(self._texts)
         modules = {}
-        for key, content in self._interned(MAPPINGS).items():
+        for key, content in self._interned_messages(MAPPINGS).items():
             parts = [texts[paths[key[0], one]] for one in _numbers(content, 7) if (key[0], one) in paths]
             modules[key] = (
                 "/" + "/".join(parts).lstrip("/") if parts and not parts[0].startswith("[") else "".join(parts)
             )
         found = {}
-        for key, content in self._interned(FRAMES).items():
+        for key, content in self._interned_messages(FRAMES).items():
             of: dict[int, Any] = {}
             try:
                 of = {number: value for number, _, value in iterate_fields(content) if isinstance(value, int)}

@@ -12,7 +12,7 @@ TEXT_BYTES = 1 << 16
 
 
 @jit_no_refcount
-def _known(data: Array, begin: Array, end: Array, texts: StringTable, codes: Array, at: Array) -> bool:
+def _intern_texts(data: Array, begin: Array, end: Array, texts: StringTable, codes: Array, at: Array) -> bool:
     """The number of each text from at[0] on; whether there was room for all."""
     for i in range(at[0], len(begin)):
         length = end[i] - begin[i]
@@ -36,7 +36,7 @@ class TextInterner:
         codes = np.empty(len(begin), np.int32)
         at = self._at
         at[0] = 0
-        while not _known(data, begin, end, self._texts, codes, at):
+        while not _intern_texts(data, begin, end, self._texts, codes, at):
             size = max(2 * int(at[3]) + int(end[at[0]] - begin[at[0]]) + PAD, len(self._texts.text))
             self._texts = grow(self._texts, int(at[2]), int(at[3]), 2 * len(self._texts.start), size)
         return codes

@@ -134,7 +134,7 @@ def _number(value: Any) -> int:
     return to_signed(value)
 
 
-def _unsigned(value: Any) -> int:
+def _to_unsigned(value: Any) -> int:
     return _number(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
@@ -191,11 +191,11 @@ def _track(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
     uuid, track = 0, PerfettoTrack()
     for number, kind, value in fields(data):
         if number == 1:
-            uuid = _unsigned(value)
+            uuid = _to_unsigned(value)
         elif number in (2, 10, 13):
             track.name = _text(value)
         elif number == 5:
-            track.parent = _unsigned(value)
+            track.parent = _to_unsigned(value)
         elif number == 3 and kind == BYTES:
             track.pid = _process(names, fields, value)
         elif number == 4 and kind == BYTES:

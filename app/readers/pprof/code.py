@@ -62,7 +62,7 @@ class CodeTables:
         kept = np.flatnonzero((function >= 0) & (lines.malformed == 0))
         bare = np.flatnonzero(count == 0)
         row = np.concatenate((places.row[kept], bare))
-        names, shown, file, first = self._named(function[kept], bare)
+        names, shown, file, first = self._resolve_names(function[kept], bare)
         number, rows = factorize_rows(names, self._module[row], file, first)
         self._function_table(names[rows], shown[rows], self._module[row[rows]], file[rows], first[rows])
         line = np.concatenate((lines.get_number(2)[kept], np.zeros(len(bare), np.int64)))
@@ -77,7 +77,7 @@ class CodeTables:
         self.frames_of = frame[order]
         self.begin = np.append(0, np.cumsum(np.bincount(row, minlength=len(locations))))
 
-    def _named(self, function: Array, bare: Array) -> tuple[Array, Array, Array, Array]:
+    def _resolve_names(self, function: Array, bare: Array) -> tuple[Array, Array, Array, Array]:
         """(name, name that is shown, file, first line) of the functions of lines, then of locations without a line."""
         texts, of = self._texts, self._functions
         shown, system, file = (texts.get_codes(of.get_number(field)) for field in (2, 3, 4))

@@ -16,7 +16,7 @@ def _longer(values: Array, count: int) -> Array:
 
 
 @jit
-def _added(
+def _add_nodes(
     location: Array,
     ends: Array,
     begin: Array,
@@ -72,7 +72,7 @@ class StackTree:
         """The nodes of stacks given as rows of locations, innermost first, -1 for what is left out: stack i ends
         before ends[i]."""
         node = np.zeros(len(ends), np.int32)
-        self._keys, self._values, self._parent, self._label, self._count = _added(
+        self._keys, self._values, self._parent, self._label, self._count = _add_nodes(
             *(location, ends, self._begin, self._frames, self._keys, self._values, self._parent, self._label),
             *(self._count, node, HASH_FACTOR),
         )

@@ -36,7 +36,7 @@ def sniff(head: bytes) -> bool:
     """Whether a file that starts with `head` is one of py-spy: all elements are such, and one is of Python."""
     if is_binary(head):
         return False
-    lines = [line for line, _ in _joined(enumerate(head.split(b"\n")[:200], 1))]
+    lines = [line for line, _ in _join_lines(enumerate(head.split(b"\n")[:200], 1))]
     lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
     python = False
     for line in lines[:100]:
@@ -51,7 +51,7 @@ def sniff(head: bytes) -> bool:
     return python
 
 
-def _joined(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
+def _join_lines(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
     """Lines, each with its number; one whose command of a process has line ends in it is joined again."""
     before, first = b"", 0
     for number, line in lines:
@@ -94,7 +94,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     threads: dict[tuple[bytes, bytes], int] = {}
     names: dict[int, str] = {}
     count = 0
-    for line, number in _joined(_numbered(stream)):
+    for line, number in _join_lines(_number_lines(stream)):
         if not line.strip():
             continue
         found = _LINE.fullmatch(line)
@@ -129,7 +129,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))
 
 
-def _numbered(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _number_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     for lines, first in iterate_blocks(stream):
         yield from enumerate(lines, first)
 

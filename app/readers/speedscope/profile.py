@@ -83,11 +83,11 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
             # A thread has no name yet while it begins; that of its outermost frame comes later.
             named = matched[3] or names.get(matched[2]) or f"thread {thread}"
             events.add_metadata("thread_name", thread, matched[1] or "", name=named)
-        _nested(events, thread, spans, frames, lost, process)
+        _add_slices(events, thread, spans, frames, lost, process)
     about = {"exporter": exporter} if exporter else {}
     if not times:
         builder = ProfileBuilder(FORMAT)
-        taken = _counted(builder, counts, frames, lost, exporter.startswith("memray"))
+        taken = _add_counted(builder, counts, frames, lost, exporter.startswith("memray"))
         if not taken:
             raise UnreadableInput(f"{source} has no samples: its profiles are empty. Record again.")
         lost.tell(builder)
@@ -102,7 +102,7 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
 
     def more(builder: ProfileBuilder, zero: int) -> None:
         also = _FileLosses()
-        _counted(builder, counts, frames, also, exporter.startswith("memray"))
+        _add_counted(builder, counts, frames, also, exporter.startswith("memray"))
         also.tell(builder)
 
     nothing = "its profiles are empty. Record again."
@@ -204,7 +204,7 @@ def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], 
         yield opened, end - last
 
 
-def _nested(
+def _add_slices(
     events: TraceEventBuilder,
     thread: str,
     spans: Iterator[tuple[str, int, int]],
@@ -218,7 +218,7 @@ def _nested(
     for sort, at, frame in spans:
         last = max(last, at)
         if sort == "O":
-            opened.append((frame, at, _begun(events, thread, frames, frame, at, lost, process)))
+            opened.append((frame, at, _begin_slice(events, thread, frames, frame, at, lost, process)))
             continue
         if not any(frame == one for one, _, _ in opened):
             lost.note(UNMATCHED_END, f"frame {frame} at {at}")
@@ -236,7 +236,7 @@ def _nested(
             events.end_slice(slice, last)
 
 
-def _begun(
+def _begin_slice(
     events: TraceEventBuilder,
     thread: str,
     frames: dict[int, _FileFrame],
@@ -253,7 +253,7 @@ def _begun(
     return events.begin_slice(frames[frame].name, thread, at, category=frames[frame].file or "", process=process)
 
 
-def _counted(
+def _add_counted(
     builder: ProfileBuilder,
     counts: list[tuple[str, dict[str, Any]]],
     frames: dict[int, _FileFrame],

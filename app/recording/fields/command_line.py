@@ -139,7 +139,7 @@ def _ansi_value(text: str) -> str:
     return b"".join(parts).decode("utf-8", "surrogateescape")
 
 
-def _ansi_quoted(value: str) -> str:
+def _quote_ansi(value: str) -> str:
     names = {0x5C: "\\\\", 0x27: "\\'", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x1B: "\\e"}
 
     def shown(character: str) -> str:
@@ -156,13 +156,13 @@ def _ansi_quoted(value: str) -> str:
 
 def join(argv: tuple[str, ...]) -> str:
     """The command line that `split` turns into these words. Line breaks stay readable inside single quotes."""
-    return " ".join(_ansi_quoted(word) if _CONTROL_CHARACTERS.search(word) else shlex.quote(word) for word in argv)
+    return " ".join(_quote_ansi(word) if _CONTROL_CHARACTERS.search(word) else shlex.quote(word) for word in argv)
 
 
 def format_value(value: str) -> str:
     """A value on one line: itself wherever that is possible, else `$'…'`."""
     special = _CONTROL_CHARACTERS.search(value) or "\n" in value or value.startswith("$'") or value != value.strip()
-    return _ansi_quoted(value) if special else value
+    return _quote_ansi(value) if special else value
 
 
 def parse_value(line: str) -> str:

@@ -133,7 +133,7 @@ def annotation(kind: kinds.FieldKind) -> Any:
     raise TypeError(kind)
 
 
-def _checked(kind: kinds.FieldKind, type_: Any) -> Any:
+def _validated_type(kind: kinds.FieldKind, type_: Any) -> Any:
     """The type, and what `find_problem` says of a value of that type."""
 
     def check(value: Any) -> Any:
@@ -149,22 +149,22 @@ def _checked(kind: kinds.FieldKind, type_: Any) -> Any:
 
 @annotation.register
 def _(kind: kinds.TextField) -> Any:
-    return _checked(kind, str)
+    return _validated_type(kind, str)
 
 
 @annotation.register
 def _(kind: kinds.PathField) -> Any:
-    return _checked(kind, str) | None
+    return _validated_type(kind, str) | None
 
 
 @annotation.register
 def _(kind: kinds.TextListField) -> Any:
-    return _checked(kind, tuple[str, ...])
+    return _validated_type(kind, tuple[str, ...])
 
 
 @annotation.register
 def _(kind: kinds.VariablesField) -> Any:
-    return _checked(kind, dict[str, str])
+    return _validated_type(kind, dict[str, str])
 
 
 @annotation.register
@@ -185,7 +185,7 @@ def _(kind: kinds.NumbersField) -> Any:
 
 @annotation.register
 def _(kind: kinds.ProgramsField) -> Any:
-    return _checked(kind, dict[str, str])
+    return _validated_type(kind, dict[str, str])
 
 
 @annotation.register

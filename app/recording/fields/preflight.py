@@ -34,7 +34,7 @@ def check_job(spec: JobSpec, target: Target, recording: HostFacts | None, facts:
     last check; null as long as they are not known."""
     found = [*preflight(spec, recording), *check_at_target(spec, target, facts)]
     try:
-        command, groups, note = _composed(spec, target, recording, facts)
+        command, groups, note = _compose(spec, target, recording, facts)
     except InvalidRequest as error:
         return PreflightResult((*found, PreflightFinding(Severity.ERROR, error.field or "", error.message, "")))
     return PreflightResult(tuple(found), command, note, groups)
@@ -62,7 +62,7 @@ def credible_findings(spec: JobSpec, target: Target, findings: Iterable[Prefligh
     return [one for one in findings if not (loaded and one.field == "command" and "/" not in spec.command[0])]
 
 
-def _composed(
+def _compose(
     spec: JobSpec, target: Target, recording: HostFacts | None, facts: TargetFacts | None
 ) -> tuple[str, Groups, str]:
     if choose_executor(spec, target) is Executor.SUPERVISOR:

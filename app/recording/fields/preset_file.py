@@ -34,13 +34,13 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
         raise InvalidRequest(f"Settings can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
     left_out = find_secrets(spec.environment)
     kept = {name: value for name, value in spec.environment.items() if name not in left_out}
-    data = _changed(replace(spec, environment=kept).to_json(), JobSpec().to_json())
+    data = _select_changed(replace(spec, environment=kept).to_json(), JobSpec().to_json())
     if spec.mpi is not None:
-        changed = _changed(vars(spec.mpi), vars(Mpi(spec.mpi.flavour)))
+        changed = _select_changed(vars(spec.mpi), vars(Mpi(spec.mpi.flavour)))
         data["mpi"] = {"flavour": str(spec.mpi.flavour), "ranks": spec.mpi.ranks} | changed
     for name, part in JOB_PARTS.items():
         if not part.optional and getattr(spec, name) != part.type():
-            data[name] = _changed(vars(getattr(spec, name)), vars(part.type()))
+            data[name] = _select_changed(vars(getattr(spec, name)), vars(part.type()))
     if form == "json":
         return serialization.to_json(data)
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]
@@ -66,7 +66,7 @@ def from_file(data: bytes | str) -> JobSpec:
     return spec
 
 
-def _changed(values: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+def _select_changed(values: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != plain[name]}
 
 

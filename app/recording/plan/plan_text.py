@@ -98,7 +98,7 @@ def plan_text(
         lines += _by_run("pl_record", runs, lambda run: _words(recorder_argv(run.as_spec(observed), facts)))
         lines += _by_run("pl_count", runs, lambda run: _words(stat_argv(run.as_spec(observed), facts) or ("false",)))
     else:
-        lines += shell_function("pl_inject", _injected(injection))
+        lines += shell_function("pl_inject", _describe_injection(injection))
     if mpi:
         launcher = mpi_launcher_of(mpi.flavour)
         values = {
@@ -205,7 +205,7 @@ def _module(name: str) -> str:
     return name
 
 
-def _injected(injection: Injection) -> list[str]:
+def _describe_injection(injection: Injection) -> list[str]:
     """What is put into the environment of a program that is recorded from within."""
     lines = [f'pl_prefix {name} "$pl_directory"' for name in injection.paths]
     lines += [f"{name}={quote(value)}; export {name}" for name, value in injection.variables.items()]

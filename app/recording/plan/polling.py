@@ -54,7 +54,7 @@ def parse_poll_output(jobs: Sequence[PollRequest], stdout: bytes) -> Mapping[str
     found: dict[str, PollResult] = {}
     for job in jobs:
         try:
-            found[job.id] = _found(job, reader)
+            found[job.id] = _parse_job(job, reader)
         except (ValueError, IndexError):
             break
     return found
@@ -81,7 +81,7 @@ class _Reader:
         return piece
 
 
-def _found(job: PollRequest, reader: _Reader) -> PollResult:
+def _parse_job(job: PollRequest, reader: _Reader) -> PollResult:
     if reader.line() != b"job " + job.id.encode():
         raise ValueError("another job")
     there = reader.line()

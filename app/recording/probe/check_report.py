@@ -270,7 +270,7 @@ def _directory(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _good(title, text)
 
 
-def _shared(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
+def _check_shared_directory(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     title = "Shared directory"
     if target.scheduler is SchedulerName.NONE:
         return
@@ -365,5 +365,5 @@ _Look = Callable[[Target, TargetFacts], Iterator[CheckLine]]
 _CHECKS: tuple[_Look, ...] = (
     *(_connection, _modules, _scheduler, _compute),
     *(_perf, _rights, _symbols, _counters, _stacks, _sudo),
-    *(_mpi, _pytorch, _directory, _shared, _scratch, _packing, _clock),
+    *(_mpi, _pytorch, _directory, _check_shared_directory, _scratch, _packing, _clock),
 )

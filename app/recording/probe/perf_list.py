@@ -59,13 +59,13 @@ def _list_of_objects(text: str) -> list[Any]:
     except ValueError:
         # Some versions forget to escape what a description holds; that costs those events alone.
         pieces = re.findall(r"^\{\n.*?^\}", text, re.M | re.S)
-        found = [each for each in map(_loaded, pieces) if each is not None]
+        found = [each for each in map(_load_json, pieces) if each is not None]
         if not found:
             raise
         return found
 
 
-def _loaded(text: str) -> Any:
+def _load_json(text: str) -> Any:
     try:
         return json.loads(text, strict=False)
     except ValueError:

@@ -96,14 +96,14 @@ class _Group:
     def has_room(self, size: int, names: Sequence[str], most: int | None) -> bool:
         if most is not None:
             return self.size + size <= most
-        return not names or self._left(names)[0] >= 0
+        return not names or self._free_counters(names)[0] >= 0
 
     def add(self, event: str, size: int, names: Sequence[str]) -> None:
         self.events.append(event)
         self.size += size
-        self.general, self.fixed = self._left(names)
+        self.general, self.fixed = self._free_counters(names)
 
-    def _left(self, names: Sequence[str]) -> tuple[int, list[frozenset[str]]]:
+    def _free_counters(self, names: Sequence[str]) -> tuple[int, list[frozenset[str]]]:
         general, fixed = self.general, list(self.fixed)
         for name in names:
             own = next((kind for kind in fixed if name in kind), None)

@@ -144,7 +144,7 @@ def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
     elif spec.recorder is RecorderName.PERF_STAT:
         yield from _counting(spec)
     elif spec.recorder is RecorderName.PYTORCH:
-        yield from _profiled(spec)
+        yield from _check_pytorch(spec)
 
 
 def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
@@ -219,7 +219,7 @@ def _counting(spec: JobSpec) -> Iterator[PreflightFinding]:
         yield _warning("per_cpu", text, "Choose the whole system, or turn it off.")
 
 
-def _profiled(spec: JobSpec) -> Iterator[PreflightFinding]:
+def _check_pytorch(spec: JobSpec) -> Iterator[PreflightFinding]:
     if spec.scope is not Scope.COMMAND:
         yield _error("scope", "The PyTorch profiler only records a command.", "Choose a command.")
     steps = parse_steps(spec.pytorch.steps)
@@ -346,7 +346,7 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         yield _warning("frequency", f"{most}; perf lowers the frequency of {spec.frequency}.", advice)
 
 
-def _uncounted(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
+def _check_counts(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     """Events that are counted beside their samples, elsewhere."""
     events = countable_events(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
     if events and spec.sudo:
@@ -397,7 +397,7 @@ _CHECKS: tuple[Callable[[JobSpec, HostFacts], Iterator[PreflightFinding]], ...] 
     _rights,
     _events,
     _frequency,
-    _uncounted,
+    _check_counts,
     _stacks,
     _names,
 )

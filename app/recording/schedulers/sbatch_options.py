@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         before = word
         if word.startswith("--"):
             option, equals, _ = word.partition("=")
-            yield from ((f"--{name}", word) for name in _in_full(option[2:]))
+            yield from ((f"--{name}", word) for name in _expand_option(option[2:]))
             needs_value = not equals and _takes_value(option[2:])
         else:
             needs_value = False
@@ -69,11 +69,11 @@ def parse(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _takes_value(name: str) -> bool:
     """Whether the next word belongs to a long option. It may be cut short, as long as it is not ambiguous."""
-    fits = _in_full(name)
+    fits = _expand_option(name)
     return len(fits) == 1 and fits[0] in LONG_WITH_VALUE
 
 
-def _in_full(name: str) -> list[str]:
+def _expand_option(name: str) -> list[str]:
     """The long options that a name may stand for: getopt_long takes it as it is, or for the only one that begins so."""
     known = LONG_WITH_VALUE | LONG_WITHOUT_VALUE
     return [name] if name in known else sorted(each for each in known if each.startswith(name)) or [name]

@@ -63,7 +63,7 @@ def read(directory: Path) -> Profile:
     Raises UnreadableInput where it is damaged, or of a schema that cannot be read by this version.
     """
     manifest = read_manifest(directory)
-    tables = {name: read_table(_mapped(directory / get_file_name(name), name), name, manifest) for name in SCHEMAS}
+    tables = {name: read_table(_map_file(directory / get_file_name(name), name), name, manifest) for name in SCHEMAS}
     return upgrade_profile(Profile(meta=manifest.meta, **tables), manifest.schema_version)
 
 
@@ -124,7 +124,7 @@ def _write_table(table: pa.Table | ChunkedTable, name: str, directory: Path) -> 
     return TableFile(rows=rows, bytes=size, sha256=digest)
 
 
-def _mapped(path: Path, name: str) -> pa.MemoryMappedFile | None:
+def _map_file(path: Path, name: str) -> pa.MemoryMappedFile | None:
     try:
         return pa.memory_map(os.fspath(path)) if path.stat().st_size else pa.py_buffer(b"")
     except FileNotFoundError:

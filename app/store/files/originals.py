@@ -47,7 +47,7 @@ def store_copies(files: Sequence[Path], directory: Path, ours: Path) -> tuple[Or
         source = file.resolve(strict=True)
         taken = {name for original in kept for name in (original.name, original.name + SUFFIX)}
         target = folder / safe_name(file.name, taken)
-        if not (source.is_relative_to(ours.resolve()) and _linked(source, target)):
+        if not (source.is_relative_to(ours.resolve()) and _link_file(source, target)):
             size = source.stat().st_size
             if size >= AT_ONCE_BYTES and _worth_it(source):
                 _compress(source, target.with_name(target.name + SUFFIX))
@@ -118,7 +118,7 @@ def _worth_it(path: Path) -> bool:
     return len(piece) > 512 and len(zstandard.ZstdCompressor(level=1).compress(piece)) < 0.9 * len(piece)
 
 
-def _linked(source: Path, target: Path) -> bool:
+def _link_file(source: Path, target: Path) -> bool:
     try:
         os.link(source, target)
     except OSError:

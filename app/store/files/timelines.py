@@ -47,7 +47,7 @@ class Timelines:
         running = self._running.get(id)
         # After a fork, a thread of the parent is not alive here.
         if running is None or not running.is_alive():
-            self._running[id] = thread = threading.Thread(target=self._in_background, args=(id, profile), daemon=True)
+            self._running[id] = thread = threading.Thread(target=self._prepare, args=(id, profile), daemon=True)
             thread.start()
         return None
 
@@ -83,7 +83,7 @@ class Timelines:
     def _keep(self, profile: Profile, timeline: Timeline) -> Timeline:
         return self._opened.setdefault(profile, timeline)
 
-    def _in_background(self, id: str, profile: Profile) -> None:
+    def _prepare(self, id: str, profile: Profile) -> None:
         try:
             self.prepare(id, profile)
         except PerfloomError as error:

@@ -35,10 +35,10 @@ def create() -> Response:
         data = None
     parsed = from_json(data, list_targets())
     if parsed.spec is None:
-        return _refused(parsed.findings)
+        return _refusal_response(parsed.findings)
     examined = check_spec(parsed.spec, select_target(parsed.spec.target), host_timeout_s=CHECK_TIMEOUT_S)
     if examined.has_errors:
-        return _refused(list(examined.findings))
+        return _refusal_response(list(examined.findings))
     job = queue_job(parsed.spec)
     response = _answer(_job(job) | {"findings": [finding.to_json() for finding in examined.findings]})
     response.status_code = 201
@@ -106,7 +106,7 @@ def _job(job: Job) -> dict[str, Any]:
     }
 
 
-def _refused(findings: list[PreflightFinding]) -> Response:
+def _refusal_response(findings: list[PreflightFinding]) -> Response:
     first = next(finding for finding in findings if finding.level is Severity.ERROR)
     response = _answer(
         {

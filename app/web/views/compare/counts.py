@@ -74,7 +74,7 @@ def show() -> Response:
             warning=_warning(asked),
             sheet=build_sheet(
                 "Differences of counts",
-                _shown(asked.rows),
+                _mark_explained(asked.rows),
                 COLUMNS_SHOWN,
                 None,
                 noun="event",
@@ -115,7 +115,7 @@ def _parse_query() -> _CountsQuery:
 
 
 def _warning(asked: _CountsQuery) -> str:
-    sampled = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if _sampled(profile)]
+    sampled = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if _has_samples(profile)]
     counted = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if has_counts(profile)]
     if len(counted) == 2 and SAMPLED not in {*asked.rows["base_source"], *asked.rows["other_source"]}:
         return ""
@@ -127,11 +127,11 @@ def _warning(asked: _CountsQuery) -> str:
     return "Some events were counted on one side and sampled on the other. They are not compared."
 
 
-def _sampled(profile: Profile) -> bool:
+def _has_samples(profile: Profile) -> bool:
     return bool(profile.samples.num_rows) and not is_counts_only(profile)
 
 
-def _shown(rows: pd.DataFrame) -> pd.DataFrame:
+def _mark_explained(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows; a change that its spread may explain has its own status."""
     within = rows["within_spread"].fillna(False).astype(bool) & (rows["delta"].fillna(0) != 0)
     return rows.assign(status=rows["status"].mask(within, "not significant"))

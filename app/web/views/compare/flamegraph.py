@@ -110,7 +110,7 @@ def difference() -> DifferenceView:
             f"Widths are those of {'the base' if pair.reverse else 'the other'}. Red: more in the other than in the "
             "base; blue: less; pale: the same; gray: fewer than 30 samples in both. "
             + ("Compares shares of each total." if _by_share(pair, selection) else "Compares absolute values.")
-            + _ungrouped(pair, selection)
+            + _ungrouped_reason(pair, selection)
         ),
         download=current_url("/compare/flamegraph.svg", download="1"),
     )
@@ -134,7 +134,7 @@ def _by_share(pair: _ComparedPair, selection: Selection) -> bool:
     return pair.normalize or bool(unknown_columns(pair.base_profile, pair.other_profile, *events))
 
 
-def _ungrouped(pair: _ComparedPair, selection: Selection) -> str:
+def _ungrouped_reason(pair: _ComparedPair, selection: Selection) -> str:
     """Why frames are not grouped by thread name, though that was requested."""
     try:
         group = parse_group()

@@ -72,12 +72,12 @@ def check_form(fields: JobForm, selected_target: SelectedTarget, *, host_timeout
     ]
     if parsed.spec is None or selected_target.target is None:
         return FormCheck(None, (*found, *check_target(selected_target)), "", selected_target.host)
-    return _judged(parsed.spec, found, selected_target, selected_target.target, host_timeout_s)
+    return _run_check(parsed.spec, found, selected_target, selected_target.target, host_timeout_s)
 
 
 def check_spec(spec: JobSpec, selected_target: SelectedTarget, *, host_timeout_s: float | None) -> FormCheck:
     """The same for a description that came as JSON."""
-    return _judged(spec, [], selected_target, selected_target.target or Target(LOCAL), host_timeout_s)
+    return _run_check(spec, [], selected_target, selected_target.target or Target(LOCAL), host_timeout_s)
 
 
 def check_target(selected_target: SelectedTarget) -> tuple[PreflightFinding, ...]:
@@ -89,7 +89,7 @@ def check_target(selected_target: SelectedTarget) -> tuple[PreflightFinding, ...
     return (PreflightFinding(Severity.WARNING, "target", f"The host key of {key.host} is not accepted yet.", advice),)
 
 
-def _judged(
+def _run_check(
     spec: JobSpec,
     found: list[PreflightFinding],
     selected_target: SelectedTarget,

@@ -340,7 +340,7 @@ def request_cancel(id: str) -> Job:
 def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
     """Everything the page of a job shows, at this moment."""
     now = time.time()
-    stages = job_stages.list_stages(job, now, batch=_in_batch(job))
+    stages = job_stages.list_stages(job, now, batch=_runs_in_batch(job))
     elapsed = max(0.0, (job.ended or now) - job.created)
     piece = piece or job_output.read_tail(_output_path(job.id), job.state.final)
     waiting = _waiting(job, now)
@@ -418,7 +418,7 @@ def _title(job: Job) -> str:
     return job.name or f"Job {job.id}"
 
 
-def _in_batch(job: Job) -> bool:
+def _runs_in_batch(job: Job) -> bool:
     """Whether it runs in a batch system, according to its target if that still exists."""
     if job.kind != "record" or job.target == LOCAL:
         return False

@@ -30,7 +30,14 @@ def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False
     skew = skew_of(profile)
     if skew is None or all(one.state is ClockState.SAME_HOST for one in skew.ranks):
         return None
-    sentences = [_moved(skew), _by(skew), _off(skew), _left(skew), _unknown(skew), _drifting(skew)]
+    sentences = [
+        _alignment(skew),
+        _by(skew),
+        _off(skew),
+        _residual(skew),
+        _unknown(skew),
+        _drifting(skew),
+    ]
     if path and skew.residual_ns and (changes := count_rank_changes(profile, frame.selection)):
         left = format_quantity(skew.residual_ns, "ns").text
         sentences.append(f"The path changes rank {changes:,} times; the time of each change is accurate to {left}.")
@@ -46,7 +53,7 @@ def _amount(ns: int) -> str:
     return sign + format_quantity(abs(ns), "ns").text
 
 
-def _moved(skew: ClockSkew) -> str:
+def _alignment(skew: ClockSkew) -> str:
     moved = [
         one for one in skew.ranks if one.state is ClockState.SHIFTED or (one.state is ClockState.OFF and one.shift_ns)
     ]
@@ -82,7 +89,7 @@ def _off(skew: ClockSkew) -> str:
     )
 
 
-def _left(skew: ClockSkew) -> str:
+def _residual(skew: ClockSkew) -> str:
     if not skew.residual_ns:
         return ""
     left = format_quantity(skew.residual_ns, "ns").text

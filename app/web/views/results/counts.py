@@ -81,7 +81,7 @@ class CountsPage(Page):
 def show(id: str) -> Response:
     """Charts and a page of the table: of the event selected, else of all."""
     frame, profile = open_result_frame(id, "counts")
-    offered = _offered(profile)
+    offered = _list_bar_choices(profile)
     usual = "rank" if "rank" in offered else BY[0]
     by = _by(usual)
     every = TABLES["counts"].rows(profile, frame.selection)
@@ -143,7 +143,7 @@ def as_file(id: str, form: str) -> Response:
     return table_file_response(f"{frame.name} counts", form, rows)
 
 
-def _offered(profile: Profile) -> tuple[str, ...]:
+def _list_bar_choices(profile: Profile) -> tuple[str, ...]:
     """What bars can be of: ranks and hosts where there are several."""
     several = {"rank": len(ranks_of(profile)) > 1, "host": len(hosts_of(profile)) > 1}
     return tuple(word for word in BY if several.get(word, True))

@@ -116,7 +116,7 @@ def show(id: str) -> Response:
     """The page."""
     frame, profile = open_result_frame(id, "export")
     settings, words = current_services().settings, frame.selection.to_query()
-    held = _held(frame, profile)
+    held = _list_amounts(frame, profile)
     return render(
         ExportPage(
             frame=frame,
@@ -133,7 +133,7 @@ def show(id: str) -> Response:
             speedscope_site=settings.speedscope_url,
             speedscope_file=frame.url("export/speedscope"),
             speedscope_command=_convert(frame, "speedscope", "npx speedscope"),
-            speedscope_reachable=_reached(settings.speedscope_url),
+            speedscope_reachable=_is_reachable(settings.speedscope_url),
             pprof_command=f"go tool pprof -http=localhost:0 {shlex.quote(signed_url(id, 'pprof', words))}",
             pprof_local=_convert(frame, "pprof", "go tool pprof -http=localhost:0"),
             convert=_command(frame, "FORMAT", "FILE"),
@@ -148,7 +148,7 @@ def perfetto(id: str) -> Response:
     frame, profile = open_result_frame(id, "export")
     site = current_services().settings.perfetto_url
     parts = urlsplit(site)
-    held = _held(frame, profile)
+    held = _list_amounts(frame, profile)
     response = render(
         PerfettoPage(
             frame=frame,
@@ -176,7 +176,7 @@ def speedscope(id: str) -> Response:
     return redirect(f"{site}/#profileURL={quote(address, safe='')}", 303)
 
 
-def _held(frame: ResultFrame, profile: Profile) -> tuple[tuple[str, Quantity], ...]:
+def _list_amounts(frame: ResultFrame, profile: Profile) -> tuple[tuple[str, Quantity], ...]:
     """How much of what is selected."""
     row = records(TABLES["summary"].rows(profile, frame.selection))[0]
     found = [
@@ -235,7 +235,7 @@ def _tables(frame: ResultFrame, profile: Profile) -> tuple[TableFiles, ...]:
     return tuple(found)
 
 
-def _reached(site: str) -> bool:
+def _is_reachable(site: str) -> bool:
     """Whether a browser lets a page of that site fetch from here: not from https over http, unless from the browser's
     own machine."""
     host = urlsplit(request.host_url).hostname or ""

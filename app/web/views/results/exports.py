@@ -34,7 +34,7 @@ def export(id: str, form: str) -> AnyResponse:
     if exporter is None:
         raise NotFound(f"No export to {form[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
     options = {word: parse_flag(word, request.args.get(word)) for word in exporter.options}
-    return _exported(id, exporter, request_selection(), options)
+    return _export(id, exporter, request_selection(), options)
 
 
 @blueprint.get(f"/results/<id>/tables/<table>.{FILE_RULE}")
@@ -74,7 +74,7 @@ def handed(file: str) -> AnyResponse:
     query: dict[str, list[str]] = {}
     for word, value in words:
         query.setdefault(word, []).append(value)
-    return _readable(_exported(id, EXPORTERS[form], Selection.from_query(query), {}))
+    return _readable(_export(id, EXPORTERS[form], Selection.from_query(query), {}))
 
 
 def _signer() -> URLSafeTimedSerializer:
@@ -93,7 +93,7 @@ def _readable(response: AnyResponse) -> AnyResponse:
     return response
 
 
-def _exported(id: str, exporter: Exporter, selection: Selection, options: dict[str, Any]) -> AnyResponse:
+def _export(id: str, exporter: Exporter, selection: Selection, options: dict[str, Any]) -> AnyResponse:
     store = current_services().store
     name, profile = store.results.get(id).name, store.results.open(id)
     content = exporter.write(profile, selection, options)

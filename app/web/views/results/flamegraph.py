@@ -105,7 +105,7 @@ def as_svg(id: str) -> Response:
         f"/results/{id}/flamegraph",
         name=f"{name}: {request.args['function'][:100]}" if "function" in request.args else name,
         look=look,
-        found=_found(profile, selection),
+        found=_search_matches(profile, selection),
         part=part,
     )
 
@@ -212,7 +212,7 @@ def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
     )
     address = f"/api/v1/results/{id}/flamegraph/search"
     try:
-        matched = format_matches(_found(profile, selection))
+        matched = format_matches(_search_matches(profile, selection))
     except InvalidRequest as error:
         matched = error.message
     recursion = build_recursion_switch(selection.recursion)
@@ -226,7 +226,7 @@ def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
     )
 
 
-def _found(profile: Profile, selection: Selection) -> Matches | None:
+def _search_matches(profile: Profile, selection: Selection) -> Matches | None:
     """What is searched for."""
     return search(profile, selection, parse_pattern()) if request.args.get("q") else None
 

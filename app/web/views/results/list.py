@@ -209,7 +209,7 @@ def original(id: str, number: int) -> AnyResponse:
         raise NotFound("This file is no longer stored. The result itself is complete.")
     file = files[number - 1]
     packed = file.path.name != file.name
-    response = Response(_unpacked(file.path) if packed else _plain(file.path), mimetype="application/octet-stream")
+    response = Response(_decompress(file.path) if packed else _plain(file.path), mimetype="application/octet-stream")
     if not packed:
         response.content_length = file.bytes
     return attachment(response, file.name)
@@ -270,6 +270,6 @@ def _plain(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
+def _decompress(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as file:
         yield from zstandard.ZstdDecompressor().read_to_iter(file, write_size=CHUNK_BYTES)

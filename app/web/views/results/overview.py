@@ -148,7 +148,7 @@ def show(id: str) -> Response:
     top = compute_hotspots(profile, chosen) if profile.samples.num_rows else None
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
     job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
-    observed = _observed(job)
+    observed = _describe_observed(job)
     started = frame.result.recorded
     functions = build_function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
     reader = READERS.get(profile.meta.format)
@@ -198,7 +198,7 @@ def show(id: str) -> Response:
     )
 
 
-def _observed(job: Job | None) -> str:
+def _describe_observed(job: Job | None) -> str:
     """What a job without a command observed. The command in perf's data is then perf's own, shown already."""
     if job is None or job.kind != "record":
         return ""

@@ -118,7 +118,7 @@ def show(id: str) -> Response:
 @blueprint.get("/results/<id>/timeline.svg")
 def as_svg(id: str) -> Response:
     """The whole selected window as a still picture: SVG without scripts, to be shown in the page."""
-    profile, timeline = _opened(id)
+    profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
     selection = request_selection()
@@ -161,7 +161,7 @@ def as_json(id: str) -> Response:
     """`{"start_ns", "end_ns", "first_ns", "last_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202
     `{"preparing": sentence}` while there is none yet. search: in the names of tracks. busy: see
     `analysis.timeline.minimap`."""
-    profile, timeline = _opened(id)
+    profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
     found, left_out = list_tracks(profile, timeline, request_selection(), parse_search())
@@ -214,7 +214,7 @@ def _step_window(profile: Profile) -> list[int] | None:
 @blueprint.get("/api/v1/results/<id>/timeline/view")
 def view(id: str) -> Response:
     """What can be seen of `bands` from `from` to `to` (ns) at `width` pixels: see `charts.timeline.viewport`."""
-    profile, timeline = _opened(id)
+    profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
     bands = parse_bands([text for text in request.args.get("bands", "").split(",") if text], profile, timeline)
@@ -231,18 +231,18 @@ def view(id: str) -> Response:
 def at(id: str) -> Response:
     """What is in a row of a band between `from` and `to` (ns): the longest slice or step with all that is known of it,
     the samples, the instants. row: counted from the first of the thread."""
-    profile, timeline = _opened(id)
+    profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
     text = request.args.get("band", "")
     (band,) = parse_bands([text], profile, timeline)
-    found = _at(profile, timeline, band, *_window())
+    found = _find_details(profile, timeline, band, *_window())
     if found is None:
         raise NotFound("Nothing found at this position.")
     return _json(found)
 
 
-def _at(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: int) -> dict[str, Any] | None:
+def _find_details(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: int) -> dict[str, Any] | None:
     if band.kind == "rows":
         row = _whole("row", 0)
         if not 0 <= row < int(timeline.depths[band.number]):
@@ -260,7 +260,7 @@ def _at(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: 
 @blueprint.get("/api/v1/results/<id>/timeline/slices/<int:number>")
 def slice_by_number(id: str, number: int) -> Response:
     """A slice with all that is known of it: see `analysis.timeline.details`."""
-    profile, timeline = _opened(id)
+    profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
     if number >= profile.slices.num_rows:
@@ -297,7 +297,7 @@ def matches(id: str) -> Response:
 def next_match(id: str) -> Response:
     """The hit of `q` after the one of `row`, else from `from` (ns) on; with `back=1` the one before. `{"number", "of",
     "row", "track", "depth", "start_ns", "duration_ns", "name"}`; depth null for a sample. 404 where nothing matches."""
-    profile, timeline = _opened(id)
+    profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
     row = _whole("row", -1)
@@ -328,7 +328,7 @@ def next_match(id: str) -> Response:
     return _json({"number": hit.number, "of": hit.of, "row": hit.row, **about})
 
 
-def _opened(id: str) -> tuple[Profile, Timeline | None]:
+def _open_timeline(id: str) -> tuple[Profile, Timeline | None]:
     store = current_services().store
     profile = store.results.open(id)
     return profile, store.timelines.get(id, profile)

@@ -94,7 +94,7 @@ def check(name: str) -> AnyResponse:
     """
     target = current_services().store.targets.get(name).target
     permission.require_permission(target)
-    question = _resumed(name, request.form["resume"]) if request.form.get("resume") else None
+    question = _resume_check(name, request.form["resume"]) if request.form.get("resume") else None
     question = question or CheckRequest(name, _batch(target) if request.form.get("probe") else None)
     typed = [key.removeprefix(credentials.FIELD) for key in request.form if key.startswith(credentials.FIELD)]
     secrets = credentials.posted_secrets([Prompt(key, "") for key in typed[:20]], request.form)
@@ -158,7 +158,7 @@ def forget_key(name: str) -> AnyResponse:
 @blueprint.post("/targets/<name>/check/<id>/cancel")
 def cancel(name: str, id: str) -> AnyResponse:
     """End the probe job of a check."""
-    following = _resumed(name, id)
+    following = _resume_check(name, id)
     if following is None:
         return redirect(_url(name, id), 303)
     return redirect(_url(name, _ask(replace(following, cancel=True)).id), 303)
@@ -274,7 +274,7 @@ def _answer(asked: Check) -> CheckResult | None:
     return None if asked.answer is None else CheckResult.from_json(asked.answer)
 
 
-def _resumed(name: str, id: str) -> CheckRequest | None:
+def _resume_check(name: str, id: str) -> CheckRequest | None:
     """What goes on with the probe job of a check, None where it has none."""
     asked = _check_of(name, id)
     answer = _answer(asked)

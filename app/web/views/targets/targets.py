@@ -37,7 +37,7 @@ LIGHTS = {
 
 
 @dataclass(frozen=True)
-class LightCount:
+class CheckStatusCount:
     """How many lines of a check came out so. kind, label: of its badge."""
 
     kind: str
@@ -53,7 +53,7 @@ class TargetListRow:
     url: str
     where: str
     scheduler: str
-    lights: tuple[LightCount, ...]
+    lights: tuple[CheckStatusCount, ...]
     checked_text: str
     checked_iso: str
     notes: str
@@ -128,7 +128,7 @@ class TargetPage(Page):
     facts: tuple[SettingRow, ...]
     notes: str
     lines: tuple[CheckLineView, ...]
-    lights: tuple[LightCount, ...]
+    lights: tuple[CheckStatusCount, ...]
     checked_text: str
     checked_iso: str
     check: CheckView | None
@@ -210,12 +210,12 @@ def _row(stored: StoredTarget, jobs: int) -> TargetListRow:
     )
 
 
-def _lights(lines: tuple[CheckLine, ...]) -> tuple[LightCount, ...]:
+def _lights(lines: tuple[CheckLine, ...]) -> tuple[CheckStatusCount, ...]:
     counts = (
         (light, sum(line.light is light for line in lines))
         for light in (CheckStatus.BAD, CheckStatus.NOTE, CheckStatus.GOOD)
     )
-    return tuple(LightCount(*LIGHTS[light], count) for light, count in counts if count)
+    return tuple(CheckStatusCount(*LIGHTS[light], count) for light, count in counts if count)
 
 
 def _page(stored: StoredTarget, check: CheckView | None) -> TargetPage:

@@ -219,7 +219,7 @@ def show(id: str) -> Response:
             heatmap=_heat(frame, profile, steps),
             heatmap_ends=first_and_last([one.label for one in named]),
             stragglers=_plain(stragglers, STRAGGLERS, None) if len(stragglers) > 1 else None,
-            compared_text=_compared(records(every)),
+            compared_text=_describe_comparison(records(every)),
             collectives=build_sheet("Collectives", rows, shown, order, noun="collective", total_rows=len(every)),
             steps=_plain(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
             clocks=_clocks(profile, frame),
@@ -323,7 +323,7 @@ def _uncertain(rows: pd.DataFrame, shown: tuple[ColumnView, ...]) -> tuple[Colum
     return tuple(column for column in shown if some or column not in flags)
 
 
-def _compared(every: list[dict[str, Any]]) -> str:
+def _describe_comparison(every: list[dict[str, Any]]) -> str:
     count, matched = (sum(row[name] for row in every) for name in ("collectives", "matched"))
     if not count:
         return "No collectives were recorded."

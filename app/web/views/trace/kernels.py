@@ -195,7 +195,7 @@ def show(id: str) -> Response:
     """One of the tables, or with `name` one kernel."""
     frame, profile = open_result_frame(id, "kernels")
     name = request.args.get("name")
-    return _one(frame, profile, name) if name else _all(frame, profile)
+    return _render_kernel(frame, profile, name) if name else _all(frame, profile)
 
 
 @blueprint.get(f"/results/<id>/kernels.{FILE_RULE}")
@@ -204,7 +204,7 @@ def as_file(id: str, form: str) -> Response:
     frame, profile = open_result_frame(id, "kernels")
     view = _view()
     rows = _rows(frame, profile, view)
-    found, _ = filter_and_sort(rows, _columns(view, rows, True), _default(view), _searched(view))
+    found, _ = filter_and_sort(rows, _columns(view, rows, True), _default(view), _searched_columns(view))
     return table_file_response(f"{frame.name} {view}", form, found)
 
 
@@ -213,7 +213,7 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
     rows = _rows(frame, profile, view)
     there = device_has_tensor_cores(profile)
     shown = _columns(view, rows, there is not False)
-    found, order = filter_and_sort(rows, shown, _default(view), _searched(view))
+    found, order = filter_and_sort(rows, shown, _default(view), _searched_columns(view))
     by, kind = _by(view), _kind()
     words: tuple[str, ...] = {"kernels": BY, "sequences": SEQUENCES_BY}.get(view, ())
     length = _length()
@@ -273,7 +273,7 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
     )
 
 
-def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
+def _render_kernel(frame: ResultFrame, profile: Profile, name: str) -> Response:
     detail = kernel_detail(profile, frame.selection, name)
     if not len(detail.duration):
         raise NotFound(f"No kernel, memcpy or memset {name[:80]!r} in this result or selection.")
@@ -432,7 +432,7 @@ def _default(view: str) -> str:
     return "-count" if view == "sequences" else "-total_us"
 
 
-def _searched(view: str) -> tuple[str, ...]:
+def _searched_columns(view: str) -> tuple[str, ...]:
     return {"sequences": ("sequence", "operator"), "kernels": ("name", "operator", "grid", "block")}.get(
         view, ("name",)
     )

@@ -162,7 +162,7 @@ def show(id: str) -> Response:
                 PageLink(word, label, current_url_with(("show", word), ("page", None), ("sort", None)), word == kind)
                 for word, label in _labels(profile).items()
             ),
-            groupings=_ways(profile, place, kind),
+            groupings=_grouping_links(profile, place, kind),
             title=_labels(profile)[kind],
             sheet=table.sheet,
             note=_note(profile, place, kind),
@@ -227,7 +227,7 @@ def _ways_known(profile: Profile, place: DeviceMemory | None) -> list[str]:
     return [way for way, there in known.items() if there]
 
 
-def _ways(profile: Profile, place: DeviceMemory | None, kind: str) -> tuple[PageLink, ...]:
+def _grouping_links(profile: Profile, place: DeviceMemory | None, kind: str) -> tuple[PageLink, ...]:
     if kind != "live":
         return ()
     now, ways = _way(profile, place), _ways_known(profile, place)

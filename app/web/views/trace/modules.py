@@ -139,7 +139,7 @@ def _tree(
     frame: ResultFrame, rows: pd.DataFrame, shown: tuple[ColumnView, ...]
 ) -> tuple[tuple[ModuleRow, ...], tuple[PageLink, ...], tuple[PageLink, ...]]:
     """The rows of the tree, the links for how deep it goes, and those up from where it begins."""
-    rank, at = _at()
+    rank, at = _parse_root()
     first = 0
     paths = rows["path"].tolist()
     if at:
@@ -225,7 +225,7 @@ def _place(row: dict[str, Any]) -> str:
     return row["path"] if row["rank"] is None else f"{row['rank']}:{row['path']}"
 
 
-def _at() -> tuple[int | None, str]:
+def _parse_root() -> tuple[int | None, str]:
     """The module that the tree begins with: its rank, None for none, and its path, empty for all."""
     text = request.args.get("at") or ""
     rank, colon, path = text.partition(":")

@@ -189,7 +189,7 @@ def show(id: str) -> Response:
     return render(
         NsightPage(
             frame=frame,
-            launch=None if one is None else _one(frame, launches, one),
+            launch=None if one is None else _build_launch(frame, launches, one),
             view=view,
             views=_views(frame, profile, row, view),
             figures=_figures(launches) if one is None else _figures_of(one),
@@ -277,7 +277,7 @@ def _only(rows: pd.DataFrame, row: int | None) -> pd.DataFrame:
     return rows if row is None else rows[rows["row"] == row]
 
 
-def _one(frame: ResultFrame, launches: pd.DataFrame, row: dict[str, Any]) -> LaunchView:
+def _build_launch(frame: ResultFrame, launches: pd.DataFrame, row: dict[str, Any]) -> LaunchView:
     at, bars = row["row"], [TopBar(label, label, row[key]) for key, label in SPEED_OF_LIGHT if row[key] is not None]
 
     def url(place: int) -> str:

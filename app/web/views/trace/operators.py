@@ -107,7 +107,7 @@ def show(id: str) -> Response:
     """The table, or with `name` one operator."""
     frame, profile = open_result_frame(id, "operators")
     name = request.args.get("name")
-    return _one(frame, profile, name) if name else _all(frame, profile)
+    return _render_operator(frame, profile, name) if name else _all(frame, profile)
 
 
 @blueprint.get(f"/results/<id>/operators.{FILE_RULE}")
@@ -184,7 +184,7 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
     )
 
 
-def _one(frame: ResultFrame, profile: Profile, name: str) -> Response:
+def _render_operator(frame: ResultFrame, profile: Profile, name: str) -> Response:
     rows = compute_operators(profile, frame.selection, by_rank=False, name=name)
     if not len(rows):
         raise NotFound(f"No operator or annotation {name[:80]!r} in this result or selection.")

@@ -203,7 +203,7 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
         ranks_left_out=max(0, len(ranks) - MAX_ROWS),
         communication_url=frame.url("communication") if "communication" in tabs else "",
         top_lists=_tops(frame, profile, tabs),
-        recorded=_recorded(profile),
+        recorded=_list_recorded(profile),
     )
 
 
@@ -433,7 +433,7 @@ _WORDS = (
 """What a trace may contain, and the options for it: in a script, and of our recorder."""
 
 
-def _recorded(profile: Profile) -> tuple[RecordedItem, ...]:
+def _list_recorded(profile: Profile) -> tuple[RecordedItem, ...]:
     if not is_pytorch_trace(profile):
         return ()
     sets, kinds = profile.argument_sets, set(get_strings(profile.categories, "kind"))
