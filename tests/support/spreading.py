@@ -27,7 +27,7 @@ FIRST: tuple[str, ...] = (
     "recording/schedulers/",
     "cli/test_serving",
     "workers/test_crashes",
-    "web/test_job_browser",
+    "web/jobs/test_job_browser",
     "workers/transports/",
     "test_architecture",
     "web/test_browser",

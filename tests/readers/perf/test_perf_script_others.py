@@ -12,7 +12,7 @@ from perfloom.domain.tables import get_column, get_strings
 from perfloom.ingest.parse_quality import LineCountingStream
 from perfloom.ingest.perf_text.grammar import parse_header
 from perfloom.readers import detect_format, perf_script
-from tests.readers.test_perf_script import STACK, read
+from tests.readers.perf.test_perf_script import STACK, read
 from tests.support.samples import losses_of, samples_of
 
 SIMPLEPERF = (

@@ -14,7 +14,7 @@ from perfloom.domain.targets import Ssh, Target
 from perfloom.sealing import KeyPair
 from perfloom.store import Job, Store
 from tests.web.conftest import Browser
-from tests.web.test_job_page import job
+from tests.web.jobs.test_job_page import job
 
 SECRET = "correct horse battery staple"
 NEEDS = (

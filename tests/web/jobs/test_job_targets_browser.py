@@ -19,9 +19,9 @@ from perfloom.store import Store, open_store
 from tests.support.accessible import faults
 from tests.support.signing import sign_in
 from tests.web.conftest import HOSTILE
+from tests.web.jobs.test_job_page import job
+from tests.web.jobs.test_job_progress import SPEC, ranks, seen
 from tests.web.serving import Served, served
-from tests.web.test_job_page import job
-from tests.web.test_job_progress import SPEC, ranks, seen
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 
 from perfloom.domain.profile import Profile
-from tests.analysis.test_modules import called
-from tests.analysis.test_operators import COPY, GEMM, small
-from tests.analysis.test_tensor_cores import on_device
+from tests.analysis.ml.test_modules import called
+from tests.analysis.ml.test_operators import COPY, GEMM, small
+from tests.analysis.ml.test_tensor_cores import on_device
 from tests.support.traced import Trace
 from tests.web.conftest import HOSTILE, Browser
 from tests.web.html import read

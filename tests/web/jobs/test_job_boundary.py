@@ -20,7 +20,7 @@ from perfloom.store import Store
 from perfloom.web.app import create_app
 from perfloom.workers.local import job_user
 from tests.web.conftest import TOKEN
-from tests.web.test_job_form import FACTS
+from tests.web.jobs.test_job_form import FACTS
 
 OWN = dataclasses.replace(FACTS, host="h", jobs=process_boundary())
 OTHER = dataclasses.replace(OWN, jobs=process_boundary(os.geteuid() + 4711))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from perfloom.domain.event_names import SAMPLED_ONLY
-from tests.analysis.test_guessed import counts, made
+from tests.analysis.ml.test_guessed import counts, made
 from tests.web.conftest import Browser
 
 SUM = "1,026"

@@ -22,8 +22,8 @@ from tests.recording.probe.answers import RED_HAT, printed
 from tests.support import sshd as servers
 from tests.support.accessible import faults_in_both_schemes
 from tests.support.signing import sign_in
-from tests.web.test_job_browser import Served
-from tests.web.test_job_browser import served as served
+from tests.web.jobs.test_job_browser import Served
+from tests.web.jobs.test_job_browser import served as served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -19,7 +19,7 @@ from perfloom.domain.targets import BatchQueue, SchedulerName, Ssh, Target, Targ
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity
 from perfloom.store import Store
 from tests.web.conftest import TOKEN, Browser
-from tests.web.test_job_form import FACTS, answering, host, jobs_in, value_of
+from tests.web.jobs.test_job_form import FACTS, answering, host, jobs_in, value_of
 
 __all__ = ["answering", "host"]
 

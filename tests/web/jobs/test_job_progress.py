@@ -13,7 +13,7 @@ from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, Subm
 from perfloom.store import Job, Store
 from perfloom.web.views.jobs import progress as job_sight
 from tests.web.conftest import HOSTILE, Browser
-from tests.web.test_job_page import job, text_of
+from tests.web.jobs.test_job_page import job, text_of
 
 SPEC = JobSpec(name="ranks", target="cluster", command=("./solver",), mpi=Mpi(MpiFlavor.OPENMPI, 4))
 
