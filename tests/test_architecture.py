@@ -145,6 +145,22 @@ def test_no_import_goes_around_in_a_circle() -> None:
     assert not needs, "in a circle, or import one: " + ", ".join(sorted(needs))
 
 
+def test_no_package_imports_one_that_imports_it() -> None:
+    """Nor around several packages. What a package and those inside of it import of each other is left aside."""
+    known = modules()
+    packages = {name: name if path.name == "__init__.py" else name.rpartition(".")[0] for name, path in known.items()}
+    needs: dict[str, set[str]] = {package: set() for package in packages.values()}
+    for name, path in known.items():
+        own = packages[name]
+        others = {packages[other] for other in imported(name, path, known)}
+        needs[own] |= {other for other in others if not f"{other}.".startswith(f"{own}.")}
+    for own, others in needs.items():
+        others -= {other for other in others if f"{own}.".startswith(f"{other}.")}
+    while free := {name for name, others in needs.items() if not others & needs.keys()}:
+        needs = {name: others for name, others in needs.items() if name not in free}
+    assert not needs, "in a circle, or import one: " + ", ".join(sorted(needs))
+
+
 def test_a_class_name_is_used_once() -> None:
     places: dict[str, list[str]] = {}
     for name, path in modules().items():

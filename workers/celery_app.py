@@ -15,8 +15,7 @@ from celery.platforms import SecurityWarning
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
 
-from . import tasks
-from .local import processes
+from . import processes, tasks
 from .local.facts_probe import host_name
 from .read import prefork, warmup
 from .serve import secrets

@@ -13,7 +13,7 @@ from perfloom.queue import TaskQueue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
 
-from .local import processes
+from . import processes
 from .local.facts_probe import host_name, probe
 from .transports.base import SecretProvider
 

@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.recording.plan.quoting import join, quote
 from perfloom.recording.plan.runs import RUN_PLACEHOLDER, with_run_number
+from perfloom.recording.quoting import join, quote
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from .local.jobfiles import JobFiles

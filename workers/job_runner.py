@@ -17,9 +17,8 @@ from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
 
-from . import steps
+from . import processes, steps
 from .context import JobContext, is_finished, open_context
-from .local import processes
 from .local.facts_probe import host_name
 from .local.jobfiles import JobFiles
 

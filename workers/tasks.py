@@ -19,9 +19,8 @@ from perfloom.queue import (
 )
 from perfloom.store import open_store
 
-from . import steps
+from . import processes, steps
 from .context import JobContext, open_context
-from .local import processes
 from .local.checks import check_json
 from .read import prefork
 from .recovery import recover

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis.compare.flamegraph import flame_diff
 from ..analysis.core.functions import KIND_NAMES, functions_of
-from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, flame_diff, flame_tree
+from ..analysis.stacks.flamegraph import FlameGroup, FlameTree, SiblingOrder, flame_tree
 from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection

@@ -62,7 +62,7 @@ def _hide_secrets() -> None:
     /proc shows, which is that of its start. So it executes itself again, with the secrets in a descriptor."""
     from ..config import SECRETS
     from ..secret_settings import DESCRIPTOR_VARIABLE, secrets_descriptor
-    from ..workers.local import processes
+    from ..workers import processes
 
     processes.disable_dumping()
     given = {name: value for name in SECRETS if (value := os.environ.get(name))}

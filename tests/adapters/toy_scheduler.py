@@ -9,7 +9,7 @@ from typing import ClassVar
 from perfloom.domain.errors import InvalidRequest, Unreachable
 from perfloom.domain.jobs import JobSpec
 from perfloom.domain.targets import BatchQueue, BatchState, BatchStatus
-from perfloom.recording.plan.quoting import join
+from perfloom.recording.quoting import join
 
 STATES = {"RUN": BatchState.RUNNING, "DONE": BatchState.DONE, "EXIT": BatchState.FAILED}
 

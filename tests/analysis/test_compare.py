@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfloom.analysis.compare.flamegraph import flame_diff
 from perfloom.analysis.compare.functions import COLUMNS, diff_functions
 from perfloom.analysis.core.functions import functions_of
-from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_diff, flame_tree
+from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree
 from perfloom.charts.flamegraph import build_difference_payload
 from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile

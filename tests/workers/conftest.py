@@ -11,9 +11,9 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import steps
+from perfloom.workers import processes, steps
 from perfloom.workers.context import JobContext, open_context
-from perfloom.workers.local import facts_probe, processes, supervisor_client
+from perfloom.workers.local import facts_probe, supervisor_client
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, JobFiles
 from tests.support.parts import require
 

@@ -14,9 +14,9 @@ import pytest
 
 from perfloom.domain.jobs import JobSpec, JobState
 from perfloom.store.jobs import Job
-from perfloom.workers import steps
+from perfloom.workers import processes, steps
 from perfloom.workers.context import JobContext
-from perfloom.workers.local import processes, supervisor
+from perfloom.workers.local import supervisor
 from perfloom.workers.local.jobfiles import JOB_VARIABLE
 from perfloom.workers.outcome import SAMPLES_LOST
 from tests.support.jobspecs import spec_of

@@ -12,7 +12,7 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.workers.local import processes
+from perfloom.workers import processes
 from perfloom.workers.read import prefork as read_spare
 from perfloom.workers.read import reading
 from tests.support import paths

@@ -15,7 +15,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Prompt
 from perfloom.sealing import KeyPair, SealedBoxError, key_id, seal
 from perfloom.store import Store, open_store
-from perfloom.workers.local import processes
+from perfloom.workers import processes
 from perfloom.workers.local.facts_probe import host_name
 from perfloom.workers.serve import secrets, services
 

@@ -19,10 +19,10 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
 from perfloom.recording.plan import argv as argv_of
 from perfloom.store import Store, open_store
-from perfloom.workers import steps, transitions
+from perfloom.workers import processes, steps, transitions
 from perfloom.workers.context import JobContext, open_context
-from perfloom.workers.local import processes, supervisor, supervisor_client
 from perfloom.workers.local import steps as local_steps
+from perfloom.workers.local import supervisor, supervisor_client
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
 from tests.support.jobspecs import spec_of
 from tests.support.parts import missing, require

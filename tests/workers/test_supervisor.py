@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from perfloom.workers.local import processes, supervisor
+from perfloom.workers import processes
+from perfloom.workers.local import supervisor
 from tests.support.parts import missing, require
 from tests.workers.waiting import has_ended, pids_in, until
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from perfloom.workers.local import processes
+from perfloom.workers import processes
 
 T = TypeVar("T")
 

@@ -12,13 +12,14 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.jobs import JobSpec, RecorderName, Scope
 from perfloom.domain.units import format_bytes
-from perfloom.recording.plan.quoting import join
+from perfloom.recording.quoting import join
 from perfloom.recording.recorders.events import is_privileged
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
+from .. import processes
 from ..scripts import worker_script
 from ..transports.as_user import UserTransport
-from . import job_user, processes
+from . import job_user
 from .jobfiles import JobFiles, command_path, working_directory
 
 TORCH_TIMEOUT_S = 2.0

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from . import processes
+from .. import processes
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from perfloom.domain.errors import Forbidden, PerfloomError
 from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.isolation import ProtectedServer, find_exposed_secret
 from perfloom.paths import process_boundary
-from perfloom.recording.plan.quoting import join
+from perfloom.recording.quoting import join
 
 from ..scripts import worker_script
 from ..transports.as_user import UserTransport, passwd_entry

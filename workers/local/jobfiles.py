@@ -11,7 +11,7 @@ from pathlib import Path
 from perfloom.domain.jobs import JobSpec
 from perfloom.store.files.disk import disk_errors, remove_tree
 
-from .processes import clean_environment
+from ..processes import clean_environment
 from .supervisor import read_json, write_json
 
 JOB_VARIABLE = "PERFLOOM_JOB"

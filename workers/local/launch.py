@@ -16,10 +16,10 @@ from perfloom.recording.plan import plan_supervised_run
 from perfloom.recording.recorders.preflight import Severity
 from perfloom.store.jobs import Job
 
-from .. import inputs
+from .. import inputs, processes
 from ..context import JobContext, StepInterrupted, make_reporter
 from ..transports import LocalTransport
-from . import job_user, processes, supervisor, supervisor_client
+from . import job_user, supervisor, supervisor_client
 from .checks import check_job
 from .jobfiles import (
     JobFiles,

@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import processes
+from .. import processes
 from .capture import OutputLog
 from .recorded_process import RecordedProcess, parse_signal
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from perfloom.recording.plan import SupervisedRun
 
-from . import processes, supervisor
+from .. import processes
+from . import supervisor
 from .jobfiles import JOB_VARIABLE, JobFiles
 
 HEAD_BYTES = 1 << 20

@@ -16,7 +16,7 @@ from typing import IO
 
 from perfloom.ingest.jit import cache as compiled_cache
 
-from ..local import processes
+from .. import processes
 
 IDLE_S = 20.0
 """How long it waits: it holds 150 MB, which are worth a second of the next reading only while there is work."""

@@ -7,7 +7,7 @@ import sys
 
 from perfloom.ingest.jit import cache as compiled_cache
 
-from ..local import processes
+from .. import processes
 
 NICE = 19
 _begun: "list[subprocess.Popen[bytes]]" = []

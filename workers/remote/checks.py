@@ -16,7 +16,6 @@ from perfloom.domain.errors import (
 from perfloom.domain.isolation import ProtectedServer
 from perfloom.domain.jobs import Batch, JobSpec
 from perfloom.domain.targets import BatchState, BatchStatus, SchedulerName, Target, TargetFacts
-from perfloom.recording.plan.quoting import quote
 from perfloom.recording.plan.target_environment import in_target_environment
 from perfloom.recording.probe.check_messages import KIND, CheckRequest, CheckResult, ProbeJob
 from perfloom.recording.probe.check_report import check_lines, failure_lines
@@ -29,6 +28,7 @@ from perfloom.recording.probe.probe import (
     with_compute_node,
     with_previous_probe,
 )
+from perfloom.recording.quoting import quote
 from perfloom.recording.schedulers import Scheduler, scheduler_of
 from perfloom.store import Store
 from perfloom.store.ids import new_id

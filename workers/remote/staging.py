@@ -17,8 +17,8 @@ from perfloom.domain.errors import InvalidRequest, Unreachable
 from perfloom.domain.jobs import JobSpec, JobState, Outcome
 from perfloom.domain.targets import Target, TargetFacts
 from perfloom.recording.plan import plan as plans
-from perfloom.recording.plan.quoting import quote
 from perfloom.recording.plan.submission import DEFAULT_DIRECTORY, job_name, resolve_directory_script
+from perfloom.recording.quoting import quote
 from perfloom.recording.schedulers import scheduler_of
 from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
 from perfloom.domain.text import sanitize_line
-from perfloom.recording.plan.quoting import quote
+from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
 from ..scripts import worker_script

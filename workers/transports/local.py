@@ -17,7 +17,7 @@ from perfloom.domain.errors import NotFound, Refused, Unavailable
 from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, unavailable
 
-from ..local.processes import clean_environment
+from ..processes import clean_environment
 from .base import (
     FileCopy,
     Progress,

@@ -19,7 +19,7 @@ import asyncssh
 
 from perfloom.domain.errors import PerfloomError, Unavailable, Unreachable
 from perfloom.domain.units import format_bytes
-from perfloom.recording.plan.quoting import quote
+from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
 from . import cat_copy, script_session, ssh_errors

@@ -7,8 +7,8 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from ...domain.timed_events import IN_ORDER
-from ..timeline.sample_spans import SampleSpan, spans_of
 from .sample_rollup import roll_up_filtered_samples, sum_call_weights
+from .sample_spans import SampleSpan, spans_of
 
 MIN_COMPARED_SAMPLES = 30
 """With fewer samples on both sides, a difference is not called one (see docs/reference/definitions.md)."""

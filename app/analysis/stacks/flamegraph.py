@@ -10,7 +10,6 @@ import numpy as np
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
-from ..compare.flamegraph import flame_diff
 from ..core.flame_groups import FlameGroup
 from ..core.functions import NAMES, function_id, functions_of, match_functions
 from ..core.patterns import search_pattern
@@ -20,7 +19,7 @@ from .flame_tree import FlameTree, build_flame_tree
 from .layout import SiblingOrder
 from .shapes import sandwich_shapes, shape_of
 
-__all__ = ["FlameGroup", "FlameTree", "Matches", "SiblingOrder", "flame_diff", "flame_tree", "sandwich", "search"]
+__all__ = ["FlameGroup", "FlameTree", "Matches", "SiblingOrder", "flame_tree", "sandwich", "search"]
 
 
 @dataclass(frozen=True)

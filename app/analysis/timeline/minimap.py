@@ -13,9 +13,9 @@ from ...domain.units import NS_PER_S
 from ..core.measurements import find_share_only_events
 from ..core.memo import memoize
 from ..core.sample_selection import event_id, select_threads, threads_of
+from ..core.sample_spans import SampleSpan
 from .mipmap import MAX_FILL, MipmapItems
 from .model import Timeline
-from .sample_spans import SampleSpan
 from .tracks import TimeExtent, lane_event
 
 BINS = 512

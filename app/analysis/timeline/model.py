@@ -14,6 +14,7 @@ from ...domain.profile import Profile
 from ...domain.tables import NO_ID, DeviceWorkKind, FrameKind, get_column, get_strings
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.sample_selection import samples_of
+from ..core.sample_spans import SampleSpan, place_samples, spans_of
 from .mipmap import (
     LevelRange,
     Mipmap,
@@ -25,7 +26,6 @@ from .mipmap import (
     single_items,
     unpack_mipmaps,
 )
-from .sample_spans import SampleSpan, place_samples, spans_of
 
 CACHE_NAME = "timeline-2"
 """The name of the file; another number where what is in it changes."""

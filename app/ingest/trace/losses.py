@@ -3,6 +3,7 @@
 from ...domain.losses import NO_LAUNCH, UNKNOWN_PHASE
 from .events import MAX_DEPTH
 
+CUT_OFF = "missing end of the file"
 NO_TIME = "event without a time"
 IMPOSSIBLE_TIME = "event with an impossible time or duration"
 NEGATIVE = "slice that ends before it begins: duration set to 0"

@@ -19,7 +19,6 @@ from ...domain.profile import Meta, Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, FlowKind, get_column, get_strings
 from ...domain.text import shorten
 from .. import truncation
-from ..trace_json.losses import CUT_OFF
 from .argument_values import to_int
 from .arguments import ArgumentSets
 from .device import (
@@ -31,7 +30,7 @@ from .device import (
     link_launches,
 )
 from .events import MISSING, TraceEvents
-from .losses import NO_PHASE
+from .losses import CUT_OFF, NO_PHASE
 from .memory import add_memory, read_allocator_events, split_memory_events
 from .phases import COUNTER, INSTANT, PhaseIndex
 from .point_events import (

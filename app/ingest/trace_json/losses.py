@@ -1,9 +1,9 @@
 """Why something of a trace in JSON could not be read."""
 
 from ...domain.losses import NO_UNICODE
+from ..trace.losses import CUT_OFF
 from .grammar import MAX_ARGUMENT_DEPTH
 
-CUT_OFF = "missing end of the file"
 DAMAGED = "text that is not JSON, or nested deeper than 1,000 levels"
 NO_EVENT = "element of traceEvents that is not an event"
 NO_DOCUMENT = "text that is not a document with traceEvents"

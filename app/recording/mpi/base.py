@@ -9,7 +9,7 @@ from typing import Protocol
 from ...domain.errors import InvalidRequest
 from ...domain.jobs import JobSpec, Mpi
 from ...domain.targets import Target, TargetFacts
-from ..plan.quoting import ShellCode
+from ..quoting import ShellCode
 
 Arguments = tuple[str | ShellCode, ...]
 """Of a command line. Shell: what only the host where it is started knows."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
-from ..plan.quoting import ShellCode
+from ..quoting import ShellCode
 from .base import HOSTFILE, Arguments, RankVariables, find_version, has_option
 
 _VALUED = """

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
-from ..plan.quoting import ShellCode
+from ..quoting import ShellCode
 from ..schedulers import sbatch_options
 from .base import Arguments, RankVariables, has_option
 

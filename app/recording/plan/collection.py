@@ -4,8 +4,8 @@ import re
 
 from ...domain.errors import UnreadableInput
 from ...domain.rank_state import is_rank_folder, is_trace_file, parse_run_folder
+from ..quoting import quote
 from ..scripts import script_text
-from .quoting import quote
 from .submission import DIRECTORY_MARKER, _full, _script
 
 ARTIFACTS = ("perf.data", "perf.script.zst", "perf.script.gz", "perf.script", "perf-stat.txt", "state")

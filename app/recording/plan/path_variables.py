@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ...domain.errors import InvalidRequest
-from .quoting import ShellCode, quote
+from ..quoting import ShellCode, quote
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PLACEHOLDER = re.compile(r"\$(?:\{([^}]*)\}|(\w*))", re.ASCII)

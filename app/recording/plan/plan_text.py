@@ -17,12 +17,12 @@ from ...domain.targets import RESERVED_PREFIXES, Target
 from ...ingest.perf_text.fields import FIELDS, OPTIONS, add_tracepoint_field
 from ..mpi.base import RankVariables
 from ..mpi.registry import Arguments, mpi_launcher_of
+from ..quoting import ShellCode, join, quote, shell_word
 from ..recorders import Injection, perf_record, recorder_of
 from ..recorders.base import perf_program, selection_arguments
 from ..recorders.events import events_to_sample, needs_event_fields
 from ..schedulers import SCHEDULERS
 from .path_variables import VARIABLE, expand_path
-from .quoting import ShellCode, join, quote, shell_word
 from .runs import Run, repeats_as_runs
 from .target_environment import shell_function
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from ...domain.rank_state import is_rank_folder, parse_run_folder
 from ...domain.targets import BatchStatus
 from ..job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
+from ..quoting import quote
 from ..scripts import script_text
-from .quoting import quote
 
 MAX_NOTES = 100
 _SUB = re.compile(r"sub([0-9]{1,6})\.state", re.ASCII)

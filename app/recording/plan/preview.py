@@ -10,10 +10,10 @@ from ...domain.jobs import JobSpec
 from ...domain.targets import Target, TargetFacts
 from ..mpi import base
 from ..mpi.registry import mpi_launcher_of
+from ..quoting import ShellCode, join
 from ..recorders import recorder_of
 from ..schedulers import scheduler_of
 from .plan_text import recorder_argv, recorder_specs, stat_argv
-from .quoting import ShellCode, join
 from .runs import Run, plan_runs, submissions
 from .submission import job_name
 

@@ -3,10 +3,10 @@
 from ...domain.errors import InvalidRequest, Unavailable
 from ...domain.jobs import JobSpec
 from ...domain.targets import Target
+from ..quoting import quote, shell_word
 from ..schedulers import scheduler_of
 from ..scripts import script_text
 from .path_variables import expand_path
-from .quoting import quote, shell_word
 from .target_environment import environment_functions, in_target_environment
 
 DIRECTORY_MARKER = "perfloom job directory"

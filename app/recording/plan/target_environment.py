@@ -6,8 +6,8 @@ Programs of a batch system are often found only after a module was loaded, or in
 from collections.abc import Sequence
 
 from ...domain.targets import Target
+from ..quoting import join, quote
 from ..scripts import script_text
-from .quoting import join, quote
 
 
 def environment_functions(target: Target) -> str:

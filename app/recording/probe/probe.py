@@ -10,9 +10,9 @@ from ...domain.targets import BatchQueue, SchedulerName, Target, TargetFacts
 from ...domain.text import sanitize_line, shorten
 from ..mpi.registry import MPI_LAUNCHERS
 from ..plan.path_variables import expand_path
-from ..plan.quoting import join, quote
 from ..plan.submission import DEFAULT_DIRECTORY
 from ..plan.target_environment import environment_functions, shell_function
+from ..quoting import join, quote
 from ..schedulers import SCHEDULERS, Scheduler, scheduler_of
 from ..scripts import script_text
 from . import perf_capabilities, perf_list

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import Batch, JobSpec, Mpi
 from ...domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName
-from ..plan.quoting import join
+from ..quoting import join
 from ..scripts import script_text
 from .common import AnswerParser, explain_words, hours_and_minutes, reject_options, script_argv
 from .lsf_states import END_REASONS, STATE_TEXTS, STATES, explain_reason

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...domain.errors import InvalidRequest, Unreachable
 from ...domain.jobs import JobSpec
 from ...domain.targets import BatchQueue, BatchState, BatchStatus, SchedulerName
-from ..plan.quoting import join
+from ..quoting import join
 from ..scripts import script_text
 from .common import AnswerParser, hours_and_minutes, reject_options, script_argv
 from .sbatch_options import parse

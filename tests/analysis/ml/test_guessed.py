@@ -2,10 +2,11 @@
 
 import pytest
 
+from perfloom.analysis.compare.flamegraph import flame_diff
 from perfloom.analysis.compare.functions import diff_functions
 from perfloom.analysis.core.measurements import find_share_only_events
 from perfloom.analysis.core.schema import records
-from perfloom.analysis.stacks.flamegraph import flame_diff, flame_tree
+from perfloom.analysis.stacks.flamegraph import flame_tree
 from perfloom.analysis.tables import TABLES
 from perfloom.analysis.timeline.details import summarize_samples
 from perfloom.analysis.timeline.minimap import build_minimap

@@ -15,7 +15,7 @@ from perfloom.domain.targets import SchedulerName, Ssh, Target, TargetFacts
 from perfloom.recording.plan import plan as plans
 from perfloom.recording.plan.plan_text import parse_rank_ranges, recorder_argv, recorder_specs
 from perfloom.recording.plan.preview import MAX_RUNS
-from perfloom.recording.plan.quoting import join
+from perfloom.recording.quoting import join
 from tests.support.parts import require
 from tests.support.paths import ROOT
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.domain.errors import InvalidRequest
-from perfloom.recording.plan.quoting import ShellCode, join, quote
+from perfloom.recording.quoting import ShellCode, join, quote
 
 HOSTILE = (
     "",

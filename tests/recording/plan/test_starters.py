@@ -18,7 +18,7 @@ from perfloom.recording.mpi.base import launcher_programs
 from perfloom.recording.mpi.hydra import LOCALHOST
 from perfloom.recording.mpi.registry import MPI_LAUNCHERS, mpi_launcher_of
 from perfloom.recording.plan import plan as plans
-from perfloom.recording.plan.quoting import join
+from perfloom.recording.quoting import join
 from tests.support.parts import require
 
 NO_BATCH = Batch()

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from perfloom.analysis.stacks.flamegraph import FlameGroup, flame_diff
+from perfloom.analysis.compare.flamegraph import flame_diff
+from perfloom.analysis.stacks.flamegraph import FlameGroup
 from perfloom.charts import flamegraph_svg, palette
 from perfloom.domain.selection import Selection
 from tests.web.flamegraph import making

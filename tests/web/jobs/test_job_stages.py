@@ -7,13 +7,7 @@ import pytest
 from perfloom.domain.jobs import JobDetails, JobState, Outcome
 from perfloom.domain.units import format_elapsed
 from perfloom.store.jobs import Job
-from perfloom.web.views.jobs.stages import (
-    LABELS,
-    StageStatus,
-    failure_advice,
-    list_stages,
-    outcome_text,
-)
+from perfloom.web.views.job_stages import LABELS, StageStatus, failure_advice, list_stages, outcome_text
 
 JOB = Job(
     id="abc123def456",

@@ -13,9 +13,9 @@ import pytest
 from perfloom.domain.errors import Unreachable
 from perfloom.domain.jobs import EventSplitting, JobState, RecorderName
 from perfloom.domain.targets import Target
-from perfloom.workers import steps
+from perfloom.workers import processes, steps
 from perfloom.workers.context import JobContext
-from perfloom.workers.local import processes, supervisor_client
+from perfloom.workers.local import supervisor_client
 from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
 from perfloom.workers.read.rank_folders import STATE
 from perfloom.workers.remote import cancellation, cleanup, collection, polling, retries

@@ -10,7 +10,7 @@ import pytest
 
 from perfloom.domain.errors import Refused, Unavailable, Unreachable
 from perfloom.domain.targets import Target
-from perfloom.recording.plan.quoting import quote
+from perfloom.recording.quoting import quote
 from perfloom.workers import transports
 from perfloom.workers.transports import FileCopy, ScriptResult, Transport, connections, open_transport
 from tests.support.parts import require

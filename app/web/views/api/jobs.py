@@ -12,10 +12,10 @@ from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
 from ...parameters import parse_choice
 from ...services import current_services
+from ..job_stages import list_stages
 from ..jobs.form import CHECK_TIMEOUT_S, queue_job
 from ..jobs.form_check import check_spec
 from ..jobs.jobs import request_cancel
-from ..jobs.stages import list_stages
 from ..jobs.target_choice import list_targets, select_target
 
 blueprint = Blueprint("jobs_api", __name__, url_prefix="/api/v1/jobs")

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from flask import Blueprint, jsonify, request
 from werkzeug.wrappers import Response
 
-from ....analysis.compare.flamegraph import can_group
+from ....analysis.compare.flamegraph import can_group, flame_diff
 from ....analysis.compare.functions import unknown_columns
 from ....analysis.compare.matching import main_event_pair
-from ....analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_diff, search
+from ....analysis.stacks.flamegraph import FlameGroup, SiblingOrder, search
 from ....charts.flamegraph import build_difference_payload
 from ....domain.errors import InvalidRequest
 from ....domain.profile import Profile

@@ -21,9 +21,10 @@ from ....store.ids import is_id, new_id
 from ...pages import with_query
 from ...rendering import Page, render
 from ...services import current_services
+from .. import permission
 from ..declared_form import DeclaredForm
 from ..targets import credentials
-from . import permission, target_choice
+from . import target_choice
 from .form_check import FormCheck, Lines, check_form, check_target, command_lines
 from .target_choice import SelectedTarget, TargetChoice, match_events, select_target
 

@@ -16,8 +16,8 @@ from ....recording.fields.preflight import (
 )
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ...services import current_services
+from .. import permission
 from ..targets.checks import unaccepted_key_url
-from . import permission
 from .target_choice import SelectedTarget, list_targets
 
 Lines = tuple[tuple[int, tuple[str, ...]], ...]

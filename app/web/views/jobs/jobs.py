@@ -24,17 +24,17 @@ from ...pages import result_url, target_url
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ...services import current_services
+from .. import job_stages as job_stages
+from .. import permission
+from ..job_stages import JobStage
 from ..results.tables import Pager, attachment, build_pager, current_url_with, parse_page
 from ..setting_rows import SettingRow
 from ..targets import credentials
 from ..targets.checks import unaccepted_key_url
 from . import output as job_output
-from . import permission
-from . import stages as job_stages
 from .form_check import Lines, command_lines
 from .progress import ProgressView, load_plan, load_progress, plan_command
 from .settings_summary import list_settings
-from .stages import JobStage
 
 blueprint = Blueprint("jobs", __name__)
 PAGE_SIZE = 50

@@ -10,16 +10,15 @@ from ....domain.errors import InvalidRequest
 from ....domain.jobs import JobSpec
 from ....recording.fields.job_form import JobForm, parse, to_form
 from ....recording.fields.preset_file import from_file, to_file
-from ....recording.fields.serialization import MAX_BYTES
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ...services import current_services
 from ..results.tables import attachment
+from ..settings_files import MEDIA_TYPES, read_uploaded_file
 from .form import form_page, preset_url
 from .form_check import FormCheck
 from .target_choice import list_targets, select_target
 
 blueprint = Blueprint("presets", __name__)
-TYPES = {"toml": "application/toml", "json": "application/json"}
 
 
 @blueprint.post("/jobs/presets")
@@ -66,18 +65,6 @@ def open_file() -> AnyResponse:
     return form_page(to_form(from_file(data)), source=f"the file {name}", preset_name=name.rpartition(".")[0])
 
 
-def read_uploaded_file(missing: str) -> tuple[str, bytes]:
-    """An exchanged file: its name, safe to display, and its content up to one byte more than the limit.
-
-    Raises InvalidRequest with the text `missing` where none was sent.
-    """
-    sent = request.files.get("file")
-    if sent is None or not sent.filename:
-        raise InvalidRequest(missing, "file")
-    name = "".join(sign for sign in sent.filename.rpartition("/")[2] if sign.isprintable())[:100]
-    return name, sent.stream.read(MAX_BYTES + 1)
-
-
 def _again(typed: JobForm, found: list[PreflightFinding], name: str) -> AnyResponse:
     """The form as it was sent, with the errors that prevent saving it."""
     selected_target = select_target(typed.target)
@@ -96,7 +83,7 @@ def _again(typed: JobForm, found: list[PreflightFinding], name: str) -> AnyRespo
 def _file(spec: JobSpec, title: str) -> Response:
     form = request.values.get("format", "toml")
     text = to_file(spec, form, title)
-    return attachment(Response(text, mimetype=TYPES[form]), f"{title or 'job'}.{form}")
+    return attachment(Response(text, mimetype=MEDIA_TYPES[form]), f"{title or 'job'}.{form}")
 
 
 @blueprint.post("/jobs/presets/delete")

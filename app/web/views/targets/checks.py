@@ -20,7 +20,7 @@ from ....recording.probe.target_text import fingerprint
 from ....store import Check, StoredTarget
 from ...pages import target_url, with_query
 from ...services import current_services
-from ..jobs import permission
+from .. import permission
 from . import credentials
 
 blueprint = Blueprint("target_checks", __name__)

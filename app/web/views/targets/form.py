@@ -16,7 +16,7 @@ from ...pages import target_url
 from ...rendering import Page, render
 from ...services import current_services
 from ..declared_form import DeclaredForm
-from ..jobs.presets import read_uploaded_file
+from ..settings_files import read_uploaded_file
 from .checks import request_check
 
 blueprint = Blueprint("target_form", __name__)

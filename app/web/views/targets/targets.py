@@ -19,10 +19,10 @@ from ....store import StoredTarget
 from ...pages import target_url
 from ...rendering import Page, render
 from ...services import current_services
-from ..jobs import stages
-from ..jobs.presets import TYPES
+from .. import job_stages as stages
 from ..results.tables import attachment
 from ..setting_rows import SettingRow, declared_rows
+from ..settings_files import MEDIA_TYPES
 from . import credentials
 from .checks import CheckView, find_pending_key, load_check
 
@@ -180,7 +180,7 @@ def download(name: str) -> AnyResponse:
     target = current_services().store.targets.get(name).target
     form = request.args.get("format", FORMATS[0])
     text = to_file(target, form)
-    return attachment(Response(text, mimetype=TYPES[form]), f"{name}.{form}")
+    return attachment(Response(text, mimetype=MEDIA_TYPES[form]), f"{name}.{form}")
 
 
 @blueprint.route("/targets/<name>/delete", methods=["GET", "POST"])

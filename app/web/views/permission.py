@@ -6,13 +6,13 @@ names.
 
 from typing import Any
 
-from ....domain.errors import Forbidden
-from ....domain.host_facts import HostFacts
-from ....domain.isolation import ProtectedServer, find_exposed_secret
-from ....domain.jobs import JobDetails
-from ....domain.targets import Target
-from ....paths import process_boundary
-from ...services import current_services
+from ...domain.errors import Forbidden
+from ...domain.host_facts import HostFacts
+from ...domain.isolation import ProtectedServer, find_exposed_secret
+from ...domain.jobs import JobDetails
+from ...domain.targets import Target
+from ...paths import process_boundary
+from ..services import current_services
 
 ORIGIN_FIELD = "server"
 """Its key in checks."""

@@ -13,7 +13,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.tables import DEVICE_TIME, HOST_TIME, get_column, get_strings
 from ...domain.units import NS_PER_S
-from ..core.sample_selection import SampleColumns
+from .sample_selection import SampleColumns
 
 DURATION_EVENTS = (
     HOST_TIME,

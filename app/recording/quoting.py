@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...domain.errors import InvalidRequest
+from ..domain.errors import InvalidRequest
 
 # No "~": it is somebody's home. "=" only where it can make no assignment, as `a=b` would before a command.
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+:,./-]+|[/.-][A-Za-z0-9_@%+:,./=-]*")

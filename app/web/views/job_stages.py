@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ....domain.jobs import JobState, Outcome
-from ....domain.units import format_elapsed
-from ....store.jobs import Job
+from ...domain.jobs import JobState, Outcome
+from ...domain.units import format_elapsed
+from ...store.jobs import Job
 
 STAGE_SEQUENCES = {
     "record": (

@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from ....analysis.core.facts import is_pytorch_trace
-from ....analysis.core.slice_selection import has_clock, has_operators, has_times
-from ....analysis.memory.allocations import has_memory
-from ....analysis.ml.steps import sum_token_rates
-from ....analysis.stacks.hotspots import compute_hotspots
-from ....analysis.tables import TABLES, records
-from ....domain.jobs import Scope
-from ....domain.profile import Profile
-from ....domain.selection import UNKNOWN_THREAD, Selection
-from ....domain.units import (
+from ...analysis.core.facts import is_pytorch_trace
+from ...analysis.core.slice_selection import has_clock, has_operators, has_times
+from ...analysis.memory.allocations import has_memory
+from ...analysis.ml.steps import sum_token_rates
+from ...analysis.stacks.hotspots import compute_hotspots
+from ...analysis.tables import TABLES, records
+from ...domain.jobs import Scope
+from ...domain.profile import Profile
+from ...domain.selection import UNKNOWN_THREAD, Selection
+from ...domain.units import (
     NS_PER_MS,
     TIME_UNITS,
     Quantity,
@@ -28,17 +28,17 @@ from ....domain.units import (
     format_utc,
     format_utc_iso,
 )
-from ....readers import READERS
-from ....store import Job
-from ...rendering import Page, render
-from ...services import current_services
-from ..trace.overview import TraceOverview, build_trace_overview
-from .caveats import format_caveat
-from .clock_notes import ClockNote, build_clock_note
-from .functions import FunctionRow, build_function_rows
-from .participants import Participants, format_hosts, list_participants
-from .result_frame import ResultFrame, open_result_frame
-from .run_notes import list_run_notes, list_stack_notes
+from ...readers import READERS
+from ...store import Job
+from ..rendering import Page, render
+from ..services import current_services
+from .results.caveats import format_caveat
+from .results.clock_notes import ClockNote, build_clock_note
+from .results.functions import FunctionRow, build_function_rows
+from .results.participants import Participants, format_hosts, list_participants
+from .results.result_frame import ResultFrame, open_result_frame
+from .results.run_notes import list_run_notes, list_stack_notes
+from .trace.overview import TraceOverview, build_trace_overview
 
 blueprint = Blueprint("overview", __name__)
 TOP_FUNCTIONS = 12
