@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ...domain.text import shorten
 from ..trace.events import TraceEvents
+from ..trace.losses import CUT_OFF
 from .grammar import (
     BETWEEN,
     PLAUSIBLE_BYTES,
@@ -21,7 +22,7 @@ from .grammar import (
     is_event,
     to_strict_json,
 )
-from .losses import CUT_OFF, DAMAGED, NO_DOCUMENT, NO_EVENT, NO_EVENTS, NO_VALUE, OTHER_VALUE
+from .losses import DAMAGED, NO_DOCUMENT, NO_EVENT, NO_EVENTS, NO_VALUE, OTHER_VALUE
 from .window import MAX_EVENT_BYTES, MAX_WINDOW_BYTES, TextChunk, Window
 
 MAX_EXAMPLE_CHARS = 160
