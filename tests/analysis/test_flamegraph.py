@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfloom.analysis.compare.flamegraph import flame_diff
 from perfloom.analysis.stacks.flamegraph import (
     FlameGroup,
     FlameTree,
     SiblingOrder,
-    flame_diff,
     flame_tree,
     sandwich,
     search,

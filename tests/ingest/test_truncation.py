@@ -15,7 +15,8 @@ from perfloom.domain.profile import Profile
 from perfloom.readers import detect_format
 from perfloom.readers.formats import HEAD_BYTES, READERS
 from tests.ingest import test_v8_profile
-from tests.readers import test_ftrace, test_perf_lock, test_perf_sched, test_perf_trace
+from tests.readers import test_ftrace
+from tests.readers.perf import test_perf_lock, test_perf_sched, test_perf_trace
 from tests.support import paths
 
 DATA = paths.DATA
