@@ -45,10 +45,10 @@ def _hosts(value: str) -> tuple[str, ...]:
 
 
 def _site(value: str) -> str:
-    found = re.fullmatch(r"(https?://[A-Za-z0-9.\[\]:-]+)((?:/[A-Za-z0-9._~/-]*)?)", value)
-    if not found:
+    match = re.fullmatch(r"(https?://[A-Za-z0-9.\[\]:-]+)((?:/[A-Za-z0-9._~/-]*)?)", value)
+    if not match:
         raise ValueError("the address of a site, for example https://ui.perfetto.dev")
-    return found[1] + found[2].rstrip("/")
+    return match[1] + match[2].rstrip("/")
 
 
 def _whole(low: int, high: int, example: int) -> Callable[[str], int]:
@@ -61,10 +61,10 @@ def _whole(low: int, high: int, example: int) -> Callable[[str], int]:
 
 
 def _bytes(value: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) *([A-Za-z]*)", value.strip())
-    if not found or found[2].upper() not in _UNITS:
+    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) *([A-Za-z]*)", value.strip())
+    if not match or match[2].upper() not in _UNITS:
         raise ValueError("a size such as 500MB, 20GB or 1GiB")
-    return int(float(found[1]) * _UNITS[found[2].upper()])
+    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _flag(value: str) -> bool:
@@ -293,11 +293,13 @@ class Settings:
             raise TypeError(f"no such setting: {', '.join(sorted(unknown))}")
         values: dict[str, Any] = {}
         for setting in SETTINGS:
-            given = overrides.get(setting.name)
+            override = overrides.get(setting.name)
             from_environment = environ.get(setting.variable) or None
-            if given is not None:
+            if override is not None:
                 # Options arrive parsed or as text; text goes through the same checks.
-                values[setting.field] = setting.parse_value(given, setting.name) if isinstance(given, str) else given
+                values[setting.field] = (
+                    setting.parse_value(override, setting.name) if isinstance(override, str) else override
+                )
             elif from_environment is not None:
                 values[setting.field] = setting.parse_value(from_environment, setting.variable)
         values["data"] = Path(values["data"]).absolute() if "data" in values else data_directory(environ)
@@ -323,11 +325,11 @@ class Settings:
     def secret_files(self) -> tuple[Path, ...]:
         """The files with secrets that this process may have: of the data directory, the database, and those that its
         environment names."""
-        found = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
+        paths = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
         if self.uses_sqlite:
-            found.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
-        found += map(Path, secret_paths(SECRETS))
-        return tuple(dict.fromkeys(path.absolute() for path in found))
+            paths.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
+        paths += map(Path, secret_paths(SECRETS))
+        return tuple(dict.fromkeys(path.absolute() for path in paths))
 
     @property
     def redis_socket(self) -> Path:
@@ -407,10 +409,10 @@ class Setting:
 
 
 def _declared() -> tuple[Setting, ...]:
-    found = []
+    settings = []
     for declared in fields(Settings):
         name = declared.metadata["name"] or declared.name
-        found.append(
+        settings.append(
             Setting(
                 name=name,
                 variable=PREFIX + name.upper(),
@@ -421,7 +423,7 @@ def _declared() -> tuple[Setting, ...]:
                 parse=declared.metadata["parse"],
             )
         )
-    return tuple(found)
+    return tuple(settings)
 
 
 SETTINGS = _declared()

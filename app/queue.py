@@ -136,8 +136,8 @@ class TaskQueue:
 
     def has_worker(self, host: str | None = None) -> bool:
         """Whether a worker (of that host) was heard of lately and the broker to it answers."""
-        seen = self._open_store().hosts.list_alive()
-        return any(host in (None, one.name) for one in seen) and self.is_reachable()
+        alive = self._open_store().hosts.list_alive()
+        return any(host in (None, one.name) for one in alive) and self.is_reachable()
 
     def check_job(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[PreflightFinding] | None:
         """What the worker of the machine finds about a JobSpec: whether command, directory and files are there. It may

@@ -49,8 +49,8 @@ def secrets_descriptor(secrets: Mapping[str, str]) -> int:
 
 def secret_paths(names: Collection[str], environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """The files with secrets that this process, or its parent, was given. names: of variables."""
-    named = [path for name in names if (path := environ.get(f"{name}{FILE_SUFFIX}"))]
-    return tuple(dict.fromkeys([*named, *map(str, json.loads(environ.get(PATHS_VARIABLE) or "[]"))]))
+    paths = [path for name in names if (path := environ.get(f"{name}{FILE_SUFFIX}"))]
+    return tuple(dict.fromkeys([*paths, *map(str, json.loads(environ.get(PATHS_VARIABLE) or "[]"))]))
 
 
 def _handed(handle: str) -> dict[str, str]:

@@ -51,19 +51,19 @@ class JobContext:
 
     def facts(self) -> HostFacts:
         """The facts of this host: those that its worker published if they are fresh, else probed now."""
-        known = self._recent.get("facts")
-        if known is None or time.time() - self._asked.get("facts", 0.0) > FACTS_CACHE_S:
-            known = self._recent["facts"] = self._published_facts() or probe()
+        published_facts = self._recent.get("facts")
+        if published_facts is None or time.time() - self._asked.get("facts", 0.0) > FACTS_CACHE_S:
+            published_facts = self._recent["facts"] = self._published_facts() or probe()
             self._asked["facts"] = time.time()
-        return known
+        return published_facts
 
     def _published_facts(self) -> HostFacts | None:
         try:
-            known = self.store.hosts.get(self.host).facts
+            facts = self.store.hosts.get(self.host).facts
         except NotFound:
             return None
-        fresh = known is not None and time.time() - known.checked_at < FACTS_MAX_AGE_S and _same_user(known)
-        return known if fresh else None
+        fresh = facts is not None and time.time() - facts.checked_at < FACTS_MAX_AGE_S and _same_user(facts)
+        return facts if fresh else None
 
 
 def _same_user(facts: HostFacts) -> bool:
@@ -85,19 +85,19 @@ def open_context(
 
 def worker_name() -> str:
     """The identity of this process, by which another one can check whether it still runs: `HOST PID START BOOT`."""
-    who = processes.identity()
-    assert who is not None
-    return f"{host_name()} {who.pid} {who.started} {who.boot}"
+    identity = processes.identity()
+    assert identity is not None
+    return f"{host_name()} {identity.pid} {identity.started} {identity.boot}"
 
 
 def is_worker_alive(name: str) -> bool | None:
     """Whether the process of a `worker_name` lives; None if it is on another host and cannot be checked."""
     try:
         host, pid, started, boot = name.split(" ")
-        who = processes.ProcessIdentity(int(pid), int(started), boot)
+        process_identity = processes.ProcessIdentity(int(pid), int(started), boot)
     except ValueError:
         return None
-    return processes.is_alive(who) if host == host_name() else None
+    return processes.is_alive(process_identity) if host == host_name() else None
 
 
 def make_reporter(context: JobContext, job: Job) -> Progress:

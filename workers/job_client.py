@@ -233,10 +233,10 @@ def _open_store_and_queue(settings: Settings) -> Iterator[tuple[Store, TaskQueue
 
 def _prepare_recording(context: JobContext, spec: JobSpec, say: FindingCallback | None) -> tuple[JobFiles, str | None]:
     """Check a recording. Returns the files of its job, and the host that has to run it (None: any)."""
-    stored = context.store.targets.get(spec.target)
-    preflight.raise_for_errors(context, spec, stored, say or (lambda finding: None))
+    target = context.store.targets.get(spec.target)
+    preflight.raise_for_errors(context, spec, target, say or (lambda finding: None))
     files = JobFiles(context.store.jobs.directory(new_id()))
-    if stored.target.ssh is not None:
+    if target.target.ssh is not None:
         # A job at another machine may be run from any host.
         return files, None
     save_environment(files, os.environ)
@@ -292,10 +292,10 @@ def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str], copy: b
     """Put files into the job's directory; returns their names there. copy: needed after this process. Otherwise a link
     suffices, as the result gets its own copy.
     """
-    kept: list[str] = []
+    names: list[str] = []
     job_files.prepare()
     for file in files:
-        name = safe_name("standard input" if file == "-" else os.path.basename(file), set(kept))
+        name = safe_name("standard input" if file == "-" else os.path.basename(file), set(names))
         try:
             with contextlib.nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as source:
                 if file != "-" and is_empty_sparse_file(source):
@@ -306,8 +306,8 @@ def _keep(settings: Settings, job_files: JobFiles, files: Sequence[str], copy: b
                     _copy(settings, source, file, job_files.artifacts / name)
         except OSError as error:
             raise UnreadableInput(f"{file} cannot be read: {error.strerror}. Check its permissions.") from None
-        kept.append(name)
-    return kept
+        names.append(name)
+    return names
 
 
 def _copy(settings: Settings, source: BinaryIO, shown: str, target: Path) -> None:
@@ -338,8 +338,8 @@ def _follow(
     host: str | None,
     ask: SecretProvider,
 ) -> Job:
-    store, typed = context.store, TerminalSecrets(ask)
-    prompter, context = SecretPrompter(store, ask), replace(context, secret_provider=typed)
+    store, secret_provider = context.store, TerminalSecrets(ask)
+    prompter, context = SecretPrompter(store, ask), replace(context, secret_provider=secret_provider)
     own = None if by_worker else _begin_own_steps(context, job.id)
     heard = time.monotonic()
     said: object = None
@@ -355,7 +355,7 @@ def _follow(
             tail.finish()
             return job
         _forward_cancel(store, queue if own is None else None, job, files, cancel_requests)
-        if (reason := _request_secret(job, typed, prompter, cancel_requests)) is not None:
+        if (reason := _request_secret(job, secret_provider, prompter, cancel_requests)) is not None:
             # The step that waits for an answer cannot be interrupted; its later writes find a job that has ended.
             state = JobState.CANCELLED if cancel_requests.count else JobState.FAILED
             store.jobs.transition(job.id, job.state, state, reason=reason)
@@ -374,12 +374,12 @@ def _follow(
 
 
 def _request_secret(
-    job: Job, typed: TerminalSecrets, prompter: SecretPrompter, cancel_requests: CancelRequests
+    job: Job, terminal_secrets: TerminalSecrets, prompter: SecretPrompter, cancel_requests: CancelRequests
 ) -> str | None:
     """Why a job that needs a secret is given up; None if it is not."""
-    if cancel_requests.count > bool(job.details.begun) and (typed.asking or prompter.asking):
+    if cancel_requests.count > bool(job.details.begun) and (terminal_secrets.asking or prompter.asking):
         return "It was cancelled while it waited for a secret."
-    if not job.details.begun and job.details.needed_secrets and (typed.declined or prompter.declined):
+    if not job.details.begun and job.details.needed_secrets and (terminal_secrets.declined or prompter.declined):
         return f"{job.progress_text} No secret was entered. Record from a terminal, or use a key of an SSH agent."
     return None
 

@@ -40,8 +40,8 @@ def run_job(context: JobContext, job_id: str, watch: Callable[[Job], None] = lam
     `steps.run_to_end`."""
     files = JobFiles(context.store.jobs.directory(job_id))
     while not is_finished(context.store.jobs.find(job_id)):
-        with files.runner_lock() as mine:
-            if mine:
+        with files.runner_lock() as runner_lock:
+            if runner_lock:
                 steps.run_to_end(context, job_id, watch)
                 return
         time.sleep(LOCK_POLL_S)
@@ -67,8 +67,8 @@ def may_run(job: Job) -> bool:
 
 def has_runner(files: JobFiles) -> bool:
     """Whether a process runs the job."""
-    with files.runner_lock() as mine:
-        return not mine
+    with files.runner_lock() as runner_lock:
+        return not runner_lock
 
 
 def resume_jobs(settings: Settings, store: Store, queue: TaskQueue, jobs: Sequence[Job]) -> None:
@@ -96,8 +96,8 @@ def main() -> None:
     files, end = JobFiles(store.jobs.directory(job_id)), time.monotonic() + LOCK_TIMEOUT_S
     try:
         while time.monotonic() < end:
-            with files.runner_lock() as mine:
-                if mine:
+            with files.runner_lock() as runner_lock:
+                if runner_lock:
                     steps.run_to_end(open_context(settings, store, ends_with_job=True), job_id, watch)
                     return
             time.sleep(LOCK_POLL_S)

@@ -34,7 +34,7 @@ def postprocess_result(store: Store, id: str) -> None:
 def postprocess_in_background(settings: Settings, store: Store, id: str) -> None:
     """The same for a process that ends with the job: small results now, large ones in another process."""
     result = store.results.get(id)
-    if sum(one.bytes for one in result.originals) < LARGE_BYTES and result.samples < MANY_SAMPLES:
+    if sum(original.bytes for original in result.originals) < LARGE_BYTES and result.samples < MANY_SAMPLES:
         postprocess_result(store, id)
         return
     argv = processes.python_argv("perfloom.workers.postprocess", str(settings.data), id)

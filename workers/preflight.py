@@ -15,27 +15,29 @@ from .local import checks
 FindingCallback = Callable[[PreflightFinding], None]
 
 
-def find_problems(context: JobContext, spec: JobSpec, stored: StoredTarget) -> tuple[PreflightFinding, ...]:
+def find_problems(context: JobContext, spec: JobSpec, stored_target: StoredTarget) -> tuple[PreflightFinding, ...]:
     """All findings about a job for a target, errors first. For another machine only the facts of its last check are
     used; command and paths are checked there when the job starts."""
-    target = stored.target
+    target = stored_target.target
     if not target.is_local:
         return with_form_fields(
-            check_job(spec, target, stored.facts.recording_host if stored.facts else None, stored.facts).findings
+            check_job(
+                spec, target, stored_target.facts.recording_host if stored_target.facts else None, stored_target.facts
+            ).findings
         )
     facts = context.facts()
-    judged = check_job(spec, target, facts, stored.facts)
+    judged = check_job(spec, target, facts, stored_target.facts)
     environment = {**os.environ, **spec.environment}
     here = checks.check_job(spec_for_worker(spec, judged), facts, context.settings, environment)
     return with_form_fields([*judged.findings, *credible_findings(spec, target, here)])
 
 
-def raise_for_errors(context: JobContext, spec: JobSpec, stored: StoredTarget, say: FindingCallback) -> None:
+def raise_for_errors(context: JobContext, spec: JobSpec, stored_target: StoredTarget, say: FindingCallback) -> None:
     """Raise InvalidRequest, with the form's name of the field, if there is an error. say: gets the warnings."""
-    found = find_problems(context, spec, stored)
-    for finding in found:
+    problems = find_problems(context, spec, stored_target)
+    for finding in problems:
         if finding.level is Severity.ERROR:
             raise InvalidRequest(f"{finding.message} {finding.advice}".strip(), finding.field)
-    for finding in found:
+    for finding in problems:
         if finding.level is Severity.WARNING:
             say(finding)

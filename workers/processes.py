@@ -76,10 +76,15 @@ def identity(pid: int | None = None) -> ProcessIdentity | None:
     return None if status is None else ProcessIdentity(status.pid, status.started, boot_id())
 
 
-def is_alive(who: ProcessIdentity) -> bool:
+def is_alive(process_identity: ProcessIdentity) -> bool:
     """Whether that same process still runs. A zombie does not."""
-    status = read_stat(who.pid)
-    return status is not None and status.started == who.started and status.state not in "ZX" and who.boot == boot_id()
+    status = read_stat(process_identity.pid)
+    return (
+        status is not None
+        and status.started == process_identity.started
+        and status.state not in "ZX"
+        and process_identity.boot == boot_id()
+    )
 
 
 def list_processes() -> dict[int, ProcessStat]:
@@ -96,9 +101,9 @@ def descendants(root: int) -> list[ProcessStat]:
 
     Complete where `root` is a subreaper (prctl(2)): a process that loses its parent becomes a child of `root`.
     """
-    seen = list_processes()
+    processes = list_processes()
     children: dict[int, list[ProcessStat]] = {}
-    for one in seen.values():
+    for one in processes.values():
         children.setdefault(one.parent, []).append(one)
     below: list[ProcessStat] = []
     waiting = [root]
@@ -117,13 +122,13 @@ def find_by_variable(name: str, value: str) -> list[ProcessStat]:
     """
     wanted = f"{name}={value}".encode()
     marked = []
-    for pid, one in list_processes().items():
-        if one.state in "ZX" or pid == os.getpid():
+    for pid, process in list_processes().items():
+        if process.state in "ZX" or pid == os.getpid():
             continue
         try:
             with open(f"/proc/{pid}/environ", "rb") as environ:
                 if wanted in environ.read().split(b"\0"):
-                    marked.append(one)
+                    marked.append(process)
         except OSError:
             continue
     return marked
@@ -166,10 +171,10 @@ def _send_by_number(one: ProcessStat | ProcessIdentity, number: int) -> bool:
 def send_all(targets: Iterable[ProcessStat], number: int) -> int:
     """Signal them all, and continue stopped ones so that they handle it; returns how many got the signal."""
     reached = 0
-    for one in targets:
-        reached += send_signal(one, number)
+    for target in targets:
+        reached += send_signal(target, number)
         if number != signal.SIGKILL:
-            send_signal(one, signal.SIGCONT)
+            send_signal(target, signal.SIGCONT)
     return reached
 
 

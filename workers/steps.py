@@ -56,15 +56,15 @@ def advance(context: JobContext, job_id: str, tasks: Collection[str] = ALL_TASKS
         return
     files = JobFiles(context.store.jobs.directory(job_id))
     held_or_wanted_a_place = job.state in (JobState.QUEUED, *claims.BUSY_STATES)
-    with files.lock() as locked:
-        if not locked:
+    with files.lock() as lock:
+        if not lock:
             return
-        left = _take_steps(context, job_id, files, tasks)
+        steps = _take_steps(context, job_id, files, tasks)
     if context.queue is None:
         return
     # Not before the lock is free, which the next worker needs. Jobs that are polled together are when one is due.
-    if left is not None and (next_task(left) != POLL_TASK or (left.due_at or 0.0) <= time.time()):
-        context.queue.enqueue(left)
+    if steps is not None and (next_task(steps) != POLL_TASK or (steps.due_at or 0.0) <= time.time()):
+        context.queue.enqueue(steps)
     present = context.store.jobs.find(job_id)
     if held_or_wanted_a_place and (present is None or present.state not in (JobState.QUEUED, *claims.BUSY_STATES)):
         claims.enqueue_next(context)

@@ -91,5 +91,7 @@ def _unflatten(kind: Any, name: str, arrays: Mapping[str, Array]) -> Any:
         return tuple(_unflatten(get_args(kind)[0], f"{name}.{number}", arrays) for number in range(count))
     if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{one.name: _unflatten(hints[one.name], f"{name}.{one.name}", arrays) for one in fields(kind)})
+        return kind(
+            **{field.name: _unflatten(hints[field.name], f"{name}.{field.name}", arrays) for field in fields(kind)}
+        )
     return kind(arrays[name].item()) if kind in (int, bool) else arrays[name]

@@ -92,8 +92,8 @@ def build_payload(
     """
     top = tree.zoom
     if zoom is not None:
-        found = np.flatnonzero(tree.id == zoom)
-        top = int(found[0]) if len(found) else top
+        rows = np.flatnonzero(tree.id == zoom)
+        top = int(rows[0]) if len(rows) else top
     inside = slice(top, int(tree.end[top]))
     total = tree.total_weight[inside]
     narrowest = max(1, math.ceil(min_frame_share(width_px) * int(tree.total_weight[top])))
@@ -198,14 +198,14 @@ def _path(tree: FlameTree, top: int) -> Array:
 
 def _crumbs(tree: FlameTree, path: Array, which: list[int], names: list[str]) -> list[dict[str, Any]]:
     columns = (tree.id[path].tolist(), tree.total_weight[path].tolist(), tree.depth[path].tolist(), which)
-    found = [
+    crumbs = [
         {"id": i, "name": names[function], "total": total, "depth": depth, "function": function}
         for i, total, depth, function in zip(*columns, strict=True)
     ]
     if tree.base_total is not None:
-        for crumb, total in zip(found, tree.base_total[path].tolist(), strict=True):
+        for crumb, total in zip(crumbs, tree.base_total[path].tolist(), strict=True):
             crumb["base_total"] = total
-    return found
+    return crumbs
 
 
 def _compressed_size(data: dict[str, Any]) -> int:

@@ -220,16 +220,16 @@ def _scale(whole: int, look: FlameSvgStyle) -> float:
 def _names(tree: FlameTree, profile: Profile, rows: Array) -> list[tuple[str, str]]:
     """(name, what it is) of each row, fit to be shown."""
     functions = functions_of(profile)
-    found = []
+    names = []
     for row in rows.tolist():
         function = int(tree.function[row])
         if function < 0:
-            found.append((_displayed_name(tree.labels[-1 - function]), ""))
+            names.append((_displayed_name(tree.labels[-1 - function]), ""))
         else:
             kind = _KINDS[FrameKind(int(tree.kind[row])).name.lower()]
             origin = " · ".join(filter(None, (_displayed_name(functions.module_of(function)), kind)))
-            found.append((_displayed_name(functions.name_of(function)), origin))
-    return found
+            names.append((_displayed_name(functions.name_of(function)), origin))
+    return names
 
 
 def _displayed_name(text: str) -> str:
@@ -301,8 +301,10 @@ class _FillClasses:
         if self._mode == "difference" and tree.base_total is not None:
             if tree.too_few_samples is not None and tree.too_few_samples[row]:
                 return (themes[0].too_few_samples, themes[1].too_few_samples), ""
-            changed = palette.relative_change(float(tree.total_weight[row]), float(tree.base_total[row]))
-            at = round((1 - changed if tree.reversed else 1 + changed) * palette.RAMP_STEPS) / (2 * palette.RAMP_STEPS)
+            relative_change = palette.relative_change(float(tree.total_weight[row]), float(tree.base_total[row]))
+            at = round((1 - relative_change if tree.reversed else 1 + relative_change) * palette.RAMP_STEPS) / (
+                2 * palette.RAMP_STEPS
+            )
             light, dark = (palette.mix_colors(theme.diff, at) for theme in themes)
             return (light, dark), ""
         if self._mode == "hot":

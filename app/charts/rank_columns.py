@@ -40,14 +40,14 @@ class RankBalance:
 
 def measure_balance(values: list[RankValue]) -> RankBalance | None:
     """How even values are; None where fewer than two are known."""
-    known = [one for one in values if one.value is not None]
+    known = [value for value in values if value.value is not None]
     if len(known) < 2:
         return None
-    mean = sum(one.value or 0 for one in known) / len(known)
-    most, least = (pick(known, key=lambda one: one.value or 0) for pick in (max, min))
+    mean = sum(value.value or 0 for value in known) / len(known)
+    most, least = (pick(known, key=lambda value: value.value or 0) for pick in (max, min))
     return RankBalance(
         ranks=len(values),
-        hosts=len({one.host for one in values if one.host}),
+        hosts=len({value.host for value in values if value.host}),
         mean=mean,
         max=most,
         min=least,
@@ -91,14 +91,14 @@ def draw_rank_columns(event: str, unit: str, values: list[RankValue], note: Rank
 
 def _words(column: list[RankValue], unit: str, balance: RankBalance) -> str:
     first, last = column[0], column[-1]
-    known = [one.value for one in column if one.value is not None]
+    values = [one.value for one in column if one.value is not None]
     if first is last:
         where = f" on {first.host}" if first.host else ""
         if first.value is None:
             return f"rank {first.rank}{where}: {first.note or 'no data'}"
         share = f", {first.value / balance.mean:.2f} × the mean" if balance.mean else ""
         return f"rank {first.rank}{where}: {format_quantity(first.value, unit).text}{share}"
-    missing = len(column) - len(known)
-    words = f"{format_quantity(min(known), unit).text} to {format_quantity(max(known), unit).text}" if known else ""
-    words += (", " if known and missing else "") + (f"no data for {missing}" if missing else "")
+    missing = len(column) - len(values)
+    words = f"{format_quantity(min(values), unit).text} to {format_quantity(max(values), unit).text}" if values else ""
+    words += (", " if values and missing else "") + (f"no data for {missing}" if missing else "")
     return f"ranks {first.rank} to {last.rank}: {words}"

@@ -53,19 +53,19 @@ def draw_horizontal_bar(parts: Sequence[StackPart], values: StackedValues, unit:
 
 def draw_columns(title: str, parts: Sequence[StackPart], bars: Sequence[StackedValues], unit: str) -> str:
     """Upright columns in the order given, the highest as high as the drawing; the first part lies below."""
-    shown = _neighbours(bars)
-    top = max((sum(max(0.0, value) for value in one.values) for one in shown), default=0.0)
+    neighbours = _neighbours(bars)
+    top = max((sum(max(0.0, value) for value in one.values) for one in neighbours), default=0.0)
     svg = _svg(WIDTH, HEIGHT, "shares-columns")
     element(svg, "title", {}).text = clean(title)
     groups = []
-    for one in shown:
+    for one in neighbours:
         # Not one stop more for each on the way of the Tab key: the table beside has the same links.
         linked = {"href": one.url, "aria-label": clean(one.label), "tabindex": "-1"}
         groups.append(element(svg, "a", linked) if one.url else element(svg, "g", {}))
-    used = [number for number in range(len(parts)) if any(one.values[number] > 0 for one in shown)]
-    series = [[one.values[number] for one in shown] for number in used]
+    used = [number for number in range(len(parts)) if any(one.values[number] > 0 for one in neighbours)]
+    series = [[one.values[number] for one in neighbours] for number in used]
     for number, drawn in zip(used, bar_layout(series, Area(0, 0, WIDTH, HEIGHT), top, gap=GAP), strict=True):
-        for one, group, rectangle in zip(shown, groups, drawn, strict=True):
+        for one, group, rectangle in zip(neighbours, groups, drawn, strict=True):
             if rectangle.height <= 0:
                 continue
             css = {"class": f"shares-{parts[number].key}"}
@@ -79,20 +79,19 @@ def _neighbours(every: Sequence[StackedValues]) -> list[StackedValues]:
     size = -(-len(every) // MAX_COLUMNS)
     if size < 2:
         return list(every)
-    found = []
+    neighbours = []
     for start in range(0, len(every), size):
         some = every[start : start + size]
         means = tuple(sum(values) / len(some) for values in zip(*(one.values for one in some), strict=True))
-        found.append(StackedValues(f"{some[0].label} to {some[-1].label}, on average", means))
-    return found
+        neighbours.append(StackedValues(f"{some[0].label} to {some[-1].label}, on average", means))
+    return neighbours
 
 
-def _words(made: StackedValues, part: StackPart, value: float, unit: str) -> str:
-    whole = sum(made.values)
+def _words(stacked_values: StackedValues, part: StackPart, value: float, unit: str) -> str:
+    whole = sum(stacked_values.values)
     share = f", {format_percent(100 * value / whole)}" if whole > 0 else ""
-    return (
-        f"{made.label}\n{part.name}: {format_quantity(value, unit).text}{share}\nof {format_quantity(whole, unit).text}"
-    )
+    part_text = f"{part.name}: {format_quantity(value, unit).text}{share}"
+    return f"{stacked_values.label}\n{part_text}\nof {format_quantity(whole, unit).text}"
 
 
 def _svg(width: int, height: int, css: str) -> ElementTree.Element:

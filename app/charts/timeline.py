@@ -78,8 +78,8 @@ def parse_bands(texts: Sequence[str], profile: Profile, timeline: Timeline) -> l
     """The bands of a request. Raises InvalidRequest for what is none, or too many rows."""
     bands = []
     for text in texts:
-        found = _BAND.fullmatch(text)
-        band = found and _band(text, found, profile, timeline)
+        match = _BAND.fullmatch(text)
+        band = match and _band(text, match, profile, timeline)
         if not band:
             raise InvalidRequest(
                 f"bands: {text[:40]!r} is not a part of a track of this result; request its tracks first.", "bands"
@@ -145,10 +145,10 @@ def build_viewport(
     view = _View(profile, timeline, selection, bands, start_ns, end_ns, width_px)
     cell = max(0, ((end_ns - start_ns) // width_px).bit_length() - 1)
     while True:
-        found = view.boxes(cell)
-        total = sum(len(stretch) for _, rows in found for stretch in rows)
+        boxes = view.boxes(cell)
+        total = sum(len(stretch) for _, rows in boxes for stretch in rows)
         if total <= MAX_BOXES or cell >= MAX_CELL:
-            data = view.data(found, cell, 1 if total <= MAX_EXACT_BOXES else 1 << max(0, cell - 4))
+            data = view.data(boxes, cell, 1 if total <= MAX_EXACT_BOXES else 1 << max(0, cell - 4))
             text = orjson.dumps(data)
             packed = gzip.compress(text, GZIP_LEVEL, mtime=0)
             if len(packed) <= WIRE_BYTES or cell >= MAX_CELL:
@@ -195,12 +195,12 @@ class _View:
             )
         for band in self.bands:
             if band.kind == "counter":
-                found = load_series_values(self.profile, band.number, self.start, self.end, cell, self.width)
-                data[band.text] = self._values(found, unit)
+                busy_share = load_series_values(self.profile, band.number, self.start, self.end, cell, self.width)
+                data[band.text] = self._values(busy_share, unit)
             elif band.kind in SHARES.values():
                 of_efficiency = band.kind == SHARES["e"]
-                found = load_busy_share(self.profile, band.number, of_efficiency, self.start, self.end, cell)
-                data[band.text] = self._values(found, unit)
+                busy_share = load_busy_share(self.profile, band.number, of_efficiency, self.start, self.end, cell)
+                data[band.text] = self._values(busy_share, unit)
         return {
             "start_ns": self.start,
             "end_ns": self.end,
@@ -234,9 +234,9 @@ class _View:
             found["out"] = out.astype(np.int8).tolist()
         return found
 
-    def _values(self, found: SeriesValues, unit: int) -> dict[str, Any]:
-        at = (found.at - self.start + unit // 2) // unit
-        columns = {"low": found.low, "high": found.high, "last": found.last}
+    def _values(self, series_values: SeriesValues, unit: int) -> dict[str, Any]:
+        at = (series_values.at - self.start + unit // 2) // unit
+        columns = {"low": series_values.low, "high": series_values.high, "last": series_values.last}
         return {"gap": np.diff(at, prepend=0).tolist()} | {
             name: [None if np.isnan(v) else _number(v) for v in column.tolist()] for name, column in columns.items()
         }
@@ -285,10 +285,10 @@ class _NameTable:
         }
 
     def _shade(self, code: int, function: int) -> int:
-        known = self.shades.get(function) if code >= 0 else 0
-        if known is None:
-            known = self.shades[function] = fnv1a(self._name(code, function)) % SHADE_COUNT
-        return known
+        shade = self.shades.get(function) if code >= 0 else 0
+        if shade is None:
+            shade = self.shades[function] = fnv1a(self._name(code, function)) % SHADE_COUNT
+        return shade
 
     def _name(self, code: int, function: int) -> str:
         if code >= 0:

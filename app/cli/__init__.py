@@ -38,8 +38,8 @@ class CommandGroup(click.Group):
         for family, names in COMMAND_MODULES.items():
             if cmd_name in names:
                 module = importlib.import_module(f".{family}", __package__)
-                found: dict[str | None, click.Command] = {command.name: command for command in module.commands}
-                return found.get(cmd_name)
+                commands: dict[str | None, click.Command] = {command.name: command for command in module.commands}
+                return commands.get(cmd_name)
         return None
 
 
@@ -65,11 +65,11 @@ def _hide_secrets() -> None:
     from ..workers import processes
 
     processes.disable_dumping()
-    given = {name: value for name in SECRETS if (value := os.environ.get(name))}
-    if given:
-        handle = secrets_descriptor(given)
+    values = {name: value for name in SECRETS if (value := os.environ.get(name))}
+    if values:
+        handle = secrets_descriptor(values)
         os.set_inheritable(handle, True)
-        kept = {name: value for name, value in os.environ.items() if name not in given}
+        kept = {name: value for name, value in os.environ.items() if name not in values}
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept | {DESCRIPTOR_VARIABLE: str(handle)})
 
 

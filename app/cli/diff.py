@@ -176,8 +176,8 @@ def _report_few(found: "pd.DataFrame", most: float) -> None:
     from ..analysis.core.schema import records
 
     few = [row for row in records(found) if row["status"] == FEW_SAMPLES]
-    grown = [row for row in few if _growth(row) > most]
-    if not grown:
+    rows = [row for row in few if _growth(row) > most]
+    if not rows:
         return
     highest = max((row[side] or 0 for row in records(found) for side in ("base_samples", "other_samples")), default=0)
     if highest < MIN_COMPARED_SAMPLES:
@@ -186,7 +186,7 @@ def _report_few(found: "pd.DataFrame", most: float) -> None:
             "longer, or at a higher frequency."
         )
     click.echo(
-        f"perfloom: {len(grown)} more grew by more than {most:g} %, but have fewer than "
+        f"perfloom: {len(rows)} more grew by more than {most:g} %, but have fewer than "
         f"{MIN_COMPARED_SAMPLES} samples on both sides. Record for longer to be sure.",
         err=True,
     )

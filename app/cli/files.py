@@ -318,18 +318,18 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     refuse_terminal(form, output)
     selection = build_selection(words)
     profile = open_sources(load_settings(data), sources)
-    found = table.rows(profile, selection, by)
+    rows = table.rows(profile, selection, by)
     state = loss_impact_of(profile)
     if state and name != "losses":
         click.echo(f"perfloom: {state.note}{' See the table losses.' if state.losses else ''}", err=True)
     if name == "hotspots":
-        warn_sampled_only(found, "total")
+        warn_sampled_only(rows, "total")
     if name == "advice" and (why := withheld_reason(profile)):
         click.echo(f"perfloom: Advice is withheld. {why}", err=True)
     write_table(
         table.title,
         table.columns,
-        found,
+        rows,
         form,
         output,
         selection,
@@ -379,9 +379,9 @@ def convert(to: str | None, output: str, data: Path | None, sources: tuple[str, 
 def _name_other_events(profile: "Profile", selection: Selection, form: str) -> None:
     names = profile.events.column("name").to_pylist()
     if selection.event is None and len(names) > 1:
-        written = _exported_event(profile, form)
-        others = ", ".join(name for name in names if name != written)
-        click.echo(f"perfloom: The output has only {written}; --event also accepts: {others}", err=True)
+        exported_event = _exported_event(profile, form)
+        others = ", ".join(name for name in names if name != exported_event)
+        click.echo(f"perfloom: The output has only {exported_event}; --event also accepts: {others}", err=True)
 
 
 def _note_shares(profile: "Profile", selection: Selection, form: "Exporter") -> None:

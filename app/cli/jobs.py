@@ -59,8 +59,8 @@ def list_jobs(active: bool, limit: int, form: str, data: Path | None) -> int:
     """List jobs, newest first: recordings and imports, of all commands and of the server."""
     from ..workers import job_client
 
-    found = job_client.list_jobs(load_settings(data), active=active or None, limit=limit)
-    rows = [_row(job) for job in found]
+    jobs = job_client.list_jobs(load_settings(data), active=active or None, limit=limit)
+    rows = [_row(job) for job in jobs]
     if form != "table":
         write_rows(LIST_COLUMNS, rows, form)
         return 0

@@ -55,10 +55,10 @@ def typed_options(context: click.Context, given: dict[str, Any]) -> dict[str, An
 
 def parse_pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
     """What a repeated option NAME=VALUE says; of one name the last counts. Raises UsageError."""
-    found = {}
+    pairs = {}
     for one in values:
         name, sign, value = one.partition("=")
         if not sign:
             raise click.UsageError(f"{option} takes NAME=VALUE; {name[:60]!r} has no “=”.")
-        found[name] = value
-    return found
+        pairs[name] = value
+    return pairs

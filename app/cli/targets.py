@@ -148,15 +148,15 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
             stored = store.targets.get(name)
             if stored.target.ssh is None:
                 raise InvalidRequest(f"The target {name} is this machine, which has no host key to accept.", "name")
-            shown = _unknown_key(stored.target)
-            if shown is None:
+            unknown_key = _unknown_key(stored.target)
+            if unknown_key is None:
                 break
             click.echo(
-                f"{escape_controls(shown.host)} has a host key with the fingerprint\n\n    "
-                f"{escape_controls(shown.fingerprint)}\n",
+                f"{escape_controls(unknown_key.host)} has a host key with the fingerprint\n\n    "
+                f"{escape_controls(unknown_key.fingerprint)}\n",
                 err=True,
             )
-            known = fingerprint_of(shown.key)
+            known = fingerprint_of(unknown_key.key)
             if fingerprint is not None and fingerprint != known:
                 raise Conflict(
                     f"This is not {escape_controls(fingerprint)}. Nothing was accepted: ask the host's administrator."
@@ -164,7 +164,7 @@ def accept(name: str, fingerprint: str | None, data: Path | None) -> int:
             question = "Is it the fingerprint that you have from the host's administrator? Accept it"
             if fingerprint is None and not click.confirm(question, default=False, err=True):
                 raise Conflict("Nothing was accepted.")
-            ssh = replace(stored.target.ssh, host_keys=(*stored.target.ssh.host_keys, shown.key))
+            ssh = replace(stored.target.ssh, host_keys=(*stored.target.ssh.host_keys, unknown_key.key))
             store.targets.save(replace(stored.target, ssh=ssh))
             accepted += 1
     if not accepted:

@@ -107,11 +107,11 @@ class ProfileBuilder:
 
     def get_threads(self, kind: str) -> dict[int, int]:
         """The threads of a kind that have a number, by it; of several the first."""
-        found: dict[int, int] = {}
+        threads: dict[int, int] = {}
         for key, thread in self._threads.items():
             if key.kind == kind and key.tid is not None:
-                found.setdefault(key.tid, thread)
-        return found
+                threads.setdefault(key.tid, thread)
+        return threads
 
     def clear_ranks(self) -> None:
         """Forget the rank of every thread: there is but one process."""
@@ -157,8 +157,8 @@ class ProfileBuilder:
 
     def intern_frames(self, rows: Iterable[tuple[int, int | None, int | None, int | None, int, int]]) -> list[int]:
         """The ids of many places in code, each (function, address, symbol_offset, line, inline_depth, kind)."""
-        known = self._frames
-        return [known.setdefault(row, len(known)) for row in rows]
+        frames = self._frames
+        return [frames.setdefault(row, len(frames)) for row in rows]
 
     def set_code_tables(self, functions: pa.Table, frames: pa.Table) -> None:
         """Take whole tables of functions and of places in code, for who has them as columns: instead of asking for the
@@ -223,8 +223,8 @@ class ProfileBuilder:
 
     def get_event_unit(self, name: str) -> tuple[str, bool] | None:
         """Unit of the event of that name and whether it is weighted; None where there is no such event yet."""
-        known = self._events.get(name)
-        return (known["unit"], known["weighted"]) if known else None
+        event = self._events.get(name)
+        return (event["unit"], event["weighted"]) if event else None
 
     def add_sample(self, time_ns: int, thread: int, event: int, stack: int, weight: int, cpu: int = -1) -> None:
         """Add one sample."""
@@ -406,15 +406,15 @@ class ProfileBuilder:
         node_frame = np.frombuffer(self._node_frames, np.int64)
         module = np.where(node_frame < 0, NO_ID, of_function[function[node_frame]])
         parent = np.frombuffer(self._parents, np.int64)
-        found = infer_programs(of_thread[thread[rows]], stack[rows], parent, module, list(modules))
+        programs = infer_programs(of_thread[thread[rows]], stack[rows], parent, module, list(modules))
         for number, process in unknown.items():
-            if place[process] in found:
-                self._process[number] = found[place[process]]
+            if place[process] in programs:
+                self._process[number] = programs[place[process]]
 
     def _main_threads(self) -> dict[_Process, str]:
         """The names of the main threads by process."""
-        named = ((key, self._last_name.get(thread)) for key, thread in self._threads.items())
-        return {key.process: name for key, name in named if name and key.pid is not None and key.pid == key.tid}
+        threads = ((key, self._last_name.get(thread)) for key, thread in self._threads.items())
+        return {key.process: name for key, name in threads if name and key.pid is not None and key.pid == key.tid}
 
     def _thread_table(self) -> pa.Table:
         main = self._main_threads()

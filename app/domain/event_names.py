@@ -125,13 +125,13 @@ def split_sampling_terms(event: str) -> tuple[str, str]:
     `cpu-clock/freq=997/u` → ("cpu-clock:u", "freq=997"); `cpu/event=0x3c,period=9/` → ("cpu/event=0x3c/", "period=9");
     `software/config=2/` → ("page-faults", "").
     """
-    found = _TERMS.fullmatch(event)
-    if found is None or event.startswith("mem:"):
+    match = _TERMS.fullmatch(event)
+    if match is None or event.startswith("mem:"):
         return event, ""
-    terms = [term.strip() for term in found["terms"].split(",") if term.strip()]
+    terms = [term.strip() for term in match["terms"].split(",") if term.strip()]
     sampling = [term for term in terms if term.partition("=")[0] in SAMPLING_TERMS]
     measured = [term for term in terms if term not in sampling]
-    name, modifiers = found["event"], found["modifiers"]
+    name, modifiers = match["event"], match["modifiers"]
     if known := _by_config(name, measured):
         name, measured = known, [term for term in measured if term.partition("=")[0] != "config"]
     rest = ",".join(measured)
@@ -151,8 +151,8 @@ def _by_config(name: str, terms: Sequence[str]) -> str | None:
 
 def parse_terms(event: str) -> dict[str, str]:
     """The terms of an event as typed, with their values ("" for one without)."""
-    found = _TERMS.fullmatch(event)
-    pairs = (each.partition("=") for each in found["terms"].split(",")) if found else ()
+    match = _TERMS.fullmatch(event)
+    pairs = (each.partition("=") for each in match["terms"].split(",")) if match else ()
     return {name.strip(): value.strip() for name, _, value in reversed([*pairs]) if name.strip()}
 
 
@@ -168,15 +168,15 @@ def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     that measure the same thing stay apart, one of them as typed: sampled twice, it would count twice.
     """
     listed = list(recorded)
-    taken = {raw for raw, _ in listed if split_sampling_terms(raw)[0] == raw}
+    names = {raw for raw, _ in listed if split_sampling_terms(raw)[0] == raw}
     found = []
     for raw, about in listed:
         name, attributes = split_sampling_terms(raw)
         if known := _event_behind_name(name, about):
             name, attributes = known, f"name={raw}"
-        if name != raw and name in taken:
+        if name != raw and name in names:
             name, attributes = raw, ""
-        taken.add(name)
+        names.add(name)
         found.append((name, attributes))
     return found
 
@@ -257,5 +257,5 @@ def find_event(wanted: str, names: Sequence[str], attributes: Sequence[str | Non
         return names.index(wanted)
     if (name := split_sampling_terms(wanted)[0]) in names:
         return names.index(name)
-    given = [place for place, text in enumerate(attributes) if text and f"name={wanted}" in text.split(",")]
-    return given[0] if given else None
+    places = [place for place, text in enumerate(attributes) if text and f"name={wanted}" in text.split(",")]
+    return places[0] if places else None

@@ -67,8 +67,12 @@ class HostFacts:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "HostFacts":
-        kept = select_known_fields(cls, data)
-        events = tuple(PerfEvent(**event) for event in kept.get("events", ()))
-        tuples = {name: tuple(kept.get(name, ())) for name in TUPLE_FIELDS}
-        jobs = ProcessNamespaces(**select_known_fields(ProcessNamespaces, kept["jobs"])) if kept.get("jobs") else None
-        return cls(**kept | tuples | {"events": events, "jobs": jobs})
+        known_fields = select_known_fields(cls, data)
+        events = tuple(PerfEvent(**event) for event in known_fields.get("events", ()))
+        tuples = {name: tuple(known_fields.get(name, ())) for name in TUPLE_FIELDS}
+        jobs = (
+            ProcessNamespaces(**select_known_fields(ProcessNamespaces, known_fields["jobs"]))
+            if known_fields.get("jobs")
+            else None
+        )
+        return cls(**known_fields | tuples | {"events": events, "jobs": jobs})

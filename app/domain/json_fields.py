@@ -7,5 +7,5 @@ from typing import Any
 
 def select_known_fields(cls: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """The part of `data` that the data class has fields for; words of a later version are ignored."""
-    names = {each.name for each in fields(cls)}
+    names = {field.name for field in fields(cls)}
     return {key: value for key, value in data.items() if key in names}

@@ -11,11 +11,11 @@ def abbreviate_names(names: Sequence[str], limit: int) -> str:
 
 def to_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Ascending numbers as inclusive ranges, those that are neighbors in one."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number in numbers:
-        low = found.pop()[0] if found and number == found[-1][1] + 1 else number
-        found.append((low, number))
-    return found
+        low = ranges.pop()[0] if ranges and number == ranges[-1][1] + 1 else number
+        ranges.append((low, number))
+    return ranges
 
 
 def format_ranges(ranges: Iterable[tuple[int, int]], dash: str = "–", between: str = ", ") -> str:

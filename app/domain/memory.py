@@ -156,19 +156,19 @@ def add_samples(
     known = blocks.start_ns != MISSING
     time_ns = np.where(known, blocks.start_ns, began_ns)
     parts: dict[str, list[tuple[Array, int]]] = {}
-    for number, one in devices.items():
+    for number, device in devices.items():
         mine = (blocks.device == number) & (blocks.bytes > 0)
-        if one.peak_ns is not None:
-            peak = mine & select_live(blocks.start_ns, blocks.end_ns, one.peak_ns)
-            parts.setdefault(get_peak_event(one.kind), []).append((np.flatnonzero(peak), one.thread))
-    for number, one in devices.items():
+        if device.peak_ns is not None:
+            peak = mine & select_live(blocks.start_ns, blocks.end_ns, device.peak_ns)
+            parts.setdefault(get_peak_event(device.kind), []).append((np.flatnonzero(peak), device.thread))
+    for number, device in devices.items():
         mine = (blocks.device == number) & (blocks.bytes > 0) & known
-        parts.setdefault(get_allocated_event(one.kind), []).append((np.flatnonzero(mine), one.thread))
-    for name, found in parts.items():
-        for rows, other in found:
+        parts.setdefault(get_allocated_event(device.kind), []).append((np.flatnonzero(mine), device.thread))
+    for name, part in parts.items():
+        for rows, other in part:
             if len(rows):
                 same = np.zeros(len(rows), np.int64)
                 thread = np.where(blocks.thread[rows] >= 0, blocks.thread[rows], other)
                 event = same + builder.intern_event(name, "bytes")
                 builder.add_samples(time_ns[rows], thread, same - 1, event, blocks.stack[rows], blocks.bytes[rows])
-    return tuple(name for name, found in parts.items() if any(len(rows) for rows, _ in found))
+    return tuple(name for name, part in parts.items() if any(len(rows) for rows, _ in part))

@@ -49,6 +49,10 @@ class Meta:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Meta":
-        kept = select_known_fields(cls, data)
-        capabilities = kept.get("capabilities", CAPABILITIES_OF_FORMATS.get(str(kept.get("format")), ()))
-        return cls(**kept | {"reasons": tuple(kept.get("reasons", ())), "capabilities": tuple(capabilities)})
+        known_fields = select_known_fields(cls, data)
+        capabilities = known_fields.get(
+            "capabilities", CAPABILITIES_OF_FORMATS.get(str(known_fields.get("format")), ())
+        )
+        return cls(
+            **known_fields | {"reasons": tuple(known_fields.get("reasons", ())), "capabilities": tuple(capabilities)}
+        )

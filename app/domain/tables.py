@@ -458,9 +458,9 @@ def get_column(table: pa.Table, name: str) -> Array:
 
     Nulls of integer columns come out as floating NaN, as pyarrow does; ask `table.column(name)` to see them apart.
     """
-    chunked = table.column(name)
-    if chunked.num_chunks == 1:
-        chunk = chunked.chunk(0)
+    column = table.column(name)
+    if column.num_chunks == 1:
+        chunk = column.chunk(0)
         number = _NUMBERS.get(chunk.type)
         if number and len(chunk) and not chunk.null_count:
             # As pyarrow does it, which imports all of pandas before.
@@ -469,7 +469,7 @@ def get_column(table: pa.Table, name: str) -> Array:
             return np.empty(0, number)
         array: Array = chunk.to_numpy(zero_copy_only=False)
         return array
-    joined: Array = chunked.to_numpy()
+    joined: Array = column.to_numpy()
     return joined
 
 

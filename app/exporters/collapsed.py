@@ -137,11 +137,11 @@ class _Paths:
             stays &= ~np.append(hidden[function] if len(function) else hidden[:0], False)[frame]
         stays[ROOT] = True
         above = nearest_ancestor(get_column(stacks, "parent"), end, stays)
-        kept = np.flatnonzero(stays)
+        rows = np.flatnonzero(stays)
         place = np.cumsum(stays) - 1
-        parent = place[above[get_column(stacks, "parent")[kept]]]
+        parent = place[above[get_column(stacks, "parent")[rows]]]
         parent[0] = NO_ID
-        into, self.parent, self.label = merge_children(parent, label[kept])
+        into, self.parent, self.label = merge_children(parent, label[rows])
         self.node = into[place[above]]
         self.texts = list(ids)
 

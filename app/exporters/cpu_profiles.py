@@ -58,16 +58,16 @@ class _ProfileNodes:
 
     def new(self, stacks: Array, known: set[int]) -> list[dict[str, Any]]:
         """Those of some stacks, and what called them, that are not known yet; a caller before what it called."""
-        found: list[int] = []
+        nodes: list[int] = []
         for node in np.unique(stacks).tolist():
             while node not in known:
                 known.add(node)
-                found.append(node)
+                nodes.append(node)
                 if node == ROOT:
                     break
                 node = self._parent[node]
         # A caller has the smaller number.
-        return [self._node(node) for node in sorted(found)]
+        return [self._node(node) for node in sorted(nodes)]
 
     def _node(self, node: int) -> dict[str, Any]:
         if node == ROOT:

@@ -81,9 +81,9 @@ def _filter_slices(tables: dict[str, pa.Table], kept: Array) -> dict[str, pa.Tab
         found[name] = _with(table, name, changed).filter(pa.array(stays))
         if name == "device_work":
             left = np.append(np.where(stays, np.cumsum(stays) - 1, NO_ID), NO_ID)
-            profiled = tables["profiled_kernels"]
+            profiled_kernels = tables["profiled_kernels"]
             found["profiled_kernels"] = _with(
-                profiled, "profiled_kernels", {"work": left[get_column(profiled, "work")]}
+                profiled_kernels, "profiled_kernels", {"work": left[get_column(profiled_kernels, "work")]}
             )
     return found
 

@@ -110,11 +110,11 @@ def _graphs(profile: Profile, selection: Selection) -> Iterator[tuple[str, bytes
 def _rows(table: Table, profile: Profile, selection: Selection) -> list[dict[str, Any]]:
     chosen = selection if table.uses_selection else Selection()
     try:
-        found: list[dict[str, Any]] = records(table.rows(profile, chosen))
+        rows: list[dict[str, Any]] = records(table.rows(profile, chosen))
     except PerfloomError:
         # What this result does not have.
         return []
-    return found
+    return rows
 
 
 def _table(table: Table, rows: list[dict[str, Any]]) -> Iterator[bytes]:
@@ -158,8 +158,8 @@ def _plain(value: float) -> str:
 
 def _height(picture: bytes) -> int:
     """How high a graph is, in pixels."""
-    found = _VIEW.search(picture[:2000])
-    return math.ceil(float(found[1])) + BORDER_PX if found else 600
+    match = _VIEW.search(picture[:2000])
+    return math.ceil(float(match[1])) + BORDER_PX if match else 600
 
 
 @cache

@@ -40,22 +40,22 @@ def _assign_tracks(start: list[int], end: list[int]) -> list[int]:
     """The first track into which each slice fits. They are in order of time, the longest first."""
     tracks: list[list[int]] = []
     rest: list[tuple[int, int]] = []
-    count, found = 0, []
+    count, numbers = 0, []
     for begin, stop in zip(start, end, strict=True):
-        for number, opened in enumerate(tracks):
-            while opened and opened[-1] <= begin:
-                opened.pop()
-            if not opened or stop <= opened[-1]:
-                opened.append(stop)
-                found.append(number)
+        for number, track in enumerate(tracks):
+            while track and track[-1] <= begin:
+                track.pop()
+            if not track or stop <= track[-1]:
+                track.append(stop)
+                numbers.append(number)
                 break
         else:
             if len(tracks) < MAX_TRIED_TRACKS:
                 tracks.append([stop])
-                found.append(len(tracks) - 1)
+                numbers.append(len(tracks) - 1)
             else:
                 number = heapq.heappop(rest)[1] if rest and rest[0][0] <= begin else MAX_TRIED_TRACKS + count
                 count += number == MAX_TRIED_TRACKS + count
                 heapq.heappush(rest, (stop, number))
-                found.append(number)
-    return found
+                numbers.append(number)
+    return numbers

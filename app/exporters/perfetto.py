@@ -110,14 +110,14 @@ def _places(profile: Profile) -> _ThreadIds:
     """Numbers for processes and threads: their own where these tell them apart, else the next that is free."""
     rows = profile.threads.to_pylist()
     processes: dict[tuple[Any, ...], int] = {}
-    taken = set()
+    numbers = set()
     for row in rows:
         key = (row["run"], row["host"], row["rank"], row["pid"])
         if key not in processes:
             number = row["pid"] if row["pid"] is not None else FIRST_PID
-            while number in taken:
+            while number in numbers:
                 number += 1
-            taken.add(number)
+            numbers.add(number)
             processes[key] = number
     pids, tids, used = [], [], set()
     for place, row in enumerate(rows):
@@ -137,12 +137,12 @@ def _spread(profile: Profile, places: _ThreadIds) -> Array:
         get_column(profile.slices, name) for name in ("thread", "parent", "start_ns", "duration_ns")
     )
     track = assign_tracks(thread, parent, start, start + length)
-    moved = np.flatnonzero(track)
-    if not len(moved):
+    rows = np.flatnonzero(track)
+    if not len(rows):
         return thread
     found = thread.astype(np.int64)
-    pairs, which = np.unique(np.column_stack((thread[moved], track[moved])), axis=0, return_inverse=True)
-    found[moved] = len(places.pid) + which.reshape(-1)
+    pairs, which = np.unique(np.column_stack((thread[rows], track[rows])), axis=0, return_inverse=True)
+    found[rows] = len(places.pid) + which.reshape(-1)
     used = set(zip(places.pid, places.tid, strict=True))
     for of, number in pairs.tolist():
         pid, tid = places.pid[of], int(places.tid[of])
@@ -157,22 +157,22 @@ def _spread(profile: Profile, places: _ThreadIds) -> Array:
 
 def _name_events(profile: Profile, places: _ThreadIds) -> list[str]:
     """The names of processes and threads, and their order."""
-    found, known = [], set()
+    name_events, pids = [], set()
     for place, row in enumerate(profile.threads.to_pylist()):
         pid, tid = places.pid[place], places.tid[place]
-        if pid not in known:
-            known.add(pid)
+        if pid not in pids:
+            pids.add(pid)
             words = [f"rank {row['rank']}"] if row["rank"] is not None else []
             name = " · ".join(words + [word for word in (row["host"], row["process"]) if word])
-            found += _metadata("process_name", pid, "0", name=name) if name else []
-        found += _metadata("thread_name", pid, tid, name=row["name"]) if row["name"] else []
-        found += _metadata("thread_sort_index", pid, tid, sort_index=place)
+            name_events += _metadata("process_name", pid, "0", name=name) if name else []
+        name_events += _metadata("thread_name", pid, tid, name=row["name"]) if row["name"] else []
+        name_events += _metadata("thread_sort_index", pid, tid, sort_index=place)
     names = get_strings(profile.threads, "name")
     for at, (of, number) in enumerate(places.overlap_tracks, profile.threads.num_rows):
         pid, tid = places.pid[at], places.tid[at]
-        found += _metadata("thread_name", pid, tid, name=f"{names[of] or places.tid[of]} ({number + 1})")
-        found += _metadata("thread_sort_index", pid, tid, sort_index=of)
-    return found
+        name_events += _metadata("thread_name", pid, tid, name=f"{names[of] or places.tid[of]} ({number + 1})")
+        name_events += _metadata("thread_sort_index", pid, tid, sort_index=of)
+    return name_events
 
 
 def _metadata(what: str, pid: str, tid: str, **arguments: Any) -> list[str]:

@@ -109,14 +109,14 @@ def _period(profile: Profile, event: int) -> int:
 
 
 def _samples(
-    profile: Profile, selection: Selection, found: StackWeights, strings: _Strings, counted: bool
+    profile: Profile, selection: Selection, stack_weights: StackWeights, strings: _Strings, counted: bool
 ) -> Iterator[bytes]:
     """A message for each pair of a stack and a thread."""
     stands_for, parent = stack_frames(profile, selection)
     locations = _LocationLists(get_column(profile.stacks, "frame"), parent)
     labels = _labels(profile, strings)
-    nodes, threads = stands_for[found.stack].tolist(), found.thread.tolist()
-    values = np.column_stack((found.count, found.weight)) if counted else found.weight
+    nodes, threads = stands_for[stack_weights.stack].tolist(), stack_weights.thread.tolist()
+    values = np.column_stack((stack_weights.count, stack_weights.weight)) if counted else stack_weights.weight
     for node, thread, row in zip(nodes, threads, values.tolist(), strict=True):
         yield encode_message(
             _SAMPLE, encode_bytes(1, locations.of(node)), encode_message(2, *map(encode_varint, row)), labels[thread]

@@ -48,10 +48,10 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
         # Of each thread in order of time, as they are: sorted once, however many threads there are.
         order = np.argsort(thread, kind="stable")
         each_of, begin = np.unique(thread[order], return_index=True)
-        for each, mine in zip(each_of.tolist(), np.split(order, begin[1:]), strict=False):
+        for each, part in zip(each_of.tolist(), np.split(order, begin[1:]), strict=False):
             yield head if first else b","
-            yield from _profile(profile, tree, event, each, time[mine], weight[mine], stack[mine])
-            total = int(weight[mine].sum())
+            yield from _profile(profile, tree, event, each, time[part], weight[part], stack[part])
+            total = int(weight[part].sum())
             if names[event] == main and total > heaviest:
                 heaviest, active = total, place
             first, place = False, place + 1

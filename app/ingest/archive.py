@@ -44,10 +44,10 @@ def make_end() -> bytes:
 def is_archive(head: bytes, name: str) -> bool:
     """Whether a stream that starts with `head` is an archive whose first file is `name`."""
     try:
-        found = _parse_header(head[:BLOCK_BYTES])
+        header = _parse_header(head[:BLOCK_BYTES])
     except ValueError:
         return False
-    return found is not None and found.name == name
+    return header is not None and header.name == name
 
 
 def iterate_members(stream: BinaryIO, source: str) -> Iterator[Member]:

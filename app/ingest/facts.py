@@ -19,11 +19,11 @@ class FactMerger:
     def add(self, facts: Mapping[str, str]) -> None:
         """Take in those of one file."""
         for name, value in facts.items():
-            shown = self._shown.setdefault(name, [])
-            if value in shown:
+            values = self._shown.setdefault(name, [])
+            if value in values:
                 continue
-            if len(shown) < MAX_VALUES:
-                shown.append(value)
+            if len(values) < MAX_VALUES:
+                values.append(value)
             else:
                 # Of the others only the number is given; what they are need not be kept.
                 self._more.setdefault(name, set()).add(hash(value))

@@ -60,13 +60,13 @@ def check_parse_quality(text: str, *reasons: str) -> Callable[[_Read], _Read]:
 
 def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str, text: str) -> Profile:
     """The profile, marked where it is to be. Raises UnreadableInput."""
-    lost = [row for row in profile.losses.to_pylist() if row["reason"] in reasons]
-    count = sum(row["count"] for row in lost)
+    rows = [row for row in profile.losses.to_pylist() if row["reason"] in reasons]
+    count = sum(row["count"] for row in rows)
     # Of a text that is known to be cut off, one line is that in which it ends.
     if count <= max(MAX_SHARE_COMPLETE * lines, int(not profile.meta.complete)):
         return profile
     how_many = f"{count:,} of {lines:,} lines of {source} are not {text}"
-    first = f"The first is {min((row['example'] for row in lost), key=_line_number)}"
+    first = f"The first is {min((row['example'] for row in rows), key=_line_number)}"
     if count > MAX_SHARE_READABLE * lines:
         raise UnreadableInput(
             f"{how_many}, too many to use the rest. {first}. Check these lines: was the file written by "

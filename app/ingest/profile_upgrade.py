@@ -88,10 +88,10 @@ def set_main_event(meta: Meta, names: list[str]) -> Meta:
     """`meta` of an earlier version with the main event that is chosen today. It was the first one of a text."""
     if FIRST_EVENT_FACT in meta.facts:
         return meta
-    recorded = meta.main_event
-    main = normalize_event_names(meta, [recorded])[0][0] if recorded else None
+    main_event = meta.main_event
+    main = normalize_event_names(meta, [main_event])[0][0] if main_event else None
     if meta.format != _FROM_TEXT or main not in names or len(names) < 2:
-        return replace(meta, main_event=main if main in names else recorded)
+        return replace(meta, main_event=main if main in names else main_event)
     asked = [name.removeprefix("event ") for name in meta.facts if name.startswith("event ")]
     first = normalize_event_names(meta, asked[:1])[0][0] if asked else None
     return replace(meta, main_event=choose_main_event(names, first), facts=meta.facts | {FIRST_EVENT_FACT: main})

@@ -27,12 +27,12 @@ class MalformedMessage(ValueError):
 def encode_varint(value: int) -> bytes:
     """A whole number; a negative one as that of 64 bits with the same bits."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
-    found = bytearray()
+    values = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        values.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    values.append(value)
+    return bytes(values)
 
 
 def encode_number(field: int, value: int) -> bytes:

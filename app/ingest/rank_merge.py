@@ -103,8 +103,10 @@ class RankMerger:
             return
         parts = self._parts.get(rank, [])
         if not parts and rank not in self._failed:
-            failed = state.text_status.removeprefix("failed").strip() if state.text_status.startswith("failed") else ""
-            self._say(rank, f"{NO_RECORDING}: {failed.rstrip('.')}" if failed else NO_RECORDING)
+            removeprefix = (
+                state.text_status.removeprefix("failed").strip() if state.text_status.startswith("failed") else ""
+            )
+            self._say(rank, f"{NO_RECORDING}: {removeprefix.rstrip('.')}" if removeprefix else NO_RECORDING)
         elif parts and not any(part.samples.rows or part.counts for part in parts):
             self._notes[rank].append(_sentence(NO_SAMPLES if state.perf_signal is None else NOT_WRITTEN))
 
@@ -139,15 +141,15 @@ class RankMerger:
         self._notes[rank].append(_sentence(how))
 
     def _missing(self, run: int) -> list[Rank]:
-        there = {rank.number for rank in self._seen[run]}
-        absent = (number for number in range(self.plan.ranks or 0) if number not in there)
+        numbers = {rank.number for rank in self._seen[run]}
+        absent = (number for number in range(self.plan.ranks or 0) if number not in numbers)
         return [Rank(run, str(number), None) for number in absent]
 
     def _describe_several(self, run: int, ranks: Sequence[Rank], how: str) -> str:
         numbers = sorted(rank.number for rank in ranks if rank.number is not None)
-        others = sorted(rank.host or "?" for rank in ranks if rank.number is None and rank.folder != ALL)
+        hosts = sorted(rank.host or "?" for rank in ranks if rank.number is None and rank.folder != ALL)
         who = [f"rank{'s' if len(numbers) > 1 else ''} {abbreviate_ranges(numbers)}"] if numbers else []
-        who += [f"the recording on {abbreviate_names(others, MAX_HOSTS)}"] if others else []
+        who += [f"the recording on {abbreviate_names(hosts, MAX_HOSTS)}"] if hosts else []
         before = [f"run {run}"] if len(self._runs) > 1 else []
         before += [" and ".join(who)] if who else []
         return f"{_capital(', '.join(before) or 'the command')}: {_sentence(how, capital=False)}"
@@ -193,7 +195,7 @@ class RankMerger:
     def _offsets(self, parts: Sequence[MergeInput]) -> list[int]:
         ranks = self._of_part
         epochs = _epochs(parts, ranks)
-        added = [0] * len(parts)
+        offsets = [0] * len(parts)
         for run, row in self._runs.items():
             mine = [n for n, rank in enumerate(ranks) if rank.run == run]
             begins = {n: epochs[n] for n in mine}
@@ -207,11 +209,11 @@ class RankMerger:
             firsts = [absolute[n] + parts[n].first_ns for n in mine if parts[n].samples.rows]
             zero = min(firsts or absolute.values(), default=0)
             for n in mine:
-                added[n] = absolute[n] - zero
+                offsets[n] = absolute[n] - zero
             if known:
                 self._starts[run] = zero - self.plan.clock_ns
                 self._merging.builder.update_run(row, start_ns=self._starts[run])
-        return added
+        return offsets
 
     def _better(self, meta: Meta, ends: Ends) -> Meta:
         lengths = {run: high - low for run, (low, high) in ends.items() if run in self._runs.values()}
@@ -245,9 +247,9 @@ class RankMerger:
 
 def abbreviate_ranges(numbers: Iterable[int]) -> str:
     """Numbers, ascending, as "0–3, 7"; of many ranges the first, and how many numbers more."""
-    found = to_ranges(numbers)
-    more = sum(high - low + 1 for low, high in found[MAX_RANGES:])
-    return format_ranges(found[:MAX_RANGES]) + (f" and {more} more" if more else "")
+    ranges = to_ranges(numbers)
+    more = sum(high - low + 1 for low, high in ranges[MAX_RANGES:])
+    return format_ranges(ranges[:MAX_RANGES]) + (f" and {more} more" if more else "")
 
 
 def _describe_end(state: RankState) -> str:
@@ -288,16 +290,16 @@ def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | No
             # It takes a while from the start to the first sample: the least that is seen is nearest to the truth.
             guess[rank.host] = max(start - part.clock_ns - part.samples.first_ns, guess.get(rank.host, -(1 << 62)))
     alone = 0 if len({rank.host for rank in ranks}) == 1 and not sure and not guess else None
-    found: list[int | None] = []
+    epochs: list[int | None] = []
     for part, rank in zip(parts, ranks, strict=True):
         behind = sure.get(rank.host, guess.get(rank.host, alone))
         if part.clock_ns is not None and behind is not None:
-            found.append(part.clock_ns + behind)
+            epochs.append(part.clock_ns + behind)
         elif part.meta.start_epoch_ns is not None:
-            found.append(part.meta.start_epoch_ns)
+            epochs.append(part.meta.start_epoch_ns)
         else:
-            found.append(rank.state.start_ns if rank.state else None)
-    return found
+            epochs.append(rank.state.start_ns if rank.state else None)
+    return epochs
 
 
 def _apart(ranks: Sequence[Rank]) -> dict[str | None, int] | None:

@@ -26,8 +26,8 @@ def add_counts(profile: Profile, counts: Profile) -> Profile:
             events.append(row)
         elif row["scaling"] is not None:
             events[names[row["name"]]]["scaling"] = row["scaling"]
-    own = counts.events.column("name").to_pylist()
-    rows = [row | {"event": names[own[row["event"]]], "run": 0, "thread": -1} for row in counts.counts.to_pylist()]
+    column = counts.events.column("name").to_pylist()
+    rows = [row | {"event": names[column[row["event"]]], "run": 0, "thread": -1} for row in counts.counts.to_pylist()]
     # The recording tells of every event what it could not see, perf stat not of tracepoints.
     unseen = {row["event"]: row for row in profile.counts.to_pylist() if row["status"] == NOT_OBSERVABLE}
     rows = [_mark_not_observable(row) if row["event"] in unseen and not row["value"] else row for row in rows]

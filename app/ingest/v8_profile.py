@@ -60,37 +60,37 @@ class V8Profile:
 def find_problems(profiles: Sequence[V8Profile]) -> tuple[str, ...]:
     """Why what was sampled is not complete, a sentence for each sort of loss. A second profile of the same thread is
     no reason: its time counts already."""
-    lost = [each for sampled in profiles for each in sampled.lost if each[0] != OVERLAPPING_PROFILE]
+    lost = [each for profile in profiles for each in profile.lost if each[0] != OVERLAPPING_PROFILE]
     counts, first = Counter(reason for reason, _ in lost), dict(reversed(lost))
     return tuple(f"{reason.capitalize()}: {count:,}, the first is {first[reason]}." for reason, count in counts.items())
 
 
 def add_profiles(profiles: Sequence[V8Profile], builder: ProfileBuilder, zero: int) -> None:
     """Add what was sampled to a profile whose zero is at `zero` ns."""
-    for sampled in profiles:
-        for reason, example in sampled.lost:
+    for profile in profiles:
+        for reason, example in profile.lost:
             builder.add_loss(reason, example)
-        if not sampled.time_ns:
+        if not profile.time_ns:
             continue
-        known = builder.get_threads("thread").get(sampled.tid) if sampled.tid is not None else None
-        thread = builder.intern_thread(pid=sampled.pid, tid=sampled.tid) if known is None else known
-        if sampled.thread and known is None:
-            builder.set_thread_name(thread, 0, sampled.thread)
+        known = builder.get_threads("thread").get(profile.tid) if profile.tid is not None else None
+        thread = builder.intern_thread(pid=profile.pid, tid=profile.tid) if known is None else known
+        if profile.thread and known is None:
+            builder.set_thread_name(thread, 0, profile.thread)
         frames = [
             builder.intern_frame(builder.intern_function(name, "", file or None), kind=FrameKind.USER, line=line)
-            for name, file, line in sampled.frames
+            for name, file, line in profile.frames
         ]
-        first = builder.add_stack_tree(np.array(sampled.parent, np.int64), np.array(frames, np.int64)) if frames else 0
-        events = [builder.intern_event(name, unit) for name, unit in sampled.event]
-        node = np.array(sampled.node, np.int64)
+        first = builder.add_stack_tree(np.array(profile.parent, np.int64), np.array(frames, np.int64)) if frames else 0
+        events = [builder.intern_event(name, unit) for name, unit in profile.event]
+        node = np.array(profile.node, np.int64)
         count = len(node)
         builder.add_samples(
-            np.array(sampled.time_ns, np.int64) - zero,
+            np.array(profile.time_ns, np.int64) - zero,
             np.full(count, thread, np.int64),
             np.full(count, NO_ID, np.int64),
             np.array(events, np.int64),
             np.where(node < 0, 0, node + first),
-            np.array(sampled.weight, np.int64),
+            np.array(profile.weight, np.int64),
         )
 
 
@@ -204,9 +204,9 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
     profiles: dict[tuple[int, int], V8ProfileParser] = {}
     threads: dict[tuple[int, int], tuple[int, int]] = {}
     names = {events.texts.index(name): name for name in ("Profile", "ProfileChunk") if name in events.texts}
-    wanted = np.flatnonzero(np.isin(events.name, list(names)) & (events.phase == ord("P")))
+    rows = np.flatnonzero(np.isin(events.name, list(names)) & (events.phase == ord("P")))
     phase = events.phase.copy()
-    for row in wanted.tolist():
+    for row in rows.tolist():
         if _CATEGORY not in (events.texts[events.category[row]] if events.category[row] >= 0 else ""):
             continue
         key = (int(events.process[row]), int(events.id[row]))
@@ -234,10 +234,10 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
     return replace(events, phase=phase, top=top), [one for one in found if one.time_ns or one.lost]
 
 
-def _once(found: Sequence[V8Profile]) -> list[V8Profile]:
+def _once(v8_profiles: Sequence[V8Profile]) -> list[V8Profile]:
     """Of profiles that sampled one thread at the same time the one that did most, so that nothing counts twice."""
     kept: list[V8Profile] = []
-    for sampled in sorted(found, key=lambda one: -len(one.time_ns)):
+    for sampled in sorted(v8_profiles, key=lambda one: -len(one.time_ns)):
         if sampled.time_ns:
             begin, end = sampled.span()
             same = (one for one in kept if one.time_ns and (one.pid, one.tid) == (sampled.pid, sampled.tid))
@@ -261,21 +261,21 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
             sample = {}
         tid = _whole(sample.get("tid"))
         if tid not in by_thread:
-            sampled = V8Profile(tid=tid, pid=_whole(sample.get("pid")))
-            by_thread[tid] = sampled, _Frames(stack_frames, sampled).place
-        sampled, place = by_thread[tid]
+            v8_profile = V8Profile(tid=tid, pid=_whole(sample.get("pid")))
+            by_thread[tid] = v8_profile, _Frames(stack_frames, v8_profile).place
+        v8_profile, place = by_thread[tid]
         ts: Any = sample.get("ts")
         weight = _whole(sample.get("weight", 1))
         time_ns = round(ts * NS_PER_US) if _whole(ts) is not None and abs(ts) < MAX_TIME_NS // NS_PER_US else None
         node = place(sample.get("sf")) if "sf" in sample else NO_ID
         if time_ns is None or weight is None or not 0 <= weight < 1 << 40 or node is None:
-            sampled.lost.append((BAD_SAMPLE, str(sample)[:100]))
+            v8_profile.lost.append((BAD_SAMPLE, str(sample)[:100]))
             continue
-        sampled.time_ns.append(time_ns)
-        sampled.node.append(node)
-        sampled.weight.append(weight)
-        sampled.event.append((str(sample.get("name") or "samples")[:200], "count"))
-    return [sampled for sampled, _ in by_thread.values()]
+        v8_profile.time_ns.append(time_ns)
+        v8_profile.node.append(node)
+        v8_profile.weight.append(weight)
+        v8_profile.event.append((str(sample.get("name") or "samples")[:200], "count"))
+    return [v8_profile for v8_profile, _ in by_thread.values()]
 
 
 class _Frames:
@@ -309,9 +309,9 @@ class _Frames:
         return above
 
 
-def _name_threads(events: TraceEvents, found: Sequence[V8Profile]) -> None:
+def _name_threads(events: TraceEvents, v8_profiles: Sequence[V8Profile]) -> None:
     """Set the names of threads from metadata."""
-    if "thread_name" not in events.texts or not found:
+    if "thread_name" not in events.texts or not v8_profiles:
         return
     rows = np.flatnonzero((events.name == events.texts.index("thread_name")) & (events.phase == ord("M")))
     for row in rows.tolist():
@@ -321,7 +321,7 @@ def _name_threads(events: TraceEvents, found: Sequence[V8Profile]) -> None:
                 thread_name = orjson.loads(events.texts[events.arguments[row]]).get("name")
             except ValueError:
                 continue
-            for sampled in found:
+            for sampled in v8_profiles:
                 if sampled.tid == tid and isinstance(thread_name, str):
                     sampled.thread = thread_name
 

@@ -69,17 +69,17 @@ class _CollapsedParser:
         for number, line in enumerate(lines, first):
             if not line or line.isspace() or line.startswith(b"# "):
                 continue
-            found = _LINE.fullmatch(line.removesuffix(b"\r"))
-            if not found:
+            match = _LINE.fullmatch(line.removesuffix(b"\r"))
+            if not match:
                 self._lost(NO_STACK, number, line)
-            elif len(found[2]) > 19 or int(found[2]) >= MAX_WEIGHT:
+            elif len(match[2]) > 19 or int(match[2]) >= MAX_WEIGHT:
                 self._lost(IMPOSSIBLE_STACK_WEIGHT, number, line)
             else:
-                weight = int(found[2])
-                if found[3] and found[3].strip(b".0"):
+                weight = int(match[2])
+                if match[3] and match[3].strip(b".0"):
                     self._lost(FRACTION, number, line)
-                    weight += found[3][1:2] >= b"5"
-                stacks.append(found[1])
+                    weight += match[3][1:2] >= b"5"
+                stacks.append(match[1])
                 weights.append(weight)
         if stacks:
             self._add(stacks, weights)

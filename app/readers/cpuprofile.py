@@ -43,16 +43,16 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     if isinstance(found, dict):
         parts.feed({"startTime": found.get("startTime")})
         parts.feed({"cpuProfile": found, "timeDeltas": found.get("timeDeltas"), "endTime": found.get("endTime")})
-    sampled = parts.finish()
-    reasons = find_problems([sampled])
-    if not sampled.time_ns and reasons:
+    finish = parts.finish()
+    reasons = find_problems([finish])
+    if not finish.time_ns and reasons:
         raise UnreadableInput(f"{source} has no readable samples. {reasons[0]} Record again.")
-    if not sampled.time_ns:
+    if not finish.time_ns:
         raise UnreadableInput(f"{source} has no samples. Record for longer, while the program is busy.")
     builder = ProfileBuilder(FORMAT)
     builder.add_run()
-    zero, end = sampled.span()
-    add_profiles([sampled], builder, zero)
+    zero, end = finish.span()
+    add_profiles([finish], builder, zero)
     defect = getattr(stream, "defect", None)
     reasons = ((defect,) if defect else ()) + reasons
     return builder.finish(Meta(FORMAT, duration_ns=end - zero, complete=not reasons, reasons=reasons))

@@ -165,6 +165,6 @@ def detect_format(head: bytes, source: str = "this file") -> Reader:
     for reader in READERS.values():
         if reader.sniff(head):
             return reader
-    if said := get_advice(head):
-        raise UnreadableInput(f"{source} {said}")
+    if advice := get_advice(head):
+        raise UnreadableInput(f"{source} {advice}")
     raise UnreadableInput(f"The format of {source} is unknown. Use {describe_formats()}.")

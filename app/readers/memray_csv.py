@@ -112,7 +112,7 @@ def _numbers(row: list[str]) -> tuple[int, int] | None:
 
 def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
     """The frames, outermost first. A name with a | in it is in several pieces."""
-    found: list[int] = []
+    intern_frames: list[int] = []
     before: list[str] = []
     for last in trace.split("|") if trace else ():
         parts = last.rsplit(";", 2)
@@ -130,10 +130,10 @@ def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[
                 kind=FrameKind.PYTHON if python else FrameKind.USER,
                 line=int(line) if 0 < int(line) < 1 << 31 else None,
             )
-        found.append(known)
+        intern_frames.append(known)
     if before:
-        found.append(builder.intern_frame(builder.intern_function("|".join(before)), kind=FrameKind.UNKNOWN))
-    return found[::-1]
+        intern_frames.append(builder.intern_frame(builder.intern_function("|".join(before)), kind=FrameKind.UNKNOWN))
+    return intern_frames[::-1]
 
 
 def _thread(builder: ProfileBuilder, tid: str, name: str, place: int) -> int:

@@ -80,9 +80,9 @@ class JobStatus:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "JobStatus":
         return cls(
-            submissions=tuple(_submission(one) for one in data.get("submissions", ())),
-            runs=tuple(RunStatus(**one) for one in data.get("runs", ())),
-            ranks=tuple(RankStatus(**one) for one in data.get("ranks", ())),
+            submissions=tuple(_submission(rank) for rank in data.get("submissions", ())),
+            runs=tuple(RunStatus(**rank) for rank in data.get("runs", ())),
+            ranks=tuple(RankStatus(**rank) for rank in data.get("ranks", ())),
             output_bytes=int(data.get("output_bytes", 0)),
             notes=tuple(data.get("notes", ())),
             seen_at=float(data.get("seen_at", 0.0)),

@@ -19,31 +19,39 @@ _CREDIBLE = (BatchState.RUNNING, BatchState.SUSPENDED)
 
 def with_heartbeats(job_status: JobStatus, last: JobStatus | None, now: float) -> JobStatus:
     """The sight with what can be told of signs of life, from what was last seen. now: epoch seconds."""
-    before = {one.number: one for one in last.submissions} if last else {}
+    before = {submission.number: submission for submission in last.submissions} if last else {}
     return replace(
         job_status,
-        submissions=tuple(_with_heartbeat(one, before.get(one.number), now) for one in job_status.submissions),
+        submissions=tuple(
+            _with_heartbeat(submission, before.get(submission.number), now) for submission in job_status.submissions
+        ),
     )
 
 
-def _with_heartbeat(one: SubmissionStatus, before: SubmissionStatus | None, now: float) -> SubmissionStatus:
-    changed = bool(one.life) and (before is None or one.life != before.life)
-    life_at = now if changed or one.alive else before.life_at if before else None
-    state = one.batch.state if one.batch is not None else None
+def _with_heartbeat(
+    submission_status: SubmissionStatus, before: SubmissionStatus | None, now: float
+) -> SubmissionStatus:
+    changed = bool(submission_status.life) and (before is None or submission_status.life != before.life)
+    life_at = now if changed or submission_status.alive else before.life_at if before else None
+    state = submission_status.batch.state if submission_status.batch is not None else None
     doubted_at = None
     if state is not None and state not in (*_CREDIBLE, BatchState.UNKNOWN):
         doubted_at = (before.doubted_at if before else None) or now
     lives = life_at is not None and now - life_at < HEARTBEAT_TIMEOUT_S and (doubted_at is None or life_at > doubted_at)
     # Nothing of a job that waits is looked at, so what is seen of it first is no change.
     if before is None or not before.life:
-        lives = bool(one.alive)
-    return replace(one, life_at=life_at, doubted_at=doubted_at, lives=lives)
+        lives = bool(submission_status.alive)
+    return replace(submission_status, life_at=life_at, doubted_at=doubted_at, lives=lives)
 
 
-def silent_since(one: SubmissionStatus, seen_at: float) -> float | None:
+def silent_since(submission_status: SubmissionStatus, seen_at: float) -> float | None:
     """Since when there is no sign of life of what should run; null where there is one, or none can be expected."""
-    if one.exit_status is not None or one.life_at is None or seen_at - one.life_at < HEARTBEAT_WARNING_S:
+    if (
+        submission_status.exit_status is not None
+        or submission_status.life_at is None
+        or seen_at - submission_status.life_at < HEARTBEAT_WARNING_S
+    ):
         return None
-    if one.batch is not None and one.batch.state is BatchState.SUSPENDED:
+    if submission_status.batch is not None and submission_status.batch.state is BatchState.SUSPENDED:
         return None
-    return one.life_at
+    return submission_status.life_at

@@ -94,8 +94,8 @@ def has_unfinished(results: Path) -> bool:
 
 
 def _job(directory: Path, id: str) -> str:
-    named = str(read_about(directory).get("job_id") or id)
-    return named if is_id(named) else id
+    job_id = str(read_about(directory).get("job_id") or id)
+    return job_id if is_id(job_id) else id
 
 
 def _rename(directory: Path, mark: Path) -> None:

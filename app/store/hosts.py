@@ -75,10 +75,10 @@ class Hosts:
         """Note that the worker of a machine is alive."""
         seen = time.time() if now is None else now
         with self._database.write() as session:
-            changed: int = session.execute(  # type: ignore[attr-defined]
+            rowcount: int = session.execute(  # type: ignore[attr-defined]
                 update(HostRow).where(HostRow.name == name).values(seen=seen)
             ).rowcount
-            if not changed:
+            if not rowcount:
                 session.add(HostRow(name=storable(name), facts=None, seen=seen))
 
     def get(self, name: str) -> Host:
@@ -143,8 +143,8 @@ class Checks:
         )
         with self._database.read() as session:
             for row in session.scalars(wanted):
-                asked = row.question
-                if (asked.get("kind"), asked.get("target")) == (kind, target) and not asked.get("close"):
+                question = row.question
+                if (question.get("kind"), question.get("target")) == (kind, target) and not question.get("close"):
                     return Check(row.id, row.question, row.answer, row.created)
         return None
 
@@ -152,8 +152,8 @@ class Checks:
         """Store the answer; the first one stands. False where there is one, or the question is forgotten."""
         change = update(CheckRow).where(CheckRow.id == id, CheckRow.answer.is_(None)).values(answer=dict(answer))
         with self._database.write() as session:
-            changed: int = session.execute(change).rowcount  # type: ignore[attr-defined]
-        return changed > 0
+            rowcount: int = session.execute(change).rowcount  # type: ignore[attr-defined]
+        return rowcount > 0
 
 
 def _host(row: HostRow) -> Host:

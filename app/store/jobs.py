@@ -295,12 +295,12 @@ class Jobs:
             change = change.where(JobRow.attempt == expected_attempt)
         return self._execute_change(change.values({"changed": time.time()} | _plain(columns)))
 
-    def update_all(self, changes: Mapping[str, Mapping[str, Any]], expected: Collection[JobState]) -> None:
+    def update_all(self, changes: Mapping[str, Mapping[str, Any]], job_states: Collection[JobState]) -> None:
         """Change columns of many jobs at once, by their ids; those in other states by now are left alone.
 
         When each was last changed stays: it is for what changes all the time, such as a place in a queue.
         """
-        states = [state.value for state in expected]
+        states = [state.value for state in job_states]
         with self._database.write() as session:
             for id, columns in changes.items():
                 change = update(JobRow).where(JobRow.id == id, JobRow.state.in_(states))
@@ -345,12 +345,12 @@ class Jobs:
     def _execute_change(self, change: Any, id: str = "", entered: JobState | None = None, at: float = 0.0) -> bool:
         """Whether `change` found its row. entered: the state it brings, noted in the row's history with it."""
         with self._database.write() as session:
-            changed: int = session.execute(change).rowcount  # type: ignore[attr-defined]
-            if changed and entered is not None:
+            rowcount: int = session.execute(change).rowcount  # type: ignore[attr-defined]
+            if rowcount and entered is not None:
                 row = session.get_one(JobRow, id)
                 if not row.history or row.history[-1][0] != entered.value:
                     row.history = [*row.history, [entered.value, at]]
-        return changed > 0
+        return rowcount > 0
 
 
 def _together() -> ColumnElement[bool]:

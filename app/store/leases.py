@@ -37,8 +37,8 @@ class Leases:
         """Give a lease back. False where `owner` had it no longer."""
         with self._database.write() as session:
             change = delete(LeaseRow).where(LeaseRow.name == name, LeaseRow.owner == owner)
-            released: int = session.execute(change).rowcount  # type: ignore[attr-defined]
-        return released > 0
+            rowcount: int = session.execute(change).rowcount  # type: ignore[attr-defined]
+        return rowcount > 0
 
     def holder(self, name: str) -> str | None:
         """Who has a lease now, or None."""

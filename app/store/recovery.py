@@ -43,35 +43,35 @@ def recover(
     without files marked, and the cache brought under its budget. May run beside everything else, and several times.
     adopt, forget: those of Results. now: seconds since the epoch. Raises Unavailable.
     """
-    done = RecoveryReport()
+    recovery_report = RecoveryReport()
     directory = database.settings.data / "results"
     with disk_errors(directory):
         for path in directory.glob(f"{TRASH}*"):
             # Before anything is written, which a full disk may not allow.
-            done.bytes_freed += disk_usage(path)
+            recovery_report.bytes_freed += disk_usage(path)
             clear_directory(path)
         rows = _rows(database)
         for id, missing in rows.items():
-            _mark(database, directory, id, missing, done)
+            _mark(database, directory, id, missing, recovery_report)
         for path in sorted(directory.iterdir()):
             if path.name.startswith(STAGED_PREFIX):
                 if now - _last_change(path) > _grace_period(database, path):
-                    _remove(path, done)
+                    _remove(path, recovery_report)
             elif path.name.startswith(TRASH):
                 id = path.name.removeprefix(TRASH)[:12]
                 if is_id(id) and not (directory / id).exists():
                     forget(id)
-                _remove(path, done)
+                _remove(path, recovery_report)
             elif is_id(path.name) and path.name not in rows and path.is_dir():
                 try:
                     adopt(path.name)
-                    done.adopted.append(path.name)
+                    recovery_report.adopted.append(path.name)
                 except PerfloomError as error:
                     if path.exists():
                         log.warning("result %s cannot be listed: %s", path.name, error.message)
-                        done.damaged.append(path.name)
-        _sweep_cache(database, done)
-    return done
+                        recovery_report.damaged.append(path.name)
+        _sweep_cache(database, recovery_report)
+    return recovery_report
 
 
 def _rows(database: Database) -> dict[str, bool]:
@@ -80,18 +80,18 @@ def _rows(database: Database) -> dict[str, bool]:
     return {row.id: row.missing for row in found}
 
 
-def _mark(database: Database, directory: Path, id: str, missing: bool, done: RecoveryReport) -> None:
+def _mark(database: Database, directory: Path, id: str, missing: bool, recovery_report: RecoveryReport) -> None:
     gone = not (directory / id).is_dir()
     if gone == missing:
         return
     with database.write() as session:
         session.execute(update(ResultRow).where(ResultRow.id == id).values(missing=gone))
-    (done.missing if gone else done.restored).append(id)
+    (recovery_report.missing if gone else recovery_report.restored).append(id)
 
 
-def _grace_period(database: Database, staged: Path) -> float:
+def _grace_period(database: Database, path: Path) -> float:
     """Seconds for which a staged directory is left alone: long while its job is active."""
-    id = staged.name.removeprefix(STAGED_PREFIX)[:12]
+    id = path.name.removeprefix(STAGED_PREFIX)[:12]
     with database.read() as session:
         active = session.scalar(select(JobRow.id).where(JobRow.id == id, JobRow.state.in_(ACTIVE_STATES)))
     return GRACE_SECONDS + (database.settings.read_seconds if active else 0)
@@ -109,14 +109,14 @@ def _last_change(path: Path) -> float:
     return newest
 
 
-def _remove(path: Path, done: RecoveryReport) -> None:
+def _remove(path: Path, recovery_report: RecoveryReport) -> None:
     size = disk_usage(path)
     remove_tree(path)
-    done.removed.append(path.name)
-    done.bytes_freed += size
+    recovery_report.removed.append(path.name)
+    recovery_report.bytes_freed += size
 
 
-def _sweep_cache(database: Database, done: RecoveryReport) -> None:
+def _sweep_cache(database: Database, recovery_report: RecoveryReport) -> None:
     cache = database.settings.data / "cache"
     if not cache.is_dir():
         return
@@ -124,12 +124,12 @@ def _sweep_cache(database: Database, done: RecoveryReport) -> None:
     sizes: list[tuple[float, int, Path]] = []
     for path in cache.iterdir():
         if path.name not in rows:
-            _remove(path, done)
+            _remove(path, recovery_report)
         else:
             sizes.append((_last_change(path), disk_usage(path), path))
     excess = sum(size for _, size, _ in sizes) - database.settings.cache_bytes
     for _, size, path in sorted(sizes):
         if excess <= 0:
             break
-        _remove(path, done)
+        _remove(path, recovery_report)
         excess -= size

@@ -81,7 +81,7 @@ class Results:
     def publish(
         self,
         id: str,
-        staged: Path,
+        path: Path,
         *,
         name: str,
         originals: Sequence[Path] = (),
@@ -97,11 +97,11 @@ class Results:
         try:
             with disk_errors(self.directory):
                 if not final.exists():
-                    self._complete(staged, name, originals, job_id)
-                    self._rename(staged, final)
+                    self._complete(path, name, originals, job_id)
+                    self._rename(path, final)
                     sync_directory(self.directory)
         finally:
-            remove_tree(staged)
+            remove_tree(path)
         return self.adopt(id)
 
     def adopt(self, id: str) -> Result:
@@ -115,9 +115,9 @@ class Results:
         from . import description
         from .files import columns
 
-        described = description.describe_profile(columns.read(directory))
-        if described["recorded"] is None:
-            described["recorded"] = _seconds(about.get("recorded"))
+        profile = description.describe_profile(columns.read(directory))
+        if profile["recorded"] is None:
+            profile["recorded"] = _seconds(about.get("recorded"))
         row = ResultRow(
             id=id,
             job_id=about.get("job_id"),
@@ -127,7 +127,7 @@ class Results:
             originals=[asdict(original) for original in _originals(about)],
             notes="",
             missing=False,
-            **described,
+            **profile,
         )
         row.search = search_text(row, ())
         try:
@@ -215,8 +215,8 @@ class Results:
             total = session.scalar(select(func.count()).select_from(wanted.subquery())) or 0
             rows = session.scalars(page.offset(min(max(0, offset), 2**31)).limit(min(max(0, limit), 10_000)))
             found = _with_tags(session, rows)
-        there = tuple(result for result in found if not deletion.is_deleting(self.directory, result.id))
-        return there, total - (len(found) - len(there))
+        results = tuple(result for result in found if not deletion.is_deleting(self.directory, result.id))
+        return results, total - (len(found) - len(results))
 
     def tags(self) -> tuple[tuple[str, int], ...]:
         """Every tag and how many results have it, in order of the tags."""
@@ -309,28 +309,28 @@ class Results:
     def _path(self, id: str) -> Path:
         return self.directory / require_id(id, "result")
 
-    def _complete(self, staged: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
+    def _complete(self, path: Path, name: str, files: Sequence[Path], job_id: str | None) -> None:
         """Add to a staged directory what makes it a whole result, and flush it."""
         from .files import columns
 
-        manifest = columns.read_manifest(staged)
+        manifest = columns.read_manifest(path)
         try:
             name = normalize_name(name)
         except InvalidRequest:
             name = normalize_name((manifest.meta.command or manifest.meta.format)[:100])
-        kept = originals.store_copies(files, staged, self.data)
+        store_copies = originals.store_copies(files, path, self.data)
         about = {
             "name": name,
             "job_id": job_id,
             "created": time.time(),
             "recorded": self._job_started(job_id),
-            "originals": [asdict(original) for original in kept],
+            "originals": [asdict(original) for original in store_copies],
         }
-        with open(staged / ABOUT_FILE, "w", encoding="utf-8") as file:
+        with open(path / ABOUT_FILE, "w", encoding="utf-8") as file:
             json.dump(about, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
-        sync_directory(staged)
+        sync_directory(path)
 
     def _job_started(self, job_id: str | None) -> float | None:
         """When a job began to record, None for one that brings in files."""
@@ -340,9 +340,9 @@ class Results:
             return session.scalar(select(JobRow.started).where(JobRow.id == job_id, JobRow.kind == "record"))
 
     @staticmethod
-    def _rename(staged: Path, final: Path) -> None:
+    def _rename(path: Path, final: Path) -> None:
         try:
-            staged.rename(final)
+            path.rename(final)
         except OSError:
             # Another process was first: its result stands. A directory that is not empty is never replaced.
             if not final.exists():

@@ -53,8 +53,8 @@ def revision(database: Database) -> str | None:
 
 def _empty(connection: Connection) -> bool:
     """Whether there is no table of ours, of any version."""
-    found = set(inspect(connection).get_table_names())
-    return found.isdisjoint({*Base.metadata.tables, "alembic_version"})
+    table_names = set(inspect(connection).get_table_names())
+    return table_names.isdisjoint({*Base.metadata.tables, "alembic_version"})
 
 
 def _make(connection: Connection) -> None:

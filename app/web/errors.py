@@ -72,10 +72,10 @@ def _back(status: int) -> tuple[str, str]:
     """(address, label) of the nearest page that works: a result without its invalid parameters."""
     if request.path == "/compare" and status in (400, 404):
         return "/compare", "Choose two results"
-    found = re.match(r"/results/[a-z0-9]{12}(?=/)(/(?:flamegraph|hotspots|counts|threads))?", request.path)
-    if found is None or status != 400:
+    match = re.match(r"/results/[a-z0-9]{12}(?=/)(/(?:flamegraph|hotspots|counts|threads))?", request.path)
+    if match is None or status != 400:
         return "/", "All results"
-    return found[0], "The result without these parameters"
+    return match[0], "The result without these parameters"
 
 
 def _perfloom_error_response(error: PerfloomError) -> Response:

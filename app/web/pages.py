@@ -137,26 +137,26 @@ def result_url(id: str, key: str = "", selection: Selection | None = None, extra
 def selection_chips(selection: Selection, url: Callable[[Selection], str]) -> tuple[Chip, ...]:
     """The filters of a selection except event and direction, each with a link to remove it. url: of a selection, on
     this page."""
-    found = [
+    chips = [
         Chip("Thread", key, url(selection.replace(threads=tuple(k for k in selection.threads if k != key))))
         for key in selection.threads
     ]
     for low, high in selection.ranks:
         rest = tuple(pair for pair in selection.ranks if pair != (low, high))
-        found.append(Chip("Rank", str(low) if low == high else f"{low}–{high}", url(selection.replace(ranks=rest))))
+        chips.append(Chip("Rank", str(low) if low == high else f"{low}–{high}", url(selection.replace(ranks=rest))))
     if selection.start_ns is not None or selection.end_ns is not None:
-        found.append(Chip("Time", _window(selection), url(selection.replace(start_ns=None, end_ns=None))))
+        chips.append(Chip("Time", _window(selection), url(selection.replace(start_ns=None, end_ns=None))))
     if selection.step is not None:
-        found.append(Chip("Step", selection.step, url(selection.replace(step=None))))
+        chips.append(Chip("Step", selection.step, url(selection.replace(step=None))))
     for word in ("focus", "ignore", "hide"):
         pattern = getattr(selection, word)
         if pattern is not None:
-            found.append(Chip(word.capitalize(), pattern, url(selection.replace(**{word: None}))))
+            chips.append(Chip(word.capitalize(), pattern, url(selection.replace(**{word: None}))))
     if selection.invert:
-        found.append(Chip("Direction", "callers", url(selection.replace(invert=False))))
+        chips.append(Chip("Direction", "callers", url(selection.replace(invert=False))))
     if selection.recursion:
-        found.append(Chip("Recursion", "collapsed", url(selection.replace(recursion=False))))
-    return tuple(found)
+        chips.append(Chip("Recursion", "collapsed", url(selection.replace(recursion=False))))
+    return tuple(chips)
 
 
 def _window(selection: Selection) -> str:

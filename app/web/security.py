@@ -174,10 +174,15 @@ def logout() -> AnyResponse:
 @blueprint.get("/sessions")
 def sessions() -> AnyResponse:
     """The browsers that are signed in."""
-    own = session.current_session_name()
+    current_session_name = session.current_session_name()
     rows = tuple(
         SessionView(
-            each.name, each.name == own, format_utc(each.began), format_utc(each.expires), each.address, each.agent
+            each.name,
+            each.name == current_session_name,
+            format_utc(each.began),
+            format_utc(each.expires),
+            each.address,
+            each.agent,
         )
         for each in session.list_sessions()
     )

@@ -88,17 +88,19 @@ def is_signed_in() -> bool:
         # If the database does not respond, the page that says so checks again.
         g.signed_in = False
         g.signed_in = bool(id := session.get("id")) and _sessions().is_valid(str(id), _realm())
-    known: bool = g.signed_in
-    return known
+    signed_in: bool = g.signed_in
+    return signed_in
 
 
 def client_address() -> str:
     """The address that the request comes from; behind a proxy that gunicorn trusts (FORWARDED_ALLOW_IPS, by default
     this machine), the last one in its X-Forwarded-For."""
     address = request.remote_addr or ""
-    trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")
+    forwarded_allow_ips = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1,::1")
     forwarded = request.headers.get("X-Forwarded-For", "").rpartition(",")[2].strip()
-    if forwarded and (trusted.strip() == "*" or address in [known.strip() for known in trusted.split(",")]):
+    if forwarded and (
+        forwarded_allow_ips.strip() == "*" or address in [part.strip() for part in forwarded_allow_ips.split(",")]
+    ):
         return forwarded[:100]
     return address
 

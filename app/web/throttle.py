@@ -80,11 +80,11 @@ class Throttle:
 def _network(address: str) -> str:
     """Who counts as one: an IPv4 address, or the IPv6 network that one customer has."""
     try:
-        found = ipaddress.ip_address(address)
+        ip_address = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
+    if isinstance(ip_address, ipaddress.IPv6Address):
+        if ip_address.ipv4_mapped is not None:
+            return str(ip_address.ipv4_mapped)
+        return str(ipaddress.ip_network((ip_address, 64), strict=False))
+    return str(ip_address)

@@ -169,9 +169,9 @@ def shared_library(symbols: Sequence[str]) -> bytes:
         (".dynamic", 6, 3, dynamic_at, len(dynamic), 3, 0, 8, 16),
         (".shstrtab", 3, 0, section_names_at, len(section_names), 0, 0, 1, 0),
     ]:
-        named = section_names.index(name.encode() + b"\0")
+        index = section_names.index(name.encode() + b"\0")
         address = at if flags else 0
-        image += struct.pack("<IIQQQQIIQQ", named, kind, flags, address, at, size, link, info, alignment, entry)
+        image += struct.pack("<IIQQQQIIQQ", index, kind, flags, address, at, size, link, info, alignment, entry)
 
     identity = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)
     image[:64] = identity + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, sections_at, 0, 64, 56, 5, 64, 9, 8)

@@ -84,8 +84,8 @@ class OtherUserFileAccess(FileAccess):
         """Raises Unavailable if nothing can be started as that user."""
         super().__init__(user)
         script = f"set -- {join(paths)}\n{worker_script('local/file_access.sh')}"
-        done = UserTransport(user).run(script).text if paths else ""
-        self._seen = dict(zip(paths, done.split("\n"), strict=False))
+        text = UserTransport(user).run(script).text if paths else ""
+        self._seen = dict(zip(paths, text.split("\n"), strict=False))
 
     def allows(self, path: Path, kind: str) -> bool:
         """See FileAccess."""

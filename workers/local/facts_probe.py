@@ -127,8 +127,8 @@ def hardware_counters(perf: str) -> bool | None:
     """Whether this host counts cycles or instructions, by counting them once. None: perf may not be run."""
     for suffix in ("", ":u"):
         words = (perf, "stat", "-x;", "-e", f"cycles{suffix},instructions{suffix}", "--", "true")
-        if (found := perf_list.counts_hardware_events(_run(*words))) is not None:
-            return found
+        if (counts_hardware_events := perf_list.counts_hardware_events(_run(*words))) is not None:
+            return counts_hardware_events
     return None
 
 

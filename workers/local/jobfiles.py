@@ -82,8 +82,8 @@ class JobFiles:
         """Whether this process, of those that commands start, is the only one that takes the job's steps."""
         with disk_errors(self.root):
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with try_lock(self.root / "runner.lock") as locked:
-            yield locked
+        with try_lock(self.root / "runner.lock") as lock:
+            yield lock
 
     def recorded_files(self) -> tuple[Path, ...]:
         """The files of the artifacts directory that are not empty, by name."""

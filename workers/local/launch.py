@@ -52,8 +52,8 @@ def launch(context: JobContext, job: Job, files: JobFiles) -> None:
     supervisor_client.write_task(files, run, cwd, spec.duration_s, context.settings.reserve_bytes)
     child = supervisor_client.spawn(files)
     try:
-        who = processes.identity(child.pid)
-        details = replace(job.details, supervisor=who.to_json() if who else None)
+        identity = processes.identity(child.pid)
+        details = replace(job.details, supervisor=identity.to_json() if identity else None)
         committed = context.store.jobs.update(
             job.id,
             expected=JobState.STAGING,

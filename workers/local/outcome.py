@@ -24,11 +24,11 @@ def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -
         short.append("Perfloom stopped during the recording.")
     elif stopped == supervisor.DISK:
         short.append("The recording ended early because the disk was nearly full.")
-    killed = exit.get("recorder_signal")
-    if killed is not None:
+    recorder_signal = exit.get("recorder_signal")
+    if recorder_signal is not None:
         short.append(
-            f"perf was ended by {signal_name(int(killed))} before the command ended. The kernel does this when "
-            "memory is low. The rest of the command was not recorded."
+            f"perf was ended by {signal_name(int(recorder_signal))} before the command ended. "
+            "The kernel does this when memory is low. The rest of the command was not recorded."
         )
     if not stopped and number is not None:
         short.append(f"{'The command' if has_command else 'perf'} was ended by {signal_name(int(number))}.")
@@ -50,7 +50,7 @@ def parse_exit(exit: dict[str, Any], spec: JobSpec, *, cancel_requested: bool) -
         reasons=(*short, *notes),
     )
     error = exit.get("error")
-    perf_killed = killed is not None or (not stopped and number is not None and not has_command)
+    perf_killed = recorder_signal is not None or (not stopped and number is not None and not has_command)
     return RecordingOutcome(outcome, tuple(short), str(error) if error else None, perf_killed)
 
 

@@ -87,11 +87,15 @@ def _first_child(pid: int) -> processes.ProcessStat | None:
     """The child of a process that was started first."""
     with contextlib.suppress(OSError):
         # Not every kernel has it; reading it costs much less than listing all processes.
-        listed = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
-        children = [one for one in map(processes.read_stat, map(int, listed)) if one is not None]
-        return min(children, key=lambda one: (one.started, one.pid), default=None)
-    children = [one for one in processes.list_processes().values() if one.parent == pid and one.state not in "ZX"]
-    return min(children, key=lambda one: (one.started, one.pid), default=None)
+        parts = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
+        children = [process for process in map(processes.read_stat, map(int, parts)) if process is not None]
+        return min(children, key=lambda process: (process.started, process.pid), default=None)
+    children = [
+        process
+        for process in processes.list_processes().values()
+        if process.parent == pid and process.state not in "ZX"
+    ]
+    return min(children, key=lambda process: (process.started, process.pid), default=None)
 
 
 def parse_signal(argv: Sequence[str], output: Path, environment: Mapping[str, str]) -> int | None:

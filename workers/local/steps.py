@@ -86,18 +86,18 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
     if job.cancel_requested:
         raise StepInterrupted
     spec, recorder = job.job_spec, recorder_of(job.job_spec)
-    there = {path.name: path for path in files.recorded_files()}
-    expected = recorder.artifacts(spec)
-    if expected[0].name not in there:
+    paths = {path.name: path for path in files.recorded_files()}
+    artifacts = recorder.artifacts(spec)
+    if artifacts[0].name not in paths:
         end_without_recording(context, job, files)
         return
     from ..read import reading  # Brings the readers, which other steps do not need.
 
     report = make_reporter(context, job)
     report(None, "Resolving symbols")
-    text = there[expected[0].name]
+    text = paths[artifacts[0].name]
     try:
-        if not expected[0].text:
+        if not artifacts[0].text:
             text = reading.symbolize(context.settings, context.facts().perf, text, files.artifacts, report)
         empty = not has_samples(text)
     except UnreadableInput:
@@ -108,7 +108,7 @@ def collect(context: JobContext, job: Job, files: JobFiles) -> None:
     if empty and has_failed(job):
         end_without_recording(context, job, files)
         return
-    if perf_record.has_nested_stat(job.argv or ()) and perf_record.COUNTS_FILE not in there:
+    if perf_record.has_nested_stat(job.argv or ()) and perf_record.COUNTS_FILE not in paths:
         # The title of what perf stat prints: without counts below it, it is a loss.
         (files.artifacts / perf_record.COUNTS_FILE).write_text(" Performance counter stats for 'a command':\n\n")
     send_to_reading(context, job, empty=empty, perf_killed=job.details.perf_killed)

@@ -180,9 +180,9 @@ class Supervisor:
         self.lineage = RecordedProcess(child.pid, inside=self.inside)
         self.pipe = reading
         self.selector.register(reading, selectors.EVENT_READ, "output")
-        who = processes.identity(child.pid)
-        if who is not None:
-            write_json(self.run_directory / PROGRAM, who.to_json())
+        identity = processes.identity(child.pid)
+        if identity is not None:
+            write_json(self.run_directory / PROGRAM, identity.to_json())
         return None
 
     def _listen(self) -> None:
@@ -270,7 +270,7 @@ class Supervisor:
             return
         counter = self.lineage.counter if self.lineage else None
         spared = {self.pid, counter.pid if counter else None}
-        below = [one for one in processes.descendants(os.getpid()) if one.pid not in spared]
+        below = [descendant for descendant in processes.descendants(os.getpid()) if descendant.pid not in spared]
         if since >= KILL_TREE_S:
             processes.send_all(below, signal.SIGKILL)
         elif not self.asked_tree:
@@ -382,13 +382,13 @@ class Supervisor:
 
     def find_nested_end(self) -> dict[str, int | None]:
         """How the program below perf stat ended, if that ended with 0."""
-        missed = self.lineage.unreported_exit() if self.lineage else None
-        if missed is None:
+        unreported_exit = self.lineage.unreported_exit() if self.lineage else None
+        if unreported_exit is None:
             number = parse_signal(self.task["argv"], Path(self.task["output"]), self.environment)
             return {"exit_status": None, "signal": number} if number else {}
-        if os.WIFSIGNALED(missed):
-            return {"exit_status": None, "signal": os.WTERMSIG(missed)}
-        return {"exit_status": os.WEXITSTATUS(missed)}
+        if os.WIFSIGNALED(unreported_exit):
+            return {"exit_status": None, "signal": os.WTERMSIG(unreported_exit)}
+        return {"exit_status": os.WEXITSTATUS(unreported_exit)}
 
 
 def _persistent_pipe() -> tuple[int, int]:
@@ -454,13 +454,13 @@ def main() -> None:
     except (ValueError, KeyError, TypeError, AttributeError):
         sys.exit(3)  # The worker ended before it had committed the claim.
     task = read_json(run / TASK)
-    who = processes.identity()
-    if task is None or who is None:
+    identity = processes.identity()
+    if task is None or identity is None:
         sys.exit(3)
     processes.become_subreaper()
     # From here on it can be asked to stop; the signal is delivered once the program can be stopped.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    if not write_json(run / SUPERVISOR, who.to_json(), exclusive=True):
+    if not write_json(run / SUPERVISOR, identity.to_json(), exclusive=True):
         sys.exit(0)  # Another supervisor runs it.
     supervisor = None
     try:

@@ -140,12 +140,12 @@ def clean_up(files: JobFiles, job_id: str) -> int:
     program = supervisor.read_json(files.run / supervisor.PROGRAM)
     end = time.monotonic() + _LOST_PERF_TIMEOUT_S
     with contextlib.suppress(KeyError, TypeError, ValueError):
-        who = processes.ProcessIdentity.from_json(program or {})
-        processes.send_signal(who, signal.SIGINT)
-        while processes.is_alive(who) and time.monotonic() < end:
+        from_json = processes.ProcessIdentity.from_json(program or {})
+        processes.send_signal(from_json, signal.SIGINT)
+        while processes.is_alive(from_json) and time.monotonic() < end:
             time.sleep(0.02)
             # perf waits for its command, so a command that does not end is ended.
-            others = [one for one in processes.find_by_variable(JOB_VARIABLE, job_id) if one.pid != who.pid]
+            others = [one for one in processes.find_by_variable(JOB_VARIABLE, job_id) if one.pid != from_json.pid]
             processes.send_all(
                 others, signal.SIGTERM if end - time.monotonic() > _LOST_PERF_TIMEOUT_S / 2 else signal.SIGKILL
             )

@@ -98,8 +98,8 @@ def _check_weights(profile: Profile) -> None:
 
 def update_meta(meta: Meta, changes: dict[str, Any]) -> Meta:
     """`meta` with what the caller knows better; reasons are added to those there are."""
-    known = {field.name for field in fields(Meta)}
-    changes = {name: value for name, value in changes.items() if name in known}
+    names = {field.name for field in fields(Meta)}
+    changes = {name: value for name, value in changes.items() if name in names}
     reasons = tuple(dict.fromkeys((*meta.reasons, *changes.pop("reasons", ()))))
     if not meta.complete:
         changes.pop("complete", None)

@@ -169,7 +169,7 @@ class FileReading:
         if IS_CACHED:
             compile_all()
 
-    def _profile(self, read: ReaderFunction, stream: DecompressedStream) -> "Profile":
+    def _profile(self, reader_function: ReaderFunction, stream: DecompressedStream) -> "Profile":
         size = _size(self.wanted.script or self.wanted.path)
 
         def tell(taken: int) -> None:
@@ -177,7 +177,7 @@ class FileReading:
             whole = None if part is None else (self.number + part) / self.count
             self.answers.progress(whole, f"Reading{self.of}: {format_bytes(taken)} so far")
 
-        return read(cast(BinaryIO, ProgressStream(stream, tell)), self.wanted.name)
+        return reader_function(cast(BinaryIO, ProgressStream(stream, tell)), self.wanted.name)
 
     @contextmanager
     def _plain_file(self, stream: DecompressedStream) -> Iterator[Path]:
@@ -229,7 +229,7 @@ class FileReading:
         self.written.append(out)
         return profile
 
-    def _by_ncu(self, read: ReaderFunction, ncu: str, path: Path) -> "Profile":
+    def _by_ncu(self, reader_function: ReaderFunction, ncu: str, path: Path) -> "Profile":
         """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
 
         def tell(taken: int) -> None:
@@ -237,12 +237,12 @@ class FileReading:
 
         tell(0)
         with tempfile.TemporaryDirectory(dir=self.request.scratch) as scratch:
-            printed = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
+            report_stream = ncu_tool.ReportStream(ncu, path.absolute(), Path(scratch))
             try:
-                return read(cast(BinaryIO, ProgressStream(printed, tell)), self.wanted.name)
+                return reader_function(cast(BinaryIO, ProgressStream(report_stream, tell)), self.wanted.name)
             except (UnreadableInput, Unavailable):
                 with open_decompressed(path, self.request.limits.unpacked_bytes) as stream:
-                    return self._profile(read, stream)
+                    return self._profile(reader_function, stream)
 
     def _looks_up(self, taken: int) -> None:
         self.answers.progress(None, f"Resolving symbols{self.of}: {format_bytes(taken)} of text so far")

@@ -105,11 +105,11 @@ def _read_ahead(request: Request, answers: AnswerWriter, inputs: Sequence[Input]
             while asked < min(len(inputs), number + QUEUE_FILES * count):
                 helpers[asked % count].ask(asked)
                 asked += 1
-            found = helpers[number % count].answer()
-            if found is None:
+            answer = helpers[number % count].answer()
+            if answer is None:
                 return
             answers.progress((number + 1) / len(inputs), f"Reading: {number + 1:,} of {len(inputs):,} files so far")
-            yield found
+            yield answer
     finally:
         for helper in helpers:
             helper.end()
@@ -164,8 +164,8 @@ class _Helper:
         if "file" not in answer:
             return None
         profile = None if answer["file"] is None else _take_profile(Path(answer["file"]))
-        unpacked = None if answer["unpacked"] is None else Path(answer["unpacked"])
-        return FileResult(profile, tuple(map(Path, answer["written"])), unpacked)
+        path = None if answer["unpacked"] is None else Path(answer["unpacked"])
+        return FileResult(profile, tuple(map(Path, answer["written"])), path)
 
     def end(self) -> None:
         """End it, whatever it is doing."""

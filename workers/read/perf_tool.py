@@ -175,12 +175,12 @@ def open_script(perf: str, perf_data: Path, scratch: Path, symbols: str | None =
         with tempfile.TemporaryFile(dir=scratch) as errors:
             process = _start(attempt.argv(perf, cut.path if cut else perf_data.absolute()), scratch, errors)
             try:
-                begun = _heading(process)
-                if begun is not None and not known and (better := attempt.adapt(begun)) != attempt:
+                heading = _heading(process)
+                if heading is not None and not known and (better := attempt.adapt(heading)) != attempt:
                     attempt, known = better, True
                     continue
-                if begun is not None:
-                    yield ScriptStream(process, begun, errors, cut.defect if cut else None, stops)
+                if heading is not None:
+                    yield ScriptStream(process, heading, errors, cut.defect if cut else None, stops)
                     return
                 status = process.wait()
                 said = error_message(errors, status)
@@ -213,22 +213,22 @@ def _start(argv: list[str], scratch: Path, errors: IO[bytes]) -> "subprocess.Pop
 def _heading(process: "subprocess.Popen[bytes]") -> bytes | None:
     """What perf prints until there is more than a heading; None where it ended before, and not well."""
     assert process.stdout is not None
-    begun = b""
-    while len(begun) < HEADING_BYTES:
+    heading = b""
+    while len(heading) < HEADING_BYTES:
         data = os.read(process.stdout.fileno(), PIECE_BYTES)
-        begun += data
+        heading += data
         if not data:
-            return begun if process.wait() == 0 else None
-        if any(line and not line.startswith(b"#") for line in _below_heading(begun).split(b"\n")[:-1]):
+            return heading if process.wait() == 0 else None
+        if any(line and not line.startswith(b"#") for line in _below_heading(heading).split(b"\n")[:-1]):
             break
-    return begun
+    return heading
 
 
-def _below_heading(begun: bytes) -> bytes:
+def _below_heading(below_heading: bytes) -> bytes:
     """What follows the block that `--header` prints. A command line in there may hold line breaks."""
-    if not begun.startswith(HEADING_EDGE):
-        return begun
-    return begun.partition(b"\n" + HEADING_EDGE)[2]
+    if not below_heading.startswith(HEADING_EDGE):
+        return below_heading
+    return below_heading.partition(b"\n" + HEADING_EDGE)[2]
 
 
 def error_message(errors: IO[bytes], status: int) -> str:
@@ -287,8 +287,8 @@ def explain_versions(perf: str, perf_data: Path) -> str:
     """What the versions of perf here and of the one that wrote a recording have to do with its being unreadable: a
     sentence, or nothing."""
     with _bytes_of(perf_data) as data:
-        written = get_perf_version(data)
+        perf_version = get_perf_version(data)
     with suppress(OSError, subprocess.SubprocessError):
         here = subprocess.run([perf, "--version"], capture_output=True, text=True, timeout=VERSION_S, check=False)
-        return explain_version_mismatch(written, here.stdout.strip())
+        return explain_version_mismatch(perf_version, here.stdout.strip())
     return ""

@@ -61,7 +61,7 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
         return
     end_reader()
     descriptor, asked = os.pipe()
-    said = tempfile.TemporaryFile()  # noqa: SIM115
+    stderr = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         process = subprocess.Popen(
             processes.python_argv(
@@ -69,7 +69,7 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
             ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
             env=reader_environment(),
             cwd="/",
             start_new_session=True,
@@ -78,11 +78,11 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
     except OSError:
         # Whoever reads tries it himself, and says what is wrong.
         os.close(asked)
-        said.close()
+        stderr.close()
         return
     finally:
         os.close(descriptor)
-    spare = PreforkedReader(process, asked, said, os.getpid())
+    spare = PreforkedReader(process, asked, stderr, os.getpid())
     with _lock:
         _waiting.append(spare)
     idle = threading.Timer(IDLE_S, _end_idle, [spare])

@@ -80,13 +80,13 @@ def _counts_beside(folder: RankFolder) -> Path | None:
     return folder.one_of(COUNTS) if sampled else None
 
 
-def _take(found: FileResult, folder: RankFolder, ranks: RankMerger, counts: FileResult | None = None) -> bool:
+def _take(file_result: FileResult, folder: RankFolder, ranks: RankMerger, counts: FileResult | None = None) -> bool:
     """Take in what a file of a rank holds, with what was counted at the same time; False where it could not be read,
     which is told."""
-    if found.error is not None:
-        ranks.add_failure(folder.rank, found.error.message)
+    if file_result.error is not None:
+        ranks.add_failure(folder.rank, file_result.error.message)
         return False
-    profile = found.profile
+    profile = file_result.profile
     if profile is not None and counts is not None:
         if counts.profile is not None:
             profile = add_counts(profile, counts.profile)

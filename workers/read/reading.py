@@ -70,9 +70,9 @@ def read_to_result(
     staged, scratch = store.results.stage(job_id), store.results.stage(job_id)
     try:
         written = _read(settings, files, scratch, staged, None, dict(meta_changes), progress, clock=clock)
-        planned = _find_planned_directory(files)
-        kept = [*files, *written] if planned is None else _collect_originals(planned, scratch)
-        return store.results.publish(job_id, staged, name=name, originals=kept, job_id=job_id)
+        planned_directory = _find_planned_directory(files)
+        originals = [*files, *written] if planned_directory is None else _collect_originals(planned_directory, scratch)
+        return store.results.publish(job_id, staged, name=name, originals=originals, job_id=job_id)
     finally:
         remove_tree(scratch)
         remove_tree(staged)
@@ -119,9 +119,9 @@ def _read(
 ) -> list[Path]:
     """Have a child read `files`. Returns what it wrote beside the profile: the texts of perf.data files."""
     text = text_folder or scratch / TEXT_FOLDER
-    planned = _find_planned_directory(files)
+    planned_directory = _find_planned_directory(files)
     request = Request(
-        inputs=_inputs(files) if planned is None else (),
+        inputs=_inputs(files) if planned_directory is None else (),
         scratch=str(scratch),
         text=str(text),
         limits=Limits(
@@ -133,7 +133,7 @@ def _read(
         ),
         parent=os.getpid(),
         out=None if out is None else str(out),
-        planned=None if planned is None else str(planned.absolute()),
+        planned=None if planned_directory is None else str(planned_directory.absolute()),
         perf=perf,
         buildid_dir=str(settings.buildid_dir),
         meta=meta,
@@ -143,8 +143,8 @@ def _read(
         text.mkdir(mode=0o700, parents=True, exist_ok=True)
         asked = scratch / "request.json"
         asked.write_text(request.to_json(), encoding="utf-8")
-        with tempfile.TemporaryFile(dir=scratch) as said:
-            return _Child(request, asked, said, progress).answer()
+        with tempfile.TemporaryFile(dir=scratch) as temporary_file:
+            return _Child(request, asked, temporary_file, progress).answer()
 
 
 def _cpu_seconds(settings: Settings, files: Sequence[Path | str]) -> int | None:

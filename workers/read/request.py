@@ -103,5 +103,5 @@ class AnswerWriter:
     def error(self, error: PerfloomError) -> None:
         self.give({"error": error_to_json(error)})
 
-    def done(self, written: Sequence[Path]) -> None:
-        self.give({"done": {"written": [str(path) for path in written]}})
+    def done(self, paths: Sequence[Path]) -> None:
+        self.give({"done": {"written": [str(path) for path in paths]}})

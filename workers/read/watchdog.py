@@ -59,7 +59,7 @@ def _is_idle(at: FrameType) -> bool:
 
 def _others_sleep() -> bool:
     """Whether the kernel has no other thread of this process to run: one that just began may be one."""
-    own = threading.get_native_id()
+    native_id = threading.get_native_id()
     for name in os.listdir("/proc/self/task"):
         try:
             with open(f"/proc/self/task/{name}/stat", "rb") as file:
@@ -67,6 +67,6 @@ def _others_sleep() -> bool:
         except OSError:
             # It has ended meanwhile.
             return False
-        if int(name) != own and state in b"RD":
+        if int(name) != native_id and state in b"RD":
             return False
     return True

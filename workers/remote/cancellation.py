@@ -34,8 +34,8 @@ def count_request(context: JobContext, job: Job) -> Job:
     if not job.cancel_requested:
         return job
     now = time.time()
-    known = job.details.cancellation
-    ending = replace(known, times=known.times + 1, since=known.since or now, last=now)
+    cancellation = job.details.cancellation
+    ending = replace(cancellation, times=cancellation.times + 1, since=cancellation.since or now, last=now)
     return save(
         context, replace(job, cancel_requested=False), ending, cancel_requested=False, progress_text=PROGRESS_TEXT
     )

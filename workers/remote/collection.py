@@ -142,7 +142,7 @@ def _size(path: Path) -> int | None:
 def _all_have_exit_status(files: JobFiles) -> bool:
     """Whether every submission wrote its exit status. Others only do not run any more."""
     job_status = polling.read_last_status(files)
-    return job_status is not None and all(one.exit_status is not None for one in job_status.submissions)
+    return job_status is not None and all(submission.exit_status is not None for submission in job_status.submissions)
 
 
 def _commit(context: JobContext, job: Job, **more: Any) -> Job:

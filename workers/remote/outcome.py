@@ -47,55 +47,67 @@ class Assessment:
     text: str = ""
 
 
-def phase(one: SubmissionStatus) -> Phase:
+def phase(submission_status: SubmissionStatus) -> Phase:
     """The phase of a submission, as far as it is known."""
-    if one.exit_status is not None:
+    if submission_status.exit_status is not None:
         return Phase.ENDED
     # Its own files and process outrank its batch system, which may have been restarted or have lost its node.
-    if one.alive or (one.lives and (one.batch is not None or one.alive is None)):
+    if submission_status.alive or (
+        submission_status.lives and (submission_status.batch is not None or submission_status.alive is None)
+    ):
         return Phase.RUNS
-    if one.batch is None:
-        return Phase.UNKNOWN if one.alive is None else Phase.SILENT
-    if one.batch.state in WAITING_STATES:
+    if submission_status.batch is None:
+        return Phase.UNKNOWN if submission_status.alive is None else Phase.SILENT
+    if submission_status.batch.state in WAITING_STATES:
         return Phase.WAITS
-    if one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED):
+    if submission_status.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED):
         return Phase.RUNS
-    return Phase.UNKNOWN if one.batch.state is BatchState.UNKNOWN else Phase.SILENT
+    return Phase.UNKNOWN if submission_status.batch.state is BatchState.UNKNOWN else Phase.SILENT
 
 
 def is_quiet(job_status: JobStatus) -> bool:
     """Whether none of its submissions waits or runs, or may do so without being visible."""
-    return all(phase(one) in (Phase.SILENT, Phase.ENDED) for one in job_status.submissions)
+    return all(phase(submission) in (Phase.SILENT, Phase.ENDED) for submission in job_status.submissions)
 
 
 def assess(spec: JobSpec, job_status: JobStatus, quiet_s: float, *, end_requested: bool = False) -> Assessment:
     """The conclusion from a poll. quiet_s: how long all submissions have been `is_quiet`. end_requested: a person asked
     for its end, so that no other reason is needed."""
-    phases = [phase(one) for one in job_status.submissions]
+    phases = [phase(submission) for submission in job_status.submissions]
     waits = Phase.WAITS in phases and Phase.RUNS not in phases and Phase.UNKNOWN not in phases
     over = is_quiet(job_status) and quiet_s >= max(
-        (_confirmation_delay(one, job_status, end_requested) for one in job_status.submissions), default=0.0
+        (_confirmation_delay(submission, job_status, end_requested) for submission in job_status.submissions),
+        default=0.0,
     )
     return Assessment(waits, over, "" if over else _waiting(job_status) if waits else _running(spec, job_status))
 
 
-def _confirmation_delay(one: SubmissionStatus, job_status: JobStatus, end_requested: bool) -> float:
-    if phase(one) is not Phase.SILENT:
+def _confirmation_delay(submission_status: SubmissionStatus, job_status: JobStatus, end_requested: bool) -> float:
+    if phase(submission_status) is not Phase.SILENT:
         # The script writes that it got a signal before the batch system reports its end and the reason.
-        unreported = one.batch is not None and one.batch.state in (BatchState.RUNNING, BatchState.SUSPENDED)
-        return SETTLE_S if one.stopped and unreported and not end_requested else 0.0
-    if one.batch is not None and one.batch.state is BatchState.GONE:
+        unreported = submission_status.batch is not None and submission_status.batch.state in (
+            BatchState.RUNNING,
+            BatchState.SUSPENDED,
+        )
+        return SETTLE_S if submission_status.stopped and unreported and not end_requested else 0.0
+    if submission_status.batch is not None and submission_status.batch.state is BatchState.GONE:
         return GONE_S
-    if one.batch is not None and one.life_at is not None and one.alive is None:
+    if (
+        submission_status.batch is not None
+        and submission_status.life_at is not None
+        and submission_status.alive is None
+    ):
         return HEARTBEAT_WAIT_S
-    never_began = not job_status.runs and not one.host
-    ended_by_others = one.batch is not None and one.batch.state is BatchState.CANCELLED
+    never_began = not job_status.runs and not submission_status.host
+    ended_by_others = submission_status.batch is not None and submission_status.batch.state is BatchState.CANCELLED
     return 0.0 if never_began and ended_by_others else SETTLE_S
 
 
 def _waiting(job_status: JobStatus) -> str:
     waiting = [
-        one.batch for one in job_status.submissions if one.batch is not None and one.batch.state in WAITING_STATES
+        submission.batch
+        for submission in job_status.submissions
+        if submission.batch is not None and submission.batch.state in WAITING_STATES
     ]
     held = any(batch.state is BatchState.HELD for batch in waiting)
     text = "Held in the queue until it is released" if held else "Waiting in the queue"
@@ -108,7 +120,9 @@ def _waiting(job_status: JobStatus) -> str:
 
 def _running(spec: JobSpec, job_status: JobStatus) -> str:
     parts = []
-    if any(one.batch and one.batch.state is BatchState.SUSPENDED for one in job_status.submissions):
+    if any(
+        submission.batch and submission.batch.state is BatchState.SUSPENDED for submission in job_status.submissions
+    ):
         parts.append("Suspended by the batch system")
     else:
         hosts = list(dict.fromkeys(rank.host for rank in job_status.ranks if rank.host))
@@ -118,24 +132,29 @@ def _running(spec: JobSpec, job_status: JobStatus) -> str:
         parts.append(f"{sum(run.state == 'ended' for run in job_status.runs)} of {len(job_status.runs)} runs are done")
     if spec.mpi is not None and not spec.mpi.per_host and job_status.ranks:
         latest = max(rank.run for rank in job_status.ranks)
-        begun = [rank for rank in job_status.ranks if rank.run == latest]
-        parts.append(f"{len(begun)} of {spec.mpi.ranks} ranks have started")
+        ranks = [rank for rank in job_status.ranks if rank.run == latest]
+        parts.append(f"{len(ranks)} of {spec.mpi.ranks} ranks have started")
     return "; ".join(parts)
 
 
-def is_doubtful(one: SubmissionStatus) -> bool:
+def is_doubtful(submission_status: SubmissionStatus) -> bool:
     """Whether its batch system does not report that it waits or runs."""
-    return one.batch is not None and one.batch.state not in (*RUNNING_STATES, *WAITING_STATES)
+    return submission_status.batch is not None and submission_status.batch.state not in (
+        *RUNNING_STATES,
+        *WAITING_STATES,
+    )
 
 
 def _status_conflicts(job_status: JobStatus) -> Iterator[str]:
     """Contradictions of the batch system, and since when there is no sign of life."""
-    for one in job_status.submissions:
-        if phase(one) is Phase.RUNS and is_doubtful(one):
-            assert one.batch is not None
-            yield f"it shows signs of life, although the batch system reports: {_word(one.batch)}"
+    for submission in job_status.submissions:
+        if phase(submission) is Phase.RUNS and is_doubtful(submission):
+            assert submission.batch is not None
+            yield f"it shows signs of life, although the batch system reports: {_word(submission.batch)}"
             break
-    unheard = [at for one in job_status.submissions if (at := silent_since(one, job_status.seen_at)) is not None]
+    unheard = [
+        at for submission in job_status.submissions if (at := silent_since(submission, job_status.seen_at)) is not None
+    ]
     if unheard:
         yield f"no sign of life since {format_utc(max(unheard))}"
 
@@ -148,8 +167,8 @@ def _word(status: BatchStatus) -> str:
 def is_lost(job_status: JobStatus) -> bool:
     """Whether what ran it ended without a report, for an unknown reason."""
     return any(
-        phase(one) is Phase.SILENT and (one.batch is None or one.batch.state is BatchState.GONE)
-        for one in job_status.submissions
+        phase(submission) is Phase.SILENT and (submission.batch is None or submission.batch.state is BatchState.GONE)
+        for submission in job_status.submissions
     )
 
 
@@ -158,11 +177,15 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bo
 
     The reasons for an incomplete recording do not include those that the ranks report.
     """
-    ended_early = [one for one in job_status.submissions if one.stopped or one.exit_status is None]
+    ended_early = [
+        submission for submission in job_status.submissions if submission.stopped or submission.exit_status is None
+    ]
     cancelled = end_requested and bool(ended_early or not job_status.submissions)
-    limit = not cancelled and (_at_own_limit(job_status) or any(_at_limit(one) for one in job_status.submissions))
+    limit = not cancelled and (
+        _at_own_limit(job_status) or any(_at_limit(submission) for submission in job_status.submissions)
+    )
     short = ["It was cancelled."] if cancelled else list(dict.fromkeys(_incomplete_reasons(spec, job_status)))
-    stop_requested = cancelled or limit or any(one.stopped for one in job_status.submissions)
+    stop_requested = cancelled or limit or any(submission.stopped for submission in job_status.submissions)
     # A program that was requested to end says nothing about the command with its status.
     runs = [] if stop_requested else [run for run in job_status.runs if run.exit_status is not None]
     worst = next((run.exit_status for run in runs if run.exit_status), 0 if runs else None)
@@ -182,13 +205,17 @@ def recording_outcome(spec: JobSpec, job_status: JobStatus, *, end_requested: bo
     return RecordingOutcome(outcome, (*short, *failures))
 
 
-def _ended_normally(one: SubmissionStatus) -> bool:
+def _ended_normally(submission_status: SubmissionStatus) -> bool:
     """Whether it wrote its exit status and got no request to end, whatever the batch system reports then."""
-    return one.exit_status is not None and not one.stopped
+    return submission_status.exit_status is not None and not submission_status.stopped
 
 
-def _at_limit(one: SubmissionStatus) -> bool:
-    return not _ended_normally(one) and one.batch is not None and one.batch.state is BatchState.TIME_LIMIT
+def _at_limit(submission_status: SubmissionStatus) -> bool:
+    return (
+        not _ended_normally(submission_status)
+        and submission_status.batch is not None
+        and submission_status.batch.state is BatchState.TIME_LIMIT
+    )
 
 
 def _at_own_limit(job_status: JobStatus) -> bool:
@@ -200,20 +227,24 @@ def _incomplete_reasons(spec: JobSpec, job_status: JobStatus) -> Iterator[str]:
     # A recording without a command ends only at its limit.
     if _at_own_limit(job_status) and (spec.scope is Scope.COMMAND or spec.command):
         yield f"The command reached the limit of {spec.duration_s or 0:g} s."
-    for one in job_status.submissions:
-        if _ended_normally(one):
+    for submission in job_status.submissions:
+        if _ended_normally(submission):
             continue
-        state = one.batch.state if one.batch is not None else None
-        reason = f": {one.batch.reason.rstrip('.')}" if one.batch is not None and one.batch.reason else ""
+        state = submission.batch.state if submission.batch is not None else None
+        reason = (
+            f": {submission.batch.reason.rstrip('.')}"
+            if submission.batch is not None and submission.batch.reason
+            else ""
+        )
         if state is BatchState.TIME_LIMIT:
             yield "The batch system ended it at its time limit. Request a longer one."
         elif state is BatchState.CANCELLED:
             yield f"It was cancelled in the batch system, not by Perfloom{reason}."
-        elif one.exit_status is None and state in (BatchState.FAILED, BatchState.DONE):
+        elif submission.exit_status is None and state in (BatchState.FAILED, BatchState.DONE):
             yield f"The batch system ended it{reason or ' and gave no reason'}."
-        elif one.exit_status is None:
+        elif submission.exit_status is None:
             yield UNKNOWN_TO_BATCH_SYSTEM if state is BatchState.GONE else JOB_LOST
-        elif one.stopped:
+        elif submission.stopped:
             yield "Another process there requested its end."
 
 

@@ -61,8 +61,8 @@ class Observation:
 
 def poll(context: JobContext, name: str) -> None:
     """Poll all jobs of a target that this worker can poll. Does nothing if another worker polls it."""
-    with try_lock(_lock_of(context, name)) as locked:
-        if not locked:
+    with try_lock(_lock_of(context, name)) as lock:
+        if not lock:
             return
         known = context.store.targets.find(name)
         jobs = [job for job in context.store.jobs.list_polled(name) if not transitions.runs_on_other_host(context, job)]
@@ -155,14 +155,21 @@ def _observe(
     for job in jobs:
         bare = tuple(SubmissionStatus(number, native) for number, native in enumerate(_submission_ids(job)))
         job_status = with_states(JobStatus(bare, seen_at=now), statuses)
-        waits = all(outcome.phase(one) is outcome.Phase.WAITS for one in job_status.submissions)
+        waits = all(
+            outcome.phase(unknown_submission) is outcome.Phase.WAITS for unknown_submission in job_status.submissions
+        )
         if bare and (waits or silent) and job.state is not JobState.RUNNING:
             seen[job.id] = Observation(job_status)
         else:
             closer.append(job)
     seen |= _observe_directories(context, transport, closer, statuses, now)
     seen |= {job.id: _with_signs(context, job, seen[job.id], now) for job in closer if job.id in seen}
-    unknown = [one.native for job in closer if job.id in seen for one in _unknown_submissions(seen[job.id].status)]
+    unknown = [
+        unknown_submission.native
+        for job in closer
+        if job.id in seen
+        for unknown_submission in _unknown_submissions(seen[job.id].status)
+    ]
     if history := batch.query_history(transport, target, unknown):
         statuses |= history
         seen |= {job.id: _with(seen[job.id], statuses) for job in closer if job.id in seen}
@@ -185,39 +192,43 @@ def _observe_directories(
     # An unreadable answer of one job hides those after it, so the order changes with each poll.
     for job in random.sample(jobs, len(jobs)):
         files = JobFiles(context.store.jobs.directory(job.id))
-        known = read_last_status(files)
-        offset = RemoteOutput(files).next_offset(known.output_bytes if known else 0, most)
+        last_status = read_last_status(files)
+        offset = RemoteOutput(files).next_offset(last_status.output_bytes if last_status else 0, most)
         requests.append(PollRequest(job.id, job.details.directory, offset, _submission_ids(job)))
     done = transport.run(poll_script(requests, most), timeout_s=POLL_TIMEOUT_S, limit_bytes=POLL_BYTES)
     results: Mapping[str, PollResult] = parse_poll_output(requests, done.stdout)
     return {
-        one.id: _with(
+        request.id: _with(
             Observation(
-                replace(results[one.id].status, seen_at=now),
-                results[one.id].output,
-                one.output_offset,
-                results[one.id].directory_exists,
+                replace(results[request.id].status, seen_at=now),
+                results[request.id].output,
+                request.output_offset,
+                results[request.id].directory_exists,
             ),
             statuses,
         )
-        for one in requests
-        if one.id in results
+        for request in requests
+        if request.id in results
     }
 
 
-def _with(seen: Observation, statuses: Mapping[str, BatchStatus]) -> Observation:
-    return replace(seen, status=with_states(seen.status, statuses))
+def _with(observation: Observation, statuses: Mapping[str, BatchStatus]) -> Observation:
+    return replace(observation, status=with_states(observation.status, statuses))
 
 
-def _with_signs(context: JobContext, job: Job, seen: Observation, now: float) -> Observation:
+def _with_signs(context: JobContext, job: Job, observation: Observation, now: float) -> Observation:
     last = read_last_status(JobFiles(context.store.jobs.directory(job.id)))
-    return replace(seen, status=with_heartbeats(seen.status, last, now))
+    return replace(observation, status=with_heartbeats(observation.status, last, now))
 
 
 def _unknown_submissions(job_status: JobStatus) -> Iterator[SubmissionStatus]:
-    for one in job_status.submissions:
-        if one.batch is not None and one.batch.state is BatchState.GONE and one.exit_status is None:
-            yield one
+    for submission in job_status.submissions:
+        if (
+            submission.batch is not None
+            and submission.batch.state is BatchState.GONE
+            and submission.exit_status is None
+        ):
+            yield submission
 
 
 def directory_gone(job: Job) -> str:
@@ -264,7 +275,9 @@ def _end(
     transport: Transport, target: Target, jobs: Sequence[Job], seen: Mapping[str, Observation], *, gently: bool
 ) -> None:
     """End jobs by their batch system, and those that it does not know by their processes, if these are on this host."""
-    denied = [job for job in jobs if any(outcome.is_doubtful(one) for one in seen[job.id].status.submissions)]
+    denied = [
+        job for job in jobs if any(outcome.is_doubtful(submission) for submission in seen[job.id].status.submissions)
+    ]
     for job in denied:
         transport.run(cancel_script(job.details.directory, gently=gently))
     ids = [id for job in jobs for id in _submission_ids(job)]
@@ -289,10 +302,14 @@ def _select_visible(
         job_status = seen[job.id].status if job.id in seen else JobStatus()
         if job.id not in seen:
             why = f"The report of {target.name} about it cannot be parsed."
-        elif seen[job.id].directory_exists and {outcome.phase(one) for one in job_status.submissions} == {
+        elif seen[job.id].directory_exists and {outcome.phase(submission) for submission in job_status.submissions} == {
             outcome.Phase.UNKNOWN
         }:
-            texts = [one.batch.reason for one in job_status.submissions if one.batch is not None and one.batch.reason]
+            texts = [
+                submission.batch.reason
+                for submission in job_status.submissions
+                if submission.batch is not None and submission.batch.reason
+            ]
             why = next(iter((*job_status.notes, *texts)), f"Whether it runs at {target.name} is unknown at the moment.")
             _write_status(JobFiles(context.store.jobs.directory(job.id)), job_status)
         else:
@@ -304,46 +321,50 @@ def _select_visible(
     return [job for job in jobs if job.id not in ids]
 
 
-def _queue_text(context: JobContext, job: Job, seen: Observation) -> str:
+def _queue_text(context: JobContext, job: Job, observation: Observation) -> str:
     """The text of a job that waits in the queue as before; empty for any other."""
     details = job.details
-    noted = details.unreachable_since or details.needed_secrets or details.quiet_since or details.cancellation.times
-    if job.state is not JobState.PENDING or noted:
+    unreachable_since = (
+        details.unreachable_since or details.needed_secrets or details.quiet_since or details.cancellation.times
+    )
+    if job.state is not JobState.PENDING or unreachable_since:
         return ""
-    if {outcome.phase(one) for one in seen.status.submissions} != {outcome.Phase.WAITS}:
+    if {outcome.phase(submission) for submission in observation.status.submissions} != {outcome.Phase.WAITS}:
         return ""
-    _write_status(JobFiles(context.store.jobs.directory(job.id)), seen.status)
-    return outcome.assess(job.job_spec, seen.status, 0.0).text
+    _write_status(JobFiles(context.store.jobs.directory(job.id)), observation.status)
+    return outcome.assess(job.job_spec, observation.status, 0.0).text
 
 
-def _apply(context: JobContext, job: Job, seen: Observation, *, locked: bool) -> None:
+def _apply(context: JobContext, job: Job, observation: Observation, *, locked: bool) -> None:
     """Store the status of a job, and change its state accordingly."""
     files = JobFiles(context.store.jobs.directory(job.id))
     if locked:
-        _apply_alone(context, job, files, seen)
+        _apply_alone(context, job, files, observation)
         return
     with files.lock() as locked_here:
         present = context.store.jobs.find(job.id)
         if locked_here and present is not None and present.state is job.state and present.details == job.details:
-            _apply_alone(context, job, files, seen)
+            _apply_alone(context, job, files, observation)
 
 
-def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observation) -> None:
+def _apply_alone(context: JobContext, job: Job, files: JobFiles, observation: Observation) -> None:
     now = time.time()
     ending = job.details.cancellation
     details = replace(job.details.reachable(), quiet_since=None)
-    if not seen.directory_exists:
+    if not observation.directory_exists:
         reason = directory_gone(job)
         program_outcome = Outcome(cancelled=bool(ending.times), reasons=(reason,))
         transitions.finish(
             context, job, files, JobState.CANCELLED if ending.times else JobState.LOST, reason, outcome=program_outcome
         )
         return
-    RemoteOutput(files).append(seen.output, seen.output_offset)
-    _write_status(files, seen.status)
-    quiet = outcome.is_quiet(seen.status)
+    RemoteOutput(files).append(observation.output, observation.output_offset)
+    _write_status(files, observation.status)
+    quiet = outcome.is_quiet(observation.status)
     since = job.details.quiet_since or now
-    verdict = outcome.assess(job.job_spec, seen.status, now - since if quiet else 0.0, end_requested=bool(ending.times))
+    verdict = outcome.assess(
+        job.job_spec, observation.status, now - since if quiet else 0.0, end_requested=bool(ending.times)
+    )
     if quiet:
         details = replace(details, quiet_since=since)
     if ending.is_discarded and (verdict.has_ended or now - ending.last > cancellation.DISCARD_TIMEOUT_S):
@@ -353,9 +374,12 @@ def _apply_alone(context: JobContext, job: Job, files: JobFiles, seen: Observati
         transitions.finish(context, job, files, JobState.CANCELLED, reason, outcome=program_outcome)
         return
     if verdict.has_ended:
-        recording = outcome.recording_outcome(job.job_spec, seen.status, end_requested=bool(ending.times))
+        recording = outcome.recording_outcome(job.job_spec, observation.status, end_requested=bool(ending.times))
         details = replace(
-            details, incomplete_reasons=recording.incomplete_reasons, is_lost=outcome.is_lost(seen.status), failures=0
+            details,
+            incomplete_reasons=recording.incomplete_reasons,
+            is_lost=outcome.is_lost(observation.status),
+            failures=0,
         )
         context.store.jobs.transition(
             job.id,

@@ -50,25 +50,27 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 def stage(context: JobContext, job: Job, files: JobFiles) -> None:
     """Copy a claimed job to its target and start it, or continue an interrupted attempt."""
-    known = context.store.targets.get(job.target)
+    target = context.store.targets.get(job.target)
     if job.details.begun:
         job = cancellation.count_request(context, job)
     elif job.cancel_requested:
         raise StepInterrupted
-    with staging_slot(), open_target(context, known.target, [job]) as transport:
+    with staging_slot(), open_target(context, target.target, [job]) as transport:
         if not job.details.begun:
-            job = _create_directory(context, job, files, known, transport)
-        _start_all(context, job, files, known.target, transport)
+            job = _create_directory(context, job, files, target, transport)
+        _start_all(context, job, files, target.target, transport)
 
 
-def _create_directory(context: JobContext, job: Job, files: JobFiles, known: StoredTarget, transport: Transport) -> Job:
+def _create_directory(
+    context: JobContext, job: Job, files: JobFiles, stored_target: StoredTarget, transport: Transport
+) -> Job:
     """Create the job's directory at the target, with all its files."""
     report = make_reporter(context, job)
     files.prepare()
-    directory = job.details.directory or _resolve_directory(transport, known.target, job.id)
+    directory = job.details.directory or _resolve_directory(transport, stored_target.target, job.id)
     spec = job.job_spec
-    facts = get_target_facts(context, known, transport)
-    plan = plans.make_plan(spec, known.target, facts, job.id, directory)
+    facts = get_target_facts(context, stored_target, transport)
+    plan = plans.make_plan(spec, stored_target.target, facts, job.id, directory)
     paths = inputs.input_files(spec.inputs, len(plan.groups))
     if paths and (why := job_user.refusal(context.settings, job.details.server)):
         raise InvalidRequest(f"Input files are read on the server's machine. {why}", "inputs")
@@ -81,11 +83,11 @@ def _create_directory(context: JobContext, job: Job, files: JobFiles, known: Sto
     if spec.cwd:
         _check_cwd(transport, spec.cwd)
     transport.put(_write_files(files, plan.files, directory))
-    if known.target.ssh is None:
+    if stored_target.target.ssh is None:
         paths = tuple(path for path in paths if not inputs.is_in_place(path, to))
     reader = UserTransport(context.settings.run_as) if context.settings.run_as else None
     inputs.send_inputs(transport, files, paths, to, own=not spec.cwd, reader=reader, progress=report)
-    _save_plan(files, known.target, facts, spec, plan)
+    _save_plan(files, stored_target.target, facts, spec, plan)
     return job
 
 

@@ -20,27 +20,29 @@ CLOCK_MAX_AGE_S = 3600.0
 log = logging.getLogger(__name__)
 
 
-def get_target_facts(context: JobContext, known: StoredTarget, transport: Transport) -> TargetFacts | None:
+def get_target_facts(context: JobContext, stored_target: StoredTarget, transport: Transport) -> TargetFacts | None:
     """The facts of a target; null if it cannot be probed. Raises Unreachable. The facts of a target that was never
     checked are stored, as by a check.
     """
-    if known.target.ssh is None:
-        own = context.facts()
+    if stored_target.target.ssh is None:
+        host = context.facts()
         return (
-            replace(known.facts, host=own) if known.facts and known.target.is_local else known.facts or TargetFacts(own)
+            replace(stored_target.facts, host=host)
+            if stored_target.facts and stored_target.target.is_local
+            else stored_target.facts or TargetFacts(host)
         )
-    if known.facts is not None:
-        fresh = known.checked is not None and time.time() - known.checked < CLOCK_MAX_AGE_S
+    if stored_target.facts is not None:
+        fresh = stored_target.checked is not None and time.time() - stored_target.checked < CLOCK_MAX_AGE_S
         if fresh:
-            return known.facts
+            return stored_target.facts
         look = best_clock_reading(read_clocks(transport))
-        return replace(known.facts, clock_ns=look.offset_ns if look else None)
+        return replace(stored_target.facts, clock_ns=look.offset_ns if look else None)
     try:
-        facts = probe(transport, known.target)
+        facts = probe(transport, stored_target.target)
     except Unreachable:
         raise
     except Unavailable as error:
-        log.warning("target %s: %s", known.name, error.message)
+        log.warning("target %s: %s", stored_target.name, error.message)
         return None
-    context.store.targets.save_check(known.name, facts, check_lines(known.target, facts))
+    context.store.targets.save_check(stored_target.name, facts, check_lines(stored_target.target, facts))
     return facts

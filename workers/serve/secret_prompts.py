@@ -72,9 +72,9 @@ class SecretPrompter:
             self._thread = None
             return bool(self._typed) and self._send(job)
         # Whoever asks again after something was brought found it wrong.
-        needed = job.details.needed_secrets
-        if needed and not self.declined and (job.details.secrets_needed_at or 0.0) > self._brought_at:
-            self._thread = threading.Thread(target=self._read, args=(needed,), name="asking", daemon=True)
+        needed_secrets = job.details.needed_secrets
+        if needed_secrets and not self.declined and (job.details.secrets_needed_at or 0.0) > self._brought_at:
+            self._thread = threading.Thread(target=self._read, args=(needed_secrets,), name="asking", daemon=True)
             self._thread.start()
         return False
 

@@ -54,11 +54,11 @@ class RunningServer:
     def link(self, path: str) -> str:
         """The address of a page, with the token that opens it; without one that somebody chose, who knows it: what a
         server prints may stand in a log that others read."""
-        here = self.settings
-        if here.host in ANY_ADDRESS:
-            here = replace(here, host=socket.gethostname())
-        token = "" if here.configured_token else f"?token={here.token}"
-        return f"http://{web_server.address(here)}{path}{token}"
+        settings = self.settings
+        if settings.host in ANY_ADDRESS:
+            settings = replace(settings, host=socket.gethostname())
+        token = "" if settings.configured_token else f"?token={settings.token}"
+        return f"http://{web_server.address(settings)}{path}{token}"
 
     def wait(self) -> None:
         """Until told to end."""
@@ -220,8 +220,8 @@ def _end_scripts(store: Store, jobs: Sequence[Job]) -> None:
     for job in jobs:
         if store.targets.get(job.target).target.is_local and job.details.directory:
             with contextlib.suppress(PerfloomError):
-                with open_transport(Target(job.target), run_as=store.settings.run_as) as there:
-                    there.run(cancel_script(job.details.directory, gently=True))
+                with open_transport(Target(job.target), run_as=store.settings.run_as) as transport:
+                    transport.run(cancel_script(job.details.directory, gently=True))
 
 
 def end_recordings(store: Store) -> None:

@@ -157,11 +157,11 @@ class ProcessManager:
         leaving = [child for child in reversed(self.children) if names is None or child.name in names]
         # Their own children are in their sessions; what is recorded has a session of its own, and lives on.
         below = [
-            one
+            descendant
             for child in leaving
             if child.alive
-            for one in processes.descendants(child.pid)
-            if one.session == child.pid
+            for descendant in processes.descendants(child.pid)
+            if descendant.session == child.pid
         ]
         for child in leaving:
             if child.process is not None:
@@ -195,16 +195,16 @@ def environment_for(settings: Settings, descriptor: int | None = None) -> dict[s
 
 
 def _to_variables(settings: Settings) -> dict[str, str]:
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for setting in SETTINGS:
         value = getattr(settings, setting.field)
         if isinstance(value, bool):
-            found[setting.variable] = "1" if value else "0"
+            variables[setting.variable] = "1" if value else "0"
         elif isinstance(value, tuple):
-            found[setting.variable] = ",".join(value)
+            variables[setting.variable] = ",".join(value)
         elif value is not None:
-            found[setting.variable] = str(value)
-    return found
+            variables[setting.variable] = str(value)
+    return variables
 
 
 QUEUES = ("launch", "target", "read")
@@ -351,10 +351,10 @@ def lock_server(settings: Settings, database: Database | None = None) -> Iterato
             catalogue = CatalogLock(database)
             stack.callback(catalogue.release)
             catalogue.acquire()
-        held = ServerLocks(tuple(files), catalogue)
+        server_locks = ServerLocks(tuple(files), catalogue)
         with contextlib.suppress(OSError):  # A full disk; the lock holds without a note.
-            held.write_url("")
-        yield held
+            server_locks.write_url("")
+        yield server_locks
 
 
 @contextlib.contextmanager

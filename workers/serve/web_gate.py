@@ -127,9 +127,9 @@ class Gate:
     def admit(self, conn: Any, handshake: bool) -> None:
         """A connection that has just been accepted, or whose next request begins."""
         step = ConnectionPhase.HANDSHAKE if handshake else ConnectionPhase.HEAD
-        one = PendingConnection(conn, step, time.monotonic() + HEAD_S)
-        self._waiting[one] = None
-        self._go_on(one)
+        pending_connection = PendingConnection(conn, step, time.monotonic() + HEAD_S)
+        self._waiting[pending_connection] = None
+        self._go_on(pending_connection)
         while len(self._waiting) > self._limit:
             self._close(self._oldest_of_busiest_address())
 
@@ -161,58 +161,67 @@ class Gate:
 
     # One connection.
 
-    def _go_on(self, one: PendingConnection) -> None:
-        if one.step is ConnectionPhase.HANDSHAKE and not self._shake_hands(one):
+    def _go_on(self, pending_connection: PendingConnection) -> None:
+        if pending_connection.step is ConnectionPhase.HANDSHAKE and not self._shake_hands(pending_connection):
             return
         while True:
-            if self._complete(one):
+            if self._complete(pending_connection):
                 return
-            count = one.sock.fill()
+            count = pending_connection.sock.fill()
             if count == 0:
-                return self._close(one)
+                return self._close(pending_connection)
             if count is None:
-                return self._watch(one, selectors.EVENT_READ)
+                return self._watch(pending_connection, selectors.EVENT_READ)
 
-    def _shake_hands(self, one: PendingConnection) -> bool:
-        assert isinstance(one.sock, TLSConnection)
+    def _shake_hands(self, pending_connection: PendingConnection) -> bool:
+        assert isinstance(pending_connection.sock, TLSConnection)
         try:
-            one.sock.do_handshake()
+            pending_connection.sock.do_handshake()
         except ssl.SSLWantReadError:
-            self._watch(one, selectors.EVENT_READ)
+            self._watch(pending_connection, selectors.EVENT_READ)
             return False
         except ssl.SSLWantWriteError:
-            self._watch(one, selectors.EVENT_WRITE)
+            self._watch(pending_connection, selectors.EVENT_WRITE)
             return False
         except (OSError, ValueError):
-            self._close(one)
+            self._close(pending_connection)
             return False
-        one.step = ConnectionPhase.HEAD
+        pending_connection.step = ConnectionPhase.HEAD
         return True
 
-    def _complete(self, one: PendingConnection) -> bool:
+    def _complete(self, pending_connection: PendingConnection) -> bool:
         """Whether the gate is done reading: the request is handed over, refused, or waits for a slot."""
-        data = one.sock.buffer
-        if one.step is ConnectionPhase.HEAD:
-            end = head_end(data, max(0, one.scanned - 3))
+        data = pending_connection.sock.buffer
+        if pending_connection.step is ConnectionPhase.HEAD:
+            end = head_end(data, max(0, pending_connection.scanned - 3))
             if end is None or end > HEAD_BYTES:
-                one.scanned = len(data)
+                pending_connection.scanned = len(data)
                 if len(data) > HEAD_BYTES:
-                    self._refuse(one, 431, "Request Header Fields Too Large", "The header has more than 32 kB.")
+                    self._refuse(
+                        pending_connection, 431, "Request Header Fields Too Large", "The header has more than 32 kB."
+                    )
                     return True
                 return False
             body = framing(bytes(data[:end]))
             if body.end is not None and len(data) >= body.end:
-                self._hand_over(one)
+                self._hand_over(pending_connection)
                 return True
             if body.end is None or body.expects or body.end - end > BODY_BYTES:
-                one.step, one.until = ConnectionPhase.SLOT, time.monotonic() + SLOT_TIMEOUT_S
-                self._unwatch(one)
-                self._uploads.append(one)
+                pending_connection.step, pending_connection.until = (
+                    ConnectionPhase.SLOT,
+                    time.monotonic() + SLOT_TIMEOUT_S,
+                )
+                self._unwatch(pending_connection)
+                self._uploads.append(pending_connection)
                 self._start_uploads()
                 return True
-            one.step, one.until, one.end = ConnectionPhase.BODY, time.monotonic() + BODY_S, body.end
-        if len(data) >= one.end:
-            self._hand_over(one)
+            pending_connection.step, pending_connection.until, pending_connection.end = (
+                ConnectionPhase.BODY,
+                time.monotonic() + BODY_S,
+                body.end,
+            )
+        if len(data) >= pending_connection.end:
+            self._hand_over(pending_connection)
             return True
         return False
 
@@ -222,43 +231,47 @@ class Gate:
             one.sock.has_slot = True
             self._hand_over(one)
 
-    def _hand_over(self, one: PendingConnection) -> None:
-        self._forget(one)
-        one.sock.begin_request()
-        self._ready(one.conn)
+    def _hand_over(self, pending_connection: PendingConnection) -> None:
+        self._forget(pending_connection)
+        pending_connection.sock.begin_request()
+        self._ready(pending_connection.conn)
 
-    def _expire(self, one: PendingConnection) -> None:
-        if one.step is ConnectionPhase.SLOT:
-            self._refuse(one, 503, "Service Unavailable", "Too many large uploads at once. Send it again later.")
-        elif one.sock.buffer:
-            self._refuse(one, 408, "Request Timeout", "The request did not arrive in time. Send it again.")
+    def _expire(self, pending_connection: PendingConnection) -> None:
+        if pending_connection.step is ConnectionPhase.SLOT:
+            self._refuse(
+                pending_connection, 503, "Service Unavailable", "Too many large uploads at once. Send it again later."
+            )
+        elif pending_connection.sock.buffer:
+            self._refuse(
+                pending_connection, 408, "Request Timeout", "The request did not arrive in time. Send it again."
+            )
         else:
             # A browser opens connections that it may need; it must not find an answer there.
-            self._close(one)
+            self._close(pending_connection)
 
-    def _refuse(self, one: PendingConnection, status: int, phrase: str, message: str) -> None:
+    def _refuse(self, pending_connection: PendingConnection, status: int, phrase: str, message: str) -> None:
         text = (
             f"HTTP/1.1 {status} {phrase}\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
             f"X-Content-Type-Options: nosniff\r\nContent-Length: {len(message) + 1}\r\n\r\n{message}\n"
         )
-        one.sock.offer(text.encode())
+        pending_connection.sock.offer(text.encode())
         try:
-            one.sock.shutdown(socket.SHUT_WR)
+            pending_connection.sock.shutdown(socket.SHUT_WR)
         except OSError:
             pass
-        self._close(one)
+        self._close(pending_connection)
 
-    def _close(self, one: PendingConnection) -> None:
-        self._forget(one)
-        one.sock.end_request()
-        one.sock.close()
-        self._gone(one.conn)
+    def _close(self, pending_connection: PendingConnection) -> None:
+        self._forget(pending_connection)
+        pending_connection.sock.end_request()
+        pending_connection.sock.close()
+        self._gone(pending_connection.conn)
 
-    def _forget(self, one: PendingConnection) -> None:
-        self._unwatch(one)
-        self._waiting.pop(one, None)
-        if one.step is ConnectionPhase.SLOT and one in self._uploads:
-            self._uploads.remove(one)
+    def _forget(self, pending_connection: PendingConnection) -> None:
+        self._unwatch(pending_connection)
+        self._waiting.pop(pending_connection, None)
+        if pending_connection.step is ConnectionPhase.SLOT and pending_connection in self._uploads:
+            self._uploads.remove(pending_connection)
 
     def _oldest_of_busiest_address(self) -> PendingConnection:
         """The one that has waited longest at the address with most connections."""
@@ -268,19 +281,19 @@ class Gate:
 
     # The main loop.
 
-    def _watch(self, one: PendingConnection, events: int) -> None:
-        if one.watched == events:
+    def _watch(self, pending_connection: PendingConnection, events: int) -> None:
+        if pending_connection.watched == events:
             return
-        self._unwatch(one)
+        self._unwatch(pending_connection)
         assert self.poller is not None
-        self.poller.register(one.sock, events, lambda _: self._go_on(one))
-        one.watched = events
+        self.poller.register(pending_connection.sock, events, lambda _: self._go_on(pending_connection))
+        pending_connection.watched = events
 
-    def _unwatch(self, one: PendingConnection) -> None:
-        if one.watched:
+    def _unwatch(self, pending_connection: PendingConnection) -> None:
+        if pending_connection.watched:
             assert self.poller is not None
-            self.poller.unregister(one.sock)
-            one.watched = 0
+            self.poller.unregister(pending_connection.sock)
+            pending_connection.watched = 0
 
     def _take_closing(self, now: float) -> None:
         assert self.poller is not None
@@ -408,6 +421,6 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         self.nr_conns -= 1
 
 
-def _address(one: PendingConnection) -> str:
-    client = one.conn.client
+def _address(pending_connection: PendingConnection) -> str:
+    client = pending_connection.conn.client
     return str(client[0]) if isinstance(client, tuple) and client else ""

@@ -103,14 +103,14 @@ class UserTransport(LocalTransport):
             report_progress(progress, number, len(files), f"Copying {file.remote.rpartition('/')[2]}")
             with disk_errors(file.local):
                 file.local.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=file.local.parent) as found:
+            with tempfile.TemporaryFile(dir=file.local.parent) as temporary_file:
                 most = file.bytes if file.bytes is not None else sys.maxsize
                 limit_s = MIN_TIMEOUT_S + (file.bytes or 0) / MIN_BYTES_PER_S
                 get = worker_script("transports/get_file.sh")
                 argv = ["timeout", f"{limit_s:.0f}", SHELL, "-c", get, "sh", file.remote, str(most)]
-                self._copy(argv, file.remote, stdin=subprocess.DEVNULL, stdout=found)
-                found.seek(0)
-                copy_to(found, file.local, 0o600)
+                self._copy(argv, file.remote, stdin=subprocess.DEVNULL, stdout=temporary_file)
+                temporary_file.seek(0)
+                copy_to(temporary_file, file.local, 0o600)
 
     def _copy(self, argv: Sequence[str], there: str, *, stdin: IO[bytes] | int, stdout: IO[bytes] | int) -> None:
         """Raises NotFound, Refused, Unavailable."""
@@ -123,12 +123,12 @@ class UserTransport(LocalTransport):
             raise Refused(
                 f"{there} cannot be read as {self._user.pw_name}: it took too long. Check that it is a regular file."
             )
-        said = done.stderr.decode(errors="replace").strip()
-        if MISSING in said or "Directory nonexistent" in said:
+        stderr = done.stderr.decode(errors="replace").strip()
+        if MISSING in stderr or "Directory nonexistent" in stderr:
             raise NotFound(f"{there} does not exist, or no longer.")
-        if "No space left" in said or "Disk quota" in said:
+        if "No space left" in stderr or "Disk quota" in stderr:
             raise Unavailable(f"{there} cannot be written: the disk is full. Delete files, then try again.")
-        raise Refused(f"{there} cannot be copied as {self._user.pw_name}: {said[-200:]}. Check its permissions.")
+        raise Refused(f"{there} cannot be copied as {self._user.pw_name}: {stderr[-200:]}. Check its permissions.")
 
 
 def passwd_entry(user: str) -> pwd.struct_passwd:

@@ -90,14 +90,14 @@ class SshLink:
     @property
     def alive(self) -> bool:
         """Whether it is open, as far as is known."""
-        return bool(self.connections) and not any(one.is_closed() for one in self.connections)
+        return bool(self.connections) and not any(connection.is_closed() for connection in self.connections)
 
     def abort(self) -> None:
         """Close it at once."""
         if self.closing is not None:
             self.closing.cancel()
-        for one in reversed(self.connections):
-            one.abort()
+        for connection in reversed(self.connections):
+            connection.abort()
         for proxy in self.proxies:
             proxy.end()
 
@@ -125,9 +125,9 @@ class _EventLoop:
             for link in links:
                 link.abort()
             for link in links:
-                for one in link.connections:
+                for connection in link.connections:
                     with contextlib.suppress(Exception):
-                        await asyncio.wait_for(one.wait_closed(), 1.0)
+                        await asyncio.wait_for(connection.wait_closed(), 1.0)
             rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             for task in rest:
                 task.cancel()
@@ -197,11 +197,11 @@ async def open_link(ssh: Ssh, secrets: SecretProvider, owner: str = "") -> Async
 
     owner: who gives the secrets. A link that took some serves this owner alone, unless the target is to keep it.
     """
-    here = _place()
-    async with here.locks.setdefault(ssh, asyncio.Lock()):
+    place = _place()
+    async with place.locks.setdefault(ssh, asyncio.Lock()):
         link = None
         for key in dict.fromkeys(((ssh, ""), (ssh, owner))):
-            found = here.links.get(key)
+            found = place.links.get(key)
             if found is not None and not found.alive:
                 discard_link(found)
             elif found is not None:
@@ -209,7 +209,7 @@ async def open_link(ssh: Ssh, secrets: SecretProvider, owner: str = "") -> Async
         if link is None:
             link = await _connect(ssh, secrets)
             link.owner = owner if link.used_secrets and not ssh.keep else ""
-            here.links[ssh, link.owner] = link
+            place.links[ssh, link.owner] = link
         if link.closing is not None:
             link.closing.cancel()
             link.closing = None
@@ -219,7 +219,7 @@ async def open_link(ssh: Ssh, secrets: SecretProvider, owner: str = "") -> Async
     finally:
         link.users -= 1
         link.used = True
-        if not link.users and here.links.get((ssh, link.owner)) is link:
+        if not link.users and place.links.get((ssh, link.owner)) is link:
             idle = IDLE_OWNED_S if link.owner else IDLE_WITH_SECRET_S if link.used_secrets else IDLE_S
             link.closing = asyncio.get_running_loop().call_later(idle, discard_link, link)
 
@@ -259,9 +259,9 @@ def discard_link(link: SshLink | None) -> None:
     """Throw a link away: it is broken, or idle."""
     if link is None:
         return
-    here = _place()
-    if here.links.get((link.ssh, link.owner)) is link:
-        del here.links[link.ssh, link.owner]
+    place = _place()
+    if place.links.get((link.ssh, link.owner)) is link:
+        del place.links[link.ssh, link.owner]
     link.abort()
 
 

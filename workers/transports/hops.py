@@ -103,11 +103,11 @@ def parse_jump(text: str) -> _HostSpec:
     """`[user@]host[:port]`, also as an ssh:// URL and with an IPv6 address in brackets. Raises InvalidRequest."""
     rest = text.strip().removeprefix("ssh://").rstrip("/")
     user, _, host = rest.rpartition("@")
-    found = re.fullmatch(r"\[([^\[\]]+)\](?::([0-9]{1,5}))?|([^:]+)(?::([0-9]{1,5}))?|([0-9A-Fa-f:]+)", host)
-    if not found:
+    match = re.fullmatch(r"\[([^\[\]]+)\](?::([0-9]{1,5}))?|([^:]+)(?::([0-9]{1,5}))?|([0-9A-Fa-f:]+)", host)
+    if not match:
         raise InvalidRequest(f"{text[:80]!r} is not a valid jump host. Write [user@]host[:port].", "jump")
-    port = found[2] or found[4]
-    return _HostSpec(found[1] or found[3] or found[5], user, int(port) if port else None)
+    port = match[2] or match[4]
+    return _HostSpec(match[1] or match[3] or match[5], user, int(port) if port else None)
 
 
 def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ...]]:
@@ -120,8 +120,8 @@ def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ..
     options = _options(files, wanted)
     config = cast(Any, options).config
     home = Path("~/.ssh").expanduser()
-    configured = [str(name) for name in config.get("IdentityFile", ())]
-    usual = configured or [str(home / name) for name in DEFAULT_KEYS if (home / name).is_file()]
+    names = [str(name) for name in config.get("IdentityFile", ())]
+    usual = names or [str(home / name) for name in DEFAULT_KEYS if (home / name).is_file()]
     mine = [ssh.key_file] if ssh.key_file else []
     # The target's own key is often good for the hosts on the way, too, but what they have is tried first.
     keys = (mine or usual) if own else [*usual, *mine]

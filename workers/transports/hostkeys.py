@@ -37,9 +37,9 @@ class KnownKeys:
     @property
     def algorithms(self) -> list[str]:
         """What the host is asked to show: a key of the kind that is known, if it has one."""
-        mine = [name for key in self.keys + self.elsewhere for name in key.sig_algorithms]
+        names = [name for key in self.keys + self.elsewhere for name in key.sig_algorithms]
         certificates = get_default_certificate_algs() if self.authorities else []
-        return [name.decode() for name in dict.fromkeys([*certificates, *mine, *get_default_public_key_algs()])]
+        return [name.decode() for name in dict.fromkeys([*certificates, *names, *get_default_public_key_algs()])]
 
 
 def find_known_keys(hop: Hop, accepted: Iterable[str]) -> KnownKeys:
@@ -82,7 +82,7 @@ def _lines(hop: Hop, accepted: Iterable[str]) -> Iterable[tuple[str, str]]:
                 yield f"{name}, line {number}", line
 
 
-def untrusted_key_error(hop: Hop, known: KnownKeys, shown: asyncssh.SSHKey | None, on_the_way: str) -> Refused:
+def untrusted_key_error(hop: Hop, known_keys: KnownKeys, shown: asyncssh.SSHKey | None, on_the_way: str) -> Refused:
     """The error where a host showed a key that is not known to be its own. shown: None where it showed a certificate
     that does not hold. on_the_way: words on what host it is, where it is not the target itself."""
     host = f"{hop.title}{on_the_way}"
@@ -92,7 +92,7 @@ def untrusted_key_error(hop: Hop, known: KnownKeys, shown: asyncssh.SSHKey | Non
             "administrator."
         )
     mark = shown.get_fingerprint()
-    if not known.keys:
+    if not known_keys.keys:
         text = (
             f"The key of {host} is not known yet. Its fingerprint is {mark} ({_kind(shown)}). Compare it with the "
             "fingerprint from the host's administrator, and accept it if they are the same."
@@ -100,8 +100,8 @@ def untrusted_key_error(hop: Hop, known: KnownKeys, shown: asyncssh.SSHKey | Non
         line = f"{hop.known_hosts_name} {shown.export_public_key().decode().strip()}"
         return HostKeyUnknown(text, hop.title, _without_comment(line), mark)
     expected = "; ".join(
-        f"{key.get_fingerprint()} ({_kind(key)}, {known.sources.get(key.get_fingerprint(), 'a known_hosts file')})"
-        for key in known.keys
+        f"{key.get_fingerprint()} ({_kind(key)}, {known_keys.sources.get(key.get_fingerprint(), 'a known_hosts file')})"
+        for key in known_keys.keys
     )
     return Refused(
         f"The key of {host} has changed. Expected: {expected}. Presented: {mark} ({_kind(shown)}). Either the "

@@ -172,16 +172,16 @@ class Login(asyncssh.SSHClient):
     async def _passphrase(self, path: str) -> str | None:
         """A passphrase that opens the key file, or None."""
         prompt = self.asking.passphrase(path)
-        found = await self.asking.ask(prompt)
-        if found is None:
+        passphrase = await self.asking.ask(prompt)
+        if passphrase is None:
             return None
         try:
-            await asyncio.get_running_loop().run_in_executor(None, asyncssh.read_private_key, path, found)
+            await asyncio.get_running_loop().run_in_executor(None, asyncssh.read_private_key, path, passphrase)
         except (OSError, ValueError, asyncssh.Error):
             self.wrong[prompt.name] = prompt
             self.asking.invalidate(prompt)
             return None
-        return found
+        return passphrase
 
     async def password_auth_requested(self) -> str | None:
         """The password, once."""

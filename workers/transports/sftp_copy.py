@@ -50,8 +50,8 @@ class CopyProgress:
     def report(self, progress: Progress, verb: str) -> None:
         """Say so."""
         part = self.bytes_moved / self.bytes if self.bytes else self.done / max(1, self.files)
-        what = self.name if self.files == 1 else f"{min(self.files, self.done + 1)} of {self.files} files"
-        progress(min(1.0, part), f"{verb} {what}, {format_bytes(self.bytes_moved)} so far")
+        name = self.name if self.files == 1 else f"{min(self.files, self.done + 1)} of {self.files} files"
+        progress(min(1.0, part), f"{verb} {name}, {format_bytes(self.bytes_moved)} so far")
 
 
 CopyFunction = Callable[[SshLink, Sequence[FileCopy], CopyProgress], Awaitable[None]]

@@ -191,8 +191,8 @@ def stragglers(evidence: RuleInput) -> Iterator[AdviceFinding]:
         # A wait shorter than the residual skew of the clocks is not certain.
         return
     skew = skew_of(evidence.profile)
-    left = format_quantity(skew.residual_ns if skew else None, "ns").text
-    mark = f", each time on average less than the residual skew of {left}, so not certain"
+    text = format_quantity(skew.residual_ns if skew else None, "ns").text
+    mark = f", each time on average less than the residual skew of {text}, so not certain"
     yield AdviceFinding(
         _percent(waited, waited + moved),
         f"For {_percent(waited, waited + moved):.1f} % of the time in collectives, ranks waited for the last one "
@@ -205,9 +205,9 @@ def stragglers(evidence: RuleInput) -> Iterator[AdviceFinding]:
 
 
 def small_collectives(evidence: RuleInput) -> Iterator[AdviceFinding]:
-    known = [row for row in evidence.collectives if row["bytes"] is not None]
-    small = [row for row in known if row["bytes"] < 1 << 20]
-    count, every = sum(row["collectives"] for row in small), sum(row["collectives"] for row in known)
+    rows = [row for row in evidence.collectives if row["bytes"] is not None]
+    small = [row for row in rows if row["bytes"] < 1 << 20]
+    count, every = sum(row["collectives"] for row in small), sum(row["collectives"] for row in rows)
     if every >= 20:
         spent = sum(row["total_us"] for row in small)
         yield AdviceFinding(

@@ -48,14 +48,16 @@ WITHHELD_ADVICE = "Copy the file again, or record again and let the program and 
 def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
     """What is advised, by severity; empty if advice is withheld. thresholds: by key of the rule, in place of the
     defaults."""
-    found: list[Advice] = []
+    advice: list[Advice] = []
     if withheld_reason(profile):
-        return found
+        return advice
     for rule, findings in _apply_rules(profile, selection):
         threshold = (thresholds or {}).get(rule.key, rule.threshold)
-        found += _merge_ranks(rule, threshold, [one for one in findings if rule.triggers(one.measured, threshold)])
+        advice += _merge_ranks(
+            rule, threshold, [finding for finding in findings if rule.triggers(finding.measured, threshold)]
+        )
     order = {"high": 0, "medium": 1, "low": 2}
-    return sorted(found, key=lambda one: (order[one.severity], -(one.finding.share or 0)))
+    return sorted(advice, key=lambda finding: (order[finding.severity], -(finding.finding.share or 0)))
 
 
 def withheld_reason(profile: Profile) -> str:
@@ -71,14 +73,17 @@ def withheld_reason(profile: Profile) -> str:
 
 def _merge_ranks(rule: Rule, threshold: float, findings: list[AdviceFinding]) -> list[Advice]:
     """One piece of advice for all ranks on which a rule found the same; for one rank, a piece for each finding."""
-    ranked = [one for one in findings if one.rank is not None]
-    if len({one.rank for one in ranked}) < 2:
-        return [Advice(rule, one, threshold) for one in findings]
-    worst = max(ranked, key=lambda one: (one.share or 0.0, -one.measured if rule.triggers_below else one.measured))
-    others = tuple(one for one in ranked if one is not worst)
+    ranked = [finding for finding in findings if finding.rank is not None]
+    if len({finding.rank for finding in ranked}) < 2:
+        return [Advice(rule, finding, threshold) for finding in findings]
+    worst = max(
+        ranked,
+        key=lambda finding: (finding.share or 0.0, -finding.measured if rule.triggers_below else finding.measured),
+    )
+    others = tuple(finding for finding in ranked if finding is not worst)
     return [
         Advice(rule, worst, threshold, others),
-        *(Advice(rule, one, threshold) for one in findings if one.rank is None),
+        *(Advice(rule, finding, threshold) for finding in findings if finding.rank is None),
     ]
 
 
@@ -100,7 +105,9 @@ def _findings(rule: Rule, evidence: RuleInput) -> tuple[AdviceFinding, ...]:
 
 def dump_findings(profile: Profile) -> bytes:
     """What all rules find in the whole, to be kept: JSON."""
-    found = {rule.key: [asdict(one) for one in findings] for rule, findings in _apply_rules(profile, Selection())}
+    found = {
+        rule.key: [asdict(finding) for finding in findings] for rule, findings in _apply_rules(profile, Selection())
+    }
     return json.dumps(found, default=float).encode()
 
 
@@ -135,29 +142,29 @@ def compute_advice(
     return build_frame(COLUMNS, {name: [value] for name, value in values.items()})
 
 
-def build_advice_frame(found: list[Advice]) -> pd.DataFrame:
+def build_advice_frame(advices: list[Advice]) -> pd.DataFrame:
     """Findings as a table."""
     return build_frame(
         COLUMNS,
         {
-            "rule": [one.rule.key for one in found],
-            "title": [one.rule.title for one in found],
-            "severity": [one.severity for one in found],
-            "rank": [one.finding.rank for one in found],
-            "ranks": [one.ranks or None for one in found],
-            "measured": [float(one.finding.measured) for one in found],
-            "threshold": [float(one.threshold) for one in found],
-            "unit": [one.rule.unit for one in found],
-            "evidence": [one.evidence for one in found],
-            "advice": [one.finding.advice or one.rule.advice for one in found],
-            "page": [one.rule.page for one in found],
+            "rule": [one.rule.key for one in advices],
+            "title": [one.rule.title for one in advices],
+            "severity": [one.severity for one in advices],
+            "rank": [one.finding.rank for one in advices],
+            "ranks": [one.ranks or None for one in advices],
+            "measured": [float(one.finding.measured) for one in advices],
+            "threshold": [float(one.threshold) for one in advices],
+            "unit": [one.rule.unit for one in advices],
+            "evidence": [one.evidence for one in advices],
+            "advice": [one.finding.advice or one.rule.advice for one in advices],
+            "page": [one.rule.page for one in advices],
         },
     )
 
 
 def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
     """Thresholds by the keys of rules, from the parameters of a query. Raises InvalidRequest for what is no number."""
-    found = {}
+    thresholds = {}
     for rule in RULES:
         text = params.get(rule.key, "").strip()
         if not text:
@@ -170,5 +177,5 @@ def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
             raise InvalidRequest(
                 f"The threshold {rule.key} must be a number of at least 0, not {text[:40]!r}.", rule.key
             )
-        found[rule.key] = value
-    return found
+        thresholds[rule.key] = value
+    return thresholds

@@ -119,17 +119,17 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
     rows: dict[int, list[Measurement]] = {}
     for row in measure_counts(profile, selection):
         rows.setdefault(row.event, []).append(row)
-    found = {names[event]: _count_value(mine, units[event]) for event, mine in rows.items()}
+    values = {names[event]: _count_value(mine, units[event]) for event, mine in rows.items()}
     samples: dict[int, list[Measurement]] = {}
     if profile.samples.num_rows:
         for row in measure_samples(profile, selection):
             samples.setdefault(row.event, []).append(row)
     for event, mine in samples.items():
         # Samples of a rare event may tell no total.
-        found.setdefault(
+        values.setdefault(
             names[event], _Value(SAMPLED, units[event], best_total(mine), status=missing_total_note(mine) or "ok")
         )
-    return found
+    return values
 
 
 def _count_value(rows: list[Measurement], unit: str) -> _Value:

@@ -136,9 +136,9 @@ def _weights_beside(
         for these, own_of, total_of in split.tables():
             number = np.full(len(groups.labels) + 1, NOT_FOUND, np.int64)
             number[these] = np.arange(len(these))
-            mine = np.flatnonzero((number[group] >= 0) & (places.row >= 0))
-            cell = number[group[mine]], np.searchsorted(kept, places.row[mine])
-            own[mine], total[mine] = own_of[cell], total_of[cell]
+            rows = np.flatnonzero((number[group] >= 0) & (places.row >= 0))
+            cell = number[group[rows]], np.searchsorted(kept, places.row[rows])
+            own[rows], total[rows] = own_of[cell], total_of[cell]
     own[(places.row < 0) | (there.last[places.row] != places.depth)] = 0
     total[places.row < 0] = 0
     total[ROOT] = whole

@@ -180,14 +180,14 @@ def _stacks(
     for profile, selection, event in ((other, other_selection, after), (base, base_selection, before)):
         tree = build_call_tree(profile, selection.hide, selection.recursion, kinds=False)
         shape = shape_of(profile, selection.replace(invert=False), kinds=False)
-        own = shape.weights(sum_call_weights(profile, selection, event))
-        total = sum_subtrees(own, tree.end)
+        weights = shape.weights(sum_call_weights(profile, selection, event))
+        total = sum_subtrees(weights, tree.end)
         calls = count_call_samples(profile, selection, event)
         own_samples = np.full(len(tree), NOT_SAMPLED) if calls is None else shape.weights(calls)
         total_samples = own_samples if calls is None else sum_subtrees(own_samples, tree.end)
-        sides.append((tree, shape, (own, total, own_samples, total_samples)))
+        sides.append((tree, shape, (weights, total, own_samples, total_samples)))
     (tree, _, measured), (base_tree, base_shape, base_measured) = sides
-    own, total, own_samples, total_samples = measured
+    weights, total, own_samples, total_samples = measured
     distinct, which = np.unique(tree.function[1:], return_inverse=True)
     function = np.r_[NOT_FOUND, map_functions(other, base, distinct)[which]]
     places = locate_frames(base_shape, tree.parent, tree.depth, function, np.ones(len(tree), bool))
@@ -198,11 +198,11 @@ def _stacks(
     one = _beside(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
     none = np.zeros(int(alone.sum()), np.int64)
     two = _Side(
-        np.r_[own, none], np.r_[total, none], int(total[ROOT]), np.r_[own_samples, none], np.r_[total_samples, none]
+        np.r_[weights, none], np.r_[total, none], int(total[ROOT]), np.r_[own_samples, none], np.r_[total_samples, none]
     )
-    shown = np.flatnonzero((one.own != 0) | (two.own != 0))
-    shown = shown[shown != ROOT]
-    columns, order = _measure_columns(one, two, shown, normalize, status_of)
+    rows = np.flatnonzero((one.own != 0) | (two.own != 0))
+    rows = rows[rows != ROOT]
+    columns, order = _measure_columns(one, two, rows, normalize, status_of)
     base_nodes = np.flatnonzero(alone)
     names, modules = [], []
     known_here, known_there = functions_of(other), functions_of(base)

@@ -61,8 +61,8 @@ def _mode(profile: Profile, event: int) -> str | None:
 
     def build() -> tuple[set[int], set[int]]:
         size = profile.events.num_rows
-        sampled = np.flatnonzero(np.bincount(get_column(profile.samples, "event"), minlength=size))
-        return set(sampled.tolist()), set(get_column(profile.counts, "event").tolist())
+        rows = np.flatnonzero(np.bincount(get_column(profile.samples, "event"), minlength=size))
+        return set(rows.tolist()), set(get_column(profile.counts, "event").tolist())
 
     sampled, counted = memoize(profile, "how events were measured", build)
     return "sampled" if event in sampled else "counted" if event in counted else None

@@ -172,7 +172,7 @@ def diff_table(
         names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
     deltas = [(b or 0.0, a or 0.0) for b, a in values]
-    found = build_frame(
+    frame = build_frame(
         COLUMNS,
         {
             "name": names,
@@ -184,14 +184,14 @@ def diff_table(
             "delta_percent": [100 * (a - b) / b if b else None for b, a in deltas],
         },
     )
-    order = np.argsort(-found["delta"].abs().to_numpy(np.float64, na_value=0), kind="stable")
-    return found.iloc[order].reset_index(drop=True)
+    order = np.argsort(-frame["delta"].abs().to_numpy(np.float64, na_value=0), kind="stable")
+    return frame.iloc[order].reset_index(drop=True)
 
 
-def list_measures(compared: ComparedTable, *profiles: Profile) -> tuple[Measure, ...]:
+def list_measures(compared_table: ComparedTable, *profiles: Profile) -> tuple[Measure, ...]:
     """What can be compared of these: times of devices only where one of them has any."""
     devices = any(profile.device_work.num_rows for profile in profiles)
-    return tuple(one for one in compared.measures if devices or not one.column.startswith("device_"))
+    return tuple(measure for measure in compared_table.measures if devices or not measure.column.startswith("device_"))
 
 
 def resolve_measure(measures: Sequence[Measure], name: str) -> Measure:
@@ -214,41 +214,41 @@ def list_groupings(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
     """What rows of this table can be by, where there is a choice: what both profiles tell."""
     if name != "operators":
         return ()
-    both = [part for part in OPERATOR_PARTS if all(part in operator_parts_of(profile) for profile in (base, other))]
-    return ("name", *both) if both else ()
+    parts = [part for part in OPERATOR_PARTS if all(part in operator_parts_of(profile) for profile in (base, other))]
+    return ("name", *parts) if parts else ()
 
 
 def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) -> str:
     """What rows of this table are by as asked, empty for its names. Raises InvalidRequest."""
-    offered = list_groupings(base, other, name)
-    if grouping and grouping not in offered:
-        if name == "operators" and not offered:
+    groupings = list_groupings(base, other, name)
+    if grouping and grouping not in groupings:
+        if name == "operators" and not groupings:
             raise InvalidRequest(f"Not both results have {' or '.join(OPERATOR_PARTS)} of operators; omit by.", "by")
-        if not offered:
+        if not groupings:
             raise InvalidRequest(f"Rows of {name} have no groupings; omit by.", "by")
-        check_choice("by", grouping, offered)
+        check_choice("by", grouping, groupings)
     return "" if grouping == "name" else grouping
 
 
 def _rows(
-    profile: Profile, selection: Selection, compared: ComparedTable, measure: Measure, by: str
+    profile: Profile, selection: Selection, compared_table: ComparedTable, measure: Measure, by: str
 ) -> dict[str, float]:
     """The value of each name, in order of the table."""
     selection = selection.replace(event=None)
-    if compared.name == "steps":
+    if compared_table.name == "steps":
         return _step_parts(profile, selection, measure)
     table: Callable[..., pd.DataFrame] = {
         "operators": operators.compute_operators,
         "kernels": kernels.compute_kernels,
         "modules": modules.compute_modules,
         "memory": allocations.compute_memory,
-    }[compared.name]
+    }[compared_table.name]
     found: dict[str, float] = {}
     for row in records(table(profile, selection, by) if by else table(profile, selection)):
         value = row[measure.column]
         if value is None:
             continue
-        name, known = row[compared.key] or "", found.get(row[compared.key] or "")
+        name, known = row[compared_table.key] or "", found.get(row[compared_table.key] or "")
         found[name] = float(value) if known is None else known + value if measure.additive else max(known, float(value))
     return found
 

@@ -110,8 +110,12 @@ def _label_with_number(name: str, number: int | None, what: str) -> str:
 def _by_comm(profile: Profile) -> FlameGroups:
     threads = threads_of(profile)
     last = [name or process or "unknown" for name, process in zip(threads.name, threads.process, strict=True)]
-    given = profile.thread_names
-    thread, from_ns, name = get_column(given, "thread"), get_column(given, "from_ns"), get_strings(given, "name")
+    thread_names = profile.thread_names
+    thread, from_ns, name = (
+        get_column(thread_names, "thread"),
+        get_column(thread_names, "from_ns"),
+        get_strings(thread_names, "name"),
+    )
     number: dict[str, int] = {}
     code = np.array([number.setdefault(text, len(number)) for text in name], np.int32)
     of_thread = np.array([number.setdefault(text, len(number)) for text in last], np.int32)

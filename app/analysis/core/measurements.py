@@ -84,14 +84,14 @@ def find_share_only_events(profile: Profile) -> frozenset[int]:
 
 def find_unobservable_events(profile: Profile) -> frozenset[int]:
     """The events that happen where perf could not look."""
-    found = profile.counts.filter(pc.equal(profile.counts.column("status"), NOT_OBSERVABLE))
-    return frozenset(found.column("event").to_pylist())
+    counts = profile.counts.filter(pc.equal(profile.counts.column("status"), NOT_OBSERVABLE))
+    return frozenset(counts.column("event").to_pylist())
 
 
 def find_counted_events(profile: Profile) -> frozenset[int]:
     """The events of which a counter has a value."""
-    known = profile.counts.filter(pc.is_valid(profile.counts.column("value")))
-    return frozenset(known.column("event").to_pylist())
+    counts = profile.counts.filter(pc.is_valid(profile.counts.column("value")))
+    return frozenset(counts.column("event").to_pylist())
 
 
 def weight_unit(profile: Profile, event: int) -> str:
@@ -124,8 +124,8 @@ def missing_total_note(rows: Iterable[Measurement]) -> str | None:
     rows = list(rows)
     if best_total(rows) is not None:
         return None
-    said = [m.status for m in rows if m.status not in (None, "ok")]
-    return SAMPLED_ONLY if SAMPLED_ONLY in said else next(iter(said), None)
+    statuses = [m.status for m in rows if m.status not in (None, "ok")]
+    return SAMPLED_ONLY if SAMPLED_ONLY in statuses else next(iter(statuses), None)
 
 
 def list_measurements(profile: Profile, selection: Selection) -> list[Measurement]:
@@ -146,11 +146,11 @@ def running_percent(rows: Iterable[Measurement]) -> float | None:
 def measure_samples(profile: Profile, selection: Selection) -> list[Measurement]:
     """What was sampled, by event and thread."""
     size = profile.threads.num_rows
-    found = [(e, roll_up_filtered_samples(profile, selection, e)) for e in select_events(profile, selection)]
-    weight = {e: sum_by_index(piles.thread, piles.weight, size) for e, piles in found}
-    number = {e: sum_by_index(piles.thread, piles.count, size) for e, piles in found}
+    events = [(e, roll_up_filtered_samples(profile, selection, e)) for e in select_events(profile, selection)]
+    weight = {e: sum_by_index(piles.thread, piles.weight, size) for e, piles in events}
+    number = {e: sum_by_index(piles.thread, piles.count, size) for e, piles in events}
     threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
-    guessed = find_share_only_events(profile)
+    share_only_events = find_share_only_events(profile)
     return [
         Measurement(
             event=e,
@@ -160,11 +160,11 @@ def measure_samples(profile: Profile, selection: Selection) -> list[Measurement]
             run=run[t],
             cpu=None,
             samples=n,
-            value=None if e in guessed else w,
+            value=None if e in share_only_events else w,
             source="sampled",
-            status=SAMPLED_ONLY if e in guessed else None,
+            status=SAMPLED_ONLY if e in share_only_events else None,
         )
-        for e, _ in found
+        for e, _ in events
         for t in np.flatnonzero(number[e]).tolist()
         for n, w in ((int(number[e][t]), int(weight[e][t])),)
     ]
@@ -238,7 +238,7 @@ def measure_counts(profile: Profile, selection: Selection, each_cpu: bool = True
     enabled, running = (
         np.add.reduceat(np.where(timed, times[rows], 0), starts) for times in (table.enabled_ns, table.running_ns)
     )
-    found = []
+    counts = []
     scaling = profile.events.column("scaling").to_pylist()
     # In the order in which they were counted first.
     for n in np.argsort(np.minimum.reduceat(rows, starts), kind="stable").tolist():
@@ -248,7 +248,7 @@ def measure_counts(profile: Profile, selection: Selection, each_cpu: bool = True
         exact = lengths[n] > 1 and abs(sums[n]) >= MAX_EXACT_FLOAT_INT
         total = sum_known(value[inside][known[inside]].tolist() if exact else [float(sums[n])] if some[n] else [])
         alone = table.deviation[row] if lengths[n] == 1 else np.nan
-        found.append(
+        counts.append(
             Measurement(
                 event=int(table.event[row]),
                 thread=int(table.thread[row]),
@@ -267,7 +267,7 @@ def measure_counts(profile: Profile, selection: Selection, each_cpu: bool = True
                 missing=int(lengths[n] - some[n]),
             )
         )
-    return found
+    return counts
 
 
 def _or_none(number: Any) -> int | None:

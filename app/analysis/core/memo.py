@@ -99,16 +99,16 @@ def size_of(value: Any) -> int:
     return _size_of(value, set())
 
 
-def _size_of(value: Any, seen: set[int]) -> int:
+def _size_of(value: Any, ids: set[int]) -> int:
     if isinstance(value, np.ndarray):
-        known = id(value) in seen
-        seen.add(id(value))
+        known = id(value) in ids
+        ids.add(id(value))
         return 0 if known else value.nbytes
     if hasattr(value, "memory_usage"):
         return int(value.memory_usage(deep=True).sum())
     if isinstance(value, tuple | list):
-        return sum(_size_of(part, seen) for part in value) + 64
+        return sum(_size_of(part, ids) for part in value) + 64
     if is_dataclass(value) and not isinstance(value, type):
-        own = (part for part in fields(value) if "shared" not in part.metadata)
-        return sum(_size_of(getattr(value, part.name), seen) for part in own) + 64
+        parts = (part for part in fields(value) if "shared" not in part.metadata)
+        return sum(_size_of(getattr(value, part.name), ids) for part in parts) + 64
     return 64

@@ -125,11 +125,11 @@ def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRo
         parts.append(
             SampleRollup(beyond.thread, beyond.call, beyond.weight - samples.weight[over], np.zeros(len(over), int))
         )
-    joined = SampleRollup(
+    sample_rollup = SampleRollup(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in SampleRollup.__match_args__)
     )
     threads = select_threads(profile, selection)
-    return joined if threads is None else joined.take(threads[joined.thread])
+    return sample_rollup if threads is None else sample_rollup.take(threads[sample_rollup.thread])
 
 
 def block_rollup_of(profile: Profile, event: int) -> BlockRollup:
@@ -165,7 +165,7 @@ def _blocks(profile: Profile, rows: Array, size: int) -> BlockRollup:
         thread, call = np.divmod(known, calls)
         parts.append(SampleRollup(thread.astype(np.int32), call.astype(np.int32), weight, count))
         bounds.append(bounds[-1] + len(known))
-    joined = SampleRollup(
+    sample_rollup = SampleRollup(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in SampleRollup.__match_args__)
     )
-    return BlockRollup(size, np.array(bounds), joined)
+    return BlockRollup(size, np.array(bounds), sample_rollup)

@@ -105,8 +105,10 @@ def threads_of(profile: Profile) -> ThreadColumns:
         rank, pid, tid = (table.column(name).to_pylist() for name in ("rank", "pid", "tid"))
         name = get_strings(table, "name")
         names = [{n} if n else set() for n in name]
-        given = profile.thread_names
-        for thread, text in zip(given.column("thread").to_pylist(), get_strings(given, "name"), strict=True):
+        thread_names = profile.thread_names
+        for thread, text in zip(
+            thread_names.column("thread").to_pylist(), get_strings(thread_names, "name"), strict=True
+        ):
             names[thread].add(text)
         return ThreadColumns(
             key=[format_thread_key(*ids) for ids in zip(rank, pid, tid, strict=True)],

@@ -110,8 +110,8 @@ def _bounds(profile: Profile, event: int, rows: Array, time_ns: Array, new: Arra
         bounds = np.minimum(bounds, _quartiles(distance, of * 0, 1))
         if known.any():
             bounds = np.minimum(bounds, int(np.median(on_cpu[known])))
-    found: Array = bounds[thread]
-    return found
+    bound: Array = bounds[thread]
+    return bound
 
 
 def _quartiles(values: Array, group: Array, groups: int) -> Int64Array:
@@ -119,8 +119,8 @@ def _quartiles(values: Array, group: Array, groups: int) -> Int64Array:
     quartiles = np.zeros(groups, np.int64)
     values = values[np.lexsort((values, group))]
     count = np.bincount(group, minlength=groups)
-    some = np.flatnonzero(count)
-    quartiles[some] = values[(np.cumsum(count) - count + (count - 1) // 4)[some]]
+    rows = np.flatnonzero(count)
+    quartiles[rows] = values[(np.cumsum(count) - count + (count - 1) // 4)[rows]]
     return quartiles
 
 

@@ -117,8 +117,8 @@ def has_operators(profile: Profile) -> bool:
 def has_clock(profile: Profile) -> bool:
     """Whether slices lie where they were in time. Not so where all of them are launches that Nsight Compute measured:
     it tells how long they took alone, and what lies between them means nothing."""
-    measured = get_column(profile.profiled_kernels, "work")
-    return bool(profile.slices.num_rows > int((measured >= 0).sum()))
+    column = get_column(profile.profiled_kernels, "work")
+    return bool(profile.slices.num_rows > int((column >= 0).sum()))
 
 
 def has_times(profile: Profile) -> bool:
@@ -232,8 +232,8 @@ def _mask_steps(profile: Profile, selection: Selection, start: Array, thread: Ar
 
 
 def _on_threads(profile: Profile, selection: Selection, thread: Array) -> Array | None:
-    chosen = select_threads(profile, selection.replace(step=None))
-    return None if chosen is None else chosen[thread]
+    threads = select_threads(profile, selection.replace(step=None))
+    return None if threads is None else threads[thread]
 
 
 def _mask_patterns(profile: Profile, selection: Selection, stack: Array, function: Array) -> Array | None:

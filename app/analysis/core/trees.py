@@ -44,10 +44,10 @@ def outermost(end: Array, label: Array) -> Int64Array:
 
 def nearest_ancestor(parent: Array, end: Array, mask: Array) -> Array:
     """For each node, the nearest node on its path for which `stays` holds (itself included). stays[0] must hold."""
-    kept = np.flatnonzero(mask)
-    if len(kept) < len(mask) // 16:
+    rows = np.flatnonzero(mask)
+    if len(rows) < len(mask) // 16:
         jump = np.zeros(len(end), np.int64)
-        jump[kept] = kept - reduced_parents(kept, end[kept])
+        jump[rows] = rows - reduced_parents(rows, end[rows])
         return path_sums(jump, end)
     nearest = np.where(mask, np.arange(len(mask)), parent)
     while not mask[nearest].all():

@@ -66,12 +66,12 @@ def _mask_rows(profile: Profile, selection: Selection) -> Array:
         return inside
     if selection.event is not None:
         inside &= get_column(table, "event") == event_id(profile, selection.event)
-    chosen = select_threads(profile, selection)
-    if chosen is not None:
+    threads = select_threads(profile, selection)
+    if threads is not None:
         rank = table.column("rank").fill_null(-1).to_numpy()
         of_all = False if selection.threads else match_ranks(rank, selection)
         thread = get_column(table, "thread")
-        inside &= np.where(thread >= 0, np.append(chosen, False)[thread], of_all)
+        inside &= np.where(thread >= 0, np.append(threads, False)[thread], of_all)
     start = table.column("start_ns").fill_null(-1).to_numpy()
     if selection.start_ns is not None or selection.end_ns is not None:
         inside &= start >= 0

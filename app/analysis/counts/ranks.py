@@ -85,7 +85,7 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
         if event != NO_ID:
             whole[event, key[0], counted[event, key]].append(value[event, key] or 0)
     # What vanished ranks did is unknown.
-    recorded = Counter(
+    counter = Counter(
         run
         for (run, rank, _), row in rank_facts.items()
         if row["recorded"] and rank is not None and row["start_ns"] is not None
@@ -111,7 +111,7 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
             "of_mean": [
                 share(
                     one,
-                    max(len(whole[one[0], one[1][0], counted[one]]), 0 if selection.threads else recorded[one[1][0]]),
+                    max(len(whole[one[0], one[1][0], counted[one]]), 0 if selection.threads else counter[one[1][0]]),
                 )
                 for one in order
             ],

@@ -252,8 +252,8 @@ def _summary(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 
 def _slices(profile: Profile, selection: Selection) -> int:
-    chosen = select_slices(profile, selection) if profile.slices.num_rows else None
-    return profile.slices.num_rows if chosen is None else int(chosen.sum())
+    slices = select_slices(profile, selection) if profile.slices.num_rows else None
+    return profile.slices.num_rows if slices is None else int(slices.sum())
 
 
 def _device_facts(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
@@ -271,8 +271,8 @@ def _device_facts(profile: Profile, selection: Selection) -> dict[str, list[Any]
 
 
 def _tokens(profile: Profile, selection: Selection) -> dict[str, list[float | None]]:
-    found = sum_token_rates(profile, selection)
-    return {f"{kind}_tokens_per_s": [found[kind].per_s if kind in found else None] for kind in KINDS}
+    token_rates = sum_token_rates(profile, selection)
+    return {f"{kind}_tokens_per_s": [token_rates[kind].per_s if kind in token_rates else None] for kind in KINDS}
 
 
 def compute_losses(profile: Profile, selection: Selection) -> pd.DataFrame:
@@ -288,25 +288,25 @@ def compute_events(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 
 def _events(profile: Profile, selection: Selection) -> pd.DataFrame:
-    chosen = select_events(profile, selection)
-    rows: dict[int, list[Measurement]] = {event: [] for event in chosen}
+    events = select_events(profile, selection)
+    rows: dict[int, list[Measurement]] = {event: [] for event in events}
     for m in list_measurements(profile, selection):
         rows[m.event].append(m)
-    table = profile.events.take(pa.array(chosen, pa.int64()))
+    table = profile.events.take(pa.array(events, pa.int64()))
     return build_frame(
         EVENTS,
         {
             "event": get_strings(table, "name"),
             "unit": get_strings(table, "unit"),
             **{name: table.column(name).to_pylist() for name in _AS_RECORDED},
-            "samples": [sum(m.samples for m in rows[event]) for event in chosen],
-            "value": [best_total(rows[event]) for event in chosen],
-            "note": [missing_total_note(rows[event]) for event in chosen],
-            "running_percent": [running_percent(rows[event]) for event in chosen],
+            "samples": [sum(m.samples for m in rows[event]) for event in events],
+            "value": [best_total(rows[event]) for event in events],
+            "note": [missing_total_note(rows[event]) for event in events],
+            "running_percent": [running_percent(rows[event]) for event in events],
             "deviation_percent": [
-                rows[event][0].deviation_percent if len(rows[event]) == 1 else None for event in chosen
+                rows[event][0].deviation_percent if len(rows[event]) == 1 else None for event in events
             ],
-            "runs": [format_numbers(m.run for m in rows[event]) or None for event in chosen],
+            "runs": [format_numbers(m.run for m in rows[event]) or None for event in events],
         },
     )
 

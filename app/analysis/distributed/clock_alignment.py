@@ -92,13 +92,13 @@ def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | No
     references = {
         number: _reference(np.flatnonzero(group == number), ahead, residual) for number in set(group.tolist())
     }
-    found: list[ClockEstimate | None] = []
+    clock_estimates: list[ClockEstimate | None] = []
     for one in range(count):
         if not shared[one]:
-            found.append(None)
+            clock_estimates.append(None)
             continue
         base = references[int(group[one])]
-        found.append(
+        clock_estimates.append(
             ClockEstimate(
                 group=int(group[one]),
                 reference=one == base,
@@ -109,7 +109,7 @@ def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | No
                 drift_ppm=_drift(end, level, first, held, by_clock[one]),
             )
         )
-    return found
+    return clock_estimates
 
 
 def _chain_offsets(clock: Array, end: Array, match: Array, together: Array, count: int) -> tuple[Array, Array]:
@@ -151,9 +151,9 @@ def _by_clock(clock: Array, together: Array) -> list[Array]:
     """The rows of each clock; only those of collectives that hold all ranks together, where it has any."""
     found = []
     for one in range(int(clock.max()) + 1):
-        mine = np.flatnonzero(clock == one)
-        sure = mine[together[mine]]
-        found.append(sure if len(sure) else mine)
+        rows = np.flatnonzero(clock == one)
+        sure = rows[together[rows]]
+        found.append(sure if len(sure) else rows)
     return found
 
 
@@ -230,28 +230,32 @@ class ClockAligner:
         """Take note of the collectives of a profile. run: those of different runs have nothing in common."""
         if not profile.slices.num_rows:
             return
-        found = collective_calls_of(profile)
+        collective_calls = collective_calls_of(profile)
         if len(np.unique(threads_of(profile).rank[np.unique(slices_of(profile).thread)])) > 1:
             # It holds several ranks, whose clocks were put together before.
             return
-        launched = slices_of(profile).start[found.launch]
-        began = np.where(found.launch >= 0, launched, found.start)
+        launched = slices_of(profile).start[collective_calls.launch]
+        began = np.where(collective_calls.launch >= 0, launched, collective_calls.start)
         step, names = _steps_at(profile, began)
         # Not the arrays of the profile, which is let go.
-        end, what, sequence = (np.array(values) for values in (found.end, found.kind, found.sequence))
-        self._of_run[run].append(_ProcessCollectives(process, part, end, what, sequence, step, found.kinds, names))
+        end, what, sequence = (
+            np.array(values) for values in (collective_calls.end, collective_calls.kind, collective_calls.sequence)
+        )
+        self._of_run[run].append(
+            _ProcessCollectives(process, part, end, what, sequence, step, collective_calls.kinds, names)
+        )
 
     def compute_shifts(self, added: Sequence[int]) -> Mapping[int, ClockShift]:
         """By number of a process what is to be added to its times. added: to those of each part, before."""
-        found: dict[int, ClockShift] = {}
+        shifts: dict[int, ClockShift] = {}
         for sightings in self._of_run.values():
-            processes = sorted({one.process for one in sightings})
+            processes = sorted({sighting.process for sighting in sightings})
             place = {process: at for at, process in enumerate(processes)}
             ends = _together(sightings, place, added)
             for process, clock in zip(processes, estimate_clocks(ends, len(processes)), strict=True):
                 if clock is not None:
-                    found[process] = ClockShift(-clock.ahead_ns if clock.is_off else 0, clock.collectives)
-        return found
+                    shifts[process] = ClockShift(-clock.ahead_ns if clock.is_off else 0, clock.collectives)
+        return shifts
 
 
 def _steps_at(profile: Profile, time: Array) -> tuple[Array, tuple[str, ...]]:
@@ -274,11 +278,13 @@ def _together(
     kinds: dict[CollectiveKind, int] = {}
     steps: dict[str, int] = {}
     columns: list[tuple[Array, ...]] = []
-    for one in sightings:
-        kind = np.array([kinds.setdefault(what, len(kinds)) for what in one.kinds] + [NO_ID])
-        step = np.array([steps.setdefault(name, len(steps)) for name in one.steps] + [NO_ID])
-        clock = np.full(len(one.end_ns), place[one.process])
-        columns.append((clock, one.end_ns + added[one.part], kind[one.what], one.sequence, step[one.step]))
+    for sighting in sightings:
+        kind = np.array([kinds.setdefault(what, len(kinds)) for what in sighting.kinds] + [NO_ID])
+        step = np.array([steps.setdefault(name, len(steps)) for name in sighting.steps] + [NO_ID])
+        clock = np.full(len(sighting.end_ns), place[sighting.process])
+        columns.append(
+            (clock, sighting.end_ns + added[sighting.part], kind[sighting.what], sighting.sequence, step[sighting.step])
+        )
     clock, end, what, sequence, step = (np.concatenate(values) for values in zip(*columns, strict=True))
     # In order of time within a process, of which there may be several parts.
     order = np.lexsort((end, clock))

@@ -220,9 +220,9 @@ def _place(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lack
     """For the ranks of a party how many of the first ones it lacks that others have, and whether that is sure."""
     # Against a rank that has as many as most have.
     base = int(blocks[np.argmax(np.bincount(count[blocks])[count[blocks]])])
-    for one in blocks.tolist():
-        found = 0 if one == base else _lacking(ends[base], ends[one])
-        sure[one], lacking[one] = found is not None, found or 0
+    for block in blocks.tolist():
+        found = 0 if block == base else _lacking(ends[base], ends[block])
+        sure[block], lacking[block] = found is not None, found or 0
     lacking[blocks] -= lacking[blocks].min()
 
 
@@ -246,8 +246,8 @@ def _lacking(base: Array, end: Array) -> int | None:
 
 def match_function_names(profile: Profile, pattern: str) -> Array:
     """Which functions have a name like this, as bools."""
-    found: Array = pc.match_substring_regex(profile.functions.column("name"), pattern).to_numpy()
-    return found
+    function_names: Array = pc.match_substring_regex(profile.functions.column("name"), pattern).to_numpy()
+    return function_names
 
 
 def canonical_name(name: str) -> str:
@@ -304,8 +304,8 @@ def _around(slices: SliceColumns, row: Array, wanted: Array) -> Array:
 
 
 def _arguments(slices: SliceColumns, row: Array) -> Array:
-    found: Array = np.where(row >= 0, slices.arguments[row], NO_ID)
-    return found
+    arguments: Array = np.where(row >= 0, slices.arguments[row], NO_ID)
+    return arguments
 
 
 def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveKind, int]:
@@ -323,7 +323,7 @@ def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveK
     ranks = _members(said.get("Process Group Ranks"))
     group = said.get("Process Group Name", said.get("Process Group ID", ""))
     sequence = _whole(said.get(SEQUENCE_ARGUMENT))
-    what = CollectiveKind(
+    collective_kind = CollectiveKind(
         name=canonical_name(str(said.get("Collective name") or name)),
         group=str(group)[:200],
         members=_ranks(ranks),
@@ -331,12 +331,12 @@ def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveK
         dtype=dtype[:80],
         bytes=size,
     )
-    return what, NO_ID if sequence is None else sequence
+    return collective_kind, NO_ID if sequence is None else sequence
 
 
 def _ranks(members: Any) -> str:
     """The ranks of a process group as text, the same for all of them; empty where they are not all written down."""
-    known = isinstance(members, list) and all(_whole(one) is not None for one in members)
+    known = isinstance(members, list) and all(_whole(member) is not None for member in members)
     return ",".join(map(str, sorted(map(int, members)))) if known else ""
 
 

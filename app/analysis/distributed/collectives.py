@@ -98,8 +98,8 @@ def _steps(profile: Profile, rank: Array, time: Array) -> Array:
     step = np.full(len(rank), NO_ID)
     for one in np.unique(rank).tolist():
         first, last = (int(at) for at in np.searchsorted(steps.rank, [one, one + 1]))
-        mine = np.flatnonzero(rank == one)
-        place = first + np.searchsorted(steps.host_start_ns[first:last], time[mine], "right") - 1
-        inside = (place >= first) & (time[mine] < steps.host_end_ns[np.maximum(place, 0)])
-        step[mine[inside]] = place[inside]
+        rows = np.flatnonzero(rank == one)
+        place = first + np.searchsorted(steps.host_start_ns[first:last], time[rows], "right") - 1
+        inside = (place >= first) & (time[rows] < steps.host_end_ns[np.maximum(place, 0)])
+        step[rows[inside]] = place[inside]
     return step

@@ -131,8 +131,8 @@ def compute_communication(profile: Profile, selection: Selection) -> pd.DataFram
         theirs[:, mine] = _overlap_ns(_pairs(profile, time)[0], *window)
         ours[:, mine] = _overlap_ns(_pairs(profile, time)[1], *window)
     transfer, wait, calls = (values[rows] for values in _waits(profile, known))
-    found = collectives_of(profile)
-    waiting, transferring, count = _by_step(found, _select_ranks(found, known, rows, selection), rows)
+    collectives = collectives_of(profile)
+    waiting, transferring, count = _by_step(collectives, _select_ranks(collectives, known, rows, selection), rows)
     communicated = ours[1] + ours[2]
     with np.errstate(invalid="ignore", divide="ignore"):
         hidden = np.where(communicated > 0, 100.0 * ours[1] / communicated, np.nan)
@@ -275,9 +275,9 @@ def _pairs(profile: Profile, time: RankTime) -> tuple[_Pair, _Pair]:
         if len(time.device):
             ours = time.computation, time.communication
         else:
-            found = collectives_of(profile)
-            mine = found.rank == time.rank
-            ours = time.roles[Role.CPU_EXEC], merge_intervals(found.start[mine], found.end[mine])
+            collectives = collectives_of(profile)
+            mine = collectives.rank == time.rank
+            ours = time.roles[Role.CPU_EXEC], merge_intervals(collectives.start[mine], collectives.end[mine])
         return _Pair(*theirs, union_intervals(*theirs)), _Pair(*ours, union_intervals(*ours))
 
     return memoize(profile, ("computation and communication", time.rank), build)
@@ -295,30 +295,30 @@ def _select_collectives(profile: Profile, selection: Selection) -> tuple[Collect
     return found, _select_ranks(found, known, select_steps(profile, selection), selection)
 
 
-def _select_ranks(found: Collectives, known: Steps, rows: Array, selection: Selection) -> Array:
+def _select_ranks(collectives: Collectives, steps: Steps, rows: Array, selection: Selection) -> Array:
     low, high = window_bounds(selection)
-    chosen = (found.start >= low) & (found.start < high)
+    chosen = (collectives.start >= low) & (collectives.start < high)
     if selection.step is not None:
-        chosen &= np.isin(found.step, rows)
+        chosen &= np.isin(collectives.step, rows)
     if selection.ranks:
-        chosen &= match_ranks(found.rank, selection)
+        chosen &= match_ranks(collectives.rank, selection)
     mine: IndexArray = np.flatnonzero(chosen)
     return mine
 
 
-def _by_step(found: Collectives, mine: Array, rows: Array) -> tuple[Array, Array, Array]:
+def _by_step(collectives: Collectives, mine: Array, rows: Array) -> tuple[Array, Array, Array]:
     """(waiting, transferring) in ns by step (rows of `steps_of`), NaN where no collective was found on other ranks; and
     how many were."""
-    mine = mine[(found.match[mine] >= 0) & (found.step[mine] >= 0)]
-    size = int(max(rows.max(initial=0), found.step.max(initial=0))) + 1
-    length, waiting = (found.end - found.start)[mine], found.waiting_ns[mine]
-    count = np.bincount(found.step[mine], minlength=size)[rows]
-    sums = [np.bincount(found.step[mine], values, size)[rows] for values in (waiting, length - waiting)]
+    mine = mine[(collectives.match[mine] >= 0) & (collectives.step[mine] >= 0)]
+    size = int(max(rows.max(initial=0), collectives.step.max(initial=0))) + 1
+    length, waiting = (collectives.end - collectives.start)[mine], collectives.waiting_ns[mine]
+    count = np.bincount(collectives.step[mine], minlength=size)[rows]
+    sums = [np.bincount(collectives.step[mine], values, size)[rows] for values in (waiting, length - waiting)]
     first, second = (np.where(count > 0, values, np.nan) for values in sums)
     return first, second, count
 
 
-def _waits(profile: Profile, known: Steps) -> tuple[Array, Array, Array]:
+def _waits(profile: Profile, steps: Steps) -> tuple[Array, Array, Array]:
     """(transfer, wait) in ns by step, as torch-tb-profiler has them: NaN where ranks cannot be compared; and of
     how many calls.
 
@@ -327,14 +327,14 @@ def _waits(profile: Profile, known: Steps) -> tuple[Array, Array, Array]:
     """
 
     def build() -> tuple[Array, Array, Array]:
-        transfer, wait = np.full(len(known), np.nan), np.full(len(known), np.nan)
-        count = np.zeros(len(known), np.int64)
-        ranks = set(known.rank.tolist())
-        nodes = _nodes(profile, known) if len(ranks) > 1 else {}
+        transfer, wait = np.full(len(steps), np.nan), np.full(len(steps), np.nan)
+        count = np.zeros(len(steps), np.int64)
+        ranks = set(steps.rank.tolist())
+        nodes = _nodes(profile, steps) if len(ranks) > 1 else {}
         for name in nodes:
             by_step = nodes[name]
             calls = list(by_step.values())
-            if {int(known.rank[step]) for step in by_step} != ranks or len({len(call) for call in calls}) != 1:
+            if {int(steps.rank[step]) for step in by_step} != ranks or len({len(call) for call in calls}) != 1:
                 continue
             if any(len({len(ranges) for ranges in same}) != 1 for same in zip(*calls, strict=True)):
                 continue
@@ -349,7 +349,7 @@ def _waits(profile: Profile, known: Steps) -> tuple[Array, Array, Array]:
     return memoize(profile, "waits of communication", build)
 
 
-def _nodes(profile: Profile, known: Steps) -> dict[str, dict[int, list[Array]]]:
+def _nodes(profile: Profile, steps: Steps) -> dict[str, dict[int, list[Array]]]:
     """By the name of a step and its row, the times of its calls of collectives and of their kernels (by External id),
     in order of time; what it calls a communication node."""
     slices, work, rank_of = slices_of(profile), device_work_of(profile), threads_of(profile).rank
@@ -367,15 +367,15 @@ def _nodes(profile: Profile, known: Steps) -> dict[str, dict[int, list[Array]]]:
     for row, number in zip(calls.tolist(), ids.tolist(), strict=True):
         # The last call with an id represents all of them.
         node_of[int(rank_of[slices.thread[row]]), number, row if number < 0 else NO_ID] = row
-    found: dict[str, dict[int, list[Array]]] = defaultdict(lambda: defaultdict(list))
+    nodes: dict[str, dict[int, list[Array]]] = defaultdict(lambda: defaultdict(list))
     order = sorted(node_of.items(), key=lambda node: int(slices.start[node[1]]))
     for (rank, number, _), row in order:
-        first, last = (int(at) for at in np.searchsorted(known.rank, [rank, rank + 1]))
+        first, last = (int(at) for at in np.searchsorted(steps.rank, [rank, rank + 1]))
         begin, over = int(slices.start[row]), int(slices.start[row] + slices.duration[row])
-        step = first + int(np.searchsorted(known.start_ns[first:last], begin, "right")) - 1
-        if step < first or over > known.end_ns[step] or not known.complete[step]:
+        step = first + int(np.searchsorted(steps.start_ns[first:last], begin, "right")) - 1
+        if step < first or over > steps.end_ns[step] or not steps.complete[step]:
             continue
         rows = np.array([row, *of_id.get((rank, number), ())])
         ranges = np.stack((slices.start[rows], slices.start[rows] + slices.duration[rows]), 1)
-        found[known.name[step]][step].append(ranges[np.lexsort((-ranges[:, 1], ranges[:, 0]))])
-    return found
+        nodes[steps.name[step]][step].append(ranges[np.lexsort((-ranges[:, 1], ranges[:, 0]))])
+    return nodes

@@ -89,9 +89,9 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
     path, step, whole_part = select_path(profile, selection)
     length = (path.end - path.start).astype(np.int64)
     codes = {"name": (path.kind, path.function), "kind": (path.kind,), "step": (step, path.kind)}[by]
-    some = select_groups(group_by(*codes), None)
-    firsts = some.min(np.arange(len(path)))
-    total = some.sum(length)
+    groups = select_groups(group_by(*codes), None)
+    firsts = groups.min(np.arange(len(path)))
+    total = groups.sum(length)
     names, of_step = functions_of(profile).names_of(np.maximum(path.function[firsts], 0)), steps_of(profile).name
     known = path.function[firsts] >= 0
     kinds = [KINDS[kind] for kind in path.kind[firsts].tolist()]
@@ -101,9 +101,9 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
         "step": [of_step[row] if row >= 0 else "" for row in step[firsts].tolist()],
     }[by]
     # Where steps are not distinguished, a part in two of them counts once.
-    parts = some.count() if by == "step" else some.sum((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
-    least, most = some.min(path.rank), some.max(path.rank)
-    beside = some.any(_mask_rank_changes(path))
+    parts = groups.count() if by == "step" else groups.sum((np.diff(whole_part, prepend=NO_ID) != 0).astype(np.int64))
+    least, most = groups.min(path.rank), groups.max(path.rank)
+    beside = groups.any(_mask_rank_changes(path))
     short = within_skew(profile, total, parts)
     whole = by == "name" and selection.replace(event=None) == Selection()
     several = len(np.unique(threads_of(profile).rank)) > 1
@@ -118,10 +118,10 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
         "rank": rank_column(np.where((least == most) & several, least, NO_ID)),
         "uncertain": [None if of is None else of and here for of, here in zip(short, beside.tolist(), strict=True)],
     }
-    found = build_frame(COLUMNS, values)
+    critical_path = build_frame(COLUMNS, values)
     if by == "step":
-        return found
-    return found.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+        return critical_path
+    return critical_path.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
 def count_rank_changes(profile: Profile, selection: Selection) -> int:
@@ -154,9 +154,9 @@ def savings_of(profile: Profile) -> Savings:
 
     def build() -> Savings:
         path = select_path(profile, Selection())[0]
-        some = select_groups(group_by(path.kind, path.function), None)
-        firsts = some.min(np.arange(len(path)))
-        total = some.sum((path.end - path.start).astype(np.int64))
+        groups = select_groups(group_by(path.kind, path.function), None)
+        firsts = groups.min(np.arange(len(path)))
+        total = groups.sum((path.end - path.start).astype(np.int64))
         firsts = firsts[np.argsort(-total, kind="stable")[:MAX_SAVINGS]]
         saved = [replay_saving_ns(profile, of) if of >= 0 else None for of in path.function[firsts].tolist()]
         return Savings(_code(path, firsts), np.array([NO_ID if ns is None else ns for ns in saved], np.int64))
@@ -172,8 +172,10 @@ def _code(path: CriticalPath, parts: Array) -> Array:
 
 def _saves(profile: Profile, path: CriticalPath, firsts: Array) -> list[float | None]:
     """What leaving out the function of each of these parts would win, in µs, as far as it was worked out."""
-    found = savings_of(profile)
-    known = {code: ns / NS_PER_US for code, ns in zip(found.code.tolist(), found.ns.tolist(), strict=True) if ns >= 0}
+    savings = savings_of(profile)
+    known = {
+        code: ns / NS_PER_US for code, ns in zip(savings.code.tolist(), savings.ns.tolist(), strict=True) if ns >= 0
+    }
     return [known.get(code) for code in _code(path, firsts).tolist()]
 
 
@@ -185,8 +187,8 @@ def select_path(profile: Profile, selection: Selection) -> tuple[CriticalPath, A
 
 def _select(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array, Array]:
     path = path_of(profile)
-    known = steps_of(profile)
-    cuts = np.unique(np.concatenate((known.host_start_ns, known.host_end_ns)))
+    steps = steps_of(profile)
+    cuts = np.unique(np.concatenate((steps.host_start_ns, steps.host_end_ns)))
     low, high = window_bounds(selection)
     cuts = np.unique(np.append(cuts, [low, high]))
     first = np.searchsorted(cuts, path.start, "right")
@@ -199,20 +201,20 @@ def _select(profile: Profile, selection: Selection) -> tuple[CriticalPath, Array
     keep = (start >= low) & (end <= high)
     if selection.ranks:
         keep &= match_ranks(path.rank[part], selection)
-    step = _step_of(known, start, path.rank[part])
+    step = _step_of(steps, start, path.rank[part])
     if selection.step is not None:
         keep &= np.isin(step, select_steps(profile, selection))
     part, step = part[keep], step[keep]
-    chosen = CriticalPath(start[keep], end[keep], *(getattr(path, name)[part] for name in _REST))
-    return chosen, step, part
+    critical_path = CriticalPath(start[keep], end[keep], *(getattr(path, name)[part] for name in _REST))
+    return critical_path, step, part
 
 
-def _step_of(known: Steps, start: Array, rank: Array) -> Array:
+def _step_of(steps: Steps, start: Array, rank: Array) -> Array:
     """The row of the step that each of these moments is in, the last one where several of a rank overlap; -1 none."""
     found = np.full(len(start), NO_ID)
-    for one in np.unique(known.rank).tolist():
-        rows = np.flatnonzero(known.rank == one)
-        begins, ends = known.host_start_ns[rows], known.host_end_ns[rows]
+    for one in np.unique(steps.rank).tolist():
+        rows = np.flatnonzero(steps.rank == one)
+        begins, ends = steps.host_start_ns[rows], steps.host_end_ns[rows]
         cuts = np.unique(np.concatenate((begins, ends)))
         inside = np.full(len(cuts) + 1, NO_ID)
         for row, first, last in zip(rows, *np.searchsorted(cuts, (begins, ends), "left") + 1, strict=True):
@@ -261,10 +263,10 @@ class _BackwardTraversal:
         last = []
         begin = []
         for rank, line in self.lines.items():
-            some = np.flatnonzero(line.call >= 0)
-            if len(some):
-                begin.append(int(line.start[some[0]]))
-                last.append((int(line.end[some[-1]]), rank, NO_ID))
+            rows = np.flatnonzero(line.call >= 0)
+            if len(rows):
+                begin.append(int(line.start[rows[0]]))
+                last.append((int(line.end[rows[-1]]), rank, NO_ID))
         waiting = self.waiting
         if len(waiting.end):
             row = int(np.argmax(waiting.end))

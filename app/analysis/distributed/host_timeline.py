@@ -70,9 +70,9 @@ def _build(profile: Profile) -> dict[int, HostTimeline]:
     del layer
     lines: dict[int, _Line] = {}
     # Stretches of one thread do not overlap, so each layer is free of overlaps. The layers come in order.
-    for some in np.split(order, begins[1:]) if len(order) else []:
-        rank = int(ranks[thread[some[0]]])
-        line = (start[some], end[some], some)
+    for part in np.split(order, begins[1:]) if len(order) else []:
+        rank = int(ranks[thread[part[0]]])
+        line = (start[part], end[part], part)
         lines[rank] = _fill_gaps(lines.pop(rank), line) if rank in lines else line
     return {rank: _whole(lines[rank], thread, call) for rank in sorted(lines)}
 

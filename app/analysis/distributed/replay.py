@@ -84,12 +84,12 @@ class _Host:
 
     def __init__(self, profile: Profile, rank: int, waits: IntervalSet, function: int) -> None:
         line = host_timelines(profile).get(rank, UNKNOWN_TIMELINE)
-        skipped = EMPTY
+        intervals = EMPTY
         if function != NO_ID:
             of = get_column(profile.calls, "function")[line.call]
             some = (of == function) & (line.call >= 0)
-            skipped = merge_intervals(line.start[some], line.end[some])
-        self._skipped = union_intervals(waits, skipped)
+            intervals = merge_intervals(line.start[some], line.end[some])
+        self._skipped = union_intervals(waits, intervals)
         self.shifts = [0]
 
     @property

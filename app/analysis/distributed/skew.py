@@ -99,12 +99,12 @@ class ClockSkew:
     @property
     def groups(self) -> int:
         """How many groups of ranks there are that no collective joins; those alone count each."""
-        known = {one.clock.group for one in self.ranks if one.clock is not None}
-        return len(known) + sum(one.clock is None for one in self.ranks)
+        known = {rank.clock.group for rank in self.ranks if rank.clock is not None}
+        return len(known) + sum(rank.clock is None for rank in self.ranks)
 
     def in_state(self, *states: ClockState) -> str:
         """The ranks in these states, as "0–3, 7"; empty for none."""
-        return format_ranges(to_ranges(one.rank for one in self.ranks if one.state in states))
+        return format_ranges(to_ranges(rank.rank for rank in self.ranks if rank.state in states))
 
 
 def skew_of(profile: Profile) -> ClockSkew | None:
@@ -114,29 +114,29 @@ def skew_of(profile: Profile) -> ClockSkew | None:
 
 def compute_clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each rank, where there are several."""
-    found = skew_of(profile)
-    rows = [] if found is None else list(found.ranks)
+    skew = skew_of(profile)
+    rows = [] if skew is None else list(skew.ranks)
     if selection.ranks and rows:
-        kept = match_ranks(np.array([one.rank for one in rows]), selection)
-        rows = [one for one, keep in zip(rows, kept.tolist(), strict=True) if keep]
+        ranks = match_ranks(np.array([row.rank for row in rows]), selection)
+        rows = [row for row, keep in zip(rows, ranks.tolist(), strict=True) if keep]
 
     def clock_values(name: str) -> list[float | None]:
-        return [None if one.clock is None else getattr(one.clock, name) / NS_PER_US for one in rows]
+        return [None if row.clock is None else getattr(row.clock, name) / NS_PER_US for row in rows]
 
     return build_frame(
         CLOCKS,
         {
-            "rank": [one.rank for one in rows],
-            "host": [one.host or None for one in rows],
-            "state": [one.state.value for one in rows],
-            "group": [None if one.clock is None else one.clock.group for one in rows],
-            "shift_us": [None if one.shift_ns is None else one.shift_ns / NS_PER_US for one in rows],
+            "rank": [row.rank for row in rows],
+            "host": [row.host or None for row in rows],
+            "state": [row.state.value for row in rows],
+            "group": [None if row.clock is None else row.clock.group for row in rows],
+            "shift_us": [None if row.shift_ns is None else row.shift_ns / NS_PER_US for row in rows],
             "skew_us": clock_values("ahead_ns"),
             "residual_us": clock_values("residual_ns"),
             "farthest_us": clock_values("farthest_ns"),
-            "collectives": [0 if one.clock is None else one.clock.collectives for one in rows],
-            "matched_by": [MATCHED_BY.get(one.basis) for one in rows],
-            "drift_ppm": [None if one.clock is None else one.clock.drift_ppm for one in rows],
+            "collectives": [0 if row.clock is None else row.clock.collectives for row in rows],
+            "matched_by": [MATCHED_BY.get(row.basis) for row in rows],
+            "drift_ppm": [None if row.clock is None else row.clock.drift_ppm for row in rows],
         },
     )
 
@@ -147,10 +147,10 @@ def within_skew(profile: Profile, total_ns: Array, count: Array) -> list[bool | 
 
     All that marks figures asks this, so that one is marked wherever it is shown.
     """
-    found = skew_of(profile)
-    if found is None or found.residual_ns is None:
+    skew = skew_of(profile)
+    if skew is None or skew.residual_ns is None:
         return [None] * len(total_ns)
-    limit = found.residual_ns
+    limit = skew.residual_ns
     pairs = zip(total_ns.astype(np.float64).tolist(), count.tolist(), strict=True)
     return [None if total != total or not times else bool(total < limit * times) for total, times in pairs]
 
@@ -180,22 +180,23 @@ def _build(profile: Profile) -> ClockSkew | None:
 def _clocks(profile: Profile, ranks: Array) -> list[ClockEstimate | None]:
     if not profile.slices.num_rows:
         return [None] * len(ranks)
-    found = collectives_of(profile)
-    known = np.flatnonzero(found.rank >= 0)
-    together = np.array([kind.name in SYNCHRONIZING_COLLECTIVES for kind in found.kinds] + [False])
-    clock = np.searchsorted(ranks, found.rank[known])
+    collectives = collectives_of(profile)
+    rows = np.flatnonzero(collectives.rank >= 0)
+    together = np.array([kind.name in SYNCHRONIZING_COLLECTIVES for kind in collectives.kinds] + [False])
+    clock = np.searchsorted(ranks, collectives.rank[rows])
     return estimate_clocks(
-        CollectiveEnds(clock, found.end[known], found.match[known], together[found.kind[known]]), len(ranks)
+        CollectiveEnds(clock, collectives.end[rows], collectives.match[rows], together[collectives.kind[rows]]),
+        len(ranks),
     )
 
 
 def _bases(profile: Profile, ranks: Array) -> list[MatchBasis]:
     if not profile.slices.num_rows:
         return [MatchBasis.ALONE] * len(ranks)
-    found = collectives_of(profile)
+    collectives = collectives_of(profile)
     bases = []
-    for one in ranks.tolist():
-        mine = found.basis[found.rank == one]
+    for rank in ranks.tolist():
+        mine = collectives.basis[collectives.rank == rank]
         shared = mine[mine != MatchBasis.UNDECIDED].max(initial=MatchBasis.ALONE)
         bases.append(MatchBasis(int(mine.max(initial=MatchBasis.ALONE) if shared == MatchBasis.ALONE else shared)))
     return bases

@@ -172,9 +172,9 @@ def has_memory(profile: Profile) -> bool:
 
 def compute_memory(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each memory of which something is known: GPUs first."""
-    chosen = select_device_memories(profile, selection)
+    device_memories = select_device_memories(profile, selection)
     values: dict[str, list[Any]] = {c.name: [] for c in MEMORY}
-    for device_memory in chosen:
+    for device_memory in device_memories:
         for name, value in _memory(profile, selection, device_memory).items():
             values[name].append(value)
     return build_frame(MEMORY, values)
@@ -192,7 +192,11 @@ def _memory(profile: Profile, selection: Selection, device_memory: DeviceMemory)
         unused_curve(profile, device_memory),
     )
     idle_most = find_peak(idle, stretches)
-    what = [one["event"] for one in _memory_events(profile, selection) if one["place"] == device_memory]
+    events = [
+        memory_event["event"]
+        for memory_event in _memory_events(profile, selection)
+        if memory_event["place"] == device_memory
+    ]
     return {
         "device": device_memory.label,
         "rank": device_memory.rank,
@@ -210,8 +214,8 @@ def _memory(profile: Profile, selection: Selection, device_memory: DeviceMemory)
         "inactive_split_bytes": last_value(profile, device_memory, INACTIVE_SPLIT),
         "inactive_split_blocks": last_value(profile, device_memory, INACTIVE_SPLIT_BLOCKS, "count"),
         "rounding_bytes": last_value(profile, device_memory, ROUNDING),
-        "retries": what.count(RETRY),
-        "out_of_memory": what.count(OUT_OF_MEMORY),
+        "retries": events.count(RETRY),
+        "out_of_memory": events.count(OUT_OF_MEMORY),
         "memory_bytes": device_memory.capacity,
         "name": device_memory.name or None,
     }
@@ -220,17 +224,17 @@ def _memory(profile: Profile, selection: Selection, device_memory: DeviceMemory)
 def select_freed_blocks(profile: Profile, selection: Selection, device_memory: DeviceMemory) -> Array:
     """The rows of the blocks of a memory that were freed in the window, wherever they were allocated."""
     blocks = blocks_of(profile)
-    mine = np.flatnonzero((blocks.device == device_memory.row) & (blocks.end != MISSING))
-    mask = in_windows(blocks.end[mine], selected_windows(profile, selection, device_memory.rank))
-    return _on_stacks(profile, selection, mine[mask])
+    rows = np.flatnonzero((blocks.device == device_memory.row) & (blocks.end != MISSING))
+    mask = in_windows(blocks.end[rows], selected_windows(profile, selection, device_memory.rank))
+    return _on_stacks(profile, selection, rows[mask])
 
 
 def _on_stacks(profile: Profile, selection: Selection, rows: Array) -> Array:
     """Those of some blocks that are of the threads and stacks selected."""
     blocks = blocks_of(profile)
-    chosen = select_threads(profile, selection.replace(ranks=(), step=None)) if selection.threads else None
-    if chosen is not None:
-        rows = rows[np.append(chosen, False)[blocks.thread[rows]]]
+    threads = select_threads(profile, selection.replace(ranks=(), step=None)) if selection.threads else None
+    if threads is not None:
+        rows = rows[np.append(threads, False)[blocks.thread[rows]]]
     kept = filter_calls(profile, selection)
     if kept is not None:
         rows = rows[kept[get_column(profile.stacks, "call")[blocks.stack[rows]]]]
@@ -252,9 +256,9 @@ class _OperatorAllocations:
 def _moves(profile: Profile) -> _OperatorAllocations:
     def build() -> _OperatorAllocations:
         blocks, slices, calls = blocks_of(profile), slices_of(profile), operator_calls_of(profile)
-        made = np.flatnonzero((blocks.slice >= 0) & (blocks.start != MISSING))
+        rows = np.flatnonzero((blocks.slice >= 0) & (blocks.start != MISSING))
         gone = np.flatnonzero((blocks.end_slice >= 0) & (blocks.end != MISSING))
-        of = np.concatenate([blocks.slice[made], blocks.end_slice[gone]])
+        of = np.concatenate([blocks.slice[rows], blocks.end_slice[gone]])
         called = np.zeros(len(slices), bool)
         called[calls.row] = True
         # Calls leave out those that only repeat the one around: theirs is what happens in those.
@@ -265,9 +269,9 @@ def _moves(profile: Profile) -> _OperatorAllocations:
         return _OperatorAllocations(
             call[order],
             inner[order],
-            np.concatenate([blocks.start[made], blocks.end[gone]])[order],
-            np.concatenate([blocks.bytes[made], -blocks.bytes[gone]])[order],
-            np.concatenate([blocks.device[made], blocks.device[gone]])[order],
+            np.concatenate([blocks.start[rows], blocks.end[gone]])[order],
+            np.concatenate([blocks.bytes[rows], -blocks.bytes[gone]])[order],
+            np.concatenate([blocks.device[rows], blocks.device[gone]])[order],
         )
 
     return memoize(profile, "memory moves", build)
@@ -282,7 +286,7 @@ def compute_memory_operators(profile: Profile, selection: Selection) -> pd.DataF
     """One row for each operator or annotation, device and rank with anything allocated or freed in it; what grew most
     by itself first."""
     calls, slices, moves = operator_calls_of(profile), slices_of(profile), _moves(profile)
-    chosen = select_device_memories(profile, selection)
+    device_memories = select_device_memories(profile, selection)
     values: dict[str, list[Any]] = {c.name: [] for c in OPERATORS}
     if not len(moves.call):
         return build_frame(OPERATORS, values)
@@ -290,7 +294,7 @@ def compute_memory_operators(profile: Profile, selection: Selection) -> pd.DataF
     group = calls.label.astype(np.int64) * 2 + calls.annotation
     distinct, code = np.unique(group, return_inverse=True)
     mask = select_operator_calls(profile, selection)
-    for device_memory in chosen:
+    for device_memory in device_memories:
         mine = np.flatnonzero(kept & (moves.device == device_memory.row))
         mine = mine[in_windows(moves.time_ns[mine], selected_windows(profile, selection, device_memory.rank))]
         if not len(mine):
@@ -326,9 +330,9 @@ def _moves_kept(profile: Profile, selection: Selection, moves: _OperatorAllocati
     """Which moves happened on the threads and call stacks that are selected, as bools."""
     slices = slices_of(profile)
     found = np.ones(len(moves.call), bool)
-    chosen = select_threads(profile, selection)
-    if chosen is not None:
-        found &= chosen[slices.thread[moves.slice]]
+    threads = select_threads(profile, selection)
+    if threads is not None:
+        found &= threads[slices.thread[moves.slice]]
     kept = filter_calls(profile, selection)
     if kept is not None:
         found &= kept[get_column(profile.stacks, "call")[slices.stack[moves.slice]]]
@@ -362,8 +366,8 @@ def group_live_blocks(
     code, size = labels.code[rows] + 1, blocks_of(profile).bytes[rows]
     whole = len(labels.names) + 1
     number, bytes_ = np.bincount(code, minlength=whole), sum_by_index(code, size, whole)
-    found = load_curve(profile, device_memory, ALLOCATED)
-    everything = int(values_at(found, np.array([time_ns]))[0]) if found else None
+    curve = load_curve(profile, device_memory, ALLOCATED)
+    everything = int(values_at(curve, np.array([time_ns]))[0]) if curve else None
     if everything is not None and not (selection.threads or selection.focus or selection.ignore or selection.hide):
         bytes_[0] += max(0, everything - int(size.sum()))
     names = [UNKNOWN, *labels.names]
@@ -417,13 +421,15 @@ def compute_memory_events(profile: Profile, selection: Selection) -> pd.DataFram
 def _memory_events(profile: Profile, selection: Selection) -> list[dict[str, Any]]:
     """What went wrong in the window, in order of time: event, time_ns, place, rank and numbers."""
     found = memoize(profile, "memory troubles", lambda: _all_troubles(profile))
-    chosen = select_device_memories(profile, selection)
+    device_memories = select_device_memories(profile, selection)
     result = []
     for one in found:
         rank = one["rank"]
         known = rank is None or not selection.ranks or bool(match_ranks(np.array([rank]), selection)[0])
         if known and in_windows(np.array([one["time_ns"]]), selected_windows(profile, selection, rank))[0]:
-            device_memory = next((p for p in chosen if (p.kind, p.index, p.rank) == (*one["device"], rank)), None)
+            device_memory = next(
+                (p for p in device_memories if (p.kind, p.index, p.rank) == (*one["device"], rank)), None
+            )
             result.append(one | {"place": device_memory})
     return result
 

@@ -156,12 +156,12 @@ def _mask_blocks(profile: Profile, selection: Selection) -> Array:
     blocks = blocks_of(profile)
     found = np.ones(len(blocks), bool)
     if selection.ranks:
-        mine = [one.row for one in select_device_memories(profile, selection)]
-        found &= np.isin(blocks.device, mine)
+        rows = [device_memory.row for device_memory in select_device_memories(profile, selection)]
+        found &= np.isin(blocks.device, rows)
     if selection.threads:
-        chosen = select_threads(profile, selection.replace(ranks=()))
-        if chosen is not None:
-            found &= np.append(chosen, False)[blocks.thread]
+        threads = select_threads(profile, selection.replace(ranks=()))
+        if threads is not None:
+            found &= np.append(threads, False)[blocks.thread]
     else:
         select_threads(profile, selection)
     kept = filter_calls(profile, selection)
@@ -325,8 +325,8 @@ def build_allocation_rows(profile: Profile, selection: Selection, rows: Array) -
 
 
 def _micros(ns: Array) -> "pd.Series[Any]":
-    found = pd.Series(ns / NS_PER_US, dtype="Float64")
-    return found.mask(ns == MISSING)
+    series = pd.Series(ns / NS_PER_US, dtype="Float64")
+    return series.mask(ns == MISSING)
 
 
 def search_blocks(profile: Profile, rows: Array, search: str) -> Array:
@@ -365,8 +365,8 @@ def sort_blocks(
     elif by == "live_at_peak":
         key = np.zeros(len(rows), np.int64)
         for device_memory in select_device_memories(profile, selection):
-            if (reached := find_block_peak(profile, selection, device_memory)) is not None:
-                key[select_live(start, end, reached.time_ns) & (blocks.device[rows] == device_memory.row)] = 1
+            if (block_peak := find_block_peak(profile, selection, device_memory)) is not None:
+                key[select_live(start, end, block_peak.time_ns) & (blocks.device[rows] == device_memory.row)] = 1
     else:
         key = blocks.bytes[rows]
     key = np.where(missing, np.iinfo(np.int64).max, -key if descending else key)

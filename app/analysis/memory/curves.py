@@ -95,15 +95,16 @@ def list_device_memories(profile: Profile) -> list[DeviceMemory]:
             if unit == "bytes" and name in CURVE_NAMES
         ]
         devices = profile.devices.to_pylist()
-        found = []
+        device_memories = []
         for row in sorted(set(held)):
             one: dict[str, Any] = devices[row] if row >= 0 else {}
             name, capacity = one.get("name") or "", one.get("memory_bytes")
             kind, index, label = one.get("kind", ""), one.get("device", 0), get_device_name(one.get("properties"))
-            found.append(DeviceMemory(row, one.get("rank"), kind, index, name, capacity, label))
+            device_memories.append(DeviceMemory(row, one.get("rank"), kind, index, name, capacity, label))
         order = {"gpu": 0, "": 1, "cpu": 2}
         return sorted(
-            found, key=lambda one: (-1 if one.rank is None else one.rank, order.get(one.kind, 3), one.index, one.row)
+            device_memories,
+            key=lambda one: (-1 if one.rank is None else one.rank, order.get(one.kind, 3), one.index, one.row),
         )
 
     return memoize(profile, "memory places", build, pin=True)
@@ -112,24 +113,29 @@ def list_device_memories(profile: Profile) -> list[DeviceMemory]:
 def select_device_memories(profile: Profile, selection: Selection) -> list[DeviceMemory]:
     """Those of the ranks that are selected. Raises InvalidRequest for a rank, thread or step that does not exist."""
     select_threads(profile, selection)
-    found = list_device_memories(profile)
+    device_memories = list_device_memories(profile)
     if not selection.ranks:
-        return found
-    mine = match_ranks(np.array([-1 if one.rank is None else one.rank for one in found], np.int64), selection)
-    return [one for one, inside in zip(found, mine.tolist(), strict=True) if inside]
+        return device_memories
+    ranks = match_ranks(
+        np.array([-1 if one.rank is None else one.rank for one in device_memories], np.int64), selection
+    )
+    return [one for one, inside in zip(device_memories, ranks.tolist(), strict=True) if inside]
 
 
 def find_device_memory(profile: Profile, selection: Selection, key: str) -> DeviceMemory | None:
     """The memory with this key; without a key, the first one with totals. Raises InvalidRequest."""
-    found = select_device_memories(profile, selection)
+    device_memories = select_device_memories(profile, selection)
     if not key:
-        return next((one for one in found if series_of(profile, one, ALLOCATED)), found[0] if found else None)
-    for one in found:
-        if one.key == key:
-            return one
+        return next(
+            (device_memory for device_memory in device_memories if series_of(profile, device_memory, ALLOCATED)),
+            device_memories[0] if device_memories else None,
+        )
+    for device_memory in device_memories:
+        if device_memory.key == key:
+            return device_memory
     raise InvalidRequest(
         f"The selection has no data on the memory of {key[:40]!r}; choose one of "
-        f"{', '.join(one.key for one in found[:20]) or 'none'}.",
+        f"{', '.join(device_memory.key for device_memory in device_memories[:20]) or 'none'}.",
         "device",
     )
 
@@ -205,8 +211,8 @@ def _values(profile: Profile, row: int) -> Curve:
 def values_at(of: Curve, time_ns: Array) -> Array:
     """The values of a curve at some times; before its first one, that."""
     device_memory = np.searchsorted(of.time_ns, time_ns, "right") - 1
-    found: Array = of.value[np.maximum(device_memory, 0)]
-    return found
+    values: Array = of.value[np.maximum(device_memory, 0)]
+    return values
 
 
 def categories_of(profile: Profile, device_memory: DeviceMemory) -> list[str]:
@@ -269,14 +275,14 @@ def compute_memory_curves(profile: Profile, selection: Selection) -> pd.DataFram
     values: dict[str, list[Any]] = {c.name: [] for c in CURVES}
     for device_memory in select_device_memories(profile, selection):
         for name in (*CURVE_NAMES, *categories_of(profile, device_memory)):
-            found = load_curve(profile, device_memory, name)
-            for start, end in selected_windows(profile, selection, device_memory.rank) if found else ():
-                assert found is not None
-                low = max(0, int(np.searchsorted(found.time_ns, start, "right")) - 1)
-                high = int(np.searchsorted(found.time_ns, end, "left"))
-                times = np.maximum(found.time_ns[low:high], start)
+            curve = load_curve(profile, device_memory, name)
+            for start, end in selected_windows(profile, selection, device_memory.rank) if curve else ():
+                assert curve is not None
+                low = max(0, int(np.searchsorted(curve.time_ns, start, "right")) - 1)
+                high = int(np.searchsorted(curve.time_ns, end, "left"))
+                times = np.maximum(curve.time_ns[low:high], start)
                 values["time_us"] += (times / NS_PER_US).tolist()
-                values["bytes"] += found.value[low:high].astype(np.int64).tolist()
+                values["bytes"] += curve.value[low:high].astype(np.int64).tolist()
                 for word, same in (("rank", device_memory.rank), ("device", device_memory.label), ("series", name)):
                     values[word] += [same] * len(times)
     return build_frame(CURVES, values)
@@ -307,12 +313,12 @@ def downsample_curve(of: Curve, start_ns: int, end_ns: int, columns: int) -> Dow
     edges = start_ns + (np.arange(columns + 1, dtype=np.float64) * width / columns).astype(np.int64)
     begins = np.searchsorted(time_ns, edges[:-1], "left")
     ends = np.append(begins[1:], len(time_ns))
-    some = np.flatnonzero(ends > begins)
-    if not len(some):
+    rows = np.flatnonzero(ends > begins)
+    if not len(rows):
         none = np.zeros(0)
-        return DownsampledCurve(some, none, none, none, first)
-    starts = begins[some]
-    last = value[ends[some] - 1]
+        return DownsampledCurve(rows, none, none, none, first)
+    starts = begins[rows]
+    last = value[ends[rows] - 1]
     before = np.concatenate([[first], last[:-1]])
     least, most = np.minimum.reduceat(value, starts), np.maximum.reduceat(value, starts)
-    return DownsampledCurve(some, np.minimum(least, before), np.maximum(most, before), last, first)
+    return DownsampledCurve(rows, np.minimum(least, before), np.maximum(most, before), last, first)

@@ -80,8 +80,8 @@ def operator_detail(profile: Profile, selection: Selection, name: str) -> Operat
     for place, part in (("itself", hung[itself]), ("inside", hung[~itself])):
         code = functions.canonical[work.function[part]]
         ids, keys = np.unique(code, return_inverse=True)
-        found = _table(keys, functions.names_of(ids), total_us=work.duration[part])
-        kernels.append(found.assign(place=place))
+        table = _table(keys, functions.names_of(ids), total_us=work.duration[part])
+        kernels.append(table.assign(place=place))
     label, label_names = _labels_of(profile, parents[places])
     inner, inner_names = _labels_of(profile, children)
     return OperatorDetail(
@@ -100,7 +100,7 @@ def kernel_detail(profile: Profile, selection: Selection, name: str) -> KernelDe
     work, waits, slices = device_work_of(profile), launch_waits_of(profile), slices_of(profile)
     mask = select_kernels(profile, selection, name)
     rows = np.arange(len(work)) if mask is None else np.flatnonzero(mask)
-    known = rows[waits.has_launch[rows]]
+    row = rows[waits.has_launch[rows]]
     labels = operator_labels(profile)[rows]
     ids, keys = np.unique(labels, return_inverse=True)
     names = [
@@ -113,8 +113,8 @@ def kernel_detail(profile: Profile, selection: Selection, name: str) -> KernelDe
     duration = work.duration[rows].astype(np.int64)
     return KernelDetail(
         duration=duration,
-        delay=waits.delay[known],
-        queue=waits.queue[known],
+        delay=waits.delay[row],
+        queue=waits.queue[row],
         operators=_table(keys, names, total_us=duration),
         steps=_table(steps, step_names, in_order=True, total_us=duration),
         streams=_table(work.thread[rows], thread_names(profile), total_us=duration),
@@ -143,7 +143,7 @@ def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **value
     """
     groups = group_by(keys)
     some = select_groups(groups, keys >= 0)
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         {
             "name": pd.Series([names[n] for n in keys[groups.first[some.groups]].tolist()], dtype="str"),
             "calls": some.count(),
@@ -151,8 +151,8 @@ def _table(keys: Array, names: Sequence[str], *, in_order: bool = False, **value
         }
     )
     if in_order:
-        return found
-    return found.sort_values(next(iter(values)), ascending=False, kind="stable", ignore_index=True)
+        return table
+    return table.sort_values(next(iter(values)), ascending=False, kind="stable", ignore_index=True)
 
 
 def _labels_of(profile: Profile, places: Array) -> tuple[Array, list[str]]:

@@ -116,9 +116,9 @@ def compute_devices(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each device that did anything, and for those of which it is only known that they were there where
     nothing did."""
     observed = observed_windows(profile, selection)
-    found = [device for device in devices_of(profile) if device.rank in observed]
-    uses = tensor_cores_of(profile).uses if found else np.zeros(0, bool)
-    rows = [_row(profile, device, *observed[device.rank], uses) for device in found]
+    devices = [device for device in devices_of(profile) if device.rank in observed]
+    uses = tensor_cores_of(profile).uses if devices else np.zeros(0, bool)
+    rows = [_row(profile, device, *observed[device.rank], uses) for device in devices]
     if not devices_of(profile):
         rows = [_device_properties(profile, NO_ID, row) for row, kind in _kinds(profile) if kind == "gpu"]
     return build_frame(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
@@ -256,8 +256,8 @@ def _configuration_values(profile: Profile, rows: Array, name: str) -> Array:
     table = profile.configurations
     values = np.append(table.column(name).to_numpy().astype(np.float64), np.nan)
     # The last one answers for -1, none.
-    found: Array = values[device_work_of(profile).configuration[rows]]
-    return found
+    configuration_values: Array = values[device_work_of(profile).configuration[rows]]
+    return configuration_values
 
 
 def _edges(start: int, end: int) -> Array:
@@ -280,9 +280,9 @@ def _build(profile: Profile) -> tuple[Device, ...]:
     rank, row, kernel = threads_of(profile).rank[work.thread], work.device, _is_kernel(work)
     order = np.lexsort((work.start, row, rank))
     new = np.flatnonzero((np.diff(rank[order]) != 0) | (np.diff(row[order]) != 0)) + 1
-    found = []
+    devices = []
     for rows in np.split(order, new):
-        found.append(
+        devices.append(
             Device(
                 rank=int(rank[rows[0]]),
                 row=int(row[rows[0]]),
@@ -291,4 +291,4 @@ def _build(profile: Profile) -> tuple[Device, ...]:
                 kernels=merge_intervals(*work_times(profile, rows[kernel[rows]])),
             )
         )
-    return tuple(found)
+    return tuple(devices)

@@ -58,51 +58,51 @@ def has_graphs(profile: Profile) -> bool:
 def compute_graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each graph, function that launched it and rank; the greatest time on the device first."""
     work, slices, launched = device_work_of(profile), slices_of(profile), launch_groups_of(profile)
-    chosen = select_graph_launches(profile, selection)
-    row = np.flatnonzero(launched.is_graph if chosen is None else launched.is_graph & chosen)
+    graph_launches = select_graph_launches(profile, selection)
+    row = np.flatnonzero(launched.is_graph if graph_launches is None else launched.is_graph & graph_launches)
     first, call = launched.first[row], launched.call[row]
     known = call >= 0
     function = np.where(known, functions_of(profile).canonical[slices.function[call]], NO_ID)
     rank = threads_of(profile).rank[work.thread[first]]
-    some = select_groups(group_by(launched.graph_id[row], function, rank), None)
-    at = some.min(np.arange(len(row)))
+    groups = select_groups(group_by(launched.graph_id[row], function, rank), None)
+    at = groups.min(np.arange(len(row)))
     delay = np.maximum(0, launched.start[row] - slices.start[call])
     host = slices.duration[call].astype(np.int64)
     # Only where the call is known there is a delay.
-    timed = select_groups(group_by(some.code), known)
+    timed = select_groups(group_by(groups.code), known)
     median, ninety = timed.quantiles(delay, QUANTILES)
 
     def where_called(values: Array) -> Array:
-        found = np.full(len(some), np.nan)
+        found = np.full(len(groups), np.nan)
         found[timed.groups] = values
         return found
 
     busy = launched.busy[row]
-    everything = launched.busy if chosen is None else launched.busy[chosen]
+    everything = launched.busy if graph_launches is None else launched.busy[graph_launches]
     whole = int(everything.sum())
     ids, names = launched.graph_id[row][at], function[at]
-    nodes, streams = _distinct(profile, row, some.code, len(some))
+    nodes, streams = _distinct(profile, row, groups.code, len(groups))
     return build_frame(
         GRAPHS,
         {
             "graph_id": [None if of < 0 else of for of in ids.tolist()],
             "name": [functions_of(profile).name_of(of) if of >= 0 else None for of in names.tolist()],
-            "launches": some.count(),
-            "works_mean": some.mean(launched.work_count[row]),
+            "launches": groups.count(),
+            "works_mean": groups.mean(launched.work_count[row]),
             "nodes": [of or None for of in nodes.tolist()],
             "streams": streams,
-            "total_us": to_us(some.sum(busy)),
-            "mean_us": to_us(some.mean(busy)),
-            "min_us": to_us(some.min(busy)),
-            "max_us": to_us(some.max(busy)),
-            "gap_mean_us": to_us(some.mean(launched.end[row] - launched.start[row] - busy)),
+            "total_us": to_us(groups.sum(busy)),
+            "mean_us": to_us(groups.mean(busy)),
+            "min_us": to_us(groups.min(busy)),
+            "max_us": to_us(groups.max(busy)),
+            "gap_mean_us": to_us(groups.mean(launched.end[row] - launched.start[row] - busy)),
             "host_mean_us": where_called(to_us(timed.mean(host))),
             "delay_mean_us": where_called(to_us(timed.mean(delay))),
             "delay_median_us": where_called(to_us(median)),
             "delay_p90_us": where_called(to_us(ninety)),
             "delay_max_us": where_called(to_us(timed.max(delay))),
-            "waited_us": to_us(some.sum(host_wait_before_launch(profile)[row])),
-            "percent": some.sum(busy) * (100.0 / max(1, whole)),
+            "waited_us": to_us(groups.sum(host_wait_before_launch(profile)[row])),
+            "percent": groups.sum(busy) * (100.0 / max(1, whole)),
             "rank": rank_column(profile, rank[at]),
         },
     ).sort_values(["total_us", "graph_id"], ascending=[False, True], kind="stable", ignore_index=True)
@@ -113,9 +113,11 @@ def select_graph_launches(profile: Profile, selection: Selection) -> Array | Non
     mask = select_slices(profile, selection)
     if mask is None:
         return None
-    launched = launch_groups_of(profile)
+    launch_groups = launch_groups_of(profile)
     alone = select_device_work(profile, selection)
-    return np.where(launched.call >= 0, mask[launched.call], True if alone is None else alone[launched.first])
+    return np.where(
+        launch_groups.call >= 0, mask[launch_groups.call], True if alone is None else alone[launch_groups.first]
+    )
 
 
 def host_wait_before_launch(profile: Profile) -> Array:
@@ -152,9 +154,9 @@ def _distinct(profile: Profile, row: Array, code: Array, size: int) -> tuple[Arr
     group_of = np.full(len(launched), NO_ID, np.int64)
     group_of[row] = code
     group = group_of[launched.launch]
-    mine = np.flatnonzero(group >= 0)
-    node = numeric_arguments(profile, GRAPH_NODE_ID)[mine]
+    rows = np.flatnonzero(group >= 0)
+    node = numeric_arguments(profile, GRAPH_NODE_ID)[rows]
     with_node = node > 0
-    nodes = np.unique(np.stack((group[mine][with_node], node[with_node])), axis=1)[0]
-    streams = np.unique(np.stack((group[mine], work.thread[mine].astype(np.int64))), axis=1)[0]
+    nodes = np.unique(np.stack((group[rows][with_node], node[with_node])), axis=1)[0]
+    streams = np.unique(np.stack((group[rows], work.thread[rows].astype(np.int64))), axis=1)[0]
     return np.bincount(nodes, minlength=size), np.bincount(streams, minlength=size)

@@ -344,8 +344,8 @@ def _configuration(profile: Profile, rows: Array | None, count: int) -> dict[str
 def _configuration_values(profile: Profile, name: str) -> Array:
     """A column of `configurations` as floats, NaN where it is not known and at the end, for none."""
     values = profile.configurations.column(name).to_numpy() if profile.configurations.num_rows else np.zeros(0)
-    found: Array = np.append(values.astype(np.float64), np.nan)
-    return found
+    configuration_values: Array = np.append(values.astype(np.float64), np.nan)
+    return configuration_values
 
 
 def _copy_groups(profile: Profile) -> tuple[GroupIndex, Array]:

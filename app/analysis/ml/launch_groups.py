@@ -148,6 +148,6 @@ def _busy(of: Array, start: Array, end: Array, count: int) -> Array:
     same = np.concatenate(([False], of[1:] == of[:-1]))
     before = np.where(same, ends[np.concatenate(([0], reached[:-1])) % len(ends)], start)
     own = np.maximum(end - np.maximum(start, before), 0)
-    found = np.zeros(count, np.int64)
-    np.add.at(found, of, own)
-    return found
+    busy = np.zeros(count, np.int64)
+    np.add.at(busy, of, own)
+    return busy

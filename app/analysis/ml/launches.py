@@ -165,8 +165,8 @@ def _runtime(profile: Profile) -> _Runtime:
         group_of = np.full(len(slices) + 1, NO_ID, np.int64)
         group_of[row] = calls.code
         group = group_of[launched.call]
-        known = np.flatnonzero(group >= 0)
-        return _Runtime(row, calls, known, group[known], group_by(group[known]))
+        rows = np.flatnonzero(group >= 0)
+        return _Runtime(row, calls, rows, group[rows], group_by(group[rows]))
 
     return memoize(profile, "runtime calls", build)
 

@@ -130,30 +130,33 @@ def compute_modules(profile: Profile, selection: Selection, by: str = "place") -
 
 
 def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
-    known = module_tree_of(profile)
+    module_tree = module_tree_of(profile)
     mask = select_slices(profile, selection)
-    chosen = np.arange(len(known.row)) if mask is None else np.flatnonzero(mask[known.row])
+    chosen = np.arange(len(module_tree.row)) if mask is None else np.flatnonzero(mask[module_tree.row])
     slices, before = slices_of(profile), device_time_prefix_sums(profile)
-    rows = known.row[chosen]
+    rows = module_tree.row[chosen]
     host = slices.duration[rows].astype(np.int64)
     device = before[slices.end[rows]] - before[rows]
     inside = operator_prefix_counts(profile)
     holds = inside[slices.end[rows]] - inside[rows]
-    own, outer = known.module[chosen], known.outer[chosen]
-    host_total, device_total, operators = (_upwards(known, own, outer, values) for values in (host, device, holds))
-    if known.has_calls:
+    own, outer = module_tree.module[chosen], module_tree.outer[chosen]
+    host_total, device_total, operators = (
+        _upwards(module_tree, own, outer, values) for values in (host, device, holds)
+    )
+    if module_tree.has_calls:
         # Of each call by itself: where the one around is not selected, nothing is taken off from it.
         alone = [
-            np.bincount(own, _without_inner(known, values)[chosen], len(known)) for values in _whole(profile, known)
+            np.bincount(own, _without_inner(module_tree, values)[chosen], len(module_tree))
+            for values in _whole(profile, module_tree)
         ]
     else:
-        alone = [np.maximum(0, values - _sum_children(known, values)) for values in (host_total, device_total)]
+        alone = [np.maximum(0, values - _sum_children(module_tree, values)) for values in (host_total, device_total)]
     host_self, device_self = alone
-    backward = _backward(profile, known, mask)
-    calls, mean, least, most = _by_call(known, select_groups(group_by(own), None), own, host)
+    backward = _backward(profile, module_tree, mask)
+    calls, mean, least, most = _by_call(module_tree, select_groups(group_by(own), None), own, host)
     shown = np.flatnonzero((host_total > 0) | (calls > 0) | (operators > 0))
-    around = known.above[chosen]
-    picked_too = np.zeros(len(known.row) + 1, bool)
+    around = module_tree.above[chosen]
+    picked_too = np.zeros(len(module_tree.row) + 1, bool)
     picked_too[chosen] = True
     top = ~picked_too[around]
     devices = operator_calls_of(profile).has_device_work
@@ -161,18 +164,18 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
     def if_devices(values: Array) -> Array:
         return to_us(values[shown]) if devices else np.full(len(shown), np.nan)
 
-    paths = _paths(known)
+    paths = _paths(module_tree)
     return build_frame(
         COLUMNS,
         {
-            "module": [known.name[n] for n in shown],
-            "type": [known.type[n] or None for n in shown],
-            "calls": calls[shown] if known.has_calls else np.full(len(shown), np.nan),
+            "module": [module_tree.name[n] for n in shown],
+            "type": [module_tree.type[n] or None for n in shown],
+            "calls": calls[shown] if module_tree.has_calls else np.full(len(shown), np.nan),
             "host_total_us": to_us(host_total[shown]),
             "device_total_us": if_devices(device_total),
-            "parent": [known.name[known.parent[n]] if known.depth[n] else None for n in shown],
+            "parent": [module_tree.name[module_tree.parent[n]] if module_tree.depth[n] else None for n in shown],
             "path": [paths[n] for n in shown],
-            "depth": known.depth[shown],
+            "depth": module_tree.depth[shown],
             "host_self_us": to_us(host_self[shown]),
             "device_self_us": if_devices(device_self),
             "host_mean_us": mean[shown],
@@ -185,7 +188,7 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
             "device_percent": to_percent(device_total[shown], int(device[top].sum()))
             if devices
             else np.full(len(shown), np.nan),
-            "rank": rank_column(profile, known.rank[shown]),
+            "rank": rank_column(profile, module_tree.rank[shown]),
             "modules": np.ones(len(shown), np.int64),
         },
     )
@@ -209,8 +212,8 @@ def _by_type(rows: pd.DataFrame) -> pd.DataFrame:
                 of[name] = row[name] if of[name] is None else better(of[name], row[name])
     for of in found.values():
         of["host_mean_us"] = of["host_total_us"] / of["calls"] if of["calls"] else None
-    made = build_frame(COLUMNS, {name: [of[name] for of in found.values()] for name in rows.columns})
-    return made.sort_values(["host_total_us", "module"], ascending=[False, True], kind="stable", ignore_index=True)
+    frame = build_frame(COLUMNS, {name: [of[name] for of in found.values()] for name in rows.columns})
+    return frame.sort_values(["host_total_us", "module"], ascending=[False, True], kind="stable", ignore_index=True)
 
 
 def module_tree_of(profile: Profile) -> ModuleTree:
@@ -381,64 +384,70 @@ def _ranking(rank: Array, first: Array) -> Int64Array:
 def _common(parent: Array, end: Array, one: Array, other: Array) -> Array:
     """The innermost module that holds both, or is one of them; -1 for none."""
     found = other.copy()
-    while len(left := np.flatnonzero((found >= 0) & ~((found <= one) & (one < end[found])))):
-        found[left] = parent[found[left]]
+    while len(rows := np.flatnonzero((found >= 0) & ~((found <= one) & (one < end[found])))):
+        found[rows] = parent[found[rows]]
     return found
 
 
-def _upwards(known: ModuleTree, own: Array, outer: Array, values: Array) -> Array:
+def _upwards(module_tree: ModuleTree, own: Array, outer: Array, values: Array) -> Array:
     """Σ of values, by slice, over the slices of each module and of all inside, each moment once.
 
     A call of a module is inside the one around already; so what a slice adds to its own module is taken off again
     from the first module up that has it as part of a longer slice.
     """
-    count = len(known)
+    count = len(module_tree)
     added = sum_by_index(own, values, count)
-    if known.has_calls:
+    if module_tree.has_calls:
         return added
     some = outer >= 0
     added -= sum_by_index(outer[some], values[some], count)
     running = np.concatenate(([0], np.cumsum(added)))
-    total: Array = running[known.end] - running[:-1]
+    total: Array = running[module_tree.end] - running[:-1]
     return total
 
 
-def _whole(profile: Profile, known: ModuleTree) -> tuple[Array, Array]:
+def _whole(profile: Profile, module_tree: ModuleTree) -> tuple[Array, Array]:
     """(host, device) ns of each slice that belongs to modules."""
     slices, before = slices_of(profile), device_time_prefix_sums(profile)
-    return slices.duration[known.row].astype(np.int64), before[slices.end[known.row]] - before[known.row]
+    return slices.duration[module_tree.row].astype(np.int64), before[slices.end[module_tree.row]] - before[
+        module_tree.row
+    ]
 
 
-def _without_inner(known: ModuleTree, values: Array) -> Array:
+def _without_inner(module_tree: ModuleTree, values: Array) -> Array:
     """Of values by slice what is not of the next ones inside; never less than nothing."""
-    inner = np.flatnonzero(known.above >= 0)
-    left: Array = np.maximum(0, values - sum_by_index(known.above[inner], values[inner], len(values)))
+    inner = np.flatnonzero(module_tree.above >= 0)
+    left: Array = np.maximum(0, values - sum_by_index(module_tree.above[inner], values[inner], len(values)))
     return left
 
 
-def _sum_children(known: ModuleTree, total: Array) -> Array:
-    below = np.flatnonzero(known.parent >= 0)
-    return sum_by_index(known.parent[below], total[below], len(known))
+def _sum_children(module_tree: ModuleTree, total: Array) -> Array:
+    below = np.flatnonzero(module_tree.parent >= 0)
+    return sum_by_index(module_tree.parent[below], total[below], len(module_tree))
 
 
-def _by_call(known: ModuleTree, some: SelectedGroups, own: Array, host: Array) -> tuple[Array, Array, Array, Array]:
+def _by_call(
+    module_tree: ModuleTree, selected_groups: SelectedGroups, own: Array, host: Array
+) -> tuple[Array, Array, Array, Array]:
     """(calls, mean, shortest and longest call in µs) by module."""
-    calls = np.zeros(len(known), np.int64)
-    found = [np.full(len(known), np.nan) for _ in range(3)]
-    if known.has_calls and len(some):
+    calls = np.zeros(len(module_tree), np.int64)
+    found = [np.full(len(module_tree), np.nan) for _ in range(3)]
+    if module_tree.has_calls and len(selected_groups):
         module = np.unique(own)
-        calls[module] = some.count()
-        for values, of in zip(found, (some.mean(host), some.min(host), some.max(host)), strict=True):
+        calls[module] = selected_groups.count()
+        for values, of in zip(
+            found, (selected_groups.mean(host), selected_groups.min(host), selected_groups.max(host)), strict=True
+        ):
             values[module] = to_us(of)
     return calls, found[0], found[1], found[2]
 
 
-def _backward(profile: Profile, known: ModuleTree, mask: Array | None) -> tuple[Array, Array] | None:
+def _backward(profile: Profile, module_tree: ModuleTree, mask: Array | None) -> tuple[Array, Array] | None:
     """(host, device) ns by module of the backward pass of operators called in it and inside; None where nothing joins
     them. Each backward operator counts once."""
     flows, slices = profile.flows, slices_of(profile)
     of_kind = np.flatnonzero(get_column(flows, "kind") == FlowKind.FORWARD_BACKWARD)
-    if not len(of_kind) or not len(known):
+    if not len(of_kind) or not len(module_tree):
         return None
     source, target = get_column(flows, "source")[of_kind], get_column(flows, "target")[of_kind]
     target, first = np.unique(target, return_index=True)
@@ -446,9 +455,9 @@ def _backward(profile: Profile, known: ModuleTree, mask: Array | None) -> tuple[
     if mask is not None:
         source, target = source[mask[source]], target[mask[source]]
     mine = np.zeros(len(slices), bool)
-    mine[known.row] = True
+    mine[module_tree.row] = True
     place = np.full(len(slices) + 1, NO_ID, np.int64)
-    place[known.row] = known.module
+    place[module_tree.row] = module_tree.module
     module = place[innermost_slices(slices.parent, mine, source)]
     target, module = target[module >= 0], module[module >= 0]
     # What the engine does for an operator is around it.
@@ -459,8 +468,8 @@ def _backward(profile: Profile, known: ModuleTree, mask: Array | None) -> tuple[
     before = device_time_prefix_sums(profile)
     found = []
     for values in (slices.duration[target], before[slices.end[target]] - before[target]):
-        running = np.concatenate(([0], np.cumsum(sum_by_index(module, values, len(known)))))
-        found.append(running[known.end] - running[:-1])
+        running = np.concatenate(([0], np.cumsum(sum_by_index(module, values, len(module_tree)))))
+        found.append(running[module_tree.end] - running[:-1])
     return found[0], found[1]
 
 
@@ -470,12 +479,12 @@ def _module_numbers(profile: Profile, rows: Array) -> Array:
     given = np.flatnonzero(get_column(numbers, "key") == NUMERIC_ARGUMENTS.index("Python module id"))
     found = np.full(len(slices_of(profile)), NO_ID, np.int64)
     found[get_column(numbers, "slice")[given]] = get_column(numbers, "value")[given]
-    mine: Int64Array = found[rows]
-    return mine
+    module_numbers: Int64Array = found[rows]
+    return module_numbers
 
 
-def _paths(known: ModuleTree) -> list[str]:
+def _paths(module_tree: ModuleTree) -> list[str]:
     paths: list[str] = []
-    for name, parent in zip(known.name, known.parent.tolist(), strict=True):
+    for name, parent in zip(module_tree.name, module_tree.parent.tolist(), strict=True):
         paths.append(f"{paths[parent]}/{name}" if parent >= 0 else name)
     return paths

@@ -172,13 +172,13 @@ def select_operator_calls(profile: Profile, selection: Selection, name: str | No
     """Which calls a selection picks, as bools; None for all of them. name: those of this name only."""
     calls = operator_calls_of(profile)
     mask = select_slices(profile, selection)
-    found = None if mask is None else mask[calls.row]
+    operator_calls = None if mask is None else mask[calls.row]
     if name is None:
-        return found
+        return operator_calls
     labels = np.unique(calls.label)
     texts = [strip_step_number(text) for text in functions_of(profile).names_of(labels)]
     named = np.isin(calls.label, labels[[text == name for text in texts]])
-    return named if found is None else found & named
+    return named if operator_calls is None else operator_calls & named
 
 
 def group_operator_calls(profile: Profile, by: str = "name", by_rank: bool = False) -> GroupIndex:
@@ -226,8 +226,8 @@ def call_names(profile: Profile, places: Array) -> list[str]:
 
 def strip_step_number(name: str) -> str:
     """The name of a step without its number; any other name as it is."""
-    found = STEP_PATTERN.fullmatch(name)
-    return found[1] if found else name
+    match = STEP_PATTERN.fullmatch(name)
+    return match[1] if match else name
 
 
 def input_shapes(profile: Profile, places: Array) -> list[str | None]:
@@ -365,8 +365,8 @@ def _values(profile: Profile, calls: OperatorCalls, sums: OperatorSums) -> dict[
 
 
 def _ratio(part: Array, whole: Array) -> Array:
-    found: Float64Array = 100.0 * part / np.maximum(whole, 1)
-    return found
+    ratio: Float64Array = 100.0 * part / np.maximum(whole, 1)
+    return ratio
 
 
 def _calls(profile: Profile) -> OperatorCalls:

@@ -75,10 +75,10 @@ def communication_calls(profile: Profile) -> Array:
     if not mine.any():
         return np.zeros(0, np.int64)
     slices = slices_of(profile)
-    found: IndexArray = np.flatnonzero(
+    rows: IndexArray = np.flatnonzero(
         mine[slices.function] & slices.is_kind("operator", "annotation", "device_annotation")
     )
-    return found
+    return rows
 
 
 def external_ids(profile: Profile, rows: Array) -> Int64Array:

@@ -76,13 +76,13 @@ class Steps:
 def compute_steps(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each step, in order of rank and time, clipped by the window. The last ones of a rank where the
     profiler missed device work are left out, as torch-tb-profiler does, unless they are asked for by name."""
-    known = steps_of(profile)
+    steps = steps_of(profile)
     rows = select_steps(profile, selection)
-    start, end = clip_steps(known, rows, selection)
+    start, end = clip_steps(steps, rows, selection)
     spent, idle = np.zeros((len(rows), len(Role)), np.int64), np.full(len(rows), np.nan)
     communicating = np.zeros(len(rows), np.int64)
     for time in rank_times(profile):
-        mine = np.flatnonzero(known.rank[rows] == time.rank)
+        mine = np.flatnonzero(steps.rank[rows] == time.rank)
         reached = np.array([one.length_within(start[mine], end[mine]) for one in time.exclusive])
         spent[mine] = np.diff(reached, axis=0, prepend=0).T
         communicating[mine] = reached[0] - time.computing.length_within(start[mine], end[mine])
@@ -93,15 +93,15 @@ def compute_steps(profile: Profile, selection: Selection) -> pd.DataFrame:
     return build_frame(
         STEPS,
         {
-            "step": [known.name[row] for row in rows.tolist()],
+            "step": [steps.name[row] for row in rows.tolist()],
             **{f"{role.name.lower()}_us": spent[:, role] / NS_PER_US for role in Role},
             "other_us": (total - spent.sum(axis=1)) / NS_PER_US,
             "total_us": total / NS_PER_US,
-            "rank": rank_column(known.rank[rows]),
+            "rank": rank_column(steps.rank[rows]),
             "idle_us": nullable_column(idle / NS_PER_US),
             "communication_kernel_us": communicating / NS_PER_US,
             "start_ms": start / NS_PER_MS,
-            "device_work": known.work[rows],
+            "device_work": steps.work[rows],
             "tokens": nullable_column(tokens),
             "tokens_per_s": nullable_column(tokens_per_second(tokens, total)),
         },
@@ -119,8 +119,8 @@ def sum_token_rates(profile: Profile, selection: Selection) -> dict[str, TokenRa
 
 
 def _tokens(profile: Profile) -> Array:
-    known = steps_of(profile)
-    return memoize(profile, "tokens of steps", lambda: step_tokens(profile, known.name, known.start_ns))
+    steps = steps_of(profile)
+    return memoize(profile, "tokens of steps", lambda: step_tokens(profile, steps.name, steps.start_ns))
 
 
 def rank_column(rank: Array) -> list[int | None]:
@@ -140,18 +140,18 @@ def steps_of(profile: Profile) -> Steps:
 
 def select_steps(profile: Profile, selection: Selection) -> Array:
     """The rows of `steps_of` that are selected: of the ranks, in the window, of the name. Raises InvalidRequest."""
-    known = steps_of(profile)
+    steps = steps_of(profile)
     select_threads(profile, selection)
-    chosen = known.complete.copy()
+    chosen = steps.complete.copy()
     if selection.step is not None:
         wanted = resolve_step(profile, selection.step).removeprefix(STEP_PREFIX)
-        chosen = np.array([name == wanted for name in known.name], bool)
+        chosen = np.array([name == wanted for name in steps.name], bool)
     if selection.ranks:
-        chosen &= match_ranks(known.rank, selection)
+        chosen &= match_ranks(steps.rank, selection)
     low, high = window_bounds(selection)
-    chosen &= (known.start_ns < high) & (known.end_ns > low)
-    found: IndexArray = np.flatnonzero(chosen)
-    return found
+    chosen &= (steps.start_ns < high) & (steps.end_ns > low)
+    rows: IndexArray = np.flatnonzero(chosen)
+    return rows
 
 
 def window_bounds(selection: Selection) -> tuple[int, int]:
@@ -162,10 +162,10 @@ def window_bounds(selection: Selection) -> tuple[int, int]:
     )
 
 
-def clip_steps(known: Steps, rows: Array, selection: Selection) -> tuple[Array, Array]:
+def clip_steps(steps: Steps, rows: Array, selection: Selection) -> tuple[Array, Array]:
     """Start and end of the observed time of each of these steps."""
     low, high = window_bounds(selection)
-    return np.maximum(known.start_ns[rows], low), np.minimum(known.end_ns[rows], high)
+    return np.maximum(steps.start_ns[rows], low), np.minimum(steps.end_ns[rows], high)
 
 
 def observed_windows(profile: Profile, selection: Selection) -> dict[int, tuple[Array, Array]]:
@@ -195,7 +195,7 @@ def _build(profile: Profile) -> Steps:
     end = np.append(end, [last for _, (_, last) in whole]).astype(np.int64)
     order = np.lexsort((start, rank))
     rank, start, end = rank[order], start[order], end[order]
-    found = Steps(
+    steps = Steps(
         rank=rank,
         name=tuple(name[row] for row in order.tolist()),
         start_ns=start.copy(),
@@ -205,8 +205,8 @@ def _build(profile: Profile) -> Steps:
         work=np.zeros(len(order), np.int64),
         complete=np.ones(len(order), bool),
     )
-    _add_device_work(profile, found)
-    return found
+    _add_device_work(profile, steps)
+    return steps
 
 
 def _all_of(profile: Profile, time: RankTime) -> tuple[int, int]:
@@ -230,19 +230,19 @@ def _add_device_work(profile: Profile, steps: Steps) -> None:
     returned = called + slices.duration[np.maximum(work.launch, 0)]
     for rank in np.unique(steps.rank).tolist():
         first, last = (int(at) for at in np.searchsorted(steps.rank, [rank, rank + 1]))
-        mine = np.flatnonzero(ranks == rank)
-        step = np.searchsorted(steps.host_start_ns[first:last], called[mine], "right") - 1
-        inside = (step >= 0) & (work.launch[mine] >= 0) & (returned[mine] <= steps.host_end_ns[first:last][step])
+        rows = np.flatnonzero(ranks == rank)
+        step = np.searchsorted(steps.host_start_ns[first:last], called[rows], "right") - 1
+        inside = (step >= 0) & (work.launch[rows] >= 0) & (returned[rows] <= steps.host_end_ns[first:last][step])
         if not inside.any():
             continue
         done = np.full(last - first, -TIME_LIMIT_NS)
-        np.maximum.at(done, step[inside], work_end[mine][inside])
+        np.maximum.at(done, step[inside], work_end[rows][inside])
         steps.work[first:last] = np.bincount(step[inside], minlength=last - first)
         before = int(steps.host_start_ns[first])
         if steps.work[first]:
             # What ran before the first step's own work, launched before it, was no part of it.
-            of_first = int(work.start[mine][inside][step[inside] == 0].min())
-            outside = work_end[mine][~inside]
+            of_first = int(work.start[rows][inside][step[inside] == 0].min())
+            outside = work_end[rows][~inside]
             before = max(before, int(outside[outside < of_first].max(initial=-TIME_LIMIT_NS)))
         for row in range(first, last):
             steps.start_ns[row] = max(before, int(steps.host_start_ns[row]))

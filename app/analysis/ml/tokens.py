@@ -40,8 +40,8 @@ class TokenRate:
 
 def parse_step_kind(step: str) -> str:
     """prefill or decode, as a step is called; empty for any other."""
-    found = _NAMES.fullmatch(step)
-    return found[1] if found else ""
+    match = _NAMES.fullmatch(step)
+    return match[1] if match else ""
 
 
 def step_tokens(profile: Profile, names: Sequence[str], start_ns: Array) -> Array:
@@ -70,14 +70,14 @@ def token_rates(names: Sequence[str], start_ns: Array, end_ns: Array, tokens: Ar
     kinds, found = np.array([parse_step_kind(name) for name in names], "U7"), {}
     length = end_ns - start_ns
     for kind in KINDS:
-        mine = np.flatnonzero(kinds == kind)
-        if not len(mine):
+        rows = np.flatnonzero(kinds == kind)
+        if not len(rows):
             continue
-        whole, took = float(tokens[mine].sum()), int(length[mine].sum())
+        whole, took = float(tokens[rows].sum()), int(length[rows].sum())
         if kind == "decode":
-            behind = mine[1:][np.diff(mine) == 1]
+            behind = rows[1:][np.diff(rows) == 1]
             took += int(np.maximum(start_ns[behind] - end_ns[behind - 1], 0).sum())
-        found[kind] = TokenRate(len(mine), None if np.isnan(whole) else round(whole), took, float(length[mine].mean()))
+        found[kind] = TokenRate(len(rows), None if np.isnan(whole) else round(whole), took, float(length[rows].mean()))
     return found
 
 
@@ -85,8 +85,8 @@ def _counter(profile: Profile) -> tuple[Array, Array] | None:
     """(when, how many) of the counter of tokens; None where there is none, or it goes back."""
     for row, name in enumerate(get_strings(profile.series, "name")):
         if name.lower() in _COUNTERS:
-            mine = np.flatnonzero(get_column(profile.counters, "series") == row)
-            value = get_column(profile.counters, "value")[mine]
+            rows = np.flatnonzero(get_column(profile.counters, "series") == row)
+            value = get_column(profile.counters, "value")[rows]
             if len(value) and value[0] >= 0 and (np.diff(value) >= 0).all():
-                return get_column(profile.counters, "time_ns")[mine], value
+                return get_column(profile.counters, "time_ns")[rows], value
     return None

@@ -112,10 +112,10 @@ def _ran(trace: Profile, selection: Selection) -> dict[tuple[str, str | None, st
 
 
 def _groups(launches: list[dict[str, Any]], of: Callable[[str], str]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for launch in launches:
-        found[of(launch["name"] or "")].append(launch)
-    return found
+        groups[of(launch["name"] or "")].append(launch)
+    return groups
 
 
 def _by_function(launches: list[dict[str, Any]], grid: str | None, block: str | None) -> list[dict[str, Any]]:

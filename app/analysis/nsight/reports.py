@@ -138,9 +138,9 @@ def report_launches_of(profile: Profile) -> ReportLaunches:
         value = _floats(profile, "metric_values")
         known: dict[str, list[tuple[int, int]]] = {one.key: [] for one in SUMMARY_METRICS}
         for place, row in enumerate(profile.metrics.to_pylist()):
-            found = find_summary_metric(row["name"] or "", row["label"] or "", row["unit"] or "")
-            if found is not None:
-                known[found[0].key].append((found[1], place))
+            summary_metric = find_summary_metric(row["name"] or "", row["label"] or "", row["unit"] or "")
+            if summary_metric is not None:
+                known[summary_metric[0].key].append((summary_metric[1], place))
         return ReportLaunches(
             **columns,
             name=functions_of(profile).names_of(columns["function"]),
@@ -264,7 +264,7 @@ def compute_nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame
     """One row for each hint; those that estimate most to be won first."""
     launches, hints = report_launches_of(profile), profile.hints.to_pylist()
     rows = [hint["kernel"] for hint in hints]
-    found = build_frame(
+    frame = build_frame(
         HINTS,
         {
             "row": rows,
@@ -278,7 +278,7 @@ def compute_nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame
             "text": [hint["text"] for hint in hints],
         },
     )
-    return found.sort_values(
+    return frame.sort_values(
         "estimated_speedup_percent", ascending=False, kind="stable", na_position="last", ignore_index=True
     )
 
@@ -313,7 +313,7 @@ def _limit(launches: ReportLaunches, row: int) -> str | None:
     """What limits the theoretical occupancy: that of which the fewest blocks fit."""
     theoretical = launches.values["theoretical_percent"][row]
     limits = {label: launches.values[key][row] for key, label in _LIMITS.items()}
-    known = [value for value in limits.values() if not np.isnan(value)]
-    if not known or not theoretical < 100:
+    values = [value for value in limits.values() if not np.isnan(value)]
+    if not values or not theoretical < 100:
         return None
-    return ", ".join(label for label, value in limits.items() if value == min(known))
+    return ", ".join(label for label, value in limits.items() if value == min(values))

@@ -128,9 +128,9 @@ def _number_lines(kernels: Array) -> Int64Array:
     """The place of each line among those of its launch, from 1."""
     order = np.argsort(kernels, kind="stable")
     first = np.searchsorted(kernels[order], kernels[order])
-    found = np.empty(len(kernels), np.int64)
-    found[order] = np.arange(len(kernels)) - first + 1
-    return found
+    number_lines = np.empty(len(kernels), np.int64)
+    number_lines[order] = np.arange(len(kernels)) - first + 1
+    return number_lines
 
 
 def _counts(line: Array, metric: Array, value: Array, count: int, wanted: list[int]) -> Array:
@@ -144,9 +144,9 @@ def _stalls(
 ) -> tuple[list[str | None], list[float | None]]:
     """The most frequent reason of each line, and how many samples it has."""
     reasons = {
-        place: found[1]
+        place: match[1]
         for place, name in enumerate(metrics)
-        if (found := _STALL.fullmatch(name)) and not _NOT_ISSUED.search(name)
+        if (match := _STALL.fullmatch(name)) and not _NOT_ISSUED.search(name)
     }
     mine = np.isin(metric, list(reasons)) & ~np.isnan(value)
     line, metric, value = line[mine], metric[mine], value[mine]

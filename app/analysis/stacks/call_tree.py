@@ -96,22 +96,22 @@ def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
     stays = ~hidden[tree.function]
     stays[ROOT] = True
     nearest = nearest_ancestor(tree.parent, tree.end, stays)
-    kept = np.flatnonzero(stays)
+    rows = np.flatnonzero(stays)
     place = np.cumsum(stays) - 1
-    parent = place[nearest[tree.parent[kept]]]
+    parent = place[nearest[tree.parent[rows]]]
     parent[0] = NO_ID
     node = place[nearest]
-    return merge_siblings(parent, tree.function[kept], tree.kind[kept], _chain(tree.node, node), kinds)
+    return merge_siblings(parent, tree.function[rows], tree.kind[rows], _chain(tree.node, node), kinds)
 
 
 def _collapse(tree: CallTree, kinds: bool) -> CallTree:
     top = outermost(tree.end, tree.function.astype(np.int64) + 1)
-    kept = np.flatnonzero(top == np.arange(len(top)))
+    rows = np.flatnonzero(top == np.arange(len(top)))
     place = np.zeros(len(top), np.int64)
-    place[kept] = np.arange(len(kept))
-    parent = place[top[tree.parent[kept]]]
+    place[rows] = np.arange(len(rows))
+    parent = place[top[tree.parent[rows]]]
     parent[0] = NO_ID
-    return merge_siblings(parent, tree.function[kept], tree.kind[kept], _chain(tree.node, place[top]), kinds)
+    return merge_siblings(parent, tree.function[rows], tree.kind[rows], _chain(tree.node, place[top]), kinds)
 
 
 def merge_siblings(parent: Array, function: Array, kind: Array, node: Array | None, kinds: bool) -> CallTree:

@@ -159,8 +159,8 @@ def _places(
 def _threads(profile: Profile, selection: Selection, event: int) -> dict[str, Any]:
     threads, found = threads_of(profile), roll_up_filtered_samples(profile, selection, event)
     weight = sum_by_index(found.thread, found.weight, len(threads.key))
-    shown = np.flatnonzero(weight)
-    order = shown[np.lexsort((shown, -weight[shown]))]
+    rows = np.flatnonzero(weight)
+    order = rows[np.lexsort((rows, -weight[rows]))]
     return {
         "name": [threads.name[i] or threads.key[i] for i in order],
         "module": [threads.process[i] for i in order],

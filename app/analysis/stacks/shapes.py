@@ -99,8 +99,8 @@ class TreeShape:
             exact = self.first[row] == depth
             return row if exact.all() else np.where(exact, row, self.levels.ancestors(row, depth))
         leaf = self.leaf[row]
-        found = self.levels.ancestors(leaf, self.tree.depth[leaf] - depth + 1)
-        return np.where(depth == 0, ROOT, found)
+        ancestors = self.levels.ancestors(leaf, self.tree.depth[leaf] - depth + 1)
+        return np.where(depth == 0, ROOT, ancestors)
 
     def row_at(self, frame: int) -> int:
         """The row that the frame with this preorder number belongs to."""
@@ -190,13 +190,13 @@ def sandwich_shapes(
 
 def _graft_subtrees(tree: CallTree, calls: Array, under: Array, node: Array, kinds: bool) -> CallTree:
     """The subtrees of the nodes `calls` below one root; `under`: the nodes of those subtrees."""
-    kept = np.flatnonzero(under)
+    rows = np.flatnonzero(under)
     place = np.full(len(tree), NO_ID, np.int64)
-    place[kept] = np.arange(1, len(kept) + 1)
-    parent = np.r_[NO_ID, place[tree.parent[kept]]]
+    place[rows] = np.arange(1, len(rows) + 1)
+    parent = np.r_[NO_ID, place[tree.parent[rows]]]
     parent[place[calls]] = ROOT
-    function = np.r_[NO_ID, tree.function[kept]].astype(np.int32)
-    kind = np.r_[int(FrameKind.UNKNOWN), tree.kind[kept]].astype(np.int8)
+    function = np.r_[NO_ID, tree.function[rows]].astype(np.int32)
+    kind = np.r_[int(FrameKind.UNKNOWN), tree.kind[rows]].astype(np.int8)
     rooted = merge_siblings(parent, function, kind, None, kinds)
     # `merge_siblings` maps each kept node; what lies elsewhere lands nowhere.
     assert rooted.node is not None

@@ -204,10 +204,10 @@ def _sort_samples(profile: Profile, sample: Array, groups: FlameGroups | None) -
 def _path(sequence: _Sequence, shape: TreeShape, zoom: int, stride: int, root: int) -> list[_Step]:
     """The boxes from below the root to the one with id `zoom`; none where it is not there."""
     sample, level = divmod(zoom - 1, stride)
-    here = np.flatnonzero(sequence.order.sample == sample)
-    if zoom <= 0 or not len(here):
+    rows = np.flatnonzero(sequence.order.sample == sample)
+    if zoom <= 0 or not len(rows):
         return []
-    at = int(here[0])
+    at = int(rows[0])
     line = [int(sequence.row[at])]
     while line[-1]:
         line.append(int(shape.parent[line[-1]]))
@@ -238,8 +238,8 @@ def _shared_depth(row: Array, low: Array, high: Array, depth: Array) -> Array:
     """The depth down to which rows share the line of rows with these intervals, the outermost first."""
     opened = np.searchsorted(low, row, "right")
     open_still = len(high) - np.searchsorted(high[::-1], row, "right")
-    found: Array = depth[np.minimum(opened, open_still) - 1]
-    return found
+    shared_depth: Array = depth[np.minimum(opened, open_still) - 1]
+    return shared_depth
 
 
 def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _BoxColumns:
@@ -249,9 +249,9 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     if whole < narrowest:
         none = np.zeros(0, np.int64)
         return _BoxColumns(none, none, none, none, 0, 0)
-    own = sum_weights(row, weight, len(shape), int(weight.max()))
-    wide = sum_subtrees(own, shape.end) >= narrowest
-    kept = np.flatnonzero(wide)
+    weights = sum_weights(row, weight, len(shape), int(weight.max()))
+    wide = sum_subtrees(weights, shape.end) >= narrowest
+    rows = np.flatnonzero(wide)
     # One look-up a sample: which kept row it is on or below, and whether it ends there.
     code = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_ancestor(shape.parent, shape.end, wide)]
     code += wide
@@ -267,14 +267,14 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     starts = np.flatnonzero(new)
     if len(starts) < len(slot):
         slot, weight, ending = slot[starts], np.add.reduceat(weight, starts), np.add.reduceat(ending, starts)
-    shared = _neighbours(slot, shape.first[kept])
+    shared = _neighbours(slot, shape.first[rows])
     shared[np.searchsorted(starts, edge)] = sequence.order.shared[inside]
     shared[0] = NOTHING
-    deep = shape.last[kept][slot]
+    deep = shape.last[rows][slot]
     running = _running(weight)
     low, high, depth, pruned = _runs(shared, deep, running, top.depth, narrowest)
     # Of what is too narrow wherever it stands no piece is made.
-    pruned += int(np.count_nonzero(~wide & (own > 0)))
+    pruned += int(np.count_nonzero(~wide & (weights > 0)))
     by_place = np.argsort(low * (int(depth.max(initial=0)) + 2) + depth)
     low, high, depth = low[by_place], high[by_place], depth[by_place]
     # A box is in one of each lesser depth, so a piece's innermost box is as deep as there are boxes over it.

@@ -42,10 +42,10 @@ class VisibleRuns:
 def select_visible_runs(
     profile: Profile, selection: Selection, event: int, shape: TreeShape, zoom: int, min_share: float
 ) -> VisibleRuns:
-    own = shape.weights(sum_call_weights(profile, selection, event))
-    total = subtree_totals(own, shape.end)
+    weights = shape.weights(sum_call_weights(profile, selection, event))
+    total = subtree_totals(weights, shape.end)
     kept, zoom, _, pruned = _wide_enough(shape, total, zoom, min_share)
-    runs = _runs(shape, kept, own[kept], total[kept])
+    runs = _runs(shape, kept, weights[kept], total[kept])
     return VisibleRuns(runs, np.where(kept == ROOT, -1, kept), zoom, pruned)
 
 
@@ -103,11 +103,11 @@ def select_visible_grouped_runs(
     if zoom > 0 and group < len(groups.labels):
         found, of_pile = _roll_up(profile, selection, event, groups)
         mine = found.take(of_pile == group)
-        own = shape.weights(sum_by_index(mine.call, mine.weight, profile.calls.num_rows))
-        total = subtree_totals(own, shape.end)
+        weights = shape.weights(sum_by_index(mine.call, mine.weight, profile.calls.num_rows))
+        total = subtree_totals(weights, shape.end)
         if total[ROOT]:
             kept, inner, _, pruned = _wide_enough(shape, total, inner, min_share)
-            runs = _runs(shape, kept, own[kept], total[kept])
+            runs = _runs(shape, kept, weights[kept], total[kept])
             runs, row = _under_root(shape, runs, kept, np.full(len(kept), group), int(everything.sum()))
             return VisibleRuns(runs, row, 1 + group * shape.frames + inner, pruned)
     total = subtree_totals(shape.weights(everything), shape.end)
@@ -164,10 +164,10 @@ class GroupWeights:
             yield np.arange(self.groups), *self._table(self.groups, self.group, self.column, self.weight)
             return
         of_group = sum_weights(self.group, self.weight, self.groups, self.peak)
-        some = np.flatnonzero(of_group >= narrowest)
+        rows = np.flatnonzero(of_group >= narrowest)
         per_turn = max(1, MAX_CELLS // columns)
-        for turn in range(0, len(some), per_turn):
-            these = some[turn : turn + per_turn]
+        for turn in range(0, len(rows), per_turn):
+            these = rows[turn : turn + per_turn]
             number = np.full(self.groups, -1, np.int32)
             number[these] = np.arange(len(these))
             group = number[self.group]
@@ -184,18 +184,18 @@ class GroupWeights:
 
 
 def weigh_groups(
-    profile: Profile, selection: Selection, event: int, shape: TreeShape, groups: FlameGroups, kept: Array
+    profile: Profile, selection: Selection, event: int, shape: TreeShape, groups: FlameGroups, rows: Array
 ) -> GroupWeights:
     """What the rows `kept` of a shape weigh in each group: a sample counts for the innermost of them on its stack."""
     wide = np.zeros(len(shape), bool)
-    wide[kept] = True
-    elsewhere = 2 * len(kept)
+    wide[rows] = True
+    elsewhere = 2 * len(rows)
     column = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_ancestor(shape.parent, shape.end, wide)] + ~wide
     of_call = column if shape.row_of_call is None else np.append(column, elsewhere)[shape.row_of_call]
     found, group = _roll_up(profile, selection, event, groups)
     return GroupWeights(
-        rows=kept,
-        end=np.searchsorted(kept, shape.end[kept]),
+        rows=rows,
+        end=np.searchsorted(rows, shape.end[rows]),
         groups=len(groups.labels),
         group=group,
         column=of_call[found.call],

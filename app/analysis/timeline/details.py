@@ -215,13 +215,13 @@ def _plain(place: SliceSummary) -> dict[str, Any]:
 
 def _neighbours(timeline: Timeline, thread: int, depth: int, start_ns: int, row: int) -> tuple[int | None, int | None]:
     """The slices before and after one in its row."""
-    found = timeline.find_slices(thread, depth, start_ns, start_ns + 1, 0, MAX_NS)
-    if found is None:
+    slices = timeline.find_slices(thread, depth, start_ns, start_ns + 1, 0, MAX_NS)
+    if slices is None:
         return None, None
-    level, at = found.level, np.flatnonzero(found.read().thing == row)
+    level, at = slices.level, np.flatnonzero(slices.read().thing == row)
     if not len(at):
         return None, None
-    place = found.rows.start + int(at[0])
+    place = slices.rows.start + int(at[0])
     which = int(np.searchsorted(level.bounds, place, "right"))
     low, high = int(level.bounds[which - 1]), int(level.bounds[which])
     before, after = (
@@ -330,20 +330,20 @@ def _launched_work(profile: Profile, row: int, end: int) -> dict[str, Any] | Non
 
 
 def _flows(profile: Profile, row: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    flows: list[dict[str, Any]] = []
     for mine, other, direction in (("source", "target", "to"), ("target", "source", "from")):
         order, ids = _flow_order(profile, mine)
         low, high = (int(n) for n in np.searchsorted(ids, np.array([row, row + 1], ids.dtype)))
         for at in order[low:high][:MAX_FLOWS].tolist():
             flow = profile.flows.slice(at, 1).to_pylist()[0]
-            found.append(
+            flows.append(
                 {
                     "direction": direction,
                     "kind": FlowKind(flow["kind"]).name.lower(),
                     **_plain(summarize_slice(profile, flow[other])),
                 }
             )
-    return found
+    return flows
 
 
 def _flow_order(profile: Profile, of: str) -> tuple[Array, Array]:

@@ -29,9 +29,9 @@ def list_flows(profile: Profile, selection: Selection, start_ns: int, end_ns: in
     inside = np.zeros(len(source), bool)
     for end in (source, target):
         inside |= (start[end] >= start_ns) & (start[end] < end_ns)
-    chosen = select_threads(profile, selection)
-    if chosen is not None:
-        inside &= chosen[thread[source]] & chosen[thread[target]]
+    threads = select_threads(profile, selection)
+    if threads is not None:
+        inside &= threads[thread[source]] & threads[thread[target]]
     rows = np.flatnonzero(inside)
     if len(rows) > MAX_FLOWS:
         return {"count": len(rows), "flows": None}

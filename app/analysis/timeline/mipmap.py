@@ -330,17 +330,17 @@ def unpack_mipmaps(arrays: Mapping[str, Array], name: str, finest: Finest) -> tu
     levels: dict[int, list[MipmapLevel]] = {}
     ranges: dict[int, tuple[int, int]] = {}
     for number, low, high, cell in arrays[f"{name}.levels"].reshape(-1, 4).tolist():
-        known = levels.setdefault(number, [])
+        mipmap_levels = levels.setdefault(number, [])
         ranges[number] = (low, high)
-        prefix = f"{name}.{number}.{len(known)}"
+        prefix = f"{name}.{number}.{len(mipmap_levels)}"
         rows, bounds, start = (arrays[f"{prefix}.{word}"] for word in ("rows", "bounds", "start"))
         read: Callable[[slice], MipmapItems] = (
             MipmapItems(**{field: arrays[f"{prefix}.{field}"] for field in FIELDS}).take
-            if known
+            if mipmap_levels
             else _reader(rows, bounds, start, arrays[f"{prefix}.thing"], finest)
         )
-        known.append(MipmapLevel(cell, rows, bounds, start, read))
-    return tuple(Mipmap(*ranges[number], tuple(found)) for number, found in levels.items())
+        mipmap_levels.append(MipmapLevel(cell, rows, bounds, start, read))
+    return tuple(Mipmap(*ranges[number], tuple(level)) for number, level in levels.items())
 
 
 def _reader(rows: Array, bounds: Array, start: Array, thing: Array, finest: Finest) -> Callable[[slice], MipmapItems]:

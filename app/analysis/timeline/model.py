@@ -131,8 +131,8 @@ def code_names(codes: Array) -> tuple[Array, Array]:
     return function, kind
 
 
-def _find(known: tuple[Mipmap, ...], row: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
-    for pyramid in known:
+def _find(mipmaps: tuple[Mipmap, ...], row: int, start_ns: int, end_ns: int, cell: int, most: int) -> LevelRange | None:
+    for pyramid in mipmaps:
         if pyramid.low <= row < pyramid.high:
             return pyramid.find(row, start_ns, end_ns, cell, most)
     return None
@@ -241,15 +241,15 @@ def _samples(profile: Profile) -> TimelineEvents:
 def _clipped_weights(profile: Profile, samples: TimelineEvents) -> Array:
     """What of the weights of clocks is not drawn (ns), by event × threads + thread."""
     clocks = np.array([span is SampleSpan.BEFORE for span in spans_of(profile)], bool)
-    clipped = np.zeros(profile.events.num_rows * profile.threads.num_rows, np.int64)
+    clipped_weights = np.zeros(profile.events.num_rows * profile.threads.num_rows, np.int64)
     if clocks.any():
         first = np.flatnonzero(np.diff(samples.row, prepend=-1))
         first = first[clocks[samples.row[first] // profile.threads.num_rows]]
         hidden = np.maximum(samples.weight, 0) - (samples.end - samples.start)
         after = np.searchsorted(samples.row, samples.row[first], "right")
         running = np.concatenate((np.zeros(1, np.int64), np.cumsum(hidden)))
-        clipped[samples.row[first]] = running[after] - running[first]
-    return clipped
+        clipped_weights[samples.row[first]] = running[after] - running[first]
+    return clipped_weights
 
 
 class _InstantSource:

@@ -65,12 +65,12 @@ def find_next_hit(
     start = get_column(profile.slices, "start_ns") if profile.slices.num_rows else samples_of(profile).time_ns
     times = start[hits]
     at = at_ns
-    known = np.zeros(0, np.int64)
+    rows = np.zeros(0, np.int64)
     if row is not None and 0 <= row < len(start):
         at = int(start[row])
-        known = np.flatnonzero(hits == row)
-    if len(known):
-        number = int(known[0]) + (-1 if backward else 1)
+        rows = np.flatnonzero(hits == row)
+    if len(rows):
+        number = int(rows[0]) + (-1 if backward else 1)
     else:
         number = int(np.searchsorted(times, at, "left")) - (1 if backward else 0)
     number %= len(hits)
@@ -100,8 +100,8 @@ def _hits(profile: Profile, selection: Selection, pattern: str) -> Array:
         if threads is not None:
             inside &= threads[get_column(table, "thread")[hits]]
         hits, start = hits[inside], start[inside]
-        found: Array = hits[np.argsort(start, kind="stable")]
-        return found
+        hit: Array = hits[np.argsort(start, kind="stable")]
+        return hit
 
     return memoize(profile, ("timeline hits", pattern, shown), build)
 

@@ -84,16 +84,16 @@ def _extremes(profile: Profile, first: Array, after: Array, of: Any, word: str) 
     """The least or greatest of value[first:after], whole blocks at once."""
     value = get_column(profile.counters, "value")
     whole_first, whole_after = -(-first // BLOCK), after // BLOCK
-    found: Array = value[first].copy()
+    extremes: Array = value[first].copy()
     blocks = getattr(_blocks(profile), word)
     for n in range(len(first)):
         a, b = int(whole_first[n]), int(whole_after[n])
         if b <= a:
-            found[n] = of.reduce(value[first[n] : after[n]])
+            extremes[n] = of.reduce(value[first[n] : after[n]])
             continue
         parts = (value[first[n] : a * BLOCK], blocks[a:b], value[b * BLOCK : after[n]])
-        found[n] = of.reduce([of.reduce(part) for part in parts if len(part)])
-    return found
+        extremes[n] = of.reduce([of.reduce(part) for part in parts if len(part)])
+    return extremes
 
 
 def _blocks(profile: Profile) -> _Blocks:

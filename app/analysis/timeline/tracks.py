@@ -159,7 +159,7 @@ def _totals(profile: Profile) -> tuple[Array, Array]:
 
 
 def _step_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> list[TimelineTrack]:
-    chosen = match_ranks(np.array(timeline.ranks, np.int64), selection) if selection.ranks else None
+    ranks = match_ranks(np.array(timeline.ranks, np.int64), selection) if selection.ranks else None
     several = len(timeline.ranks) > 1
     return [
         TimelineTrack(
@@ -171,7 +171,7 @@ def _step_tracks(profile: Profile, timeline: Timeline, selection: Selection) -> 
             rows=1,
         )
         for place, rank in enumerate(timeline.ranks)
-        if chosen is None or rank == NO_ID or chosen[place]
+        if ranks is None or rank == NO_ID or ranks[place]
     ]
 
 
@@ -184,17 +184,17 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
     instants = np.bincount(get_column(profile.instants, "thread") + 1, minlength=len(threads.key) + 1)[1:]
     often = Counter(threads.key)
     process = groups_of(profile, FlameGroup.PROCESS)
-    found = []
+    timeline_tracks = []
     running = {key for key, kind in zip(threads.key, threads.kind, strict=True) if kind == "thread"}
     shown = np.ones(len(threads.key), bool) if chosen is None else chosen
     for t in np.flatnonzero(shown).tolist():
         of = int(event[t])
-        sampled = int(number[of, t]) if of != NO_ID else 0
-        if not (sampled or slices[t] or instants[t]):
+        samples = int(number[of, t]) if of != NO_ID else 0
+        if not (samples or slices[t] or instants[t]):
             continue
         kind = {"gpu_stream": "stream", "track": "track"}.get(threads.kind[t], "thread")
         name = _name(threads.name[t] or threads.process[t], threads.tid[t], kind)
-        found.append(
+        timeline_tracks.append(
             TimelineTrack(
                 id=f"t{t}",
                 key=threads.key[t] if often[threads.key[t]] == 1 else f"{threads.key[t]}/{t}",
@@ -204,34 +204,36 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
                 group=_group(process.labels[process.thread_groups[t]], int(threads.rank[t])),
                 thread=threads.key[t],
                 rows=int(timeline.depths[t]),
-                lane=sampled > 0,
+                lane=samples > 0,
                 instants=bool(instants[t]),
                 weight=int(weight[of, t]) if of != NO_ID else 0,
-                samples=sampled,
+                samples=samples,
                 slices=int(slices[t]),
                 unit=units[of] if of != NO_ID else "",
                 drawn=timeline.spans[of] if of != NO_ID else "",
                 clipped=int(timeline.clipped_ns[of, t]) if of != NO_ID else 0,
             )
         )
-    found += _device_tracks(profile, selection, process.labels, process.thread_groups) if not selection.threads else []
+    timeline_tracks += (
+        _device_tracks(profile, selection, process.labels, process.thread_groups) if not selection.threads else []
+    )
     if NO_ID in get_column(profile.instants, "thread") and chosen is None:
-        found.append(TimelineTrack("t-1", "instants", "track", "Instants", GLOBAL_GROUP, instants=True))
-    return _sort_tracks(found, profile)
+        timeline_tracks.append(TimelineTrack("t-1", "instants", "track", "Instants", GLOBAL_GROUP, instants=True))
+    return _sort_tracks(timeline_tracks, profile)
 
 
 def _device_tracks(
     profile: Profile, selection: Selection, labels: tuple[str, ...], of_thread: Array
 ) -> list[TimelineTrack]:
     """How busy devices were: in the group of their streams."""
-    found = []
+    device_tracks = []
     for place, device in enumerate(devices_of(profile)):
         if selection.ranks and not match_ranks(np.array([device.rank]), selection)[0]:
             continue
         thread = int(device_work_of(profile).thread[device.work[0]])
         name = "device" if device.row == NO_ID else _device(profile, device.row)
         shown = [("u", "busy")] + ([("e", "SM efficiency")] if sm_efficiency_of(profile, device) else [])
-        found += [
+        device_tracks += [
             TimelineTrack(
                 id=f"{letter}{place}",
                 key=f"{letter}/{'-' if device.rank == NO_ID else device.rank}/{device.row}",
@@ -244,7 +246,7 @@ def _device_tracks(
             )
             for letter, what in shown
         ]
-    return found
+    return device_tracks
 
 
 def _group(label: str, rank: int) -> str:
@@ -259,17 +261,17 @@ def _name(name: str, tid: int | None, kind: str) -> str:
     return f"{name or kind} {tid}"
 
 
-def _sort_tracks(found: list[TimelineTrack], profile: Profile) -> list[TimelineTrack]:
+def _sort_tracks(timeline_tracks: list[TimelineTrack], profile: Profile) -> list[TimelineTrack]:
     ranked = bool((threads_of(profile).rank >= 0).any())
     busiest: Counter[str] = Counter()
-    for track in found:
+    for track in timeline_tracks:
         busiest[track.group] += track.weight
-    place = {group: n for n, group in enumerate(dict.fromkeys(t.group for t in found))}
+    place = {group: n for n, group in enumerate(dict.fromkeys(t.group for t in timeline_tracks))}
     kinds = ("stream", "counter", "thread", "track")
     # The states of a thread are below what it ran.
-    threads = {track.thread: n for n, track in enumerate(found) if track.kind == "thread"}
+    threads = {track.thread: n for n, track in enumerate(timeline_tracks) if track.kind == "thread"}
     together: Counter[int] = Counter()
-    for track in found:
+    for track in timeline_tracks:
         together[threads.get(track.thread, -1)] += track.weight
 
     def key(track: TimelineTrack) -> tuple[Any, ...]:
@@ -279,7 +281,7 @@ def _sort_tracks(found: list[TimelineTrack], profile: Profile) -> list[TimelineT
             return (*of_group, kinds.index("thread"), -together[thread], thread, kinds.index(track.kind))
         return (*of_group, kinds.index(track.kind), -track.weight if track.kind == "track" else 0)
 
-    return sorted(found, key=key)
+    return sorted(timeline_tracks, key=key)
 
 
 def _rank_of(track: TimelineTrack) -> int:
@@ -293,7 +295,7 @@ def _series_tracks(profile: Profile, selection: Selection) -> list[TimelineTrack
     table = profile.series
     bounds = series_bounds(profile)
     value = get_column(profile.counters, "value")
-    found = []
+    series_tracks = []
     often: Counter[str] = Counter()
     for number, row in enumerate(table.to_pylist()):
         inside = value[bounds[number] : bounds[number + 1]]
@@ -307,7 +309,7 @@ def _series_tracks(profile: Profile, selection: Selection) -> list[TimelineTrack
         name = row["name"] if row["device"] == NO_ID else f"{row['name']}, {_device(profile, row['device'])}"
         key = f"series/{'-' if row['rank'] is None else row['rank']}/{row['pid']}/{name}"
         often[key] += 1
-        found.append(
+        series_tracks.append(
             TimelineTrack(
                 id=f"c{number}",
                 key=key if often[key] == 1 else f"{key}/{often[key]}",
@@ -319,7 +321,7 @@ def _series_tracks(profile: Profile, selection: Selection) -> list[TimelineTrack
                 high=float(np.nanmax(inside)) if not np.isnan(inside).all() else None,
             )
         )
-    return found
+    return series_tracks
 
 
 def series_bounds(profile: Profile) -> IndexArray:

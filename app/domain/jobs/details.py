@@ -55,7 +55,7 @@ def _texts(values: Any) -> tuple[str, ...]:
 
 
 def _prompts(values: Any) -> tuple[Prompt, ...]:
-    return tuple(Prompt(str(one["name"]), str(one["text"])) for one in values or ())
+    return tuple(Prompt(str(value["name"]), str(value["text"])) for value in values or ())
 
 
 def _prompts_to_json(prompts: tuple[Prompt, ...]) -> list[dict[str, str]]:

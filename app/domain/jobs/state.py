@@ -67,5 +67,5 @@ class Outcome:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Outcome":
-        kept = select_known_fields(cls, data)
-        return cls(**kept | {"reasons": tuple(kept.get("reasons", ()))})
+        known_fields = select_known_fields(cls, data)
+        return cls(**known_fields | {"reasons": tuple(known_fields.get("reasons", ()))})

@@ -84,10 +84,10 @@ class TargetFacts:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "TargetFacts":
-        kept = select_known_fields(cls, data)
-        kept["host"] = HostFacts.from_json(kept["host"])
-        kept["compute"] = HostFacts.from_json(kept["compute"]) if kept.get("compute") else None
-        kept["queues"] = tuple(BatchQueue(**queue) for queue in kept.get("queues", ()))
+        known_fields = select_known_fields(cls, data)
+        known_fields["host"] = HostFacts.from_json(known_fields["host"])
+        known_fields["compute"] = HostFacts.from_json(known_fields["compute"]) if known_fields.get("compute") else None
+        known_fields["queues"] = tuple(BatchQueue(**queue) for queue in known_fields.get("queues", ()))
         for name in ("missing", "packers", "schedulers"):
-            kept[name] = tuple(kept.get(name, ()))
-        return cls(**kept)
+            known_fields[name] = tuple(known_fields.get(name, ()))
+        return cls(**known_fields)

@@ -32,9 +32,9 @@ _NAME = re.compile(r"[0-9a-f]{16}")
 
 def get_base_folder() -> Path:
     """The folder that holds those of all versions."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if given:
-        return Path(given)
+    numba_cache_dir = os.environ.get("NUMBA_CACHE_DIR")
+    if numba_cache_dir:
+        return Path(numba_cache_dir)
     cache = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "perfloom" / "numba"
 
@@ -75,9 +75,9 @@ def configure_folder(numba: Any) -> bool:
 def remove_unused() -> None:
     """Remove the folders of other versions that were not used for UNUSED_S."""
     with suppress(OSError, RuntimeError):
-        mine = get_folder()
+        folder = get_folder()
         for path in get_base_folder().iterdir():
-            if not _NAME.fullmatch(path.name) or path == mine or path.is_symlink():
+            if not _NAME.fullmatch(path.name) or path == folder or path.is_symlink():
                 continue
             # Other programs may keep what they compile beside ours.
             if (path / LOCK).is_file() and time.time() - path.stat().st_mtime > UNUSED_S:

@@ -257,7 +257,7 @@ class ProfileMerger:
             ChunkedTable("counts", counts, lambda: self._merge_counts(added)),
         )
         return MergedProfile(
-            outline, {one.name: one for one in pieces} | self._tables.finish(added, place, ranks=not alone)
+            outline, {piece.name: piece for piece in pieces} | self._tables.finish(added, place, ranks=not alone)
         )
 
     def _align_clocks(self, added: Sequence[int]) -> list[int]:
@@ -342,7 +342,7 @@ class ProfileMerger:
             command=commands.pop() if len(commands) == 1 else None,
             complete=all(meta.complete for meta in metas),
             reasons=tuple(reasons),
-            capabilities=tuple(sorted({one for meta in metas for one in meta.capabilities})),
+            capabilities=tuple(sorted({capability for meta in metas for capability in meta.capabilities})),
             facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _first_event(metas),
         )
 
@@ -355,7 +355,7 @@ class ProfileMerger:
             yield pa.RecordBatch.from_arrays([pa.array(c) for c in columns.values()], schema=SCHEMAS["samples"])
 
     def _merge_counts(self, added: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.Table] = []
+        tables: list[pa.Table] = []
         for part, offset in zip(self.parts, added, strict=True):
             for at, size, _ in part.counts:
                 table = pa.ipc.open_stream(pa.py_buffer(self._spill.get(at, size))).read_all()
@@ -364,12 +364,12 @@ class ProfileMerger:
                         place = table.schema.get_field_index(name)
                         moved = pa.compute.add(table.column(name), pa.scalar(offset, pa.int64()))
                         table = table.set_column(place, name, moved)
-                held.append(table)
-            if sum(table.num_rows for table in held) >= BATCH_ROWS:
-                yield from pa.concat_tables(held).combine_chunks().to_batches()
-                held = []
-        if held:
-            yield from pa.concat_tables(held).combine_chunks().to_batches()
+                tables.append(table)
+            if sum(table.num_rows for table in tables) >= BATCH_ROWS:
+                yield from pa.concat_tables(tables).combine_chunks().to_batches()
+                tables = []
+        if tables:
+            yield from pa.concat_tables(tables).combine_chunks().to_batches()
 
     def _runs(self, profile: Profile, origin: Origin) -> Array:
         if origin.run is not None:
@@ -383,7 +383,7 @@ class ProfileMerger:
 
     def _threads(self, profile: Profile, origin: Origin, runs: Array, process: int) -> Array:
         sliced = bool(profile.slices.num_rows)
-        seen: Counter[tuple[Any, ...]] = Counter()
+        counter: Counter[tuple[Any, ...]] = Counter()
         ids = []
         for row in profile.threads.to_pylist():
             key = {
@@ -397,9 +397,9 @@ class ProfileMerger:
             # What is no thread of a program has no numbers.
             name = row["name"] if row["kind"] == "track" else None
             again = (*key.values(), name)
-            mark = (process if sliced else None, name, seen[again])
+            mark = (process if sliced else None, name, counter[again])
             thread = self.builder.intern_thread(**key, incarnation=self._marks.setdefault(mark, len(self._marks)))
-            seen[again] += 1
+            counter[again] += 1
             if thread == len(self._part_of_thread):
                 self._part_of_thread.append(len(self.parts))
             if row["process"] is not None:

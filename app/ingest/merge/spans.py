@@ -52,8 +52,8 @@ class ProcessSpans:
         """
         start = profile.meta.start_epoch_ns or 0
         span = _ProcessSpan(part, start, start + (profile.meta.duration_ns or 0))
-        who = _identity(profile)
-        alike = [] if who is None else self._known.setdefault((job, *who), [])
+        identity = _identity(profile)
+        alike = [] if identity is None else self._known.setdefault((job, *identity), [])
         for process in alike:
             others = self._processes[process]
             if all(span.beside(one) for one in others):
@@ -66,15 +66,15 @@ class ProcessSpans:
     def compute_offsets(self, added: Sequence[int]) -> list[int]:
         """What is added to the times of each part, so that spans of a process are as far apart as they were, and none
         begins before the one before it is over."""
-        found = list(added)
+        offsets = list(added)
         for spans in self._processes:
             first, *others = sorted(spans, key=lambda span: span.start_ns)
             behind = added[first.part] - first.start_ns
             over = added[first.part] + first.end_ns - first.start_ns
             for span in others:
-                found[span.part] = max(over, span.start_ns + behind)
-                over = found[span.part] + span.end_ns - span.start_ns
-        return found
+                offsets[span.part] = max(over, span.start_ns + behind)
+                over = offsets[span.part] + span.end_ns - span.start_ns
+        return offsets
 
     def iterate_starts(self) -> Iterator[tuple[int, int]]:
         """For each process with several spans its first part, and when the earliest began, in ns since the epoch."""

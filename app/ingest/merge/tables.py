@@ -122,9 +122,9 @@ class TableMerger:
         columns = {of: table.column(of) for of in table.column_names}
         for of, (target, _) in REFERENCES.get(name, {}).items():
             kind = SCHEMAS[name].field(of).type
-            mine = get_column(table, of)
-            known = ids[target][np.maximum(mine, 0)]
-            columns[of] = pa.array(np.where(mine >= 0, known, NO_ID).astype(kind.to_pandas_dtype()), kind)
+            column = get_column(table, of)
+            known = ids[target][np.maximum(column, 0)]
+            columns[of] = pa.array(np.where(column >= 0, known, NO_ID).astype(kind.to_pandas_dtype()), kind)
         if name == "slices":
             columns["end"] = pa.array((get_column(table, "end") + before).astype(np.int32))
         if rank is not None and "rank" in columns:
@@ -207,17 +207,17 @@ class TableMerger:
         references = REFERENCES.get(name, {})
         for of in table.column_names:
             if of in TIMES and added[part]:
-                moved = pa.compute.add(table.column(of), pa.scalar(added[part], pa.int64()))
+                rows = pa.compute.add(table.column(of), pa.scalar(added[part], pa.int64()))
             elif of == "stack":
-                moved = pa.array(stacks[get_column(table, of)].astype(np.int32))
+                rows = pa.array(stacks[get_column(table, of)].astype(np.int32))
             elif places is not None and references.get(of, ("",))[0] == "slices":
-                moved = pa.array(places.map_rows(get_column(table, of)).astype(np.int32))
+                rows = pa.array(places.map_rows(get_column(table, of)).astype(np.int32))
             elif places is not None and references.get(of, ("",))[0] == "device_work":
                 known, mine = self._places_of_work(places), get_column(table, of)
-                moved = pa.array(np.where(mine >= 0, known[np.maximum(mine, 0)], NO_ID).astype(np.int32))
+                rows = pa.array(np.where(mine >= 0, known[np.maximum(mine, 0)], NO_ID).astype(np.int32))
             elif places is not None and (name, of) == ("slices", "end"):
-                moved = pa.array((places.map_rows(get_column(table, of) - 1) + 1).astype(np.int32))
+                rows = pa.array((places.map_rows(get_column(table, of) - 1) + 1).astype(np.int32))
             else:
                 continue
-            table = table.set_column(table.schema.get_field_index(of), SCHEMAS[name].field(of), moved)
+            table = table.set_column(table.schema.get_field_index(of), SCHEMAS[name].field(of), rows)
         return table

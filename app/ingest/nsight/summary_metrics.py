@@ -207,10 +207,10 @@ SECTIONS = (SPEED_OF_LIGHT, LAUNCH, OCCUPANCY, SCHEDULER, WARP, INSTRUCTIONS)
 
 def find_summary_metric(name: str, label: str, unit: str) -> tuple[SummaryMetric, int] | None:
     """Which metric of a summary this one is, and how good it is as that: the least is the best."""
-    found = SUMMARY_METRICS_BY_NAME.get(name)
-    if found is None and label:
-        found = _BY_LABEL.get((label, "%")) if unit == "%" else _BY_LABEL.get((label, ""))
-    return found
+    summary_metric = SUMMARY_METRICS_BY_NAME.get(name)
+    if summary_metric is None and label:
+        summary_metric = _BY_LABEL.get((label, "%")) if unit == "%" else _BY_LABEL.get((label, ""))
+    return summary_metric
 
 
 def get_section(name: str) -> str:

@@ -65,13 +65,13 @@ class Callchains:
 
     def parse(self, raw: bytes) -> list[ScriptFrame]:
         """The frames in the lines of a call stack, innermost first."""
-        known, found = self._lines, []
+        known, frames = self._lines, []
         for line in raw.split(b"\n"):
             if line not in known:
                 known[line] = parse_frame(line)
             if frame := known[line]:
-                found.append(frame)
-        return found
+                frames.append(frame)
+        return frames
 
     def intern_frames(self, frames: Sequence[ScriptFrame]) -> list[int]:
         """Such frames as those of the profile, outermost first."""

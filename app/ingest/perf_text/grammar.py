@@ -115,25 +115,25 @@ def parse_header(line: bytes) -> SampleHeader | None:
     line = line.lstrip()
     if parse_record(line):
         return None
-    found = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
-    if found:
-        time_ns = int(found["seconds"]) * NS_PER_S + _nanoseconds(found["fraction"], line[found.end("fraction") + 1 :])
+    match = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
+    if match:
+        time_ns = int(match["seconds"]) * NS_PER_S + _nanoseconds(match["fraction"], line[match.end("fraction") + 1 :])
     else:
-        found = _UNTIMED.match(line)
-        if not found:
+        match = _UNTIMED.match(line)
+        if not match:
             return None
         time_ns = None
-    if has_odd_time(found["prefix"]):
+    if has_odd_time(match["prefix"]):
         return None
-    tail = (found["tail"] or b"").strip()
-    event, period = found["event"] or b"", found["period"]
-    if not event and period is not None and is_frame_like(from_period := line[found.start("period") :].strip()):
+    tail = (match["tail"] or b"").strip()
+    event, period = match["event"] or b"", match["period"]
+    if not event and period is not None and is_frame_like(from_period := line[match.start("period") :].strip()):
         # Without an event's name, an address of decimal digits looks like a period.
         tail, period = from_period, None
     if tail and not is_frame_like(tail) and (not event or (time_ns is None and not is_tracepoint(event))):
         return None
     return SampleHeader(
-        prefix=found["prefix"].rstrip(),
+        prefix=match["prefix"].rstrip(),
         time_ns=time_ns,
         # More digits than an integer may have are cut: it is too large either way.
         weight=None if period is None else int(period.lstrip(b"0")[:20] or b"0"),
@@ -148,8 +148,8 @@ def has_odd_time(prefix: bytes) -> bool:
     ASCII's. Without this check the period behind it would be taken for the thread."""
     if b":" not in prefix:
         return False
-    for found in _MAYBE_TIME.finditer(prefix + b" "):
-        whole, dot, fraction = decode_text(found[1]).partition(".")
+    for match in _MAYBE_TIME.finditer(prefix + b" "):
+        whole, dot, fraction = decode_text(match[1]).partition(".")
         if (whole + fraction).isdecimal() and (dot or len(whole) > _FITTING_SECONDS or not whole.isascii()):
             return True
     return False
@@ -165,11 +165,11 @@ def _nanoseconds(fraction: bytes, rest: bytes) -> int:
 
 def parse_task(prefix: bytes) -> Task:
     """Command, process, thread and CPU from the text before the time."""
-    found = _PREFIX.fullmatch(prefix.strip())
-    if not found:
+    match = _PREFIX.fullmatch(prefix.strip())
+    if not match:
         return Task(decode_text(prefix.strip()), None, None, -1)
-    pid, tid, cpu = (None if found[name] is None else int(found[name]) for name in ("pid", "tid", "cpu"))
-    return Task(decode_text(found["comm"]) or None, _id(pid), _id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu)
+    pid, tid, cpu = (None if match[name] is None else int(match[name]) for name in ("pid", "tid", "cpu"))
+    return Task(decode_text(match["comm"]) or None, _id(pid), _id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu)
 
 
 def _id(number: int | None) -> int | None:
@@ -283,31 +283,31 @@ def parse_simple_frame(rest: bytes) -> tuple[str, int | None, str, FrameKind] | 
     if rest in _SIMPLE:
         return _SIMPLE[rest]
     frame = parse_frame(b"1 " + rest)
-    found = None
+    simple_frame = None
     if frame is not None and not is_inlined(frame.module) and len(split_inlined(frame.symbol, frame.module)) == 1:
-        found = frame.symbol, frame.offset, frame.module, classify_frame(frame.symbol, frame.module)
+        simple_frame = frame.symbol, frame.offset, frame.module, classify_frame(frame.symbol, frame.module)
     if len(_SIMPLE) >= MAX_CACHED_FRAMES:
         _SIMPLE.clear()
-    _SIMPLE[rest] = found
-    return found
+    _SIMPLE[rest] = simple_frame
+    return simple_frame
 
 
 def parse_source_line(line: bytes) -> int | None:
     """The line number in what `-F +srcline` prints below a frame ("  main.c:137"); 0 where there is a place without
     one; None where the line is no such thing."""
-    found = _PLACE.match(line)
-    if not found:
+    match = _PLACE.match(line)
+    if not match:
         return None
-    return int(found[2]) if found[2] and len(found[2]) < 9 else 0
+    return int(match[2]) if match[2] and len(match[2]) < 9 else 0
 
 
 def parse_record(line: bytes) -> tuple[str, int] | None:
     """Of a line of a record other than a sample: its kind, and its number of lost samples."""
-    found = _RECORD.match(line) if RECORD in line else None
-    if not found:
+    match = _RECORD.match(line) if RECORD in line else None
+    if not match:
         return None
     lost = _LOST.search(line)
-    return found[1].decode(), int(lost[1]) if lost and len(lost[1]) < 19 else 0
+    return match[1].decode(), int(lost[1]) if lost and len(lost[1]) < 19 else 0
 
 
 def is_tracepoint(event: bytes) -> bool:

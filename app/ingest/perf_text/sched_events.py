@@ -119,23 +119,23 @@ class SchedEventParser:
         if kind == SWITCH:
             return self._switch(time_ns, cpu, text)
         if kind == STAT_RUNTIME:
-            found = _RAN.match(text)
-            if found is None or len(found[1]) > 18:
+            match = _RAN.match(text)
+            if match is None or len(match[1]) > 18:
                 return False
-            runner = int(found[1])
-            self._ran.extend((time_ns, runner, int(found[2]), cpu if runner == task else NONE, NONE))
+            runner = int(match[1])
+            self._ran.extend((time_ns, runner, int(match[2]), cpu if runner == task else NONE, NONE))
             return True
-        found = _WOKEN.match(text)
-        if found is None or len(found[2] or found[4]) > 18:
+        match = _WOKEN.match(text)
+        if match is None or len(match[2] or match[4]) > 18:
             return False
-        self._wakes[kind].extend((time_ns, int(found[2] or found[4]), task, NONE))
+        self._wakes[kind].extend((time_ns, int(match[2] or match[4]), task, NONE))
         return True
 
     def _switch(self, time_ns: int, cpu: int, text: bytes) -> bool:
-        found = _SWITCH.match(text) or _SHORT.match(text)
-        if found is None:
+        match = _SWITCH.match(text) or _SHORT.match(text)
+        if match is None:
             return False
-        before, left, letters, after, taken = found.groups()
+        before, left, letters, after, taken = match.groups()
         if len(left) > 18 or len(taken) > 18:
             return False
         state = self._states.get(letters)
@@ -209,10 +209,10 @@ class SchedEventParser:
     def _note_processes(self, process: Sequence[bytes | None], tasks: Array) -> None:
         """Which process the threads are in, where that is given."""
         if any(process):
-            known = self._scheduling.processes
+            processes = self._scheduling.processes
             for task, pid in dict.fromkeys(zip(tasks.tolist(), process, strict=True)):
                 if pid and pid[:1] != b"-" and len(pid) < 11:
-                    known.setdefault(task, int(pid))
+                    processes.setdefault(task, int(pid))
 
     @staticmethod
     def _number(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
@@ -242,8 +242,8 @@ class SchedEventParser:
 
 
 def _numbers(raw: list[bytes]) -> Array:
-    found: Array = np.array(raw, "S10").astype(np.int64)
-    return found
+    numbers: Array = np.array(raw, "S10").astype(np.int64)
+    return numbers
 
 
 def parse_times(seconds: list[bytes], part: list[bytes]) -> Array:

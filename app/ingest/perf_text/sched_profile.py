@@ -93,8 +93,8 @@ class SchedTextParser:
         for at, line in enumerate(text.split(b"\n"), number):
             if not line or self._summary:
                 continue
-            if matched := LINE.fullmatch(line):
-                self._add_event(at, line, matched.groups())
+            if match := LINE.fullmatch(line):
+                self._add_event(at, line, match.groups())
             elif past := TIMEHIST.fullmatch(line):
                 self._history.take(past.groups())
             else:
@@ -119,8 +119,8 @@ class SchedTextParser:
         else:
             if event == b"sched_process_exit":
                 self.scheduling.add_exit(time_ns, task)
-            given = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})
-            self.markers.add("i", time_ns, decode_name(event), task, self._event, arguments=given)
+            arguments = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})
+            self.markers.add("i", time_ns, decode_name(event), task, self._event, arguments=arguments)
         self._in_stack = False
 
     def _add_other_line(self, number: int, line: bytes) -> None:
@@ -182,8 +182,8 @@ def _part(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
     if part == INTERRUPTED:
         return frames[: entries[-1] + 1] if entries else frames
     if part == RUNTIME:
-        left = [place for place, frame in enumerate(frames) if frame.symbol in SCHEDULER_FUNCTIONS]
-        return frames[max(entries[-1:] + left[-1:], default=-1) + 1 :]
+        places = [place for place, frame in enumerate(frames) if frame.symbol in SCHEDULER_FUNCTIONS]
+        return frames[max(entries[-1:] + places[-1:], default=-1) + 1 :]
     return frames
 
 
@@ -244,16 +244,18 @@ class _TimehistCollector:
             self._scheduling.set_intervals(StateIntervals(*rows.T))
 
 
-def build_profile(found: SchedTextParser, source: str, defect: str | None) -> Profile:
+def build_profile(sched_text_parser: SchedTextParser, source: str, defect: str | None) -> Profile:
     """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
-    found.finish()
-    if not found.scheduling:
+    sched_text_parser.finish()
+    if not sched_text_parser.scheduling:
         raise UnreadableInput(
             f"{source} has no readable scheduler switch. Record with perf sched record -- PROGRAM, "
             "and import the output of perf script or perf sched timehist."
         )
-    samples = found.scheduling.add_slices(found.events, found.last_ns, found.add_loss, found.get_frames)
-    command, host = found.remarks.facts.get("cmdline"), found.remarks.facts.get("hostname")
+    samples = sched_text_parser.scheduling.add_slices(
+        sched_text_parser.events, sched_text_parser.last_ns, sched_text_parser.add_loss, sched_text_parser.get_frames
+    )
+    command, host = sched_text_parser.remarks.facts.get("cmdline"), sched_text_parser.remarks.facts.get("hostname")
 
     def more(builder: ProfileBuilder, zero: int) -> None:
         builder.update_run(0, command=command, host=host)
@@ -263,11 +265,11 @@ def build_profile(found: SchedTextParser, source: str, defect: str | None) -> Pr
         FORMAT,
         SliceClassifier(lambda category, name: of_scheduling(category, name) or _PLAIN),
         "",
-        found.remarks.facts,
+        sched_text_parser.remarks.facts,
         more,
     )
-    profile = of_events(found.events.finish(found.get_losses()), source, defect, dialect)
-    reasons = (*profile.meta.reasons, *found.remarks.reasons)
-    if not profile.slices.num_rows and UNKNOWN_RUNTIME in found.loss_reasons:
+    profile = of_events(sched_text_parser.events.finish(sched_text_parser.get_losses()), source, defect, dialect)
+    reasons = (*profile.meta.reasons, *sched_text_parser.remarks.reasons)
+    if not profile.slices.num_rows and UNKNOWN_RUNTIME in sched_text_parser.loss_reasons:
         reasons = (*reasons, ONLY_SWITCH_OUT)
     return replace(profile, meta=replace(profile.meta, command=command, complete=not reasons, reasons=reasons))

@@ -87,19 +87,19 @@ def tokenize(chunk: bytes) -> Tokens:
     body_end = np.where(inline, starts[after], body_end)
     good = heads.found & (heads.sure | (body_start < body_end))
     orphans = _orphans(blank, comment, indented)
-    picked = np.flatnonzero(good)
+    rows = np.flatnonzero(good)
     closed = blank.copy()
-    closed[candidates[picked]] = True
+    closed[candidates[rows]] = True
     closed[:1] = True
-    stack, stacks = factorize(_slices(chunk, body_start[picked], body_end[picked]))
+    stack, stacks = factorize(_slices(chunk, body_start[rows], body_end[rows]))
     stack_ends, stack_lines, texts = _lines_of(stacks)
     return Tokens(
-        line=candidates[picked],
-        time_ns=heads.time_ns[picked],
-        weight=heads.weight[picked],
-        prefix=heads.prefix[picked],
+        line=candidates[rows],
+        time_ns=heads.time_ns[rows],
+        weight=heads.weight[rows],
+        prefix=heads.prefix[rows],
         prefixes=heads.prefixes,
-        event=heads.event[picked],
+        event=heads.event[rows],
         events=heads.events,
         stack=stack,
         stack_ends=stack_ends,

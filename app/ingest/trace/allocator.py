@@ -99,7 +99,7 @@ def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_
     sign = np.where(history.action[rows] == ALLOC, 1, -1)
     pairs = pair_allocations(history.time_ns[rows], sign * history.size[rows], np.zeros(len(rows), np.int64), address)
     event = np.where(pairs.alloc_event >= 0, pairs.alloc_event, pairs.free_event)
-    found = AllocatorBlocks(
+    allocator_blocks = AllocatorBlocks(
         start_ns=pairs.start_ns,
         end_ns=pairs.end_ns.copy(),
         bytes=pairs.bytes,
@@ -108,7 +108,7 @@ def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_
         alloc_event=np.where(pairs.alloc_event >= 0, rows[event], -1),
         lost=_lost(pairs, address),
     )
-    return found if state is None else _with_state(found, state, end_ns)
+    return allocator_blocks if state is None else _with_state(allocator_blocks, state, end_ns)
 
 
 def _frees_once(history: AllocatorHistory) -> Array:
@@ -118,8 +118,8 @@ def _frees_once(history: AllocatorHistory) -> Array:
     if not requested.any():
         return rows
     # Where requests are recorded, every completion has one, be it before the recording began.
-    kept: Array = rows[history.action[rows] != FREE_COMPLETED]
-    return kept
+    row: Array = rows[history.action[rows] != FREE_COMPLETED]
+    return row
 
 
 def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
@@ -130,27 +130,27 @@ def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
     return lost
 
 
-def _with_state(found: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
+def _with_state(allocator_blocks: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
     """Blocks that are there at the end and of which no event tells are added; those that are not there any more end."""
-    held = np.flatnonzero(state.allocated)
-    order = np.argsort(found.address, kind="stable")
-    open_ = order[found.end_ns[order] == MISSING]
-    lost = dict(found.lost)
-    there = np.isin(found.address[open_], state.address[held])
+    rows = np.flatnonzero(state.allocated)
+    order = np.argsort(allocator_blocks.address, kind="stable")
+    open_ = order[allocator_blocks.end_ns[order] == MISSING]
+    lost = dict(allocator_blocks.lost)
+    there = np.isin(allocator_blocks.address[open_], state.address[rows])
     gone = open_[~there]
     if len(gone):
-        found.end_ns[gone] = end_ns
-        lost[UNRECORDED_FREE] = len(gone), int(found.address[gone[0]])
-    known = np.isin(state.address[held], found.address[open_])
-    added = held[~known]
+        allocator_blocks.end_ns[gone] = end_ns
+        lost[UNRECORDED_FREE] = len(gone), int(allocator_blocks.address[gone[0]])
+    known = np.isin(state.address[rows], allocator_blocks.address[open_])
+    added = rows[~known]
     none = np.full(len(added), MISSING)
     return AllocatorBlocks(
-        start_ns=np.concatenate([none, found.start_ns]),
-        end_ns=np.concatenate([none, found.end_ns]),
-        bytes=np.concatenate([state.requested[added], found.bytes]),
-        address=np.concatenate([state.address[added], found.address]),
-        stack=np.concatenate([state.stack[added], found.stack]),
-        alloc_event=np.concatenate([np.full(len(added), -1), found.alloc_event]),
+        start_ns=np.concatenate([none, allocator_blocks.start_ns]),
+        end_ns=np.concatenate([none, allocator_blocks.end_ns]),
+        bytes=np.concatenate([state.requested[added], allocator_blocks.bytes]),
+        address=np.concatenate([state.address[added], allocator_blocks.address]),
+        stack=np.concatenate([state.stack[added], allocator_blocks.stack]),
+        alloc_event=np.concatenate([np.full(len(added), -1), allocator_blocks.alloc_event]),
         lost=lost,
     )
 
@@ -207,10 +207,10 @@ def compute_segments(history: AllocatorHistory, state: AllocatorState | None) ->
             ranges.add(Segment(address, size, stream, None, stack, time_ns))
         else:
             done += [Segment(low, length, stream, None, 0, None, time_ns) for low, length in gaps]
-    for known in state.segments if state else ():
-        inside, gaps = ranges.take(known.address, known.size)
-        done += [one._replace(kind=known.kind) for one in inside]
-        done += [known._replace(address=low, size=length) for low, length in gaps]
+    for segment in state.segments if state else ():
+        inside, gaps = ranges.take(segment.address, segment.size)
+        done += [one._replace(kind=segment.kind) for one in inside]
+        done += [segment._replace(address=low, size=length) for low, length in gaps]
     if state is None:
         done += ranges.rest()
     else:
@@ -256,8 +256,8 @@ def find_retries(history: AllocatorHistory) -> Array:
     action, stack = history.action[rows], history.stack[rows]
     gave_back = np.isin(action[:-1], (SEGMENT_FREE, SEGMENT_UNMAP))
     asks = np.isin(action[1:], (SEGMENT_ALLOC, SEGMENT_MAP, OOM))
-    found: Array = rows[1:][gave_back & asks & (stack[1:] == stack[:-1]) & (stack[1:] > 0)]
-    return found
+    retries: Array = rows[1:][gave_back & asks & (stack[1:] == stack[:-1]) & (stack[1:] > 0)]
+    return retries
 
 
 @dataclass(frozen=True)

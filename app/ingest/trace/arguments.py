@@ -124,10 +124,10 @@ class ArgumentSets:
         """used: the arguments that are wanted, places of texts."""
         self.of, places = compact_ids(used, len(events.texts))
         self._texts = [events.texts[place] for place in places.tolist()]
-        encoded = [text.encode("utf-8", "replace") for text in self._texts]
-        self._bounds = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(one) for one in encoded], out=self._bounds[1:])
-        self._data = np.frombuffer(b"".join(encoded), np.uint8)
+        texts = [text.encode("utf-8", "replace") for text in self._texts]
+        self._bounds = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(one) for one in texts], out=self._bounds[1:])
+        self._data = np.frombuffer(b"".join(texts), np.uint8)
 
     def __len__(self) -> int:
         return len(self._texts)

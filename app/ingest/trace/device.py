@@ -64,8 +64,8 @@ def link_launches(rows: SliceTable) -> DeviceWork:
 
 
 def _select_kind(rows: SliceTable, *kinds: str) -> Array:
-    found: Array = rows.codes.is_of_kind(*kinds)[rows.code]
-    return found
+    kind: Array = rows.codes.is_of_kind(*kinds)[rows.code]
+    return kind
 
 
 def _by_number(rows: SliceTable, work: Array, calls: Array) -> Array:

@@ -62,8 +62,10 @@ class TraceEventBuilder:
 
     def add_counter_value(self, name: str, time_ns: int, value: float, *, process: int = NONE) -> None:
         """Add the value that a counter has from a time on."""
-        given = self.intern_arguments({"": value})
-        self._rows.append((ord("C"), self.intern_text(name), NONE, process, NONE, NONE, given, time_ns, MISSING))
+        intern_arguments = self.intern_arguments({"": value})
+        self._rows.append(
+            (ord("C"), self.intern_text(name), NONE, process, NONE, NONE, intern_arguments, time_ns, MISSING)
+        )
 
     def add_instant(
         self, name: str, thread: str, time_ns: int, *, arguments: int = NONE, process: int = NONE, **numbers: int

@@ -76,16 +76,16 @@ def _device(arguments: dict[str, Any]) -> tuple[str, int]:
 
 def _number(events: TraceEvents, key: str, found: Array) -> Array:
     """The argument `key` of some events, MISSING where they have none."""
-    given = events.numbers.get(key)
-    if given is None or not len(given.event):
+    number = events.numbers.get(key)
+    if number is None or not len(number.event):
         return np.full(len(found), MISSING, np.int64)
-    at = np.minimum(np.searchsorted(given.event, found), len(given.event) - 1)
-    return np.where(given.event[at] == found, given.value[at], MISSING)
+    at = np.minimum(np.searchsorted(number.event, found), len(number.event) - 1)
+    return np.where(number.event[at] == found, number.value[at], MISSING)
 
 
 def add_memory(
     rows: SliceTable,
-    said: AllocatorEvents,
+    allocator_events: AllocatorEvents,
     places: dict[tuple[str, int], int],
     labels: Mapping[int, str],
     zero: int,
@@ -97,15 +97,15 @@ def add_memory(
 
     places: the row of `devices` by kind and index. labels: what the file calls those rows, empty for nothing.
     """
-    events, found, size = rows.events, said.event, said.size
+    events, found, size = rows.events, allocator_events.event, allocator_events.size
     time_ns = events.time_ns[found]
     address = _number(events, "Addr", found)
     has_address = bool(len(found)) and bool((address != MISSING).all())
-    pairs = memory.pair_allocations(time_ns - zero, size, said.allocator, address if has_address else None)
+    pairs = memory.pair_allocations(time_ns - zero, size, allocator_events.allocator, address if has_address else None)
     for reason, count in ((NO_FREE, pairs.lost_frees), (NO_ALLOCATION, pairs.lost_allocations)):
         if count:
             builder.add_loss(reason, describe_event(events, int(found[0])), count)
-    device = np.array([places[one] for one in said.devices] or [NO_ID], np.int32)[said.place]
+    device = np.array([places[one] for one in allocator_events.devices] or [NO_ID], np.int32)[allocator_events.place]
     line = find_tracks(rows, found)
     line[np.array([about.track_kind != THREAD for about in rows.tracks] or [True], bool)[line]] = NO_ID
     inner = find_open_slices(rows, line, time_ns)
@@ -115,7 +115,7 @@ def add_memory(
     def of(values: Array, which: Array, missing: int) -> Array:
         return np.where(which >= 0, values[np.maximum(which, 0)], missing) if len(values) else which
 
-    peaks = _add_curves(rows, said, device, zero, rank, series)
+    peaks = _add_curves(rows, allocator_events, device, zero, rank, series)
     blocks = memory.AllocationColumns(
         pairs.start_ns,
         pairs.end_ns,
@@ -125,7 +125,7 @@ def add_memory(
         of(stack, pairs.alloc_event, 0),
     )
     threads = [at for at, about in enumerate(rows.tracks) if about.track_kind == THREAD]
-    kinds = {places[one]: labels.get(places[one]) or one[0] for one in said.devices}
+    kinds = {places[one]: labels.get(places[one]) or one[0] for one in allocator_events.devices}
     memory.add_samples(
         builder,
         blocks,
@@ -153,7 +153,12 @@ def add_memory(
 
 
 def _add_curves(
-    rows: SliceTable, said: AllocatorEvents, device: Array, zero: int, rank: int | None, series: CounterSeries
+    rows: SliceTable,
+    allocator_events: AllocatorEvents,
+    device: Array,
+    zero: int,
+    rank: int | None,
+    series: CounterSeries,
 ) -> dict[int, int | None]:
     """Add what was allocated and reserved by device. Returns when most was allocated, by row of the device.
 
@@ -163,9 +168,9 @@ def _add_curves(
     events = rows.events
     peaks: dict[int, int | None] = {}
     heights: dict[int, int] = {}
-    for one in np.unique(said.allocator).tolist():
-        mine = np.flatnonzero(said.allocator == one)
-        event = said.event[mine]
+    for one in np.unique(allocator_events.allocator).tolist():
+        mine = np.flatnonzero(allocator_events.allocator == one)
+        event = allocator_events.event[mine]
         row = int(device[mine[0]])
         process = int(events.process[event[0]])
         about = {"unit": "bytes", "rank": rank, "pid": to_int(events.texts[process] if process >= 0 else None)}
@@ -174,7 +179,7 @@ def _add_curves(
             value = _number(events, key, event)
             known, at_ns = value != MISSING, time_ns
             if name == memory.ALLOCATED and not known.any():
-                sums = np.cumsum(said.size[mine])
+                sums = np.cumsum(allocator_events.size[mine])
                 before = -min(0, int(sums.min()))
                 value, known = sums + before, np.ones(len(mine), bool)
                 if len(time_ns) and time_ns[0] > 0:

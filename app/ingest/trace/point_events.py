@@ -159,21 +159,21 @@ def add_counters(
     """Add what counters counted, the events `found`: a series for each number that each of them has."""
     if not len(found):
         return
-    counted = _counter_values(events, found)
-    without = np.setdiff1d(found, counted.event)
+    counter_values = _counter_values(events, found)
+    without = np.setdiff1d(found, counter_values.event)
     if len(without):
         builder.add_loss(NO_NUMBER, describe_event(events, int(without[0])), len(without))
     # A series for each process, name, id and key; those of one counter are distinguished by their keys.
-    at = np.arange(len(counted.event))
-    named, _ = factorize_pairs(at, events.process[counted.event], events.name[counted.event])
-    counter, _ = factorize_pairs(at, named, events.id[counted.event])
-    code, shown = factorize_pairs(at, counter, counted.key, len(counted.keys))
+    at = np.arange(len(counter_values.event))
+    named, _ = factorize_pairs(at, events.process[counter_values.event], events.name[counter_values.event])
+    counter, _ = factorize_pairs(at, named, events.id[counter_values.event])
+    code, shown = factorize_pairs(at, counter, counter_values.key, len(counter_values.keys))
     alone = np.bincount(counter[shown], minlength=1) == 1
     order = np.argsort(code, kind="stable")
     bounds = np.searchsorted(code[order], np.arange(len(shown) + 1))
     for which, first in enumerate(shown.tolist()):
         mine = order[bounds[which] : bounds[which + 1]]
-        event, key = int(counted.event[first]), counted.keys[int(counted.key[first])]
+        event, key = int(counter_values.event[first]), counter_values.keys[int(counter_values.key[first])]
         name, number, process = int(events.name[event]), int(events.id[event]), int(events.process[event])
         words = [events.texts[name] if name >= 0 else "counter"]
         if key and (not alone[counter[first]] or words[0] == "counter"):
@@ -181,8 +181,8 @@ def add_counters(
         text = events.texts[process] if process >= 0 else None
         pid = to_int(text)
         series.add(
-            events.time_ns[counted.event[mine]] - zero,
-            counted.value[mine],
+            events.time_ns[counter_values.event[mine]] - zero,
+            counter_values.value[mine],
             name=": ".join(words) + (f" {number}" if number >= 0 else ""),
             rank=rank,
             pid=pid,
@@ -207,11 +207,11 @@ def _counter_values(events: TraceEvents, found: Array) -> _CounterValues:
     chosen = np.zeros(len(events), bool)
     chosen[found] = True
     parts: list[tuple[Array, Array, Array]] = []
-    for name, given in events.numbers.items():
-        mine = chosen[given.event] & (np.abs(given.value) < MAX_FLOAT)
+    for name, number in events.numbers.items():
+        mine = chosen[number.event] & (np.abs(number.value) < MAX_FLOAT)
         if mine.any():
             key = np.full(int(mine.sum()), keys.setdefault(name, len(keys)))
-            parts.append((given.event[mine], key, given.value[mine].astype(np.float64)))
+            parts.append((number.event[mine], key, number.value[mine].astype(np.float64)))
     with_arguments = found[events.arguments[found] >= 0]
     places, text = np.unique(events.arguments[with_arguments], return_inverse=True)
     counts, listed_keys, listed = np.zeros(len(places), np.int64), [], []
@@ -237,8 +237,8 @@ def find_flow_events(rows: SliceTable, builder: ProfileBuilder | None = None) ->
     without = found[events.id[found] < 0]
     if builder is not None and len(without):
         builder.add_loss(NO_FLOW_ID, describe_event(events, int(without[0])), len(without))
-    kept: Array = found[events.id[found] >= 0]
-    return kept
+    flow_events: Array = found[events.id[found] >= 0]
+    return flow_events
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +290,7 @@ def _bound(rows: SliceTable, event: Array, preferred: Array) -> Array:
     row = find_open_slices(rows, find_tracks(rows, event), time_ns)
     if not len(rows):
         return row
-    wanted = find_enclosing_slices(rows, row, preferred)
-    at = np.maximum(wanted, 0)
-    exact = (wanted >= 0) & (rows.start_ns[at] == time_ns)
-    return np.where(exact, wanted, row).astype(np.int32)
+    enclosing_slices = find_enclosing_slices(rows, row, preferred)
+    at = np.maximum(enclosing_slices, 0)
+    exact = (enclosing_slices >= 0) & (rows.start_ns[at] == time_ns)
+    return np.where(exact, enclosing_slices, row).astype(np.int32)

@@ -138,10 +138,10 @@ def _build_outline(
     allocator, moments = split_memory_events(events, drop_impossible(events, phases, phases.select(INSTANT), builder))
     moments = moments[np.argsort(events.time_ns[moments], kind="stable")]
     counters = drop_impossible(events, phases, phases.select(COUNTER), builder)
-    said = read_allocator_events(events, allocator, builder)
-    zero, last = _span(rows, events, (moments, counters, said.event), dialect.span)
+    allocator_events = read_allocator_events(events, allocator, builder)
+    zero, last = _span(rows, events, (moments, counters, allocator_events.event), dialect.span)
     arguments = ArgumentSets(events, np.concatenate((rows.arguments, events.arguments[moments])))
-    devices = build_device_tables(rows, work, arguments, top.get("deviceProperties"), rank, said.devices)
+    devices = build_device_tables(rows, work, arguments, top.get("deviceProperties"), rank, allocator_events.devices)
     rows.numbers.clear()
     _threads(rows, work, devices, rank, builder, host)
     builder.add_run(host=host)
@@ -153,7 +153,7 @@ def _build_outline(
     series = CounterSeries.make_empty()
     add_counters(events, counters, zero, rank, series, builder)
     labels = dict(enumerate(get_device_name(one) for one in get_strings(devices.devices, "properties")))
-    allocations = add_memory(rows, said, devices.places, labels, zero, rank, series, builder)
+    allocations = add_memory(rows, allocator_events, devices.places, labels, zero, rank, series, builder)
     instants = build_instants(rows, moments, dialect.classifier, zero, arguments, builder)
     flows = _flows(rows, builder)
     for letter, count, first in phases.iterate_unknown():
@@ -241,8 +241,8 @@ def _threads(
             name = name or (f"stream {tid}" if tid is not None else line.thread)
             if several and device is not None:
                 name = f"GPU {device} {name}"
-        elif (matched := KINETO_THREAD_NAME.fullmatch(name or "")) and to_int(matched[1]) == tid:
-            name = matched[2]
+        elif (match := KINETO_THREAD_NAME.fullmatch(name or "")) and to_int(match[1]) == tid:
+            name = match[2]
         kind = ("thread", "gpu_stream", "track")[line.track_kind]
         thread = builder.intern_thread(pid=pid, tid=tid, rank=rank, host=host, kind=kind, incarnation=at)
         name = name or (f"thread {tid}" if tid is not None else line.thread)
@@ -274,8 +274,10 @@ def _add_stacks(rows: SliceTable, work: DeviceWork) -> None:
 
 def _steps(rows: SliceTable, zero: int, rank: int | None) -> pa.Table:
     """The table `steps`: what the profiler's schedule counted on the host, but for one that was cut short."""
-    said = parse_recorder_info(rows.events.top)
-    steps = np.array([is_step(name) and not said.is_incomplete(name) for name in rows.codes.name] or [False], bool)
+    recorder_info = parse_recorder_info(rows.events.top)
+    steps = np.array(
+        [is_step(name) and not recorder_info.is_incomplete(name) for name in rows.codes.name] or [False], bool
+    )
     steps &= rows.codes.is_of_kind("annotation")
     found = np.flatnonzero(steps[rows.code])
     found = found[np.argsort(rows.start_ns[found], kind="stable")]
@@ -295,10 +297,10 @@ def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect
         if name not in _TAKEN:
             shown = value if isinstance(value, str) else json.dumps(value)
             facts[name] = shorten(shown, MAX_FACT_CHARS)
-    said = parse_recorder_info(events.top)
-    facts |= {TOP_LEVEL_KEY: said.fact} if said.fact else {}
+    recorder_info = parse_recorder_info(events.top)
+    facts |= {TOP_LEVEL_KEY: recorder_info.fact} if recorder_info.fact else {}
     cut = next((truncation.TRUNCATED_JSON for reason, _, _ in events.lost if reason == CUT_OFF), None)
-    reasons = tuple(filter(None, (defect or cut, said.reason)))
+    reasons = tuple(filter(None, (defect or cut, recorder_info.reason)))
     base = events.top.get("baseTimeNanoseconds")
     start = zero + (base if isinstance(base, int) and not isinstance(base, bool) else 0)
     return Meta(

@@ -106,9 +106,9 @@ class SchedulerTimeline:
         """Add the end of a thread."""
         self._ends.append((time_ns, task))
 
-    def set_intervals(self, found: StateIntervals) -> None:
+    def set_intervals(self, state_intervals: StateIntervals) -> None:
         """Take what is known already of states, in place of switches."""
-        self._stretches = found
+        self._stretches = state_intervals
 
     def __bool__(self) -> bool:
         return bool(self._switches) or self._stretches is not None
@@ -155,20 +155,27 @@ class SchedulerTimeline:
         if self._stretches is not None:
             return False, self._stretches, switches, ran
         ends = np.array(self._ends, np.int64).reshape(-1, 2).T
-        recorded = SchedulerEvents(switches, _concatenate(self._wakes, 4), ran[:4], ends)
+        scheduler_events = SchedulerEvents(switches, _concatenate(self._wakes, 4), ran[:4], ends)
         self._switches, self._wakes, self._ran, self._ends = [], [], [], []
-        found, unknown = compute_state_intervals(recorded, last_ns)
+        found, unknown = compute_state_intervals(scheduler_events, last_ns)
         if len(unknown):
             lost(UNKNOWN_RUNTIME, f"at {unknown[0]} ns", len(unknown))
-        return not recorded.has_thread_filter(), found, switches, ran
+        return not scheduler_events.has_thread_filter(), found, switches, ran
 
-    def _add_runs(self, events: TraceEventBuilder, found: StateIntervals) -> None:
+    def _add_runs(self, events: TraceEventBuilder, state_intervals: StateIntervals) -> None:
         """Slices of CPUs, of stretches in which threads ran."""
-        ran = np.flatnonzero((found.state == RUN) & (found.cpu >= 0))
-        tasks, inverse = np.unique(found.task[ran], return_inverse=True)
+        rows = np.flatnonzero((state_intervals.state == RUN) & (state_intervals.cpu >= 0))
+        tasks, inverse = np.unique(state_intervals.task[rows], return_inverse=True)
         names = np.array([events.intern_text(self.get_thread_name(task)) for task in tasks.tolist()] or [0], np.int64)
         _add_lanes(
-            *(events, found.cpu[ran], found.start_ns[ran], found.stop_ns[ran], found.task[ran], names[inverse]),
+            *(
+                events,
+                state_intervals.cpu[rows],
+                state_intervals.start_ns[rows],
+                state_intervals.stop_ns[rows],
+                state_intervals.task[rows],
+                names[inverse],
+            ),
             self.processes,
         )
 
@@ -187,18 +194,18 @@ class SchedulerTimeline:
         pid = self.processes.get(task)
         return self.get_thread_name(task) if pid is None else str(pid)
 
-    def _add_states(self, events: TraceEventBuilder, found: StateIntervals) -> None:
-        tasks, inverse = np.unique(found.task, return_inverse=True)
+    def _add_states(self, events: TraceEventBuilder, state_intervals: StateIntervals) -> None:
+        tasks, inverse = np.unique(state_intervals.task, return_inverse=True)
         texts = [(events.intern_text(str(task)), events.intern_text(self.get_process(task))) for task in tasks.tolist()]
         thread, process = np.array(texts or [(0, 0)], np.int64).T
-        cpus, on = np.unique(found.cpu, return_inverse=True)
+        cpus, on = np.unique(state_intervals.cpu, return_inverse=True)
         argument_sets = [events.intern_arguments({"cpu": cpu}) if cpu >= 0 else NONE for cpu in cpus.tolist()]
         events.add_events(
             "X",
-            found.start_ns,
-            np.array([events.intern_text(state) for state in STATES])[found.state],
+            state_intervals.start_ns,
+            np.array([events.intern_text(state) for state in STATES])[state_intervals.state],
             thread[inverse],
-            duration_ns=found.stop_ns - found.start_ns,
+            duration_ns=state_intervals.stop_ns - state_intervals.start_ns,
             category=events.intern_text(STATE),
             process=process[inverse],
             arguments=np.array(argument_sets or [NONE])[on],
@@ -221,10 +228,10 @@ def _add_cpus(
         return
     same = cpu[1:] == cpu[:-1]
     stop = np.append(np.where(same, time_ns[1:], last_ns), last_ns)
-    other = np.flatnonzero(same & (left[1:] != taken[:-1]) & (left[1:] != UNKNOWN_TASK))
-    if len(other):
-        at = int(other[0]) + 1
-        lost(LOST_SWITCHES, f"thread {left[at]} on CPU {cpu[at]} at {time_ns[at]} ns", len(other))
+    rows = np.flatnonzero(same & (left[1:] != taken[:-1]) & (left[1:] != UNKNOWN_TASK))
+    if len(rows):
+        at = int(rows[0]) + 1
+        lost(LOST_SWITCHES, f"thread {left[at]} on CPU {cpu[at]} at {time_ns[at]} ns", len(rows))
     ran = np.flatnonzero(taken != 0)
     _add_lanes(events, cpu[ran], time_ns[ran], np.maximum(stop, time_ns)[ran], taken[ran], comm[ran], processes)
 
@@ -271,21 +278,34 @@ class _SampleWriter:
     frames: Frames | None
     kind: str = "track"
 
-    def add(self, found: StateIntervals, switches: Array, ran: Array) -> None:
+    def add(self, state_intervals: StateIntervals, switches: Array, ran: Array) -> None:
         """Add all of them: of stretches, of switches, and of what threads are known to have run."""
-        length = found.stop_ns - found.start_ns
-        stacks = self._nodes(found.task, found.state, found.stack, self._add_state)
-        asleep = found.state >= ASLEEP
+        length = state_intervals.stop_ns - state_intervals.start_ns
+        stacks = self._nodes(state_intervals.task, state_intervals.state, state_intervals.stack, self._add_state)
+        asleep = state_intervals.state >= ASLEEP
         for name, of in (
-            (RUNNING, found.state == RUN),
-            (RUNNABLE, (found.state == READY) | (found.state == PREEMPTED)),
+            (RUNNING, state_intervals.state == RUN),
+            (RUNNABLE, (state_intervals.state == READY) | (state_intervals.state == PREEMPTED)),
             (SLEEPING, asleep),
         ):
-            self._add(name, "ns", np.flatnonzero(of), found.start_ns, found.task, found.cpu, stacks, length)
-        woken = np.flatnonzero(asleep & (found.waker != UNKNOWN_TASK))
+            self._add(
+                name,
+                "ns",
+                np.flatnonzero(of),
+                state_intervals.start_ns,
+                state_intervals.task,
+                state_intervals.cpu,
+                stacks,
+                length,
+            )
+        woken = np.flatnonzero(asleep & (state_intervals.waker != UNKNOWN_TASK))
         stacks = np.zeros(len(asleep), np.int64)
-        stacks[woken] = self._nodes(found.waker[woken], found.waker[woken] * 0, found.call[woken], self._add_waker)
-        self._add(BY_WAKER, "ns", woken, found.start_ns, found.task, found.cpu, stacks, length)
+        stacks[woken] = self._nodes(
+            state_intervals.waker[woken], state_intervals.waker[woken] * 0, state_intervals.call[woken], self._add_waker
+        )
+        self._add(
+            BY_WAKER, "ns", woken, state_intervals.start_ns, state_intervals.task, state_intervals.cpu, stacks, length
+        )
         until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < MAX_TIME_NS)]
         stacks = self._nodes(task, task * 0 + RUN, stack, self._add_state)
         # What ran before the recording begun is not of it.
@@ -298,9 +318,9 @@ class _SampleWriter:
     def _add(
         self, name: str, unit: str, rows: Array, time_ns: Array, task: Array, cpu: Array, stack: Array, weight: Array
     ) -> None:
-        known = self.builder.get_threads(self.kind)
+        threads = self.builder.get_threads(self.kind)
         tasks, inverse = np.unique(task[rows], return_inverse=True)
-        thread = np.array([known.get(one, NONE) for one in tasks.tolist()] or [NONE], np.int64)[inverse]
+        thread = np.array([threads.get(one, NONE) for one in tasks.tolist()] or [NONE], np.int64)[inverse]
         start = time_ns[rows] - self.zero
         good = np.flatnonzero((thread >= 0) & (start >= 0) & (start < 2 * MAX_TIME_NS))
         rows = rows[good]

@@ -112,8 +112,8 @@ class SliceTable:
         """Let go of the numbers of events but for a few, unless there are counters, which may count any."""
         self.numbers.clear()
         if not len(self.phases.select(COUNTER)):
-            given = self.events.numbers
-            self.events = replace(self.events, numbers={key: given[key] for key in kept if key in given})
+            numbers = self.events.numbers
+            self.events = replace(self.events, numbers={key: numbers[key] for key in kept if key in numbers})
 
     def free_events(self) -> None:
         """Let go of the events: all is known of them."""
@@ -124,9 +124,9 @@ class SliceTable:
         """The whole number that is the argument `key` of each slice (int64), MISSING where it has none."""
         if key not in self.numbers:
             found = np.full(len(self), MISSING, np.int64)
-            given = self.events.numbers.get(key)
-            if given is not None:
-                _scatter(given.event, given.value, self.row, found)
+            number = self.events.numbers.get(key)
+            if number is not None:
+                _scatter(number.event, number.value, self.row, found)
             self.numbers[key] = found
         return self.numbers[key]
 
@@ -211,10 +211,10 @@ def build_slices(
         ends = other_end[order]
         ended = np.flatnonzero(ends >= 0)
         row[ends[ended]] = ended
-        others = events.arguments[ends[ended]]
-        both = (arguments[ended] >= 0) & (others >= 0) & (arguments[ended] != others)
+        argument = events.arguments[ends[ended]]
+        both = (arguments[ended] >= 0) & (argument >= 0) & (arguments[ended] != argument)
         _lost(builder, events, TWO_ARGUMENTS, event[ended[both]])
-        arguments[ended] = np.where(arguments[ended] < 0, others, arguments[ended])
+        arguments[ended] = np.where(arguments[ended] < 0, argument, arguments[ended])
     rows = SliceTable(
         # They are many, and not needed any more.
         events=replace(events, duration_ns=events.duration_ns[:0].copy()),
@@ -249,15 +249,17 @@ def _lay_out(rows: SliceTable) -> None:
     outer, frame = codes.nesting_order[rows.code], codes.frame[rows.code]
     sort = np.where(codes.is_of_kind("device_annotation"), 0, np.where(codes.is_of_kind(*WORK), 1, 2)).astype(np.int8)
     sort = sort[rows.code]
-    what = np.array([line.track_kind for line in rows.tracks], np.int8)
+    track_kinds = np.array([line.track_kind for line in rows.tracks], np.int8)
     stretches.count, tree.keys, tree.values, tree.nodes = nest(
-        rows.bounds, what == THREAD, start, stop, outer, frame, last,
+        rows.bounds, track_kinds == THREAD, start, stop, outer, frame, last,
         rows.parent, rows.depth, rows.end, rows.self_ns, rows.node,
         stretches.row, stretches.start_ns, stretches.length_ns,
         tree.keys, tree.values, tree.parent, tree.frame, tree.nodes, HASH_FACTOR,
     )  # fmt: skip
-    sort[what[rows.track] == OTHER_TRACK] = 1
-    assign_lanes(rows.bounds, what != THREAD, last, start, stop, sort, rows.parent, rows.depth, rows.end, rows.self_ns)
+    sort[track_kinds[rows.track] == OTHER_TRACK] = 1
+    assign_lanes(
+        rows.bounds, track_kinds != THREAD, last, start, stop, sort, rows.parent, rows.depth, rows.end, rows.self_ns
+    )
     rows.tree = tree
     rows.self_times = stretches
 
@@ -299,10 +301,10 @@ def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) ->
         pair_thread_events(events, drop_impossible(events, phases, phases.select(BEGIN + END), builder)),
         pair_async_events(events, drop_impossible(events, phases, phases.select(ASYNC_BEGIN + ASYNC_END), builder)),
     ]
-    if not any(len(one.begin) or len(one.unmatched) for one in pairs):
+    if not any(len(pair.begin) or len(pair.unmatched) for pair in pairs):
         return rows, np.zeros(0, np.int32), start, lengths
     parts = [(rows, np.full(len(rows), NO_ID, np.int32), start, lengths)]
-    parts += [_columns(one, events, builder) for one in pairs]
+    parts += [_columns(pair, events, builder) for pair in pairs]
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     event, end, start, lengths = (values[order] for values in columns)
@@ -325,23 +327,23 @@ def _codes(
     whats, names, category, function, frame = [], [], [], [], []
     for place in event[shown].tolist():
         text, name = (events.texts[i] if i >= 0 else "" for i in (events.category[place], events.name[place]))
-        what = meaning.classify(text, name)
-        whats.append(what)
+        classify = meaning.classify(text, name)
+        whats.append(classify)
         names.append(name)
-        category.append(categories.setdefault((text, what.kind), len(categories)))
-        of = builder.intern_function(name, what.module, what.file, what.line, what.display)
+        category.append(categories.setdefault((text, classify.kind), len(categories)))
+        of = builder.intern_function(name, classify.module, classify.file, classify.line, classify.display)
         function.append(of)
-        if what.label is not None:
-            of = builder.intern_function(what.label, what.module, display=what.display)
-        frame.append(builder.intern_frame(of, kind=what.frame_kind))
+        if classify.label is not None:
+            of = builder.intern_function(classify.label, classify.module, display=classify.display)
+        frame.append(builder.intern_frame(of, kind=classify.frame_kind))
     codes = SliceTypes(
         types=whats,
         name=names,
         category=np.array(category or [0], np.int16),
         function=np.array(function or [0], np.int32),
         frame=np.array(frame or [0], np.int32),
-        track_kind=np.array([what.track_kind for what in whats] or [0], np.int8),
-        nesting_order=np.array([what.nesting_order for what in whats] or [0], np.int8),
+        track_kind=np.array([classify.track_kind for classify in whats] or [0], np.int8),
+        nesting_order=np.array([classify.nesting_order for classify in whats] or [0], np.int8),
         categories=list(categories),
     )
     return codes, code

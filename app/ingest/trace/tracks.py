@@ -107,34 +107,34 @@ def _describe_lines(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> tuple[list[TraceTrack], list[int]]:
     """The lines of (process, thread, what), and their order."""
-    said = _metadata(events, phases, keys)
+    metadata = _metadata(events, phases, keys)
     lines, ranks = [], []
     process_order: dict[int, int] = {}
     shared = Counter(key[:2] for key in keys if key[2] != OTHER_TRACK)
-    for i, (p, t, what) in enumerate(keys):
+    for i, (p, t, track_kind) in enumerate(keys):
         # If a stream and a thread have the same ids, the name decides which is meant.
-        streams = [what == STREAM] if shared[p, t] > 1 else [what == STREAM, what != STREAM]
+        streams = [track_kind == STREAM] if shared[p, t] > 1 else [track_kind == STREAM, track_kind != STREAM]
         name, index = (
-            next((value for stream in streams if (value := said.get((p, t, word, stream))) is not None), None)
+            next((value for stream in streams if (value := metadata.get((p, t, word, stream))) is not None), None)
             for word in ("thread_name", "thread_sort_index")
         )
         process, thread = _text(events, p), _text(events, t)
         lines.append(
             TraceTrack(
-                track_kind=what,
+                track_kind=track_kind,
                 places=(p, t),
                 process=process,
                 thread=thread,
                 pid=to_int(process),
                 tid=to_int(thread),
-                process_name=_word(said.get((p, ANY, "process_name", False))),
+                process_name=_word(metadata.get((p, ANY, "process_name", False))),
                 name=_word(name),
             )
         )
-        of_process = _number(said.get((p, ANY, "process_sort_index", False)))
+        of_process = _number(metadata.get((p, ANY, "process_sort_index", False)))
         # Of a stream it is the index of its device.
-        place = process_order.setdefault(p, len(process_order)) if what != STREAM else _number(to_int(process))
-        ranks.append((what, of_process, place, _number(index), i))
+        place = process_order.setdefault(p, len(process_order)) if track_kind != STREAM else _number(to_int(process))
+        ranks.append((track_kind, of_process, place, _number(index), i))
     return lines, sorted(range(len(lines)), key=ranks.__getitem__)
 
 
@@ -151,8 +151,8 @@ def _metadata(
     names = {place: text for place, text in named if text in _MEMBERS}
     rows = rows[np.isin(events.name[rows], list(names)) & (events.arguments[rows] >= 0)]
     process, thread, _ = np.array(keys or [(0, 0, 0)], np.int64).T
-    wanted = RowIndex(process, np.arange(len(process)))
-    rows = rows[wanted.lookup(events.process[rows]) >= 0]
+    row_index = RowIndex(process, np.arange(len(process)))
+    rows = rows[row_index.lookup(events.process[rows]) >= 0]
     pairs = RowIndex(_pair(process, thread), np.arange(len(process)))
     paired = pairs.lookup(_pair(events.process[rows], events.thread[rows])) >= 0
     last: dict[tuple[int, int, str, bool], str] = {}

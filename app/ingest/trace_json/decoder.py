@@ -155,11 +155,11 @@ def decode_event_at(window: Window | TextChunk, start: int, losses: LossCounts) 
 
     Raises Damaged, More.
     """
-    found = window.scan_value(start)
-    raw = bytes(window.data[found.start : found.end])
+    value = window.scan_value(start)
+    raw = bytes(window.data[value.start : value.end])
     return decode_event(
-        raw, found.non_strict, lambda reason, text: losses.note(reason, window.place + start, text)
-    ), found.end
+        raw, value.non_strict, lambda reason, text: losses.note(reason, window.place + start, text)
+    ), value.end
 
 
 def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> DecodedEvent | None:
@@ -169,16 +169,16 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
         for _ in range(words):
             lost(NO_VALUE, raw)
     # Of two members of one name the last holds.
-    found = {name: text for name, _, text, _ in iterate_members(raw, 0)}
-    if not found:
+    texts = {name: text for name, _, text, _ in iterate_members(raw, 0)}
+    if not texts:
         return None
     event = DecodedEvent()
     for name, field_name in _TEXTS.items():
-        setattr(event, field_name, _text(found.get(name), raw, lost))
+        setattr(event, field_name, _text(texts.get(name), raw, lost))
     if event.id is None:
-        event.id = _text(found.get(b"bind_id"), raw, lost)
+        event.id = _text(texts.get(b"bind_id"), raw, lost)
     for name, field_name in _TIMES.items():
-        text = found.get(name, b"null")
+        text = texts.get(name, b"null")
         if text == b"null":
             continue
         try:
@@ -190,14 +190,14 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
                 lost(NO_TIME, raw)
             else:
                 setattr(event, field_name, time)
-    phase = found.get(b"ph")
+    phase = texts.get(b"ph")
     if phase is not None:
         letter = unescape(phase[1:-1]) if phase[:1] == b'"' else b""
         if len(letter) == 1:
             event.phase = letter[0]
         else:
             lost(NO_PHASE, raw)
-    arguments = found.get(b"args", b"null")
+    arguments = texts.get(b"args", b"null")
     if arguments[:1] == b"{":
         _arguments(arguments, event, raw, lost)
     elif arguments != b"null":

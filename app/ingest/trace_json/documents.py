@@ -102,15 +102,15 @@ def skip_damaged(piece: TextChunk, damaged: int, losses: LossCounts) -> int | No
     """Where the next event begins behind a damaged one, which is noted; None if that is not clear within a piece, and
     `DocumentReader` has to see what follows. It finds the same one."""
     data, start = piece.data, damaged + 1
-    found = find_event(piece, start, min(len(data), start + RESYNC_BYTES))
-    if found is None or not (piece.at_end or found + PLAUSIBLE_BYTES <= len(data)):
+    event = find_event(piece, start, min(len(data), start + RESYNC_BYTES))
+    if event is None or not (piece.at_end or event + PLAUSIBLE_BYTES <= len(data)):
         return None
-    if piece.place + found in piece.unterminated_values.damaged:
+    if piece.place + event in piece.unterminated_values.damaged:
         return None
-    if any(_CLOSE.match(data, ending.start()) for ending in _ENDING.finditer(data, start, found)):
+    if any(_CLOSE.match(data, ending.start()) for ending in _ENDING.finditer(data, start, event)):
         return None
     losses.note(DAMAGED, piece.place + damaged, bytes(data[damaged : damaged + 4 * MAX_EXAMPLE_CHARS]))
-    return found
+    return event
 
 
 class DocumentReader:
@@ -140,9 +140,9 @@ class DocumentReader:
         """Go to what is not blank; False where there is nothing more."""
         window = self._window
         while True:
-            found = what.match(window.data, window.at)
-            assert found is not None
-            window.at = found.end()
+            match = what.match(window.data, window.at)
+            assert match is not None
+            window.at = match.end()
             if window.at < len(window.data):
                 return True
             if not window.read_more():
@@ -159,13 +159,13 @@ class DocumentReader:
         window = self._window
         while True:
             try:
-                found = window.scan_value(window.at, longest)
+                value = window.scan_value(window.at, longest)
             except NeedMoreData:
                 if not window.read_much_more():
                     raise EOFError from None
             else:
-                window.at = found.end
-                return found.start, found.end, found.non_strict
+                window.at = value.end
+                return value.start, value.end, value.non_strict
 
     def _note(self, reason: str, at: int) -> None:
         """Note what is lost at `at` in the data, which may come to lie elsewhere."""
@@ -240,12 +240,12 @@ class DocumentReader:
     def _skip_to_next(self, what: re.Pattern[bytes]) -> bool:
         """Go behind the next place that looks so, else to the end."""
         window = self._window
-        while (found := what.search(window.data, window.at)) is None:
+        while (match := what.search(window.data, window.at)) is None:
             window.at = max(window.at, len(window.data) - 64)
             if not window.read_more():
                 window.at = len(window.data)
                 return False
-        window.at = found.end()
+        window.at = match.end()
         return True
 
     def _keep(self, top: dict[str, Any], rows: int) -> None:
@@ -305,33 +305,33 @@ class DocumentReader:
         self._note(DAMAGED, window.at)
         window.at += 1
         while True:
-            found = self._next_event(window.at)
+            next_event = self._next_event(window.at)
             # Whatever is in sight by chance, the same event is found.
-            if found is not None and found + PLAUSIBLE_BYTES <= len(window.data):
+            if next_event is not None and next_event + PLAUSIBLE_BYTES <= len(window.data):
                 break
-            if found is None:
+            if next_event is None:
                 window.at = max(window.at, len(window.data) - 2 * PLAUSIBLE_BYTES)
             if not window.read_more():
                 break
-        if found is None:
+        if next_event is None:
             raise _UnterminatedDamage
-        window.at = found
+        window.at = next_event
 
     def _next_event(self, start: int) -> int | None:
         """Where the next event starts that is whole, or the list ends."""
         window = self._window
         close = self._close(start)
         end = len(window.data) if close is None else close
-        found = find_event(window, start, end)
-        return close if found is None else found
+        event = find_event(window, start, end)
+        return close if event is None else event
 
     def _close(self, start: int) -> int | None:
         """Where the list ends behind `start`, as far as can be determined."""
         window, known = self._window, self._closed
         end, at = window.place + len(window.data), window.place + start
         if known.end != end or at < known.since or (known.found is not None and known.found[0] < at):
-            found = _CLOSE.search(window.data, start)
+            match = _CLOSE.search(window.data, start)
             place = window.place
-            known = _BracketSearch(end, at, None if found is None else (place + found.start(), place + found.start(1)))
+            known = _BracketSearch(end, at, None if match is None else (place + match.start(), place + match.start(1)))
             self._closed = known
         return None if known.found is None else known.found[1] - window.place

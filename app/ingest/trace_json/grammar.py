@@ -52,9 +52,9 @@ _LITERALS = (b"true", b"false", b"null")
 
 def skip_blanks(data: Text, position: int) -> int:
     """The end of the allowed text between two events."""
-    found = BETWEEN.match(data, position)
-    assert found is not None
-    return found.end()
+    match = BETWEEN.match(data, position)
+    assert match is not None
+    return match.end()
 
 
 class UnterminatedValue(Exception):
@@ -95,19 +95,19 @@ def scan_value(data: Text, start: int, deepest: int = MAX_DEPTH) -> JsonValue:
             simple = (_MEMBERS if expected == "key" else _ELEMENTS).match(data, position)
             if simple is not None and simple.end() > position:
                 position, comma = simple.end(), True
-        found = _TOKEN.match(data, position)
-        if found is None or found[2] == b"":
+        match = _TOKEN.match(data, position)
+        if match is None or match[2] == b"":
             raise NeedMoreData(opened)
-        position = found.end()
-        sign = found[3]
-        text = found[1]
+        position = match.end()
+        sign = match[3]
+        text = match[1]
         if begin < 0:
-            begin = position - len(text or sign or found[0].lstrip())
+            begin = position - len(text or sign or match[0].lstrip())
         if sign is None and text is None:
             # A word may go on behind what is there of the text.
             if position == len(data):
                 raise NeedMoreData(opened)
-            bent = bent or not is_strict_literal(found[0].lstrip())
+            bent = bent or not is_strict_literal(match[0].lstrip())
         if text is not None:
             bent = bent or _ODD.search(text) is not None
         if expected == "colon":
@@ -172,17 +172,17 @@ class UnterminatedValues:
             raise NeedMoreData([])
         try:
             return scan_value(data, start, deepest)
-        except MalformedValue as found:
-            self.damaged.update(place + at for at in found.open)
+        except MalformedValue as error:
+            self.damaged.update(place + at for at in error.open)
             raise
-        except NeedMoreData as found:
+        except NeedMoreData as error:
             if at_end:
-                self.cut_off.update(place + at for at in found.open)
+                self.cut_off.update(place + at for at in error.open)
                 raise
             if len(data) - start < longest:
                 raise
             # What began late may be longer than the data, and yet well.
-            self.damaged.update(place + at for at in found.open if at <= start + longest // 2)
+            self.damaged.update(place + at for at in error.open if at <= start + longest // 2)
             raise MalformedValue([]) from None
 
 
@@ -200,24 +200,24 @@ def iterate_members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, byt
     `start`."""
     position = data.index(b"{", start) + 1
     while True:
-        while found := _MEMBER.match(data, position):
-            position, name = found.end(), found[1][1:-1]
-            text = found[2] or found[3]
-            yield (unescape(name) if b"\\" in name else name), data[found.start(1) : position], text, 0
-        found = _TOKEN.match(data, position)
-        assert found is not None
-        position = found.end()
-        if found[3] == b"}":
+        while match := _MEMBER.match(data, position):
+            position, name = match.end(), match[1][1:-1]
+            text = match[2] or match[3]
+            yield (unescape(name) if b"\\" in name else name), data[match.start(1) : position], text, 0
+        match = _TOKEN.match(data, position)
+        assert match is not None
+        position = match.end()
+        if match[3] == b"}":
             return
-        if found[3] == b",":
+        if match[3] == b",":
             continue
-        begin, name = found.start(1), found[1][1:-1]
+        begin, name = match.start(1), match[1][1:-1]
         position = data.index(b":", position) + 1
-        found = _TOKEN.match(data, position)
-        assert found is not None
-        if found[3] is None:
-            position, depth = found.end(), 0
-            text = found[1] or found[0].lstrip()
+        match = _TOKEN.match(data, position)
+        assert match is not None
+        if match[3] is None:
+            position, depth = match.end(), 0
+            text = match[1] or match[0].lstrip()
         else:
             inner = scan_value(data, position)
             position, depth = inner.end, inner.depth
@@ -227,7 +227,7 @@ def iterate_members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, byt
 
 def find_event_candidates(data: Text, start: int, end: int) -> Iterator[int]:
     """Where in data[start:end] events seem to begin, as far as can be determined without what is before."""
-    return (one.start(1) for one in _START.finditer(data, start, end))
+    return (match.start(1) for match in _START.finditer(data, start, end))
 
 
 def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *, at_end: bool, longest: int) -> bool:
@@ -242,14 +242,15 @@ def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *
     part = data[start : start + longest]
     at_end = at_end and start + longest >= len(data)
     try:
-        one = hopeless.scan_value(
+        value = hopeless.scan_value(
             part, 0, place + start, at_end=at_end, longest=longest, deepest=MAX_ARGUMENT_DEPTH + 2
         )
     except (MalformedValue, NeedMoreData):
         return False
-    raw = bytes(part[: one.end])
+    raw = bytes(part[: value.end])
     return any(
-        name == b"ph" for name, *_ in iterate_members(to_strict_json(raw, 0, one.end)[0] if one.non_strict else raw, 0)
+        name == b"ph"
+        for name, *_ in iterate_members(to_strict_json(raw, 0, value.end)[0] if value.non_strict else raw, 0)
     )
 
 
@@ -285,25 +286,25 @@ def to_strict_json(data: bytes, start: int, end: int) -> tuple[bytes, int]:
     lost = 0
     position = start
     while position < end:
-        found = _TIGHT.match(data, position, end)
-        if found is not None and found.end() > position:
-            parts += found[0][:-1], b","
-            position = found.end()
-        found = _TOKEN.match(data, position, end)
-        if found is None:
+        match = _TIGHT.match(data, position, end)
+        if match is not None and match.end() > position:
+            parts += match[0][:-1], b","
+            position = match.end()
+        match = _TOKEN.match(data, position, end)
+        if match is None:
             break
-        position = found.end()
-        if found[1] is not None:
-            parts.append(_ESCAPES.sub(_escape_byte, found[1]))
-        elif found[3] == b",":
+        position = match.end()
+        if match[1] is not None:
+            parts.append(_ESCAPES.sub(_escape_byte, match[1]))
+        elif match[3] == b",":
             if parts and parts[-1] not in (b",", b"[", b"{"):
                 parts.append(b",")
-        elif found[3] is not None:
-            if found[3] in (b"}", b"]") and parts[-1] == b",":
+        elif match[3] is not None:
+            if match[3] in (b"}", b"]") and parts[-1] == b",":
                 parts.pop()
-            parts.append(found[3])
+            parts.append(match[3])
         else:
-            word = found[0].lstrip()
+            word = match[0].lstrip()
             good = is_strict_literal(word)
             lost += not good
             parts.append(word if good else b"null")
@@ -322,12 +323,12 @@ def parse_nanoseconds(text: bytes) -> int | None:
 
     Raises OverflowError from FARTHEST_NS on.
     """
-    found = _TIME.fullmatch(text)
-    if not found or not (found[2] or found[3]):
+    match = _TIME.fullmatch(text)
+    if not match or not (match[2] or match[3]):
         return None
-    fraction = found[3] or b""
-    digits = (found[2] + fraction).lstrip(b"0")
-    exponent = int(found[4] or 0) - len(fraction) + 3
+    fraction = match[3] or b""
+    digits = (match[2] + fraction).lstrip(b"0")
+    exponent = int(match[4] or 0) - len(fraction) + 3
     if digits and len(digits) + exponent > 19:
         raise OverflowError
     if exponent >= 0:
@@ -337,7 +338,7 @@ def parse_nanoseconds(text: bytes) -> int | None:
         whole = int(kept or b"0") + (len(digits) >= -exponent and digits[exponent : exponent + 1 or None] >= b"5")
     if whole >= MAX_TIME_NS:
         raise OverflowError
-    return -whole if found[1] == b"-" else whole
+    return -whole if match[1] == b"-" else whole
 
 
 def parse_int(text: bytes) -> int | None:
@@ -375,7 +376,7 @@ def is_unicode(raw: bytes, is_json: bool) -> bool:
     if "\\u" not in text:
         return True
     if is_json:
-        return not any(found[1] for found in _LONE.finditer(text))
+        return not any(match[1] for match in _LONE.finditer(text))
     return _SURROGATE.search(json.loads(f'"{text}"', strict=False)) is None
 
 

@@ -135,11 +135,11 @@ class ChunkScanner:
         self._rows.time_ns[row] = event.time_ns
         self._rows.duration_ns[row] = event.duration_ns
         for key, number in event.numbers.items():
-            which = NUMERIC_ARGUMENTS.index(key)
-            count = self._rows.counts[which]
-            self._rows.event[which, count] = row
-            self._rows.value[which, count] = number
-            self._rows.counts[which] = count + 1
+            index = NUMERIC_ARGUMENTS.index(key)
+            count = self._rows.counts[index]
+            self._rows.event[index, count] = row
+            self._rows.value[index, count] = number
+            self._rows.counts[index] = count + 1
         self._at[0] = row + 1
 
     def _number_texts(self, texts: Sequence[bytes | None], start: int) -> list[int]:
@@ -148,8 +148,8 @@ class ChunkScanner:
         lengths = np.array([-1 if text is None else len(text) for text in texts])
         codes = np.empty(len(texts), np.int64)
         intern_all(padded, lengths, start, self._table, self._at, codes)
-        found: list[int] = codes.tolist()
-        return found
+        number_texts: list[int] = codes.tolist()
+        return number_texts
 
 
 class ParallelScanner:
@@ -202,13 +202,13 @@ class ParallelScanner:
         """What is found in a piece, aside; at once where more may be damaged soon, and it is waited for anyway."""
         if self._sure:
             return self._pool.submit(scanner.scan, piece)
-        found: Future[ScanResult] = Future()
-        found.set_result(scanner.scan(piece))
-        return found
+        submit_scan: Future[ScanResult] = Future()
+        submit_scan.set_result(scanner.scan(piece))
+        return submit_scan
 
-    def _keep(self, found: ScanResult) -> None:
+    def _keep(self, scan_result: ScanResult) -> None:
         """Append what was found in a piece."""
-        rows, at = found.rows, found.at
+        rows, at = scan_result.rows, scan_result.at
         count, start = int(at[0]), len(self)
         texts, used = int(self._at[2] + at[2]), int(self._at[3] + at[3])
         if texts + 8 > len(self._table.start) or used + 512 > len(self._table.text):
@@ -222,8 +222,8 @@ class ParallelScanner:
             remap_codes(
                 codes,
                 base,
-                found.table,
-                found.piece.place,
+                scan_result.table,
+                scan_result.piece.place,
                 same,
                 self._table,
                 self._at,

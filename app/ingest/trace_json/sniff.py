@@ -31,12 +31,12 @@ def find_top_keys(head: bytes) -> list[str]:
             position = skip_blanks(text, position)
             if text[position : position + 1] != b'"':
                 return keys
-            found = scan_value(text, position)
-            keys.append(decode_string(text[found.start + 1 : found.end - 1]))
-            if keys[-1] == "traceEvents" and len(text) - found.end > MANY_EVENTS_BYTES:
+            value = scan_value(text, position)
+            keys.append(decode_string(text[value.start + 1 : value.end - 1]))
+            if keys[-1] == "traceEvents" and len(text) - value.end > MANY_EVENTS_BYTES:
                 # Where there are so many their end is not in sight.
                 return keys
-            position = scan_value(text, text.index(b":", found.end) + 1).end
+            position = scan_value(text, text.index(b":", value.end) + 1).end
     except (MalformedValue, NeedMoreData, ValueError):
         return keys
 

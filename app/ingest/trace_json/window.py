@@ -194,12 +194,12 @@ class Window:
             return None
         size = self._piece_bytes
         high = min(self._end, ((self.place + self.at) // size + 2) * size - self.place)
-        known, found = self._boundary_before
-        if known != self.place + high or (found is not None and found <= self.place + self.at):
-            found = self._last_event(high)
-            self._boundary_before = self.place + high, None if found is None else self.place + found
-            return found
-        return None if found is None else found - self.place
+        known, boundary = self._boundary_before
+        if known != self.place + high or (boundary is not None and boundary <= self.place + self.at):
+            boundary = self._last_event(high)
+            self._boundary_before = self.place + high, None if boundary is None else self.place + boundary
+            return boundary
+        return None if boundary is None else boundary - self.place
 
     def _last_event(self, high: int) -> int | None:
         """Where the last event before `high` begins, if that is found soon."""
@@ -218,7 +218,7 @@ class Window:
         if len(pieces) == 1 and first.array is self._array:
             self.at = stopped
             return
-        parts = [first.array[stopped : first.stop]] + [one.array[one.start : one.stop] for one in pieces[1:]]
+        parts = [first.array[stopped : first.stop]] + [piece.array[piece.start : piece.stop] for piece in pieces[1:]]
         parts.append(self._array[self.at : self._end])
         # An event may have gone on behind the end of its piece.
         text = np.concatenate(parts)[max(0, stopped - first.stop) :]

@@ -45,8 +45,8 @@ def sniff(head: bytes) -> bool:
 
 
 def _is_sample(line: bytes) -> bool:
-    found = _SAMPLE.fullmatch(line)
-    return found is not None and all(_parts(frame) or frame in (GC, INVALID) for frame in found[4].split(b";")[1:])
+    match = _SAMPLE.fullmatch(line)
+    return match is not None and all(_parts(frame) or frame in (GC, INVALID) for frame in match[4].split(b";")[1:])
 
 
 @check_parse_quality("austin samples", NO_LINE)
@@ -87,11 +87,11 @@ class _AustinText:
             if about := _ABOUT.fullmatch(line):
                 self.samples.add_metadata(decode_text(about[1]), decode_text(about[2]).strip())
             return
-        found = _SAMPLE.fullmatch(line)
-        if not found:
+        match = _SAMPLE.fullmatch(line)
+        if not match:
             self.samples.add_loss(NO_LINE, format_example(line, number))
             return
-        pid, interpreter, thread, frames, first, idle, memory = found.groups()
+        pid, interpreter, thread, frames, first, idle, memory = match.groups()
         stack = self._stacks.get(frames)
         if stack is None:
             if len(self._stacks) > MAX_CACHED:
@@ -108,7 +108,7 @@ class _AustinText:
 
     def _places(self, frames: bytes) -> list[int]:
         """The frames of a stack. A path with a semicolon in it is in several pieces."""
-        found: list[int] = []
+        places: list[int] = []
         before: list[bytes] = []
         for last in frames.split(b";")[1:]:
             if _parts(last) is None and last not in (GC, INVALID):
@@ -119,10 +119,10 @@ class _AustinText:
             known = self._frames.get(piece)
             if known is None:
                 known = self._frames[piece] = self.samples.intern_frame(_frame(piece))
-            found.append(known)
+            places.append(known)
         if before:
-            found.append(self.samples.intern_frame(AustinFrame(decode_text(b";".join(before)), "", 0)))
-        return found
+            places.append(self.samples.intern_frame(AustinFrame(decode_text(b";".join(before)), "", 0)))
+        return places
 
 
 def _parts(piece: bytes) -> tuple[bytes, bytes, int] | None:

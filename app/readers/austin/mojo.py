@@ -120,10 +120,10 @@ class MojoParser:
 
     def _references(self, data: bytes, at: int) -> int:
         """Take in the references to frames that begin at that place; where they end. Raises _TruncatedEvent."""
-        found = _REFERENCES.match(data, at)
-        if not found:
+        match = _REFERENCES.match(data, at)
+        if not match:
             raise _TruncatedEvent
-        run = found[0]
+        run = match[0]
         frames = None if self._of_task else self._runs.get(run)
         if frames is None:
             kept, begin, place = not self._of_task, len(self._stack), 0
@@ -140,7 +140,7 @@ class MojoParser:
                 self._runs[run] = self._stack[begin:]
         else:
             self._stack += frames
-        return found.end()
+        return match.end()
 
     def _event(self, event: int, data: bytes, at: int) -> int | None:
         """Process an event other than FRAME_REF; where it ends, None if it is not an event. Raises IndexError and
@@ -148,12 +148,12 @@ class MojoParser:
         if event == TIME:
             self._time, at = _number(data, at)
         elif event == STACK:
-            found = (_THREAD if self._version >= 3 else _THREAD_BEFORE_3).match(data, at)
-            if not found:
+            match = (_THREAD if self._version >= 3 else _THREAD_BEFORE_3).match(data, at)
+            if not match:
                 raise _TruncatedEvent
-            at = found.end()
+            at = match.end()
             self._end()
-            self._thread = self._threads.get(found[0]) or self._new_thread(found[0])
+            self._thread = self._threads.get(match[0]) or self._new_thread(match[0])
             self._texts, self._frames, self._runs = self._known[self._thread[0]]
         elif event == FRAME:
             values = []
@@ -214,19 +214,21 @@ class MojoParser:
         return at
 
     def _interned_text(self, key: int) -> str:
-        found = self._texts.get(key)
-        if found is None:
+        interned_text = self._texts.get(key)
+        if interned_text is None:
             if key != UNKNOWN_TEXT:
                 self.samples.add_loss(UNKNOWN_KEY, f"text {key}")
             return "[unknown]"
-        return found
+        return interned_text
 
-    def _frame(self, key: int, found: AustinFrame) -> None:
-        frame = self.samples.intern_frame(found)
+    def _frame(self, key: int, austin_frame: AustinFrame) -> None:
+        frame = self.samples.intern_frame(austin_frame)
         if self._frames.get(key, frame) != frame:
             self._runs.clear()
         self._frames[key] = frame
-        if not found.file.endswith(".py") and not (found.file.startswith("<") and found.file.endswith(">")):
+        if not austin_frame.file.endswith(".py") and not (
+            austin_frame.file.startswith("<") and austin_frame.file.endswith(">")
+        ):
             self._native.add(frame)
 
     def _odd_frame(self, key: int) -> None:

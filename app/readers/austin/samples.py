@@ -129,8 +129,8 @@ class SampleCollector:
         if event in (MEMORY_ALLOCATED, MEMORY_FREED):
             return self._builder.intern_event(event, "bytes")
         interval = self._about.get("interval", "")
-        every = float(interval) * NS_PER_US if interval.isdecimal() and len(interval) < 12 else None
-        return self._builder.intern_event(event, "ns", sampling="period" if every else None, rate=every)
+        rate = float(interval) * NS_PER_US if interval.isdecimal() and len(interval) < 12 else None
+        return self._builder.intern_event(event, "ns", sampling="period" if rate else None, rate=rate)
 
     def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_ThreadClock":
         pid, interpreter, name = thread

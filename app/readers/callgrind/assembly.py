@@ -121,7 +121,7 @@ def _add_thread(
         builder.set_process_name(row, command)
     if thread is not None or command:
         builder.set_thread_name(row, 0, command if thread is None else f"thread {thread}")
-    frames = np.array([_frame(builder, parser, part, *one) for one in functions], np.int64)
+    frames = np.array([_frame(builder, parser, part, *function) for function in functions], np.int64)
     if not len(tree.parent):
         return 0
     first = builder.add_stack_tree(tree.parent, frames[tree.function])

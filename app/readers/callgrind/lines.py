@@ -98,7 +98,7 @@ class ThreadCosts:
         if len(arcs):
             np.add.at(sums, which, self.calls.sums[: len(arcs)])
         graph = Graph(own, distinct >> 32, distinct & 0xFFFFFFFF, sums[:, :-1], sums[:, -1])
-        return graph, [_unpack_key(keys[one]) for one in representatives.tolist()]
+        return graph, [_unpack_key(keys[representative]) for representative in representatives.tolist()]
 
     def _find_duplicates(self, keys: list[int]) -> Array:
         """For each function the place of the one it represents: one that is only called, by a file of which nothing

@@ -90,20 +90,20 @@ def build_tree(graph: Graph) -> Tree:
 def _expand_stacks(graph: Graph) -> _Nodes:
     """The stacks from the outermost functions, and the cost in them."""
     # Direct recursion adds no cost.
-    other = np.flatnonzero(graph.caller != graph.called)
-    order = other[np.argsort(graph.caller[other], kind="stable")]
+    rows = np.flatnonzero(graph.caller != graph.called)
+    order = rows[np.argsort(graph.caller[rows], kind="stable")]
     caller, called = graph.caller[order], graph.called[order]
     cost, own = graph.cost[order].astype(np.float64), graph.own.astype(np.float64)
     first = np.searchsorted(caller, np.arange(len(own) + 1))
     whole = own + _sum_rows(caller, cost, len(own))
     group = find_components(first, called)
-    given = _costs_without_caller(own, caller, called, cost, group)
+    costs_without_caller = _costs_without_caller(own, caller, called, cost, group)
     arcs = _CallEdges(
         first, called, group, np.divide(cost, whole[caller], out=np.zeros_like(cost), where=whole[caller] > 0)
     )
     calls = graph.count[order].astype(np.float64)
     rate = np.divide(calls, whole[caller, 0], out=np.zeros(len(calls)), where=whole[caller, 0] > 0)
-    stacks = _expand_levels(arcs, given, rate, np.maximum(own.sum(axis=0), 1), _nonzero_rows(whole))
+    stacks = _expand_levels(arcs, costs_without_caller, rate, np.maximum(own.sum(axis=0), 1), _nonzero_rows(whole))
     cost_at = _propagate_costs(stacks)
     spent = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
     above = np.where(stacks.parent < 0, 0, cost_at[stacks.parent, 0]) if len(cost_at) else np.zeros(0)
@@ -207,9 +207,9 @@ def _costs_without_caller(own: Array, caller: Array, called: Array, cost: Array,
     functions, components = len(own), int(group.max()) + 1 if len(group) else 0
     across = group[caller] != group[called]
     whole = _sum_rows(group, own, components) + _sum_rows(group[caller[across]], cost[across], components)
-    given = _sum_rows(group[called[across]], cost[across], components)
-    rest = whole - given
-    rest[(rest <= ROUNDING_SHARE * whole) & (given > 0)] = 0
+    rows = _sum_rows(group[called[across]], cost[across], components)
+    rest = whole - rows
+    rest[(rest <= ROUNDING_SHARE * whole) & (rows > 0)] = 0
     entered = _sum_rows(called[across], cost[across], functions).sum(axis=1)
     most = (own + _sum_rows(caller, cost, functions)).sum(axis=1)
     order = np.lexsort((most, entered, group))
@@ -286,11 +286,11 @@ def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes
     called, place = graph.called[arcs].tolist(), best.tolist()
     parent, depth = nodes.parent.tolist(), _depths(nodes.parent)
     function: list[int] = nodes.function.tolist()
-    left = deque(np.flatnonzero(best >= 0)[np.argsort(-nodes.share[best[best >= 0]], kind="stable")].tolist())
+    callees = deque(np.flatnonzero(best >= 0)[np.argsort(-nodes.share[best[best >= 0]], kind="stable")].tolist())
     roots = iter(np.flatnonzero(wanted).tolist())
     while True:
-        while left:
-            function_id = left.popleft()
+        while callees:
+            function_id = callees.popleft()
             above = place[function_id]
             for callee in called[first[function_id] : first[function_id + 1]]:
                 if place[callee] < 0:
@@ -299,7 +299,7 @@ def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes
                     parent.append(parent[above] if deep else above)
                     depth.append(MAX_DEPTH if deep else depth[above] + 1)
                     function.append(callee)
-                    left.append(callee)
+                    callees.append(callee)
         root = next((function_id for function_id in roots if place[function_id] < 0), None)
         if root is None:
             break
@@ -307,7 +307,7 @@ def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes
         parent.append(-1)
         depth.append(1)
         function.append(root)
-        left.append(root)
+        callees.append(root)
     more = len(function) - len(nodes.function)
     return _Nodes(
         np.array(parent, np.int64),
@@ -338,10 +338,10 @@ def _divide_costs(nodes: _Nodes, wanted: Array) -> Int64Array:
         wish = part * column[nodes.function]
         # Half of an even number must stay exact in spite of float errors.
         value = np.floor(wish + 1e-6).astype(np.int64)
-        left = _remainders(nodes.function, value, column)
+        remainders = _remainders(nodes.function, value, column)
         order = np.lexsort((value - wish, nodes.function))
         rank = np.arange(len(order)) - np.searchsorted(nodes.function[order], nodes.function[order])
-        value[order] += (rank < left[nodes.function[order]]) & (wish[order] > 0)
+        value[order] += (rank < remainders[nodes.function[order]]) & (wish[order] > 0)
         # Errors of floats go to the node with the highest cost.
         order = np.lexsort((nodes.share, mass, nodes.function))
         last = order[np.r_[nodes.function[order][1:] != nodes.function[order][:-1], True]] if len(order) else order

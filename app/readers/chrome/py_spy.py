@@ -61,10 +61,10 @@ def convert_events(events: TraceEvents) -> TraceEvents:
     rows = np.unique(np.column_stack([events.process[begun], events.thread[begun], events.name[begun]]), axis=0)
     for process, thread, name in rows.tolist():
         text = texts[name] if name >= 0 else ""
-        if found := _THREAD.fullmatch(text):
-            named.append((place_of("thread_name"), process, thread, place_of(_name_argument(found[1]))))
-        elif (found := _PROCESS.fullmatch(text)) and process >= 0 and texts[process] == found[1]:
-            command = os.path.basename((found[2].split() or [""])[0])
+        if match := _THREAD.fullmatch(text):
+            named.append((place_of("thread_name"), process, thread, place_of(_name_argument(match[1]))))
+        elif (match := _PROCESS.fullmatch(text)) and process >= 0 and texts[process] == match[1]:
+            command = os.path.basename((match[2].split() or [""])[0])
             named.append((place_of("process_name"), process, thread, place_of(_name_argument(command))))
     name_of, process_of, thread_of, said = (
         (np.array(column, np.int32) for column in zip(*named, strict=True)) if (named) else (np.zeros(0, np.int32),) * 4

@@ -49,7 +49,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     # What is compiled is loaded where something is read, and nowhere else.
     from .profile import FtraceParser, build_profile
 
-    found = FtraceParser()
+    ftrace_parser = FtraceParser()
     inside = None
     for number, text in iterate_chunks(stream):
         if inside is None:
@@ -57,8 +57,8 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             page = not inside
         if page:
             text, inside = _trace_text_of_page(text, inside)
-        found.feed(number, text)
-    return build_profile(found, source, getattr(stream, "defect", None))
+        ftrace_parser.feed(number, text)
+    return build_profile(ftrace_parser, source, getattr(stream, "defect", None))
 
 
 def _trace_text_of_page(page: bytes, inside: bool) -> tuple[bytes, bool]:

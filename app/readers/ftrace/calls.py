@@ -44,25 +44,25 @@ class FunctionGraph:
 
     def feed_event(self, entry: bool, time_ns: int, task: int, rest: bytes) -> None:
         """A call that begins or ends on a thread, as `trace-cmd report` prints it."""
-        found = _CALL_LINE.fullmatch(rest)
-        if found is None:
+        match = _CALL_LINE.fullmatch(rest)
+        if match is None:
             return
         if not entry:
             self._markers.add("E", time_ns, None, task, self._category)
-        elif found[3].endswith(b"{"):
-            self._markers.add("B", time_ns, _function_name(found[3]), task, self._category)
+        elif match[3].endswith(b"{"):
+            self._markers.add("B", time_ns, _function_name(match[3]), task, self._category)
         else:
-            length = _ns(found[1]) or 0
-            self._markers.add("X", time_ns, _function_name(found[3]), task, self._category, duration_ns=length)
+            length = _ns(match[1]) or 0
+            self._markers.add("X", time_ns, _function_name(match[3]), task, self._category, duration_ns=length)
 
     def feed_switch(self, line: bytes) -> bool:
         """Parse a line of a context switch on a CPU; False for another line."""
-        found = _SWITCH.fullmatch(line) if len(line) < MAX_NAME_BYTES else None
-        if found is None:
+        match = _SWITCH.fullmatch(line) if len(line) < MAX_NAME_BYTES else None
+        if match is None:
             return line.strip(b" -") == b"" and len(line) > 20
-        cpu = self._cpus.setdefault(int(found[1]), _CpuCalls())
-        before, after = int(found[3]), int(found[5])
-        self._names[before], self._names[after] = found[2].strip(), found[4].strip()
+        cpu = self._cpus.setdefault(int(match[1]), _CpuCalls())
+        before, after = int(match[3]), int(match[5])
+        self._names[before], self._names[after] = match[2].strip(), match[4].strip()
         if cpu.task is not None:
             self._threads[cpu.task] = cpu.open
         elif cpu.open:
@@ -121,8 +121,8 @@ class FunctionGraph:
             task = CPU_TASK - number if cpu.task is None else cpu.task
             for start, name in cpu.open:
                 self._markers.add("B", start, _function_name(name), task, self._category)
-        for task, opened in self._threads.items():
-            for start, name in opened:
+        for task, thread in self._threads.items():
+            for start, name in thread:
                 self._markers.add("B", start, _function_name(name), task, self._category)
 
     @property

@@ -105,21 +105,21 @@ class FtraceParser:
     def _add_message(self, time_ns: int, task: int, text: bytes, event: bytes, rest: bytes) -> None:
         """Another message of the kernel."""
         if entry := _ENTRY.fullmatch(text.rstrip()):
-            given = self.events.intern_arguments({"arguments": decode_name(entry[2])} if entry[2] else {})
-            self._open.setdefault(task, []).append((entry[1], time_ns, given))
-        elif left := _EXIT.match(text):
-            self._end_system_call(time_ns, task, left[1])
+            arguments = self.events.intern_arguments({"arguments": decode_name(entry[2])} if entry[2] else {})
+            self._open.setdefault(task, []).append((entry[1], time_ns, arguments))
+        elif match := _EXIT.match(text):
+            self._end_system_call(time_ns, task, match[1])
         elif called := _CALLED.match(text if event != b"function" else rest):
-            given = self.events.intern_arguments({"from": decode_name(called[2])})
-            self.markers.add("i", time_ns, decode_name(called[1]), task, self._called, arguments=given)
+            arguments = self.events.intern_arguments({"from": decode_name(called[2])})
+            self.markers.add("i", time_ns, decode_name(called[1]), task, self._called, arguments=arguments)
         elif b":" in text:
             self._instant(time_ns, task, decode_name(event), rest)
         else:
             self._instant(time_ns, task, decode_name(text.strip()), b"")
 
     def _instant(self, time_ns: int, task: int, name: str, rest: bytes) -> None:
-        given = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})
-        self.markers.add("i", time_ns, name, task, self._event, arguments=given)
+        arguments = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})
+        self.markers.add("i", time_ns, name, task, self._event, arguments=arguments)
 
     def _end_system_call(self, time_ns: int, task: int, name: bytes) -> None:
         """A system call ends: the one of that name that began last."""
@@ -128,9 +128,9 @@ class FtraceParser:
         if place is None:
             self.add_loss(UNMATCHED_RETURN, f"{decode_name(name)} of thread {task} at {time_ns} ns")
             return
-        _, start, given = opened.pop(place)
+        _, start, arguments = opened.pop(place)
         self.markers.add(
-            *("X", start, decode_name(name), task, self._system_call), duration_ns=time_ns - start, arguments=given
+            *("X", start, decode_name(name), task, self._system_call), duration_ns=time_ns - start, arguments=arguments
         )
 
     def _note(self, reason: str, number: int, line: bytes) -> None:
@@ -146,8 +146,8 @@ class FtraceParser:
             kept, written = int(buffer[1]), int(buffer[2])
             if written > kept:
                 self.add_loss(OVERWRITTEN, f"{kept} of {written} were still there", written - kept)
-        elif lost := _LOST.match(line) or _LOST_BY_CALLS.fullmatch(line):
-            self.add_loss(LOST, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS])}", int(lost[1] or 1))
+        elif match := _LOST.match(line) or _LOST_BY_CALLS.fullmatch(line):
+            self.add_loss(LOST, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS])}", int(match[1] or 1))
         elif line.startswith(b"# tracer: "):
             self.facts["tracer"] = decode_name(line[10:MAX_EXAMPLE_CHARS])
         elif not _QUIET.fullmatch(line):
@@ -156,26 +156,30 @@ class FtraceParser:
     def finish(self) -> None:
         """Everything has been taken in."""
         for task, opened in self._open.items():
-            for call, start, given in opened:
-                self.markers.add("B", start, decode_name(call), task, self._system_call, arguments=given)
+            for call, start, arguments in opened:
+                self.markers.add("B", start, decode_name(call), task, self._system_call, arguments=arguments)
         self.sched.finish()
         self.calls.finish()
         self.scheduling.comms = self.calls.names | self.scheduling.comms
         self.markers.finish(self.scheduling.get_process)
-        for task in sorted(one for one in self.markers.threads if one >= 0):
+        for task in sorted(thread for thread in self.markers.threads if thread >= 0):
             name = "idle" if task == 0 else self.scheduling.get_thread_name(task)
             self.events.add_metadata("thread_name", str(task), self.scheduling.get_process(task), name=name)
 
 
-def build_profile(found: FtraceParser, source: str, defect: str | None) -> Profile:
+def build_profile(ftrace_parser: FtraceParser, source: str, defect: str | None) -> Profile:
     """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
-    found.finish()
-    more = found.scheduling.add_slices(found.events, found.last_ns, found.add_loss) if found.scheduling else None
-    if not found.events.has_timed_events():
+    ftrace_parser.finish()
+    more = (
+        ftrace_parser.scheduling.add_slices(ftrace_parser.events, ftrace_parser.last_ns, ftrace_parser.add_loss)
+        if ftrace_parser.scheduling
+        else None
+    )
+    if not ftrace_parser.events.has_timed_events():
         raise UnreadableInput(
             f"{source} has no events. Enable events, such as sched_switch in /sys/kernel/tracing/events/sched, and "
             "trace again; or record with trace-cmd record -e sched_switch."
         )
     classify = SliceClassifier(lambda category, name: of_scheduling(category, name) or _WHAT.get(category, _PLAIN))
-    dialect = Dialect(FORMAT, classify, "", found.facts | found.calls.facts, more)
-    return of_events(found.events.finish(found.get_losses()), source, defect, dialect)
+    dialect = Dialect(FORMAT, classify, "", ftrace_parser.facts | ftrace_parser.calls.facts, more)
+    return of_events(ftrace_parser.events.finish(ftrace_parser.get_losses()), source, defect, dialect)

@@ -65,15 +65,15 @@ def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]
 def _events(lines: TraceLines) -> TraceEvents:
     """What is traced, and counters, in the order of their beginnings."""
     texts = {text: place for place, text in enumerate(lines.texts)}
-    other = _pair_rows(lines)
-    lone = _pair_names_like_ends(lines, other, texts)
+    pair_rows = _pair_rows(lines)
+    lone = _pair_names_like_ends(lines, pair_rows, texts)
     lost = [(reason, count, first) for reason, (count, first) in lines.lost.items()]
     if lone:
         where, what = (lines.texts[int(column[lone[0]])] for column in (lines.thread, lines.name))
         lost.append((NO_BEGIN, len(lone), f"line {lines.line[lone[0]]}: thr: {where}, name: {PREFIX}{what}"[:SHOWN]))
     begins = np.ones(len(lines.kind), bool)
     begins[lines.kind == END] = False
-    reversed_ = np.flatnonzero((lines.kind == END) & (other > np.arange(len(other))))
+    reversed_ = np.flatnonzero((lines.kind == END) & (pair_rows > np.arange(len(pair_rows))))
     begins[reversed_] = True
     shown = lines.name.copy()
     for row in reversed_.tolist():
@@ -92,9 +92,9 @@ def _events(lines: TraceLines) -> TraceEvents:
     program = texts.setdefault(PROGRAM, len(texts))
     names = list(texts)
     for place in np.unique(shown[rows[~counter[rows]]]).tolist():
-        if said := parse_operator_name(names[place]):
-            argument_sets[place], category[place] = texts.setdefault(json.dumps(said), len(texts)), operator
-    end = other[rows]
+        if operator_name := parse_operator_name(names[place]):
+            argument_sets[place], category[place] = texts.setdefault(json.dumps(operator_name), len(texts)), operator
+    end = pair_rows[rows]
     marks = ~counter[rows]
     name = shown[rows]
     return TraceEvents(

@@ -96,8 +96,10 @@ def read_lines(stream: BinaryIO) -> TraceLines:
     # Different bytes may be the same text, where they are damaged.
     texts: dict[str, int] = {}
     content, found = words.text.tobytes(), (words.start[: at[2]].tolist(), words.length[: at[2]].tolist())
-    decoded = (content[start : start + length].decode("utf-8", "replace") for start, length in zip(*found, strict=True))
-    places = np.array([texts.setdefault(one, len(texts)) for one in decoded], np.int32)
+    contents = (
+        content[start : start + length].decode("utf-8", "replace") for start, length in zip(*found, strict=True)
+    )
+    places = np.array([texts.setdefault(one, len(texts)) for one in contents], np.int32)
     result = {name: column.to_array() for name, column in columns.items()}
     for name in ("thread", "name"):
         result[name] = places[result[name]]

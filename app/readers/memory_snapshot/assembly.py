@@ -116,15 +116,15 @@ def _facts(tape: Tape, settings: int) -> dict[str, str]:
         if name < 0 or kind in (machine.LIST, machine.TUPLE, machine.DICT):
             continue
         if kind == machine.TEXT:
-            shown = words[int(tape.code_of(np.array([value]))[0])]
+            word = words[int(tape.code_of(np.array([value]))[0])]
         elif kind == machine.FLOAT:
-            shown = f"{float(np.array([tape.value[value]]).view(np.float64)[0]):g}"
+            word = f"{float(np.array([tape.value[value]]).view(np.float64)[0]):g}"
         elif kind in (machine.TRUE, machine.FALSE):
-            shown = "true" if kind == machine.TRUE else "false"
+            word = "true" if kind == machine.TRUE else "false"
         else:
-            shown = str(int(tape.value[value])) if kind == machine.INT else ""
-        if shown:
-            facts[f"allocator: {words[int(name)][:MOST_FACT]}"] = shown[:MOST_FACT]
+            word = str(int(tape.value[value])) if kind == machine.INT else ""
+        if word:
+            facts[f"allocator: {words[int(name)][:MOST_FACT]}"] = word[:MOST_FACT]
     return facts
 
 
@@ -165,7 +165,7 @@ class _TableBuilder:
             said = np.where(blocks.alloc_event >= 0, events.word[blocks.alloc_event], -1)
         self._blocks.append((blocks, said))
         segments = compute_segments(history, state)
-        self._segments += [(place, one) for one in segments]
+        self._segments += [(place, segment) for segment in segments]
         self._curves(place, history, state, blocks, segments, last)
         self._note(place, history)
 
@@ -182,20 +182,20 @@ class _TableBuilder:
         self._add(ALLOCATED, "bytes", place, *compute_curve(blocks.start_ns, blocks.end_ns, blocks.bytes, began))
         starts, ends = (
             np.array([MISSING if time is None else time for time in times], np.int64)
-            for times in ([one.start_ns for one in segments], [one.end_ns for one in segments])
+            for times in ([segment.start_ns for segment in segments], [segment.end_ns for segment in segments])
         )
-        size = np.array([one.size for one in segments], np.int64)
+        size = np.array([segment.size for segment in segments], np.int64)
         if len(size):
             self._add(RESERVED, "bytes", place, *compute_curve(starts, ends, size, began))
         if state is None:
             return
         self._add(ACTIVE, "bytes", place, *compute_active_curve(history, state, began))
-        found = compute_fragmentation(state)
+        fragmentation = compute_fragmentation(state)
         for name, unit, value in (
-            (LARGEST_FREE, "bytes", found.largest_free),
-            (INACTIVE_SPLIT, "bytes", found.inactive_split),
-            (INACTIVE_SPLIT_BLOCKS, "count", found.inactive_split_blocks),
-            (ROUNDING, "bytes", found.rounding),
+            (LARGEST_FREE, "bytes", fragmentation.largest_free),
+            (INACTIVE_SPLIT, "bytes", fragmentation.inactive_split),
+            (INACTIVE_SPLIT_BLOCKS, "count", fragmentation.inactive_split_blocks),
+            (ROUNDING, "bytes", fragmentation.rounding),
         ):
             self._add(name, unit, place, np.array([last]), np.array([value]))
 
@@ -281,17 +281,17 @@ class _TableBuilder:
         )
 
     def _segment_table(self, place: Array) -> pa.Table:
-        rows = [one for _, one in self._segments]
+        rows = [row for _, row in self._segments]
         return build_table(
             "segments",
-            start_ns=[one.start_ns for one in rows],
-            end_ns=[one.end_ns for one in rows],
-            bytes=[one.size for one in rows],
+            start_ns=[row.start_ns for row in rows],
+            end_ns=[row.end_ns for row in rows],
+            bytes=[row.size for row in rows],
             device=[at for at, _ in self._segments],
-            address=[one.address for one in rows],
-            stream=[one.stream for one in rows],
-            kind=[one.kind for one in rows],
-            stack=place[np.array([one.stack for one in rows], np.int64)],
+            address=[row.address for row in rows],
+            stream=[row.stream for row in rows],
+            kind=[row.kind for row in rows],
+            stack=place[np.array([row.stack for row in rows], np.int64)],
         )
 
     def _moments(self, functions: list[int]) -> tuple[pa.Table, pa.Table, pa.Table]:

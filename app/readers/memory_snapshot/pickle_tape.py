@@ -223,8 +223,8 @@ class _MachineState:
         """What is wrong with the pickle, in a sentence."""
         where = self.before
         if status == machine.REFUSED:
-            known = next((op.name for op in pickletools.opcodes if op.code == chr(data[at])), "")
-            what = f"the opcode {known}" if known else f"the unknown opcode 0x{data[at]:02x}"
+            name = next((op.name for op in pickletools.opcodes if op.code == chr(data[at])), "")
+            what = f"the opcode {name}" if name else f"the unknown opcode 0x{data[at]:02x}"
             return NOT_PLAIN.format(source=self.source, what=what, at=where)
         reasons = {
             machine.UNDERFLOW: "it uses a value that does not exist",

@@ -62,7 +62,7 @@ class SegmentBlocks:
     def state(self, stacks: Stacks) -> AllocatorState:
         """The blocks and segments with their call stacks."""
         stack = stacks.of(self.segment_frames).tolist()
-        segments = [Segment(*one, of) for one, of in zip(self.segments, stack, strict=True)]
+        segments = [Segment(*segment, of) for segment, of in zip(self.segments, stack, strict=True)]
         return AllocatorState(
             address=self.address,
             size=self.size,
@@ -89,8 +89,8 @@ class Snapshot:
 
     def lists(self) -> list[Array]:
         """The lists of frames that there are."""
-        held = [of for one in self.held.values() for of in (one.frames, one.segment_frames)]
-        return [one.frames for one in self.events.values()] + held
+        held = [of for event in self.held.values() for of in (event.frames, event.segment_frames)]
+        return [event.frames for event in self.events.values()] + held
 
     def lose(self, reason: str, count: int, example: str) -> None:
         """Note what could not be read."""
@@ -229,9 +229,9 @@ def _hold(snapshot: Snapshot, nodes: Array) -> None:
     expandable = tape.numbers(found["is_expandable"], 0) > 0
     seen: set[int] = set()
     for one in np.unique(device[good]).tolist():
-        mine = np.flatnonzero(good & (device == one))
+        rows = np.flatnonzero(good & (device == one))
         segments, members, of_segment, offset = [], [], [], []
-        for place, row in enumerate(mine.tolist()):
+        for place, row in enumerate(rows.tolist()):
             word = words[int(kind[row])] if kind[row] >= 0 else ""
             word = f"{word} expandable".strip() if expandable[row] else word
             segments.append((int(address[row]), int(size[row]), int(stream[row]), word or None))
@@ -251,7 +251,7 @@ def _hold(snapshot: Snapshot, nodes: Array) -> None:
             np.concatenate([empty, *of_segment]),
             np.concatenate([empty, *offset]),
             segments,
-            found["frames"][mine],
+            found["frames"][rows],
         )
 
 
@@ -275,16 +275,16 @@ def _blocks(
     first = np.searchsorted(segment, segment)
     address = begin + before - before[first] if len(size) else before
     past = tape.dicts(_first_members(tape, found["history"]), ("real_size", "frames"))
-    requested = tape.numbers(found["requested_size"], MISSING)
-    requested = np.where(requested == MISSING, tape.numbers(past["real_size"], MISSING), requested)
-    requested = np.where((requested < 0) | (requested > size), size, requested)
+    numbers = tape.numbers(found["requested_size"], MISSING)
+    numbers = np.where(numbers == MISSING, tape.numbers(past["real_size"], MISSING), numbers)
+    numbers = np.where((numbers < 0) | (numbers > size), size, numbers)
     state = tape.code_of(found["state"])
     allocated = state == tape.code_number("active_allocated")
     pending = [tape.code_number(word) for word in PENDING]
     return SegmentBlocks(
         address=address[good],
         size=size[good],
-        requested=requested[good],
+        requested=numbers[good],
         allocated=allocated[good],
         active=(allocated | np.isin(state, pending))[good],
         segment=segment[good],

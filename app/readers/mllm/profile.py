@@ -96,14 +96,14 @@ def _understood(text: bytes) -> _FileContent:
 def _salvage(plain: bytes) -> _FileContent:
     init = _INIT.search(plain)
     found = _FileContent(to_int(init[1].decode()) if init else None, complete=False)
-    begins = [(one[1].decode(), one.end()) for one in _LIST.finditer(plain)]
+    begins = [(match[1].decode(), match.end()) for match in _LIST.finditer(plain)]
     for (name, start), (_, end) in itertools.pairwise([*begins, ("", len(plain))]):
         rows = found.lists.setdefault(name, [])
-        for one in _OBJECT.finditer(plain, start, end):
+        for match in _OBJECT.finditer(plain, start, end):
             try:
-                rows.append(json.loads(one[0]))
+                rows.append(json.loads(match[0]))
             except ValueError:
-                rows.append(one[0].decode("utf-8", "replace"))
+                rows.append(match[0].decode("utf-8", "replace"))
     return found
 
 
@@ -157,7 +157,7 @@ class _EventCollector:
     def _device(self, row: Mapping[str, Any]) -> str:
         name = str(row.get("device_type") or HOST)[:MAX_EXAMPLE_CHARS]
         if name not in self.devices:
-            self.devices[name] = sum(known != HOST for known in self.devices)
+            self.devices[name] = sum(device != HOST for device in self.devices)
         return name
 
     def operator(self, row: Any) -> None:
@@ -208,18 +208,22 @@ class _EventCollector:
         self._blocks.append((*times, self._device(row), size, uuid))
 
     def _place_blocks(self) -> None:
-        times = [one[:2] for one in self._operators] + [one[:2] for one in self._blocks]
-        last = max((max(one) for one in times), default=0)
+        times = [block[:2] for block in self._operators] + [block[:2] for block in self._blocks]
+        last = max((max(block) for block in times), default=0)
         for number, (start, end, device, size, uuid) in enumerate(self._blocks, 1):
             kind = {"Device Type": int(device != HOST), "Device Id": 0 if device == HOST else self.devices[device]}
-            given, thread, process = (
+            arguments, thread, process = (
                 self.events.intern_arguments(kind),
                 _track(device, 0),
                 self.events.intern_text(device),
             )
-            self.events.add_instant(MEMORY, thread, start, arguments=given, process=process, Bytes=size, Addr=number)
+            self.events.add_instant(
+                MEMORY, thread, start, arguments=arguments, process=process, Bytes=size, Addr=number
+            )
             if end:
-                self.events.add_instant(MEMORY, thread, end, arguments=given, process=process, Bytes=-size, Addr=number)
+                self.events.add_instant(
+                    MEMORY, thread, end, arguments=arguments, process=process, Bytes=-size, Addr=number
+                )
             argument_set = self.events.intern_arguments({"uuid": uuid, "bytes": size, "freed": bool(end)})
             name = shown_size(size).replace(NO_BREAK_SPACE, " ") + ("" if end else NEVER_FREED)
             # One that was never freed is there to the end.

@@ -115,8 +115,8 @@ class CsvReport(MeasurementCollector):
         launch = self._launch(row)
         section = row.get_cell("Section Name") or None
         if title := row.get_cell("Metric Name"):
-            named = _NAMED.fullmatch(title)
-            name, label = (named[2], named[1]) if named else (title, None) if _NAME.fullmatch(title) else (None, title)
+            match = _NAMED.fullmatch(title)
+            name, label = (match[2], match[1]) if match else (title, None) if _NAME.fullmatch(title) else (None, title)
             unit = row.get_cell("Metric Unit")
             metric = self.intern_metric(name, label, section, row.get_cell("Body Item Label") or None, unit)
             self._add_measurement(launch, metric, row.get_cell("Metric Value"), unit)
@@ -180,14 +180,14 @@ class CsvReport(MeasurementCollector):
 
 def parse_ranges(cell: str) -> tuple[str, ...]:
     """The names of NVTX ranges, the outermost first. Each is printed as "domain:name:none:none:…", in quotes."""
-    found = []
+    names = []
     for quoted in _QUOTED.findall(cell):
         rest = quoted.partition(":")[2] or quoted
         words = rest.rsplit(":", _RANGE_WORDS)
         name = words[0] if len(words) > _RANGE_WORDS else rest
         if name:
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def parse_address(text: str) -> int | None:

@@ -121,18 +121,18 @@ def parse_header(cells: Sequence[str]) -> CsvHeader | None:
     return None
 
 
-def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
+def iterate_rows(text: str, loss_callback: LossCallback) -> Iterator[CsvRow]:
     """The rows of all tables, without headings and other lines. lost: called with reason, line number and text of each
     lost row."""
     heading: CsvHeader | None = None
     place = _SourceTableContext()
-    for number, record in _records(text, lost):
+    for number, record in _records(text, loss_callback):
         cells = _cells(record)
-        found = parse_header(cells) if _HEADING.search(record) else None
-        if found is not None:
-            if found.kind is PageKind.SOURCE:
-                found = CsvHeader(found.kind, found.columns, place.kernel, place.file, place.blocks)
-            heading = found
+        csv_header = parse_header(cells) if _HEADING.search(record) else None
+        if csv_header is not None:
+            if csv_header.kind is PageKind.SOURCE:
+                csv_header = CsvHeader(csv_header.kind, csv_header.columns, place.kernel, place.file, place.blocks)
+            heading = csv_header
         elif cells and cells[0].strip() in _PLACES and len([cell for cell in cells if cell.strip()]) <= 4:
             _read_context(place, cells)
         elif heading is not None and (fitting := _fit_cells(cells, heading)) is not None:
@@ -142,7 +142,7 @@ def iterate_rows(text: str, lost: LossCallback) -> Iterator[CsvRow]:
             and len(cells) != 1
             and (record.startswith('"') or cells[:1] == [] or cells[0].isdecimal())
         ):
-            lost(OTHER_COLUMNS, number, record)
+            loss_callback(OTHER_COLUMNS, number, record)
 
 
 def _read_context(place: _SourceTableContext, cells: list[str]) -> None:
@@ -174,7 +174,7 @@ def _fit_cells(cells: list[str], heading: CsvHeader) -> list[str] | None:
     return cells if number.isdecimal() or (not number and heading.kind is PageKind.RAW) else None
 
 
-def _records(text: str, lost: LossCallback) -> Iterator[tuple[int, str]]:
+def _records(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]]:
     """Rows with the number of their first line; one goes on over several lines while a quotation mark is open."""
     lines = text.split("\n")
     at = 0
@@ -184,7 +184,7 @@ def _records(text: str, lost: LossCallback) -> Iterator[tuple[int, str]]:
         if not line.strip() or _SAYS.match(line):
             continue
         if len(line) > MAX_LINE_BYTES:
-            lost(TOO_LONG, first + 1, f"{len(line):,} characters")
+            loss_callback(TOO_LONG, first + 1, f"{len(line):,} characters")
             continue
         if line.count('"') % 2 and line.startswith('"'):
             more, end = [line], at
@@ -194,7 +194,7 @@ def _records(text: str, lost: LossCallback) -> Iterator[tuple[int, str]]:
                 if more[-1].count('"') % 2:
                     break
             if sum(part.count('"') for part in more) % 2 or sum(map(len, more)) > MAX_LINE_BYTES:
-                lost(UNTERMINATED_QUOTE, first + 1, line)
+                loss_callback(UNTERMINATED_QUOTE, first + 1, line)
                 continue
             line, at = "\n".join(more), end
         yield first + 1, line

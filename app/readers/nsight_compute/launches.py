@@ -73,8 +73,8 @@ class MeasurementCollector:
             launch.texts[len(launch.metrics)] = text
         launch.metrics.append(metric)
         launch.values.append(math.nan if value is None else value)
-        known = self.summary_metrics[metric]
-        if known is not None:
-            before = launch.summary_values.get(known[0].key)
-            if before is None or known[1] < before[0]:
-                launch.summary_values[known[0].key] = (known[1], value, text or "", unit)
+        summary_metric = self.summary_metrics[metric]
+        if summary_metric is not None:
+            before = launch.summary_values.get(summary_metric[0].key)
+            if before is None or summary_metric[1] < before[0]:
+                launch.summary_values[summary_metric[0].key] = (summary_metric[1], value, text or "", unit)

@@ -95,15 +95,15 @@ def _number(text: str, comma: bool) -> float | None:
 
 def to_nanoseconds(value: float, unit: str) -> float | None:
     """A time in ns; None for a unit that is none of time."""
-    found = _SECONDS.fullmatch(unit.strip())
-    return value * _FACTORS[found[1]] * NS_PER_S if found else None
+    match = _SECONDS.fullmatch(unit.strip())
+    return value * _FACTORS[match[1]] * NS_PER_S if match else None
 
 
 def to_bytes(value: float, unit: str) -> float | None:
     """A size in bytes; None for a unit that is none of size. Prefixes are powers of 1000, those with an i of 1024."""
-    found = _BYTES.fullmatch(unit.strip())
-    if not found:
+    match = _BYTES.fullmatch(unit.strip())
+    if not match:
         return None
-    if found[2]:
-        return float(value * 1024 ** "KMGT".index(found[1].upper() or "K") * (1024 if found[1] else 1))
-    return value * _FACTORS[found[1]]
+    if match[2]:
+        return float(value * 1024 ** "KMGT".index(match[1].upper() or "K") * (1024 if match[1] else 1))
+    return value * _FACTORS[match[1]]

@@ -83,11 +83,11 @@ def _place_sources(reading: CsvReport) -> None:
     of_block: dict[int, Launch] = {}
     for line in reading.sources:
         if line.block not in of_block:
-            mine = waiting[normalize_kernel_name(line.kernel)]
-            if not mine and not line.kernel and len(reading.launches) == 1:
-                mine = list(reading.launches)
-            if mine:
-                of_block[line.block] = mine.pop(0)
+            launches = waiting[normalize_kernel_name(line.kernel)]
+            if not launches and not line.kernel and len(reading.launches) == 1:
+                launches = list(reading.launches)
+            if launches:
+                of_block[line.block] = launches.pop(0)
             else:
                 of_block[line.block] = Launch(max(0, line.block - 1), line.kernel, {})
                 reading.launches.append(of_block[line.block])
@@ -180,20 +180,20 @@ class _KernelTables:
         builder.format = format
         for reason, (count, example) in reading.losses.items():
             builder.add_loss(reason, example, count)
-        timed = [row for row, duration in enumerate(self.durations) if duration is not None]
-        lengths = np.array([self.durations[row] for row in timed], np.int64)
+        rows = [row for row, duration in enumerate(self.durations) if duration is not None]
+        lengths = np.array([self.durations[row] for row in rows], np.int64)
         starts = np.cumsum(lengths) - lengths
-        if timed:
+        if rows:
             event = builder.intern_event(DEVICE_TIME, "ns")
-            zeros = np.zeros(len(timed), np.int64)
-            stacks, threads = (np.array([of[row] for row in timed], np.int64) for of in (self.stacks, self.threads))
+            zeros = np.zeros(len(rows), np.int64)
+            stacks, threads = (np.array([of[row] for row in rows], np.int64) for of in (self.stacks, self.threads))
             builder.add_samples(starts, threads, zeros - 1, zeros + event, stacks, lengths)
         hosts = {launch.identity.get("Host Name") for launch in reading.launches}
         commands = {launch.identity.get("Process Name") for launch in reading.launches}
         command = commands.pop() if len(commands) == 1 else None
         builder.add_run(command=command, host=hosts.pop() if len(hosts) == 1 else None)
-        facts = {"launches": f"{len(reading.launches):,}"} | ({TIMES_FACT: TIMES_TEXT} if timed else {})
-        if missing := len(self.durations) - len(timed):
+        facts = {"launches": f"{len(reading.launches):,}"} | ({TIMES_FACT: TIMES_TEXT} if rows else {})
+        if missing := len(self.durations) - len(rows):
             facts[NO_DURATION_FACT] = f"{missing:,}: gpu__time_duration was not measured"
         if reading.kinds:
             facts |= {"pages": ", ".join(kind.value for kind in PageKind if kind in reading.kinds)}
@@ -208,11 +208,11 @@ class _KernelTables:
         profile, place = builder.finish_with_stack_rows(meta, 0)
         # The report does not cover all time from the first to the last launch.
         profile = replace(profile, meta=replace(profile.meta, duration_ns=None))
-        order = sorted(range(len(timed)), key=lambda at: (self.threads[timed[at]], at))
-        work = {timed[at]: row for row, at in enumerate(order)}
+        order = sorted(range(len(rows)), key=lambda at: (self.threads[rows[at]], at))
+        work = {rows[at]: row for row, at in enumerate(order)}
         return replace(
             profile,
-            **self._slice_tables([timed[at] for at in order], starts[order], lengths[order], place),
+            **self._slice_tables([rows[at] for at in order], starts[order], lengths[order], place),
             configurations=_columns("configurations", list(zip(*self.configurations, strict=True))),
             devices=pa.Table.from_pylist(self.device_rows, schema=SCHEMAS["devices"]),
             profiled_kernels=_columns(
@@ -319,8 +319,8 @@ def _duration(launch: Launch) -> int | None:
     if "duration" not in launch.summary_values:
         return None
     _, value, _, unit = launch.summary_values["duration"]
-    taken = None if value is None else to_nanoseconds(value, unit or "ns")
-    return round(taken) if taken is not None and 0 <= taken < MAX_DURATION_NS else None
+    nanoseconds = None if value is None else to_nanoseconds(value, unit or "ns")
+    return round(nanoseconds) if nanoseconds is not None and 0 <= nanoseconds < MAX_DURATION_NS else None
 
 
 def _shared_memory_bytes(launch: Launch) -> float | None:

@@ -179,13 +179,13 @@ class _ResultReader:
             "Context": message.get_int(22),
             "Stream": message.get_int(23),
         }
-        found = {name: str(value) for name, value in numbers.items() if value is not None}
+        values = {name: str(value) for name, value in numbers.items() if value is not None}
         for field, name in ((10, "Grid Size"), (11, "Block Size")):
             axes = [message.get_message(field).get_int(axis) for axis in (1, 2, 3)]
             if None not in axes:
-                found[name] = f"({', '.join(map(str, axes))})"
+                values[name] = f"({', '.join(map(str, axes))})"
         path = re.split(r"[/\\]", process.get_text(3))[-1]
-        return found | {
+        return values | {
             name: text for name, text in (("Host Name", process.get_text(2)), ("Process Name", path)) if text
         }
 
@@ -196,8 +196,8 @@ class _ResultReader:
             for state in self.message.iterate_messages(21)
             for thread in state.iterate_messages(2)
             for domain in thread.iterate_messages(2)
-            for one in domain.iterate_messages(3)
-            if (name := one.get_text(1))
+            for message in domain.iterate_messages(3)
+            if (name := message.get_text(1))
         )
 
     def _sections(self) -> dict[str, str]:
@@ -383,8 +383,8 @@ class _ResultReader:
     def _begins(self) -> list[int]:
         """Where the functions of the launch begin."""
         name = "launch__function_pcs"
-        found = [one for _, one in self._pairs(name, _MOST_TOLD)] if name in self.lists else []
-        return [place for value in found or [self.values.get(name)] if (place := _whole_of(value)) is not None]
+        pairs = [one for _, one in self._pairs(name, _MOST_TOLD)] if name in self.lists else []
+        return [place for value in pairs or [self.values.get(name)] if (place := _whole_of(value)) is not None]
 
     def _counts(self, name: str, listed: memoryview) -> tuple[Array, Array] | None:
         """The addresses of a metric's list and what was counted there; None where it is of something else."""

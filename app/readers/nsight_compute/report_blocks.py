@@ -52,8 +52,8 @@ class ReportMessage:
 
     def get_text(self, number: int) -> str:
         """A field that is text, without blanks around it; empty where there is none."""
-        found = self.get_contents(number)
-        return str(found[-1], "utf-8", "replace").strip() if found else ""
+        contents = self.get_contents(number)
+        return str(contents[-1], "utf-8", "replace").strip() if contents else ""
 
     def iterate_messages(self, number: int) -> "Iterator[ReportMessage]":
         """All fields of a number that are messages."""
@@ -62,8 +62,8 @@ class ReportMessage:
 
     def get_message(self, number: int) -> "ReportMessage":
         """A field that is a message; an empty one where there is none."""
-        found = self.get_contents(number)
-        return ReportMessage(found[-1] if found else b"", self._damaged)
+        contents = self.get_contents(number)
+        return ReportMessage(contents[-1] if contents else b"", self._damaged)
 
 
 def parse_value(data: memoryview) -> Value | None:

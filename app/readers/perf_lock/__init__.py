@@ -31,8 +31,8 @@ def sniff(head: bytes) -> bool:
 def _tells_events(head: bytes) -> bool:
     if b"\0" in head or not _BEGIN.search(head):
         return False
-    headed = script_header.detect_tracepoint_group(head)
-    return headed == LOCKS if headed is not None else _OTHER.search(head) is None
+    tracepoint_group = script_header.detect_tracepoint_group(head)
+    return tracepoint_group == LOCKS if tracepoint_group is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:

@@ -110,9 +110,9 @@ class LockWaitParser:
         time_ns, thread, cpu, stack, length = np.array(self._rows, np.int64).T
         zero = int(time_ns.min())
         for name, unit, weight in ((WAIT, "ns", length), (CONTENDED, "count", np.ones(len(length), np.int64))):
-            kept = np.flatnonzero(weight)
-            event = np.full(len(kept), builder.intern_event(name, unit))
-            builder.add_samples(time_ns[kept] - zero, thread[kept], cpu[kept], event, stack[kept], weight[kept])
+            rows = np.flatnonzero(weight)
+            event = np.full(len(rows), builder.intern_event(name, unit))
+            builder.add_samples(time_ns[rows] - zero, thread[rows], cpu[rows], event, stack[rows], weight[rows])
         for of, at, task in self._names:
             builder.set_thread_name(of, max(at - zero, 0), decode_name(task).strip())
         builder.add_run(command=facts.get("cmdline"), host=facts.get("hostname"))

@@ -71,8 +71,8 @@ class LockTableParser:
 
     def _line(self, number: int, line: str) -> None:
         line = line[:MAX_LINE_BYTES]
-        if found := _CSV.fullmatch(line):
-            self._mark, self._columns = found[2], found[1].split(found[2])
+        if match := _CSV.fullmatch(line):
+            self._mark, self._columns = match[2], match[1].split(match[2])
         elif not self._mark and _HEADER.fullmatch(line):
             self._columns = _COLUMN.findall(line)
         elif bad := _BAD.fullmatch(line):

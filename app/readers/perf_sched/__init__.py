@@ -41,8 +41,8 @@ def sniff(head: bytes) -> bool:
         return True
     if _SWITCH.search(head) is None:
         return False
-    headed = script_header.detect_tracepoint_group(head)
-    return headed == SCHEDULER if headed is not None else _OTHER.search(head) is None
+    tracepoint_group = script_header.detect_tracepoint_group(head)
+    return tracepoint_group == SCHEDULER if tracepoint_group is not None else _OTHER.search(head) is None
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
@@ -50,7 +50,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     # What is compiled is loaded where something is read, and nowhere else.
     from ...ingest.perf_text.sched_profile import SchedTextParser, build_profile
 
-    found = SchedTextParser()
+    sched_text_parser = SchedTextParser()
     for number, text in iterate_chunks(stream):
-        found.feed(number, text)
-    return build_profile(found, source, getattr(stream, "defect", None))
+        sched_text_parser.feed(number, text)
+    return build_profile(sched_text_parser, source, getattr(stream, "defect", None))

@@ -14,8 +14,8 @@ _NAMED = re.compile(r"name = (.{1,200}?), (?:, )?(?:id|type) =")
 
 def get_event_fact(value: str) -> str | None:
     """The name of the fact that a line of the heading on an event becomes; None for another line."""
-    named = _NAMED.match(value)
-    return EVENT_FACT + named[1] if named else None
+    match = _NAMED.match(value)
+    return EVENT_FACT + match[1] if match else None
 
 
 class EventNames:
@@ -42,17 +42,18 @@ class EventNames:
         """The main event of those that were met. The heading lists events in the order in which they were asked for;
         the first sample is no guide, as page faults come before the first tick of a clock."""
         names = {decode_text(raw): self.get_name(raw)[0] for raw in met}
-        asked = self._requested_events()
-        in_order = dict.fromkeys([*(names[each] for each in asked if each in names), *names.values()])
-        return choose_main_event(list(in_order), names.get(asked[0]) if asked else None)
+        requested_events = self._requested_events()
+        in_order = dict.fromkeys([*(names[each] for each in requested_events if each in names), *names.values()])
+        return choose_main_event(list(in_order), names.get(requested_events[0]) if requested_events else None)
 
     def find_unobservable(self, met: Iterable[bytes]) -> list[str]:
         """The events that the heading lists and that were not met, because they happen where perf could not look."""
         names = {decode_text(raw) for raw in met}
         return [
-            each
-            for each in self._requested_events()
-            if each not in names and is_unobservable(each, self._facts[EVENT_FACT + each])
+            requested_event
+            for requested_event in self._requested_events()
+            if requested_event not in names
+            and is_unobservable(requested_event, self._facts[EVENT_FACT + requested_event])
         ]
 
     def _requested_events(self) -> list[str]:

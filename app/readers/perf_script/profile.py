@@ -147,7 +147,7 @@ class ScriptProfileBuilder:
         to_read[np.searchsorted(tokens.sample_bounds, odd, "right") - 1] = True
         to_read[:1] |= self._open is not None
         to_read[-1:] |= cut
-        left = np.flatnonzero(to_read)
+        rows = np.flatnonzero(to_read)
         # A sample's header is one of the bounds.
         good = ~to_read[np.searchsorted(tokens.sample_bounds, tokens.line)]
         self._add_columns(tokens, good, sample_stack, first_line)
@@ -156,7 +156,7 @@ class ScriptProfileBuilder:
             example = chunk[tokens.starts[more[0]] : tokens.starts[more[0] + 1]]
             self._lost(UNKNOWN_FIELDS, example, first_line + int(more[0]), len(more))
         ends = np.append(tokens.sample_bounds[1:], len(tokens.starts) - 1)
-        for block in left.tolist():
+        for block in rows.tolist():
             low, high = int(tokens.sample_bounds[block]), int(ends[block])
             self._read(chunk, tokens.starts[low : high + 1].tolist(), first_line + low)
             if not (cut and block == len(tokens.sample_bounds) - 1):
@@ -406,10 +406,10 @@ class ScriptProfileBuilder:
 
     def _read_line(self, line: bytes, number: int) -> None:
         indented = line[:1] in b" \t"
-        other = parse_record(line)
-        if other:
+        record = parse_record(line)
+        if record:
             self._close()
-            kind, lost = other
+            kind, lost = record
             if kind.startswith("LOST"):
                 self._lost(LOST_IN_KERNEL, line, number, max(1, lost))
             return

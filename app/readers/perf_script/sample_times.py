@@ -29,8 +29,8 @@ def fill_times(columns: dict[str, Array]) -> bool:
 
 def to_epoch_ns(time_ns: int, reference: str) -> int | None:
     """A time of perf's clock since the epoch, by the reference time of a heading; None without one."""
-    found = _TOD.search(reference)
-    if found is None:
+    match = _TOD.search(reference)
+    if match is None:
         return None
-    seconds, micros, clock_seconds, clock_nanos = (int(part) for part in found.groups())
+    seconds, micros, clock_seconds, clock_nanos = (int(part) for part in match.groups())
     return seconds * NS_PER_S + micros * NS_PER_US + time_ns - clock_seconds * NS_PER_S - clock_nanos

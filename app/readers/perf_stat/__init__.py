@@ -78,14 +78,14 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         )
     tables = add_counts(builder, text.counted, text.metrics, builder.add_run(command=text.command))
     ends = [one.end_ns for one in (*text.counted, *text.metrics) if one.end_ns is not None]
-    known = [counted.event for counted in text.counted if counted.value is not None]
+    events = [counted.event for counted in text.counted if counted.value is not None]
     facts = {"started": text.started, "repeats": text.repeats and str(text.repeats)}
     defect = getattr(stream, "defect", None)
     profile = builder.finish(
         Meta(
             FORMAT,
             duration_ns=max(ends) if ends else text.elapsed_ns or _duration_time(text.counted),
-            main_event=get_event_names(text.counted)[known[0]][0] if known else None,
+            main_event=get_event_names(text.counted)[events[0]][0] if events else None,
             command=text.command,
             complete=not defect,
             reasons=(defect,) if defect else (),
@@ -122,8 +122,8 @@ def _take(line: str, number: int, text: _StatText, builder: ProfileBuilder) -> N
         command = _COMMAND.match(title["what"])
         text.command = command["command"] if command else None
         text.repeats = int(title["runs"][:9]) if title["runs"] else None
-    elif elapsed := _ELAPSED.match(line):
-        text.elapsed_ns = int(float(re.sub("[,']", "", elapsed["seconds"])[:30]) * NS_PER_S)
+    elif match := _ELAPSED.match(line):
+        text.elapsed_ns = int(float(re.sub("[,']", "", match["seconds"])[:30]) * NS_PER_S)
     elif started := _STARTED.match(line):
         text.started = started["when"]
     elif not line.strip() or _PEOPLE.match(line):
@@ -149,7 +149,7 @@ def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], Coun
     return None
 
 
-def _duration_time(counted: list[CountLine]) -> int | None:
+def _duration_time(count_lines: list[CountLine]) -> int | None:
     """The event `duration_time` is the time that passed."""
-    times = [one.value for one in counted if one.event == "duration_time" and one.unit == "ns" and one.value]
+    times = [one.value for one in count_lines if one.event == "duration_time" and one.unit == "ns" and one.value]
     return int(times[0]) if times else None

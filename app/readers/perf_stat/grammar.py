@@ -100,37 +100,37 @@ def parse_json(line: str) -> CountLine | None:
 
 def parse_columns(line: str, separator: str) -> CountLine | None:
     """A line of `perf stat -x SEPARATOR`."""
-    found = _columns(separator).match(line)
-    if found is None:
+    match = _columns(separator).match(line)
+    if match is None:
         return None
     return _parse_count(
-        event=found["event"],
-        unit=found["unit"],
-        value=found["value"],
-        place=parse_text_scope(found["time"] or "", found["aggregate"] or "", found["cgroup"] or ""),
-        running=found["running"],
-        percent=found["percent"],
-        deviation=found["deviation"] or "",
-        metric_value=found["metric_value"] or "",
-        metric=found["metric"] or "",
+        event=match["event"],
+        unit=match["unit"],
+        value=match["value"],
+        place=parse_text_scope(match["time"] or "", match["aggregate"] or "", match["cgroup"] or ""),
+        running=match["running"],
+        percent=match["percent"],
+        deviation=match["deviation"] or "",
+        metric_value=match["metric_value"] or "",
+        metric=match["metric"] or "",
     )
 
 
 def parse_text(line: str) -> CountLine | None:
     """A line of the text that perf stat prints for people, in the C locale or with digits grouped."""
-    found = _TEXT.match(line)
-    if found is None:
+    match = _TEXT.match(line)
+    if match is None:
         return None
     return _parse_count(
-        event=found["event"],
-        unit=found["unit"] or "",
-        value=found["value"].replace(",", "").replace("'", ""),
-        place=parse_text_scope(found["time"] or "", found["aggregate"] or ""),
+        event=match["event"],
+        unit=match["unit"] or "",
+        value=match["value"].replace(",", "").replace("'", ""),
+        place=parse_text_scope(match["time"] or "", match["aggregate"] or ""),
         running="",
-        percent=found["percent"] or "",
-        deviation=found["deviation"] or "",
-        metric_value=found["metric_value"] or "",
-        metric=(found["metric"] or "").strip(),
+        percent=match["percent"] or "",
+        deviation=match["deviation"] or "",
+        metric_value=match["metric_value"] or "",
+        metric=(match["metric"] or "").strip(),
     )
 
 

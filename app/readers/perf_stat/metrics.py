@@ -42,10 +42,10 @@ class Metric(CountScope):
     rate: bool = False
 
 
-def parse_count_metric(counted: CountLine) -> Metric | None:
+def parse_count_metric(count_line: CountLine) -> Metric | None:
     """The metric on the line of a count, or None."""
-    place = {name: getattr(counted, name) for name in CountScope.__dataclass_fields__}
-    return _metric(counted.metric_value, counted.metric, counted.event, CountScope(**place))
+    place = {name: getattr(count_line, name) for name in CountScope.__dataclass_fields__}
+    return _metric(count_line.metric_value, count_line.metric, count_line.event, CountScope(**place))
 
 
 @dataclass
@@ -85,10 +85,10 @@ class MetricLines:
             return None
         if not all(isinstance(value, str | int | float) for value in data.values()):
             return None
-        others = {name: to_text(value) for name, value in data.items() if name not in _JSON_OTHER}
-        if not all(re.fullmatch(_NUMBER, value) for value in others.values() if value):
+        texts = {name: to_text(value) for name, value in data.items() if name not in _JSON_OTHER}
+        if not all(re.fullmatch(_NUMBER, value) for value in texts.values() if value):
             return None
-        found = [_metric(value, name, "", place) for name, value in others.items()]
+        found = [_metric(value, name, "", place) for name, value in texts.items()]
         return [metric for metric in found if metric]
 
     def _joined_objects(self, line: str) -> list[Metric] | None:
@@ -135,11 +135,11 @@ class MetricLines:
             time, *_ = [cell for cell in cells[:before] if re.fullmatch(r"\s*[0-9]+\.[0-9]{9}", cell)] or [""]
             words = [cell for cell in cells[:before] if re.match(r"\s*[A-Za-z]", cell)]
             return self._parse_named(cells[before:], parse_text_scope(time, words[0] if words else ""))
-        found = _TEXT_ROW.match(line)
-        if found is None:
+        match = _TEXT_ROW.match(line)
+        if match is None:
             return None
-        values = [value.rstrip("%") for value in found["values"].split()]
-        return self._parse_named(values, parse_text_scope(found["time"] or "", found["aggregate"] or ""))
+        values = [value.rstrip("%") for value in match["values"].split()]
+        return self._parse_named(values, parse_text_scope(match["time"] or "", match["aggregate"] or ""))
 
     def _alone(self, most: int) -> tuple[str, ...]:
         """The names of the heading that have values in rows of at most so many cells."""

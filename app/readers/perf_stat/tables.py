@@ -72,14 +72,14 @@ class _IntervalSeries:
 
 
 def add_counts(
-    builder: ProfileBuilder, counted: Sequence[CountLine], metrics: Sequence[Metric], run: int
+    builder: ProfileBuilder, count_lines: Sequence[CountLine], metrics: Sequence[Metric], run: int
 ) -> StatTables:
     """Put counts into the builder. Returns the other tables.
 
     A summary behind intervals is left out, as it is their sum. A counter of an interval is its count a second, that of
     a clock the CPUs in use, so that intervals of different length compare.
     """
-    kept = _without_summary(counted, lambda one: one.event)
+    kept = _without_summary(count_lines, lambda one: one.event)
     kept_metrics = _without_summary(metrics, lambda one: (one.event, one.name))
     ends = sorted({one.end_ns for one in (*kept, *kept_metrics) if one.end_ns is not None})
     starts = dict(zip(ends, [0, *ends], strict=False))
@@ -87,9 +87,9 @@ def add_counts(
     scaling = _scaling(kept)
     threads = _CountThreads(builder, run)
     events: dict[str, int] = {}
-    named = get_event_names(kept)
+    event_names = get_event_names(kept)
     for one in kept:
-        name, attributes = named[one.event]
+        name, attributes = event_names[one.event]
         events[one.event] = _event(builder, one, name, attributes, scaling.get(one.event))
         start_ns = None if one.end_ns is None else starts[one.end_ns]
         builder.add_count(
@@ -157,28 +157,28 @@ class _CountThreads:
 
 def _without_summary(rows: Iterable[AnyScope], key: Callable[[AnyScope], Hashable]) -> list[AnyScope]:
     rows = list(rows)
-    in_intervals = {key(one) for one in rows if one.end_ns is not None}
-    return [one for one in rows if one.end_ns is not None or key(one) not in in_intervals]
+    in_intervals = {key(row) for row in rows if row.end_ns is not None}
+    return [row for row in rows if row.end_ns is not None or key(row) not in in_intervals]
 
 
-def get_event_names(counted: Sequence[CountLine]) -> dict[str, tuple[str, str]]:
+def get_event_names(count_lines: Sequence[CountLine]) -> dict[str, tuple[str, str]]:
     """What the events are called, and their attributes, by how they were typed: two of one name would add up."""
-    typed = dict.fromkeys(one.event for one in counted)
+    typed = dict.fromkeys(one.event for one in count_lines)
     return dict(zip(typed, name_events((each, "") for each in typed), strict=True))
 
 
-def _event(builder: ProfileBuilder, one: CountLine, name: str, attributes: str, scaling: float | None) -> int:
-    unit = get_unit(name) if one.unit == "count" else one.unit
+def _event(builder: ProfileBuilder, count_line: CountLine, name: str, attributes: str, scaling: float | None) -> int:
+    unit = get_unit(name) if count_line.unit == "count" else count_line.unit
     return builder.intern_event(name, unit, scaling=scaling, attributes=attributes or None)
 
 
-def _rate(one: CountLine, name: str) -> tuple[str, str, int]:
+def _rate(count_line: CountLine, name: str) -> tuple[str, str, int]:
     """Name and unit of the counter of an event, and how many of it one in each nanosecond is."""
-    if one.unit == "ns":
+    if count_line.unit == "ns":
         return f"{name} (CPUs)", "", 1
-    if one.unit in ("count", "bytes"):
-        return f"{name} per second", one.unit, NS_PER_S
-    return f"{name} ({one.unit} per second)", "", NS_PER_S
+    if count_line.unit in ("count", "bytes"):
+        return f"{name} per second", count_line.unit, NS_PER_S
+    return f"{name} ({count_line.unit} per second)", "", NS_PER_S
 
 
 def _label(place: CountScope) -> str:
@@ -190,12 +190,12 @@ def _label(place: CountScope) -> str:
     return place.group or ""
 
 
-def _example(one: CountLine) -> str:
-    if one.status == NOT_OBSERVABLE:
-        return explain_unobservable(one.event)
-    at = "" if one.end_ns is None else f" at {one.end_ns / NS_PER_S:.3f} s"
-    of = _label(one)
-    return f"{one.event}{f' of {of}' if of else ''}{at}: <{one.status}>"
+def _example(count_line: CountLine) -> str:
+    if count_line.status == NOT_OBSERVABLE:
+        return explain_unobservable(count_line.event)
+    at = "" if count_line.end_ns is None else f" at {count_line.end_ns / NS_PER_S:.3f} s"
+    of = _label(count_line)
+    return f"{count_line.event}{f' of {of}' if of else ''}{at}: <{count_line.status}>"
 
 
 def _table(table: str, **columns: Any) -> pa.Table:
@@ -203,10 +203,10 @@ def _table(table: str, **columns: Any) -> pa.Table:
     return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def _scaling(counted: list[CountLine]) -> dict[str, float]:
+def _scaling(count_lines: list[CountLine]) -> dict[str, float]:
     """Time enabled ÷ time running of each event that had to share its counter."""
     times: dict[str, tuple[float, float]] = {}
-    for one in counted:
+    for one in count_lines:
         if one.running_percent:
             # The text for people has the share alone.
             running = float(one.running_ns or 1)
@@ -215,8 +215,8 @@ def _scaling(counted: list[CountLine]) -> dict[str, float]:
     return {event: enabled / running for event, (enabled, running) in times.items() if enabled > running * 1.00005}
 
 
-def _enabled_ns(one: CountLine) -> int | None:
+def _enabled_ns(count_line: CountLine) -> int | None:
     """perf prints the time running and its share of the time enabled, the latter to two decimals."""
-    if one.running_ns is None or not one.running_percent:
+    if count_line.running_ns is None or not count_line.running_percent:
         return None
-    return round(one.running_ns * 100 / one.running_percent)
+    return round(count_line.running_ns * 100 / count_line.running_percent)

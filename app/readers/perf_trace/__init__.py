@@ -34,7 +34,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     # What is compiled is loaded where something is read, and nowhere else.
     from .profile import PerfTraceParser, build_profile
 
-    found = PerfTraceParser()
+    perf_trace_parser = PerfTraceParser()
     for number, text in iterate_chunks(stream):
-        found.feed(number, text)
-    return build_profile(found, source, getattr(stream, "defect", None))
+        perf_trace_parser.feed(number, text)
+    return build_profile(perf_trace_parser, source, getattr(stream, "defect", None))

@@ -63,11 +63,11 @@ class PerfTraceParser:
     def feed(self, number: int, text: bytes) -> None:
         """Take in lines, the first of which has the number `number`."""
         for at, line in enumerate(text.split(b"\n"), number):
-            found = LINE.fullmatch(line)
-            if found is None:
+            match = LINE.fullmatch(line)
+            if match is None:
                 self._add_other_line(at, line.rstrip())
                 continue
-            ms, part, long, fraction, comm, tid, body = found.groups()
+            ms, part, long, fraction, comm, tid, body = match.groups()
             task = int(tid) if tid else 0
             if comm:
                 self._comms[task] = comm
@@ -91,9 +91,9 @@ class PerfTraceParser:
             self._add(task, start, length, name, given, result)
         elif start is None:
             return False
-        elif opened := _OPEN.fullmatch(text):
+        elif match := _OPEN.fullmatch(text):
             self._end_at_unknown_time(task)
-            self._open[task] = (opened[1], start, opened[2])
+            self._open[task] = (match[1], start, match[2])
         elif fault := _FAULT.fullmatch(text):
             self._instant(task, start, fault[1], fault[2], FAULT)
         elif point := _POINT.fullmatch(text.rstrip()):
@@ -115,8 +115,8 @@ class PerfTraceParser:
         self.markers.add("X", start, shown, task, self._category[CALL], duration_ns=length, arguments=place)
 
     def _instant(self, task: int, start: int, name: bytes, text: bytes, category: str) -> None:
-        given = self.events.intern_arguments({"told": decode_name(text)} if text else {})
-        self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=given)
+        arguments = self.events.intern_arguments({"told": decode_name(text)} if text else {})
+        self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=arguments)
 
     def _end_at_unknown_time(self, task: int) -> None:
         """A call without an end whose thread makes another one: it has ended at an unknown time."""
@@ -127,8 +127,8 @@ class PerfTraceParser:
     def _close(self, task: int) -> None:
         """A call in which a thread still is."""
         if begun := self._open.pop(task, None):
-            given = self.events.intern_arguments({"arguments": decode_name(begun[2])} if begun[2] else {})
-            self.markers.add("B", begun[1], decode_name(begun[0]), task, self._category[CALL], arguments=given)
+            arguments = self.events.intern_arguments({"arguments": decode_name(begun[2])} if begun[2] else {})
+            self.markers.add("B", begun[1], decode_name(begun[0]), task, self._category[CALL], arguments=arguments)
 
     def _add_other_line(self, number: int, line: bytes) -> None:
         if about := SUMMARY.fullmatch(line):
@@ -137,8 +137,8 @@ class PerfTraceParser:
             name, calls, errors, ms, part = row.groups()
             time = int(ms) * NS_PER_MS + int(part) * NS_PER_US
             self.rows.append((self._of, decode_name(name), time, int(calls), int(errors or 0)))
-        elif lost := _LOST.fullmatch(line):
-            self.add_loss(LOST, number, line, int(lost[1]))
+        elif match := _LOST.fullmatch(line):
+            self.add_loss(LOST, number, line, int(match[1]))
         elif not _QUIET.fullmatch(line):
             self.add_loss(STACK_OF_CALL if _SYMBOL.fullmatch(line) else NO_LINE, number, line)
 
@@ -157,20 +157,20 @@ class PerfTraceParser:
         return decode_name(self._comms[task]) if task in self._comms else "the traced program"
 
 
-def build_profile(found: PerfTraceParser, source: str, defect: str | None) -> Profile:
+def build_profile(perf_trace_parser: PerfTraceParser, source: str, defect: str | None) -> Profile:
     """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
-    found.finish()
-    if found.events.has_timed_events():
+    perf_trace_parser.finish()
+    if perf_trace_parser.events.has_timed_events():
         dialect = Dialect(FORMAT, SliceClassifier(lambda category, name: _WHAT), "")
-        return of_events(found.events.finish(found.get_losses()), source, defect, dialect)
-    if not found.rows:
+        return of_events(perf_trace_parser.events.finish(perf_trace_parser.get_losses()), source, defect, dialect)
+    if not perf_trace_parser.rows:
         raise UnreadableInput(
             f"{source} has no system calls. Record with perf trace -o trace.txt -- PROGRAM, and import it."
         )
-    return _build_summary(found, defect)
+    return _build_summary(perf_trace_parser, defect)
 
 
-def _build_summary(found: PerfTraceParser, defect: str | None) -> Profile:
+def _build_summary(perf_trace_parser: PerfTraceParser, defect: str | None) -> Profile:
     """A summary: time, calls and errors of each system call and thread."""
     builder = ProfileBuilder(FORMAT)
     events = (
@@ -178,14 +178,14 @@ def _build_summary(found: PerfTraceParser, defect: str | None) -> Profile:
         builder.intern_event(CALLS, "count"),
         builder.intern_event(ERRORS, "count"),
     )
-    for (comm, tid), name, *values in found.rows:
+    for (comm, tid), name, *values in perf_trace_parser.rows:
         thread = builder.intern_thread(tid=tid)
         builder.set_thread_name(thread, 0, comm)
         stack = builder.intern_stack([builder.intern_frame(builder.intern_function(name), kind=FrameKind.KERNEL)])
         for event, value in zip(events, values, strict=True):
             if value:
                 builder.add_sample(0, thread, event, stack, value)
-    for reason, count, first in found.get_losses():
+    for reason, count, first in perf_trace_parser.get_losses():
         builder.add_loss(reason, first, count)
     builder.add_run()
     return builder.finish(Meta(FORMAT, complete=defect is None, reasons=(defect,) if defect else ()))

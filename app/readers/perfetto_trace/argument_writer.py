@@ -408,7 +408,7 @@ class ArgumentWriter:
                 *(self._data, given, more, self._generation, known, quoted, bounds),
                 *(out, stack, self._asked, at, rows, spans, HASH_FACTOR),
             )
-            done = spans[:, : at[WRITTEN]]
-            found.append((rows[: at[WRITTEN]].copy(), self.texts.intern(shown, done)))
+            span = spans[:, : at[WRITTEN]]
+            found.append((rows[: at[WRITTEN]].copy(), self.texts.intern(shown, span)))
         written, codes = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return written, codes

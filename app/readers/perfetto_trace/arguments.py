@@ -38,16 +38,16 @@ class ArgumentDecoder:
 
     def decode(self, events: MessageColumns, generation: Array, category: Array) -> Int32Array:
         """The place of the arguments of each event. category: the place of the category among them, NONE for none."""
-        given = events.listed[ANNOTATION].select_contents()
+        contents = events.listed[ANNOTATION].select_contents()
         more = self._more(events, generation, category)
         found = np.full(len(events), NONE, np.int32)
-        if not len(given) and not more.size:
+        if not len(contents) and not more.size:
             return found
         by_hand = np.ones(len(events), bool)
         if HAS_NUMBA and self._keys.fits_in_key and self._strings.fits_in_key:
             by_hand[:] = False
-            by_hand[self._write(given, more, generation, found)] = True
-        members = self._members(given.select(by_hand[given.row]), generation)
+            by_hand[self._write(contents, more, generation, found)] = True
+        members = self._members(contents.select(by_hand[contents.row]), generation)
         for row, key, place in more[:, by_hand[more[0]]].T.tolist():
             members.setdefault(row, []).append(f"{self.quote_text(key)}: {self.quote_text(place)}")
         for row, parts in members.items():
@@ -76,7 +76,7 @@ class ArgumentDecoder:
 
     def _members(self, given: FieldColumns, generation: Array) -> dict[int, list[str]]:
         """Arguments, each a member of an object in JSON, by the rows of their events."""
-        found: dict[int, list[str]] = {}
+        members: dict[int, list[str]] = {}
         of = read_messages(self._packets.all.data, given.spans, (_NAME_ID, _NAME, *_VALUES))
         generations = generation[given.row]
         name = self._keys.lookup(generations, of.get_number(_NAME_ID))
@@ -105,13 +105,13 @@ class ArgumentDecoder:
             *(column.tolist() for column in columns), strict=True
         ):
             if sort == _TEXT_ID:
-                shown = self.quote_text(string)
+                plain = self.quote_text(string)
             elif sort in (_DICT, _ARRAY, _NESTED):
-                shown = self._write_nested(begin, end)
+                plain = self._write_nested(begin, end)
             else:
-                shown = self._plain(sort, number, real, length)
-            found.setdefault(row, []).append(f"{self.quote_text(key)}: {shown}")
-        return found
+                plain = self._plain(sort, number, real, length)
+            members.setdefault(row, []).append(f"{self.quote_text(key)}: {plain}")
+        return members
 
     def quote_text(self, place: int) -> str:
         """The text at a place as JSON."""
@@ -168,8 +168,8 @@ class ArgumentDecoder:
                 value = json.loads(self._plain(number, to_signed(content), _real(content), -1))
         return name, value
 
-    def _text_of(self, interned: InternedStrings, number: int) -> str:
-        place = interned.table.get((self._generation, to_signed(number)))
+    def _text_of(self, interned_strings: InternedStrings, number: int) -> str:
+        place = interned_strings.table.get((self._generation, to_signed(number)))
         return self._made.get_texts()[place] if place is not None else ""
 
     def _more(self, events: MessageColumns, generation: Array, category: Array) -> Int64Array:
@@ -185,8 +185,8 @@ class ArgumentDecoder:
             parts.append((rows[present], text(word), read_texts(data, spans, text)))
         for part, word in ((2, "file"), (3, "function")):
             if len(numbered):
-                interned = InternedStrings(self._packets, LOCATIONS, text, part)
-                place = interned.lookup(generation[numbered], events.get_number(LOCATION_ID)[numbered])
+                interned_strings = InternedStrings(self._packets, LOCATIONS, text, part)
+                place = interned_strings.lookup(generation[numbered], events.get_number(LOCATION_ID)[numbered])
                 parts.append((numbered[place >= 0], text(word), place[place >= 0]))
         rows = np.flatnonzero(category >= 0)
         parts.append((rows, text("category"), category[rows]))

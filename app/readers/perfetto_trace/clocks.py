@@ -80,14 +80,14 @@ class TraceClocks:
 
 def read_clocks(packets: Packets) -> TraceClocks:
     """Clock values from snapshots."""
-    found = TraceClocks()
+    trace_clocks = TraceClocks()
     rows, spans = packets.all.get_spans(CLOCKS)
     data = packets.all.data
     shown: list[dict[ClockKey, int]] = [{} for _ in rows]
     damaged = set()
     snapshots = read_messages(data, spans, (), (), (1, 2))
-    given = snapshots.listed[1].select_contents()
-    clocks = read_messages(data, given.spans, (), (), (1, 2, 3, 4))
+    contents = snapshots.listed[1].select_contents()
+    clocks = read_messages(data, contents.spans, (), (), (1, 2, 3, 4))
     # Of what comes twice the last.
     said = [
         dict(zip(numbers.row.tolist(), numbers.value.tolist(), strict=True))
@@ -95,7 +95,7 @@ def read_clocks(packets: Packets) -> TraceClocks:
     ]
     sequences = packets.sequence[rows].tolist()
     packet = rows.tolist()
-    for at, (row, bad) in enumerate(zip(given.row.tolist(), clocks.malformed.tolist(), strict=True)):
+    for at, (row, bad) in enumerate(zip(contents.row.tolist(), clocks.malformed.tolist(), strict=True)):
         if bad or row in damaged:
             # What follows the damage in a snapshot is lost.
             damaged.add(row)
@@ -108,19 +108,19 @@ def read_clocks(packets: Packets) -> TraceClocks:
         time = min(time, (1 << 62) // unit)
         shown[row][key] = time * unit
         if key[0]:
-            found.incremental.setdefault(key, {})[packet[row]] = time, unit, bool(counts)
+            trace_clocks.incremental.setdefault(key, {})[packet[row]] = time, unit, bool(counts)
     for one in shown:
-        found.add(one)
-    known = {key for one in shown for key in one}
+        trace_clocks.add(one)
+    keys = {key for one in shown for key in one}
     primary = 0
     primaries = snapshots.listed[2].select_numbers()
     for row, value in zip(primaries.row.tolist(), primaries.value.tolist(), strict=True):
         primary = primary if row in damaged or value not in COMMON else value
     if primary:
-        found.trace = (0, primary)
-    elif known and found.trace not in known:
-        found.trace = min((key for key in known if not key[0] and key[1] != REALTIME), default=found.trace)
-    return found
+        trace_clocks.trace = (0, primary)
+    elif keys and trace_clocks.trace not in keys:
+        trace_clocks.trace = min((key for key in keys if not key[0] and key[1] != REALTIME), default=trace_clocks.trace)
+    return trace_clocks
 
 
 def _key(sequence: int, clock: int) -> ClockKey:
@@ -135,7 +135,7 @@ def get_default_clocks(packets: Packets) -> Int64Array:
     return found[packets.carry_forward(found[:-1] != 0)]
 
 
-def compute_times(packets: Packets, clocks: TraceClocks, lost: LossCallback) -> Array:
+def compute_times(packets: Packets, clocks: TraceClocks, loss_callback: LossCallback) -> Array:
     """The time of each packet in ns of the trace's clock, MISSING where it has none."""
     all_ = packets.all
     time = np.where(all_.has(TIME), all_.get_number(TIME), MISSING)
@@ -157,7 +157,7 @@ def compute_times(packets: Packets, clocks: TraceClocks, lost: LossCallback) -> 
         converted = shown if key == clocks.trace else clocks.convert(key, shown)
         if converted is None:
             first = rows[packets.sequence[rows].argmin()]
-            lost(NO_CLOCK, f"packet {int(first) + 1}, clock {key[1]}", len(rows))
+            loss_callback(NO_CLOCK, f"packet {int(first) + 1}, clock {key[1]}", len(rows))
         time[rows] = shown if converted is None else converted
     return time
 

@@ -63,16 +63,16 @@ def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText)
         return rows[good], values[good]
 
     bundle, delta = select_bundles(SWITCH_TIME, ~damaged)
-    _, taken = select_bundles(SWITCH_TASK, ~damaged)
+    _, next_task = select_bundles(SWITCH_TASK, ~damaged)
     _, index = select_bundles(SWITCH_COMM, ~damaged)
     index = np.where(index < 0, index + several[bundle], index)
     wake_bundle, wake_delta = select_bundles(WAKE_TIME, ~damaged & ~uneven)
     return CompactSched(
         bundle=bundle,
         time_ns=_sum_deltas(delta, bundle),
-        prev_task=_before(taken, cpu[bundle]),
+        prev_task=_before(next_task, cpu[bundle]),
         state_bits=select_bundles(SWITCH_STATE, ~damaged)[1],
-        next_task=taken,
+        next_task=next_task,
         comm=places[np.where(of_names[bundle] > 0, first_name[bundle] + index, len(places) - 1)],
         wake_bundle=wake_bundle,
         wake_ns=_sum_deltas(wake_delta, wake_bundle),
@@ -87,8 +87,8 @@ def _sum_deltas(values: Array, bundle: Array) -> Array:
     new = np.ones(len(bundle), bool)
     new[1:] = bundle[1:] != bundle[:-1]
     before = (total - values)[new]
-    added: Array = total - before[np.cumsum(new) - 1]
-    return added
+    deltas: Array = total - before[np.cumsum(new) - 1]
+    return deltas
 
 
 def _before(taken: Array, cpu: Array) -> Int64Array:

@@ -58,10 +58,10 @@ class TrackEvents:
         if not len(packet):
             return
         events = read_messages(data, spans, _PARTS, _LEFT, (ANNOTATION, *FLOWS, *ENDING_FLOWS))
-        others = np.flatnonzero((events.other != 0) | (events.malformed != 0))
-        if len(others):
+        rows = np.flatnonzero((events.other != 0) | (events.malformed != 0))
+        if len(rows):
             self.lost(
-                PART_OF_EVENT, f"packet {int(packet[others[0]]) + 1}, field {int(events.other[others[0]])}", len(others)
+                PART_OF_EVENT, f"packet {int(packet[rows[0]]) + 1}, field {int(events.other[rows[0]])}", len(rows)
             )
         generation, time = packets.generation[packet], self.times[packet]
         present = np.flatnonzero((time == MISSING) & events.has(ABSOLUTE_US))
@@ -94,8 +94,8 @@ class TrackEvents:
         found = np.full(len(events), NONE, np.int32)
         rows = np.flatnonzero(events.has(number))
         if len(rows):
-            interned = InternedStrings(self.packets, kind, self.event_builder.intern_text)
-            found[rows] = interned.lookup(generation[rows], events.get_number(number)[rows])
+            interned_strings = InternedStrings(self.packets, kind, self.event_builder.intern_text)
+            found[rows] = interned_strings.lookup(generation[rows], events.get_number(number)[rows])
         present, spans = events.get_spans(inline)
         if len(present):
             found[present] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
@@ -249,8 +249,8 @@ class TrackEvents:
     ) -> None:
         parts = [legacy.flows()]
         for number in (*FLOWS, *ENDING_FLOWS):
-            found = events.listed[number].select_numbers()
-            parts.insert(-1, (found.row, found.value, np.full(len(found), number in ENDING_FLOWS)))
+            numbers = events.listed[number].select_numbers()
+            parts.insert(-1, (numbers.row, numbers.value, np.full(len(numbers), number in ENDING_FLOWS)))
         row, flow, ends = (np.concatenate(values) for values in zip(*parts, strict=True))
         good = time[row] != MISSING
         row, flow, ends = row[good], flow[good], ends[good]
@@ -273,7 +273,7 @@ def _sum_deltas(values: Array, generation: Array) -> Float64Array:
     """What values come to that are added up in each generation."""
     order = np.argsort(generation, kind="stable")
     cuts = np.flatnonzero(np.diff(generation[order])) + 1
-    found = np.empty(len(values))
+    deltas = np.empty(len(values))
     for rows in np.split(order, cuts):
-        found[rows] = np.cumsum(values[rows])
-    return found
+        deltas[rows] = np.cumsum(values[rows])
+    return deltas

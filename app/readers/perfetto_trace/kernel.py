@@ -47,15 +47,15 @@ class KernelEvents:
         if behind := int(np.count_nonzero(bundles.get_number(3))):
             self.lost(LOST_EVENTS, "", behind)
         offset = np.where(bundles.get_number(6) != 0, bundles.get_number(7) - bundles.get_number(6), 0)
-        found = bundles.listed[2].select_contents()
-        events = read_messages(data, found.spans, _WANTED)
-        time = events.get_number(TIME) + offset[found.row]
-        cpu = bundles.get_number(1)[found.row]
+        contents = bundles.listed[2].select_contents()
+        events = read_messages(data, contents.spans, _WANTED)
+        time = events.get_number(TIME) + offset[contents.row]
+        cpu = bundles.get_number(1)[contents.row]
         if len(time):
             self.last_ns = max(self.last_ns, int(time.max()))
-        damaged = np.flatnonzero(events.malformed)
-        if len(damaged):
-            self.lost(DAMAGED, f"at byte {int(events.malformed[damaged[0]]) - 1}", len(damaged))
+        rows = np.flatnonzero(events.malformed)
+        if len(rows):
+            self.lost(DAMAGED, f"at byte {int(events.malformed[rows[0]]) - 1}", len(rows))
         others = np.flatnonzero(events.other != 0)
         if len(others):
             which = sorted(set(events.other[others].tolist()))
@@ -68,10 +68,10 @@ class KernelEvents:
         self._compact(bundles, offset)
 
     def _texts(self, of: MessageColumns, field: int) -> Int64Array:
-        found = np.full(len(of), self.event_builder.intern_text(""), np.int64)
+        texts = np.full(len(of), self.event_builder.intern_text(""), np.int64)
         rows, spans = of.get_spans(field)
-        found[rows] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
-        return found
+        texts[rows] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
+        return texts
 
     def _note_thread_names(self, tasks: Array, names: Array) -> None:
         """Take note of the names of threads, the last of each."""
@@ -143,20 +143,27 @@ class KernelEvents:
         if not len(rows):
             return
         cpu, offset = bundles.get_number(1)[rows], offset[rows]
-        found = read_compact_sched(self.packets.data, spans, cpu, self.event_builder.intern_text)
-        if found.malformed:
-            self.lost(DAMAGED, "a bundle in columns", found.malformed)
-        if len(found.next_task):
-            time = found.time_ns + offset[found.bundle]
-            states = _states(found.state_bits)
-            named = found.comm != self.event_builder.intern_text("")
-            self._note_thread_names(found.next_task[named], found.comm[named])
-            self.scheduling.add_switches(time, cpu[found.bundle], found.prev_task, states, found.next_task, found.comm)
-            self._until(time, found.bundle)
-        if len(found.wake_task):
-            woken = found.wake_ns + offset[found.wake_bundle]
-            self.scheduling.add_wakeups(woken, found.wake_task)
-            self._until(woken, found.wake_bundle)
+        compact_sched = read_compact_sched(self.packets.data, spans, cpu, self.event_builder.intern_text)
+        if compact_sched.malformed:
+            self.lost(DAMAGED, "a bundle in columns", compact_sched.malformed)
+        if len(compact_sched.next_task):
+            time = compact_sched.time_ns + offset[compact_sched.bundle]
+            states = _states(compact_sched.state_bits)
+            named = compact_sched.comm != self.event_builder.intern_text("")
+            self._note_thread_names(compact_sched.next_task[named], compact_sched.comm[named])
+            self.scheduling.add_switches(
+                time,
+                cpu[compact_sched.bundle],
+                compact_sched.prev_task,
+                states,
+                compact_sched.next_task,
+                compact_sched.comm,
+            )
+            self._until(time, compact_sched.bundle)
+        if len(compact_sched.wake_task):
+            woken = compact_sched.wake_ns + offset[compact_sched.wake_bundle]
+            self.scheduling.add_wakeups(woken, compact_sched.wake_task)
+            self._until(woken, compact_sched.wake_bundle)
 
     def _until(self, time: Array, bundle: Array) -> None:
         """Take note of when the last thing was, which in each bundle comes last."""

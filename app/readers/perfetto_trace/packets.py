@@ -97,18 +97,18 @@ def _assign_generations(
     return generations
 
 
-def read_packets(data: bytes, lost: LossCallback) -> tuple[Packets, bool]:
+def read_packets(data: bytes, loss_callback: LossCallback) -> tuple[Packets, bool]:
     """The packets of a file, and whether it is whole. data: the file, and PAD more bytes."""
     found, whole = _find_packets(np.frombuffer(data, np.uint8)[: len(data) - PAD])
     array = np.frombuffer(data, np.uint8)
     all_ = read_messages(array, found.spans, WANTED)
     if all_.has(COMPRESSED).any() or all_.has(ZSTD).any():
-        data, spans = _unpack_packets(data, all_, lost)
+        data, spans = _unpack_packets(data, all_, loss_callback)
         all_ = read_messages(np.frombuffer(data, np.uint8), spans, WANTED)
     del found
-    damaged = np.flatnonzero(all_.malformed)
-    if len(damaged):
-        lost(BAD_PACKET, f"packet {int(damaged[0]) + 1}", len(damaged))
+    rows = np.flatnonzero(all_.malformed)
+    if len(rows):
+        loss_callback(BAD_PACKET, f"packet {int(rows[0]) + 1}", len(rows))
     sequence = all_.get_number(SEQUENCE)
     code, shown = factorize(sequence)
     generation, usable = np.empty(len(all_), np.int32), np.empty(len(all_), bool)
@@ -116,7 +116,7 @@ def read_packets(data: bytes, lost: LossCallback) -> tuple[Packets, bool]:
     generations = _assign_generations(code, len(shown), *marks, generation, usable)
     useless = np.flatnonzero(~usable)
     if len(useless):
-        lost(MISSING_STATE, f"packet {int(useless[0]) + 1}", len(useless))
+        loss_callback(MISSING_STATE, f"packet {int(useless[0]) + 1}", len(useless))
     return Packets(data, all_, sequence, generation, generations, usable), whole
 
 
@@ -126,7 +126,7 @@ def _find_packets(array: Array) -> tuple[FieldColumns, bool]:
     return trace.listed[1].select_contents(), not trace.malformed[0]
 
 
-def _unpack_packets(data: bytes, all_: MessageColumns, lost: LossCallback) -> tuple[bytes, Array]:
+def _unpack_packets(data: bytes, all_: MessageColumns, loss_callback: LossCallback) -> tuple[bytes, Array]:
     """The bytes with those of packed packets behind them, and where each packet is, in order."""
     pieces, room = [data], len(data)
     spans = [np.stack((all_.begin, all_.end))]
@@ -136,7 +136,7 @@ def _unpack_packets(data: bytes, all_: MessageColumns, lost: LossCallback) -> tu
         for row, (begin, end) in zip(rows.tolist(), inner.T.tolist(), strict=True):
             more = _inflate(data[begin:end], kind, MAX_BYTES - room)
             if more is None:
-                lost(BAD_COMPRESSED, f"packet {row + 1}", 1)
+                loss_callback(BAD_COMPRESSED, f"packet {row + 1}", 1)
                 continue
             inside, _ = _find_packets(np.frombuffer(more, np.uint8))
             spans.append(inside.spans + room)

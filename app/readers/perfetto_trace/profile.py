@@ -83,24 +83,24 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
     clocks = read_clocks(packets)
     times = compute_times(packets, clocks, losses.note)
     names = read_names(packets, losses.note)
-    made = TraceEventBuilder()
+    trace_event_builder = TraceEventBuilder()
     scheduling = SchedulerTimeline(comms=dict(names.threads), processes=names.process_of_thread)
-    markers = AtraceMarkers(made, names.process_of_thread)
-    kernel = KernelEvents(packets, names, made, scheduling, markers, losses.note)
+    markers = AtraceMarkers(trace_event_builder, names.process_of_thread)
+    kernel = KernelEvents(packets, names, trace_event_builder, scheduling, markers, losses.note)
     kernel.add()
     markers.finish(scheduling.get_process)
-    TrackEvents(packets, names, times, made, losses.note).add()
+    TrackEvents(packets, names, times, trace_event_builder, losses.note).add()
     samples = CpuSamples(packets, names, times, losses.note)
     states: Callable[[ProfileBuilder, int], None] | None = None
     if scheduling:
         known = times[times != MISSING]
         last = max(kernel.last_ns, int(known.max()) if len(known) and not kernel.last_ns else 0)
-        states = scheduling.add_slices(made, last, losses.note)
-    _tell_names(made, names, scheduling, markers)
+        states = scheduling.add_slices(trace_event_builder, last, losses.note)
+    _tell_names(trace_event_builder, names, scheduling, markers)
     _tell_others(packets, losses)
-    if not made.has_timed_events() and len(samples):
+    if not trace_event_builder.has_timed_events() and len(samples):
         return _build_sampled(samples, names, losses, defect or (None if whole else CUT_OFF))
-    if not made.has_timed_events():
+    if not trace_event_builder.has_timed_events():
         raise UnreadableInput(f"{source} has no data that Perfloom shows. {EMPTY_ADVICE}")
 
     more_samples = samples.add if len(samples) else None
@@ -121,7 +121,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
         more,
     )
     top: dict[str, Any] = {} if clocks.epoch is None else {"baseTimeNanoseconds": clocks.epoch}
-    events = made.finish(losses.to_list(), **top)
+    events = trace_event_builder.finish(losses.to_list(), **top)
     return of_events(events, source, defect or (None if whole else CUT_OFF), dialect)
 
 
@@ -137,14 +137,14 @@ def _build_sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses,
 
 
 def _tell_names(
-    made: TraceEventBuilder, names: TrackNames, scheduling: SchedulerTimeline, markers: AtraceMarkers
+    trace_event_builder: TraceEventBuilder, names: TrackNames, scheduling: SchedulerTimeline, markers: AtraceMarkers
 ) -> None:
     """What processes and threads are called, as metadata."""
     for pid, name in names.processes.items():
-        made.add_metadata("process_name", str(pid), str(pid), name=name)
+        trace_event_builder.add_metadata("process_name", str(pid), str(pid), name=name)
     for tid in {*names.threads, *markers.threads}:
-        if called := names.threads.get(tid) or scheduling.comms.get(tid):
-            made.add_metadata("thread_name", str(tid), scheduling.get_process(tid), name=called)
+        if thread := names.threads.get(tid) or scheduling.comms.get(tid):
+            trace_event_builder.add_metadata("thread_name", str(tid), scheduling.get_process(tid), name=thread)
 
 
 def _tell_others(packets: Packets, losses: _TraceLosses) -> None:

@@ -115,7 +115,7 @@ class CpuSamples:
             modules[key] = (
                 "/" + "/".join(parts).lstrip("/") if parts and not parts[0].startswith("[") else "".join(parts)
             )
-        found = {}
+        frames = {}
         for key, content in self._interned_messages(FRAMES).items():
             of: dict[int, Any] = {}
             try:
@@ -129,19 +129,19 @@ class CpuSamples:
             line = of.get(6, 0)
             function = builder.intern_function(symbol or "[unknown]", module)
             address = of.get(4, 0) or None
-            found[key] = builder.intern_frame(
+            frames[key] = builder.intern_frame(
                 function, kind=kind, address=address, line=line if 0 < line < 1 << 31 else None
             )
-        return found
+        return frames
 
 
 def _numbers(content: memoryview, field: int) -> list[int]:
     """The numbers of a repeated field, packed or not, as far as they can be read."""
-    found: list[int] = []
+    numbers: list[int] = []
     try:
         for number, _, value in iterate_fields(content):
             if number == field:
-                found += [value] if isinstance(value, int) else decode_packed(value).tolist()
+                numbers += [value] if isinstance(value, int) else decode_packed(value).tolist()
     except MalformedMessage:
         pass
-    return found
+    return numbers

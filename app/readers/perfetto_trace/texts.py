@@ -17,9 +17,9 @@ def read_texts(data: bytes, spans: Array, place: InternText) -> Array:
         return _plainly(data, spans, place)
     from .text_interning import TextInterner
 
-    known = TextInterner()
-    codes = known.intern(np.frombuffer(data, np.uint8), spans)
-    return np.array([place(decode_text(text)) for text in known.texts()] or [0], np.int32)[codes]
+    text_interner = TextInterner()
+    codes = text_interner.intern(np.frombuffer(data, np.uint8), spans)
+    return np.array([place(decode_text(text)) for text in text_interner.texts()] or [0], np.int32)[codes]
 
 
 def decode_text(raw: bytes) -> str:

@@ -50,9 +50,9 @@ class TrackNames:
 
     def iterate_ancestors(self, uuid: int) -> Iterator[PerfettoTrack]:
         """A track and those it is in."""
-        seen: set[int] = set()
-        while uuid in self.tracks and uuid not in seen and len(seen) < MAX_DEPTH:
-            seen.add(uuid)
+        uuids: set[int] = set()
+        while uuid in self.tracks and uuid not in uuids and len(uuids) < MAX_DEPTH:
+            uuids.add(uuid)
             yield self.tracks[uuid]
             uuid = self.tracks[uuid].parent
 
@@ -79,18 +79,18 @@ class TrackNames:
         return Lane(process, None, ": ".join(filter(None, reversed(words))) or f"track {uuid}")
 
 
-def read_names(packets: Packets, lost: LossCallback) -> TrackNames:
+def read_names(packets: Packets, loss_callback: LossCallback) -> TrackNames:
     """Tracks, processes and threads described by the packets; the last one applies where they differ."""
-    found = TrackNames()
+    names = TrackNames()
     fields = _MessageFieldCache()
     for kind, take in ((TREE, _tree), (THREAD, _thread), (TRACK, _track), (SYSTEM, _system)):
         rows, spans = packets.all.get_spans(kind)
         for row, begin, end in zip(rows.tolist(), *spans.tolist(), strict=True):
             try:
-                take(found, fields, packets.data[begin:end])
+                take(names, fields, packets.data[begin:end])
             except (MalformedMessage, TypeError):
-                lost(BAD_TRACK, f"packet {row + 1}", 1)
-    return found
+                loss_callback(BAD_TRACK, f"packet {row + 1}", 1)
+    return names
 
 
 class _MessageFieldCache:

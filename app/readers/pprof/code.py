@@ -99,11 +99,11 @@ class CodeTables:
 
     def _kinds(self) -> Array:
         """What sort of code is in a module, by its code as a text."""
-        found = np.full(len(self._texts.words), int(FrameKind.USER))
+        kinds = np.full(len(self._texts.words), int(FrameKind.USER))
         for code in np.unique(self._module).tolist():
             if _KERNEL.search(self._texts.get_text(code)):
-                found[code] = int(FrameKind.KERNEL)
-        return found
+                kinds[code] = int(FrameKind.KERNEL)
+        return kinds
 
     def _function_table(self, name: Array, shown: Array, module: Array, file: Array, first: Array) -> None:
         texts = self._texts

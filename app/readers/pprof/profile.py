@@ -103,28 +103,28 @@ class _PprofConverter:
 
     def _number(self, field: int) -> int:
         """A number of the Profile itself; of several the last."""
-        found = self._parts[field].select_numbers()
-        return int(found.value[-1]) if len(found) else 0
+        numbers = self._parts[field].select_numbers()
+        return int(numbers.value[-1]) if len(numbers) else 0
 
     def _read(self, field: int, fields: tuple[int, ...], listed: tuple[int, ...] = ()) -> MessageColumns:
         """The messages of a sort that are sound; others are lost."""
         places = self._parts[field]
-        found = read_messages(self._data, places.select_contents().spans, fields, (), listed)
-        wrong = np.flatnonzero(found.malformed)
-        count = len(wrong) + len(places) - len(found)
+        messages = read_messages(self._data, places.select_contents().spans, fields, (), listed)
+        wrong = np.flatnonzero(messages.malformed)
+        count = len(wrong) + len(places) - len(messages)
         if count:
             first = int(wrong[0]) if len(wrong) else 0
             self._builder.add_loss(_MALFORMED[field], f"the {first + 1}th", count)
         if not len(wrong):
-            return found
-        sound = np.flatnonzero(found.malformed == 0)
-        return read_messages(self._data, np.stack((found.begin[sound], found.end[sound])), fields, (), listed)
+            return messages
+        sound = np.flatnonzero(messages.malformed == 0)
+        return read_messages(self._data, np.stack((messages.begin[sound], messages.end[sound])), fields, (), listed)
 
     def _events(self) -> list[tuple[str, int, int]]:
         """(name, id, by how much values are to be multiplied) of each type of value."""
         types, period = self._read(_TYPES, (1, 2)), self._number(_PERIOD)
         of_period = next(iter(self._read(_PERIOD_TYPE, (1, 2)).get_number(1).tolist()), 0)
-        found = []
+        events = []
         for kind, unit_place in zip(types.get_number(1).tolist(), types.get_number(2).tolist(), strict=True):
             name, unit = self._texts[kind] or "samples", self._texts[unit_place]
             times = UNIT_FACTORS.get(unit, 1)
@@ -135,8 +135,8 @@ class _PprofConverter:
                 sampling="period" if sampled else None,
                 rate=float(period * times) if sampled else None,
             )
-            found.append((name, event, times))
-        return found
+            events.append((name, event, times))
+        return events
 
     def _samples(self, events: list[tuple[str, int, int]], code: CodeTables) -> None:
         places = self._parts[_SAMPLES]

@@ -19,10 +19,10 @@ class PprofStrings:
         )
         raw = pieces.take(pa.array(np.arange(0, len(pieces), 2, dtype=np.int32)))
         try:
-            found = raw.cast(pa.string())
+            texts = raw.cast(pa.string())
         except pa.ArrowInvalid:
-            found = pa.array([text.decode("utf-8", "replace") for text in raw.to_pylist()], pa.string())
-        encoded = found.dictionary_encode()
+            texts = pa.array([text.decode("utf-8", "replace") for text in raw.to_pylist()], pa.string())
+        encoded = texts.dictionary_encode()
         self._codes = encoded.indices.to_numpy()
         self.words: pa.StringArray = encoded.dictionary
         self.none = int(self._codes[-1])
@@ -38,8 +38,8 @@ class PprofStrings:
     def get_codes(self, places: Array) -> Array:
         """The codes (int32) of the strings at these places of the file's table; the empty one where it is shorter."""
         there = (places >= 0) & (places < self._count)
-        found: Array = self._codes[np.where(there, places, self._count)]
-        return found
+        codes: Array = self._codes[np.where(there, places, self._count)]
+        return codes
 
     def add_texts(self, words: list[str]) -> Array:
         """The codes of further texts, which are known from now on."""
@@ -47,13 +47,13 @@ class PprofStrings:
             return np.zeros(0, np.int32)
         encoded = pa.concat_arrays([self.words, pa.array(words, pa.string())]).dictionary_encode()
         self.words = encoded.dictionary
-        found: Array = encoded.indices.to_numpy()[len(encoded) - len(words) :]
-        return found
+        indices: Array = encoded.indices.to_numpy()[len(encoded) - len(words) :]
+        return indices
 
     def get_code(self, word: str) -> int:
         """The code of a text; -1 where the file does not have it."""
-        found: int = self.words.index(word).as_py()
-        return found
+        code: int = self.words.index(word).as_py()
+        return code
 
     def build_column(self, codes: Array, null: bool = False) -> pa.Array:
         """The texts of codes as a column. null: the empty one is null."""

@@ -31,15 +31,15 @@ class ThreadLabels:
         labels = labels.select_contents()
         labels = labels.select(good[labels.row])
         sample = (np.cumsum(good) - 1)[labels.row]
-        found = read_messages(self._data, labels.spans, (1, 2, 3))
-        left = found.malformed == 0
+        messages = read_messages(self._data, labels.spans, (1, 2, 3))
+        left = messages.malformed == 0
         if not left.all():
             self._builder.add_loss(BAD_LABEL, "", int((~left).sum()))
-        key, text = (self._texts.get_codes(found.get_number(field)) for field in (1, 2))
-        number = found.get_number(3)
+        key, text = (self._texts.get_codes(messages.get_number(field)) for field in (1, 2))
+        number = messages.get_number(3)
         code, first = factorize(number)
         # A label without a text is a number, and one that is missing is 0.
-        is_text = found.get_number(2) != 0
+        is_text = messages.get_number(2) != 0
         has_text = is_text & (text != self._texts.none)
         values: dict[str, Array] = {}
         for name in (*_WORDS, *_NUMBERS):

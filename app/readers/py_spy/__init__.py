@@ -40,10 +40,10 @@ def sniff(head: bytes) -> bool:
     lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
     python = False
     for line in lines[:100]:
-        found = _LINE.fullmatch(line)
-        if not found:
+        match = _LINE.fullmatch(line)
+        if not match:
             return False
-        stack = _after_thread(_after_processes(found[1])[0])[0]
+        stack = _after_thread(_after_processes(match[1])[0])[0]
         frames = stack.split(b";") if stack else []
         if not all(len(frame) < MAX_FRAME_BYTES and _FRAME.fullmatch(frame) for frame in frames):
             return False
@@ -74,15 +74,15 @@ def _open(line: bytes) -> bool:
 def _after_processes(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
     """What follows the processes at the beginning, and the innermost of them."""
     last = None
-    while found := _PROCESS.match(line):
-        line, last = line[found.end() + 1 :], found
+    while match := _PROCESS.match(line):
+        line, last = line[match.end() + 1 :], match
     return line, last
 
 
 def _after_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
     first, _, rest = line.partition(b";")
-    found = _THREAD.fullmatch(first)
-    return (rest, found) if found else (line, None)
+    match = _THREAD.fullmatch(first)
+    return (rest, match) if match else (line, None)
 
 
 @check_parse_quality("py-spy stacks", NO_STACK)
@@ -97,11 +97,11 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     for line, number in _join_lines(_number_lines(stream)):
         if not line.strip():
             continue
-        found = _LINE.fullmatch(line)
-        if not found or len(found[2]) > 19 or int(found[2]) >= MAX_WEIGHT:
-            builder.add_loss(IMPOSSIBLE_STACK_WEIGHT if found else NO_STACK, format_example(line, number))
+        match = _LINE.fullmatch(line)
+        if not match or len(match[2]) > 19 or int(match[2]) >= MAX_WEIGHT:
+            builder.add_loss(IMPOSSIBLE_STACK_WEIGHT if match else NO_STACK, format_example(line, number))
             continue
-        stack, process = _after_processes(found[1])
+        stack, process = _after_processes(match[1])
         stack, thread = _after_thread(stack)
         key = (process[0] if process else b"", thread[0] if thread else b"")
         row = threads.get(key)
@@ -118,7 +118,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
             places.append(place)
         if not places:
             builder.add_loss(NO_FRAMES, format_example(line, number))
-        builder.add_sample(0, row, event, builder.intern_stack(places), int(found[2]))
+        builder.add_sample(0, row, event, builder.intern_stack(places), int(match[2]))
         count += 1
     if not count:
         raise UnreadableInput(f"{source} has no samples: py-spy saw no running thread. Record again, for longer.")
@@ -150,12 +150,12 @@ def _thread(builder: ProfileBuilder, process: re.Match[bytes] | None, thread: re
 
 
 def _frame(builder: ProfileBuilder, piece: bytes) -> int:
-    found = _FRAME.fullmatch(piece) if len(piece) < MAX_FRAME_BYTES else None
-    if not found:
+    match = _FRAME.fullmatch(piece) if len(piece) < MAX_FRAME_BYTES else None
+    if not match:
         name = decode_text(piece)
         return builder.intern_frame(builder.intern_function(name), kind=FrameKind.USER if name else FrameKind.UNKNOWN)
-    name, place = decode_text(found[1]), decode_text(found[2])
-    line = int(found[3]) if found[3] and 0 < int(found[3]) < 1 << 31 else None
+    name, place = decode_text(match[1]), decode_text(match[2])
+    line = int(match[3]) if match[3] and 0 < int(match[3]) < 1 << 31 else None
     if _PYTHON.fullmatch(piece):
         return builder.intern_frame(builder.intern_function(name, "", place), kind=FrameKind.PYTHON, line=line)
     if line is not None:

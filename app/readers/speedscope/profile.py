@@ -62,21 +62,21 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     shared = file.get("shared") if isinstance(file, dict) else None
     frames = _frames(shared.get("frames") if isinstance(shared, dict) else None, lost)
     times, counts = [], []
-    for place, one in enumerate(profiles if isinstance(profiles, list) else []):
-        if not isinstance(one, dict) or one.get("type") not in ("sampled", "evented"):
-            lost.note(NO_PROFILE, one.get("type") if isinstance(one, dict) else one)
+    for place, profile in enumerate(profiles if isinstance(profiles, list) else []):
+        if not isinstance(profile, dict) or profile.get("type") not in ("sampled", "evented"):
+            lost.note(NO_PROFILE, profile.get("type") if isinstance(profile, dict) else profile)
             continue
-        name = str(one.get("name") or f"profile {place + 1}")
-        if one.get("unit") in TIME_UNIT_NS:
-            times.append((name, one, TIME_UNIT_NS[one["unit"]]))
+        name = str(profile.get("name") or f"profile {place + 1}")
+        if profile.get("unit") in TIME_UNIT_NS:
+            times.append((name, profile, TIME_UNIT_NS[profile["unit"]]))
         else:
-            counts.append((name, one))
+            counts.append((name, profile))
     events = TraceEventBuilder()
     exporter = str(file.get("exporter") or "") if isinstance(file, dict) else ""
-    found = (_THREAD_FRAME.fullmatch(frame.name) for frame in frames.values())
-    names = {match[1]: match[2] for match in found if match}
-    for name, one, factor in times:
-        spans = _spans(one, factor, lost) if one["type"] == "evented" else _stretches(one, factor, lost)
+    matches = (_THREAD_FRAME.fullmatch(frame.name) for frame in frames.values())
+    names = {match[1]: match[2] for match in matches if match}
+    for name, profile, factor in times:
+        spans = _spans(profile, factor, lost) if profile["type"] == "evented" else _stretches(profile, factor, lost)
         thread, process = name, NONE
         if exporter.startswith("py-spy@") and (matched := _OF_PY_SPY.fullmatch(name)):
             thread, process = matched[2], events.intern_text(matched[1] or "")
@@ -112,18 +112,18 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
 
 
 def _frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
-    found = {}
+    frames = {}
     for place, one in enumerate(given if isinstance(given, list) else []):
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             lost.note(NO_FRAME, one)
             continue
         file, line = one.get("file"), one.get("line")
-        found[place] = _FileFrame(
+        frames[place] = _FileFrame(
             one["name"],
             file if isinstance(file, str) and file else None,
             line if isinstance(line, int) and 0 < line < 1 << 31 else None,
         )
-    return found
+    return frames
 
 
 def _number(value: Any, factor: int) -> int | None:
@@ -180,28 +180,28 @@ def _samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tu
 
 def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
     """The same of what begins and ends at values: what was counted from one event to the next."""
-    opened: list[int] = []
+    frames: list[int] = []
     last = _number(one.get("startValue"), 1)
     for sort, at, frame in _spans(one, 1, lost):
         last = at if last is None else last
         if at < last:
             lost.note(BACKWARDS, f"{at} behind {last}")
         elif at > last:
-            if opened:
-                yield list(opened), at - last
+            if frames:
+                yield list(frames), at - last
             last = at
         if sort == "O":
-            opened.append(frame)
-        elif frame not in opened:
+            frames.append(frame)
+        elif frame not in frames:
             lost.note(UNMATCHED_END, f"frame {frame} at {at}")
         else:
-            while (ended := opened.pop()) != frame:
+            while (ended := frames.pop()) != frame:
                 lost.note(NEVER_ENDED, f"frame {ended} before {at}")
     end = _number(one.get("endValue"), 1)
-    for frame in opened:
+    for frame in frames:
         lost.note(NEVER_ENDED, f"frame {frame}")
-    if opened and last is not None and end is not None and end > last:
-        yield opened, end - last
+    if frames and last is not None and end is not None and end > last:
+        yield frames, end - last
 
 
 def _add_slices(

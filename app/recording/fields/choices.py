@@ -25,7 +25,7 @@ def list_options(kind: FieldKind) -> tuple[Option, ...]:
 
 def option_label(kind: FieldKind, value: object) -> str:
     """The label of a value; the value itself where it has none."""
-    return next((each.label for each in list_options(kind) if each.value == value), str(value))
+    return next((option.label for option in list_options(kind) if option.value == value), str(value))
 
 
 def _options_of(kind: ChoiceField) -> tuple[Option, ...]:

@@ -77,16 +77,16 @@ def split(text: str) -> CommandLine:
     return CommandLine(tuple(words), tuple(hints))
 
 
-def _value(kind: str, found: str) -> str:
+def _value(kind: str, value: str) -> str:
     if kind == "escaped":
-        return found[1]
+        return value[1]
     if kind == "single":
-        return found[1:-1]
+        return value[1:-1]
     if kind == "double":
-        return _DOUBLE_ESCAPE.sub(lambda match: match.group(1) or "", found[1:-1])
+        return _DOUBLE_ESCAPE.sub(lambda match: match.group(1) or "", value[1:-1])
     if kind == "ansi":
-        return _ansi_value(found[2:-1])
-    return found
+        return _ansi_value(value[2:-1])
+    return value
 
 
 def _hint(hints: dict[str, None], kind: str, found: str, text: str, at: int, *, first: bool) -> None:
@@ -121,10 +121,10 @@ def _open_end(text: str, position: int) -> str:
 
 def _ansi_value(text: str) -> str:
     parts: list[bytes] = []
-    done = 0
+    end = 0
     for match in _ANSI_ESCAPE.finditer(text):
-        parts.append(text[done : match.start()].encode("utf-8", "surrogateescape"))
-        done = match.end()
+        parts.append(text[end : match.start()].encode("utf-8", "surrogateescape"))
+        end = match.end()
         hexadecimal, octal, short, long, letter = match.groups()
         if hexadecimal or octal:
             parts.append(bytes((int(hexadecimal, 16) if hexadecimal else int(octal, 8) & 0xFF,)))
@@ -135,7 +135,7 @@ def _ansi_value(text: str) -> str:
             parts.append(chr(code).encode())
         else:
             parts.append(_ANSI.get(letter, b"\\" + letter.encode("utf-8", "surrogateescape")))
-    parts.append(text[done:].encode("utf-8", "surrogateescape"))
+    parts.append(text[end:].encode("utf-8", "surrogateescape"))
     return b"".join(parts).decode("utf-8", "surrogateescape")
 
 

@@ -105,14 +105,14 @@ class EventIndex:
         first, then those with all words in the name, then the others; without a query all of them.
         """
         words = query.lower().split()
-        found = [row for row, text in enumerate(self.texts) if all(word in text for word in words)]
-        groups = Counter(self.events[row].group for row in found)
+        rows = [row for row, text in enumerate(self.texts) if all(word in text for word in words)]
+        groups = Counter(self.events[row].group for row in rows)
         if group:
-            found = [row for row in found if self.events[row].group == group]
+            rows = [row for row in rows if self.events[row].group == group]
         if words:
-            found.sort(key=lambda row: self._rank(row, words))
-        chosen = tuple(self.events[row] for row in found[offset : offset + limit])
-        return EventMatches(chosen, len(found), tuple(groups.items()), offset)
+            rows.sort(key=lambda row: self._rank(row, words))
+        events = tuple(self.events[row] for row in rows[offset : offset + limit])
+        return EventMatches(events, len(rows), tuple(groups.items()), offset)
 
     def _rank(self, row: int, words: Sequence[str]) -> int:
         name = self.names[row]

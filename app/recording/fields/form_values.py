@@ -31,8 +31,8 @@ class FormValues(Mapping[str, str | bool]):
         return len(self._typed)
 
     def __repr__(self) -> str:
-        changed = {name: value for name, value in self.items() if value != self.DEFAULTS[name]}
-        return f"{type(self).__name__}(**{changed!r})"
+        values = {name: value for name, value in self.items() if value != self.DEFAULTS[name]}
+        return f"{type(self).__name__}(**{values!r})"
 
     @classmethod
     def from_form(cls, values: Mapping[str, Sequence[str]]) -> Self:
@@ -42,48 +42,48 @@ class FormValues(Mapping[str, str | bool]):
         """
         typed: dict[str, str | bool] = {}
         for name, default in cls.DEFAULTS.items():
-            posted = values.get(name, ())
-            if posted and isinstance(default, bool):
-                typed[name] = bool(posted[-1])
-            elif posted:
-                typed[name] = posted[-1].replace("\r\n", "\n")
+            value = values.get(name, ())
+            if value and isinstance(default, bool):
+                typed[name] = bool(value[-1])
+            elif value:
+                typed[name] = value[-1].replace("\r\n", "\n")
         return cls(**typed)
 
 
-def default_values(declared: Iterable[DeclaredField]) -> dict[str, str | bool]:
+def default_values(declared_fields: Iterable[DeclaredField]) -> dict[str, str | bool]:
     """What the empty form has in each field."""
     return {
         each.name: format_value(each.kind, each.default) if each.info.prefilled else ""
-        for each in declared
+        for each in declared_fields
         if not each.info.internal
     }
 
 
-def format_fields(declared: Iterable[DeclaredField], whole: Any) -> dict[str, str | bool]:
+def format_fields(declared_fields: Iterable[DeclaredField], whole: Any) -> dict[str, str | bool]:
     """What the form has in each field for `whole`; a part that is none has no fields."""
     return {
         each.name: format_value(each.kind, each.get(whole))
-        for each in declared
+        for each in declared_fields
         if not each.info.internal and (not each.part or getattr(whole, each.part) is not None)
     }
 
 
 def parse_fields(
-    declared: Iterable[DeclaredField], typed: FormValues, parts: Collection[str], errors: dict[str, str]
+    declared_fields: Iterable[DeclaredField], form_values: FormValues, parts: Collection[str], errors: dict[str, str]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, tuple[str, ...]]]:
     """(values by part ("": the class itself) and attribute, hints by field). What cannot be parsed is in `errors`."""
     values: dict[str, dict[str, Any]] = {part: {} for part in ("", *parts)}
     hints: dict[str, tuple[str, ...]] = {}
-    for each in declared:
+    for each in declared_fields:
         try:
-            value = parse_text(each.kind, typed[each.name])
+            value = parse_text(each.kind, form_values[each.name])
         except InvalidRequest as error:
             errors[each.name] = error.message
             continue
         except ValueError:
             if not isinstance(each.kind, ChoiceField):
                 raise
-            errors[each.name] = no_choice_text(str(typed[each.name]), each.kind.type)
+            errors[each.name] = no_choice_text(str(form_values[each.name]), each.kind.type)
             continue
         if isinstance(value, command_line.CommandLine):
             hints |= {each.name: value.hints} if value.hints else {}

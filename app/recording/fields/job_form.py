@@ -59,24 +59,24 @@ class ParsedJob:
 
 def to_form(spec: JobSpec) -> JobForm:
     """The form of a spec; `parse` gives the spec back, without what its choices leave unused."""
-    typed = format_fields(JOB_FIELDS.values(), spec)
-    return JobForm(**typed, sampling="frequency" if spec.period is None else "period")
+    fields = format_fields(JOB_FIELDS.values(), spec)
+    return JobForm(**fields, sampling="frequency" if spec.period is None else "period")
 
 
-def parse(typed: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, complete: bool = True) -> ParsedJob:
+def parse(job_form: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, complete: bool = True) -> ParsedJob:
     """The spec that was typed, or an error for each field that has one. Never raises.
 
     Fields that the choices and the target leave unused are not looked at, so that nothing invisible can be wrong.
     targets, complete: see `validate_job`.
     """
     errors: dict[str, str] = {}
-    chosen = _choices(typed, errors)
-    used = relevant_fields(chosen, targets.get(typed.target))
+    chosen = _choices(job_form, errors)
+    used = relevant_fields(chosen, targets.get(job_form.target))
     fields = [each for name, each in JOB_FIELDS.items() if name in used and name not in CHOICES_OF_FORM]
-    values, hints = parse_fields(fields, typed, JOB_PARTS, errors)
+    values, hints = parse_fields(fields, job_form, JOB_PARTS, errors)
     whole = values.pop("")
     if "sampling" in used:
-        _keep_one_rate(typed, whole, errors)
+        _keep_one_rate(job_form, whole, errors)
     parts = {name: replace(part, **values[name]) for name in JOB_PARTS if (part := getattr(chosen, name)) is not None}
     spec = replace(chosen, **whole, **parts)
     # A field that could not be read keeps its own message: what the check says of its empty value would hide it.
@@ -84,44 +84,44 @@ def parse(typed: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, complet
     return ParsedJob(None if errors else normalize(spec, targets.get(spec.target)), errors, hints)
 
 
-def _keep_one_rate(typed: JobForm, values: dict[str, Any], errors: dict[str, str]) -> None:
+def _keep_one_rate(job_form: JobForm, values: dict[str, Any], errors: dict[str, str]) -> None:
     """Of frequency and period only the one that was chosen counts."""
-    other = "frequency" if typed["sampling"] == "period" else "period"
+    other = "frequency" if job_form["sampling"] == "period" else "period"
     values.pop(other, None)
     errors.pop(other, None)
-    if typed["sampling"] == "period" and values.get("period", 0) is None:
+    if job_form["sampling"] == "period" and values.get("period", 0) is None:
         errors["period"] = "Enter the number of events between two samples, or choose a frequency."
 
 
-def _choices(typed: JobForm, errors: dict[str, str]) -> JobSpec:
+def _choices(job_form: JobForm, errors: dict[str, str]) -> JobSpec:
     """The spec with the choices that decide which other fields are used."""
-    chosen = JobSpec()
+    job_spec = JobSpec()
     for name, each in JOB_FIELDS.items():
         if each.part or not isinstance(each.kind, ChoiceField):
             continue
         try:
-            change: dict[str, Any] = {name: parse_text(each.kind, typed[name])}
-            chosen = replace(chosen, **change)
+            change: dict[str, Any] = {name: parse_text(each.kind, job_form[name])}
+            job_spec = replace(job_spec, **change)
         except ValueError:
-            errors[name] = _no_choice(name, typed)
-    if typed["mpi"] != NO_MPI:
+            errors[name] = _no_choice(name, job_form)
+    if job_form["mpi"] != NO_MPI:
         try:
-            mpi = Mpi(MpiFlavor(str(typed["mpi"])), per_host=typed["recorded"] == "hosts")
-            chosen = replace(chosen, mpi=mpi)
+            mpi = Mpi(MpiFlavor(str(job_form["mpi"])), per_host=job_form["recorded"] == "hosts")
+            job_spec = replace(job_spec, mpi=mpi)
         except ValueError:
-            errors["mpi"] = _no_choice("mpi", typed)
-        if typed["recorded"] not in choices()["recorded"]:
-            errors["recorded"] = _no_choice("recorded", typed)
-    used, plain = relevant_fields(chosen, None), JobSpec()
+            errors["mpi"] = _no_choice("mpi", job_form)
+        if job_form["recorded"] not in choices()["recorded"]:
+            errors["recorded"] = _no_choice("recorded", job_form)
+    used, plain = relevant_fields(job_spec, None), JobSpec()
     for name in ("call_graph", "splitting", "mpi"):
         if name not in used:
             errors.pop(name, None)
             unused: dict[str, Any] = {name: getattr(plain, name)}
-            chosen = replace(chosen, **unused)
-    if chosen.mpi is None:
+            job_spec = replace(job_spec, **unused)
+    if job_spec.mpi is None:
         errors.pop("recorded", None)
-    return chosen
+    return job_spec
 
 
-def _no_choice(name: str, typed: JobForm) -> str:
-    return no_choice_text(str(typed[name]), choices()[name])
+def _no_choice(name: str, job_form: JobForm) -> str:
+    return no_choice_text(str(job_form[name]), choices()[name])

@@ -25,8 +25,8 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
     if not complete:
         used -= {name for name in ("command", "pid") if not getattr(spec, name)}
     values = {n: each.get(spec) for n, each in JOB_FIELDS.items() if each.part != "mpi" or spec.mpi is not None}
-    found = find_problems(values, JOB_FIELDS)
-    found |= [
+    problems = find_problems(values, JOB_FIELDS)
+    problems |= [
         *_command(spec),
         *_rate(spec),
         *_process(spec),
@@ -35,7 +35,7 @@ def validate_job(spec: JobSpec, targets: Mapping[str, Target] = LOCAL_ONLY, *, c
         *placement_problems(spec),
         *target_problems(spec, targets),
     ]
-    return {name: message for name, message in found.items() if name in used}
+    return {name: message for name, message in problems.items() if name in used}
 
 
 def _command(spec: JobSpec) -> Messages:

@@ -18,17 +18,17 @@ _STRICT = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 
 def find_problems(values: Mapping[str, Any], declared: Mapping[str, kinds.DeclaredField]) -> dict[str, str]:
     """What is wrong with values of declared fields, by the names of the form."""
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for name, error in _errors(_flat_model(tuple((name, declared[name].kind) for name in values)), values):
-        found.setdefault(name[0], _sentence(declared[name[0]].kind, error))
-    return found
+        problems.setdefault(name[0], _sentence(declared[name[0]].kind, error))
+    return problems
 
 
 def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str) -> dict[tuple[str, ...], str]:
     """What of the JSON of a class with declared fields cannot be read, by path: unknown and missing fields, what is no
     object or list, and choices that do not exist. Values of other types are for `find_problems`. title: what the class
     is, in a message."""
-    found: dict[tuple[str, ...], str] = {}
+    structure_problems: dict[tuple[str, ...], str] = {}
     for loc, error in _errors(_structure(cls), data):
         kind = kinds.declared_kinds(cls).get(loc[0])
         part = kind if isinstance(kind, kinds.PartField) else None
@@ -49,8 +49,8 @@ def find_structure_problems(cls: type[Any], data: Mapping[str, Any], title: str)
                 text = f"{f'“{path[0]}”' if part else title} needs the field “{path[-1]}”. Add it."
             else:
                 text = str(error["msg"])
-        found.setdefault(path, text)
-    return found
+        structure_problems.setdefault(path, text)
+    return structure_problems
 
 
 def without_paths(cls: type[Any], data: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
@@ -92,9 +92,9 @@ def _structure(cls: type[Any]) -> type[BaseModel]:
 def _cached_structure(cls: Any) -> type[BaseModel]:
     """A class with declared fields and its parts, of which only lists, objects and choices are checked."""
     declared: dict[str, Any] = {}
-    required = kinds.required_fields(cls)
+    required_fields = kinds.required_fields(cls)
     for number, (name, kind) in enumerate(kinds.declared_kinds(cls).items()):
-        default = Field(alias=name) if name in required else Field(None, alias=name)
+        default = Field(alias=name) if name in required_fields else Field(None, alias=name)
         declared[f"field_{number}"] = (_structure_type(kind), default)
     return create_model(cls.__name__, __config__=_STRICT, **declared)
 

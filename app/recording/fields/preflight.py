@@ -47,10 +47,10 @@ def with_form_fields(findings: Iterable[PreflightFinding]) -> tuple[PreflightFin
     return tuple(sorted(named, key=lambda finding: order.index(finding.level)))
 
 
-def spec_for_worker(spec: JobSpec, judged: PreflightResult) -> JobSpec:
+def spec_for_worker(spec: JobSpec, preflight_result: PreflightResult) -> JobSpec:
     """The job as its machine is asked about it. Where there are runs, the number of one stands in for each: of the
     first."""
-    if len(judged.groups) < 2:
+    if len(preflight_result.groups) < 2:
         return spec
     command, inputs = (tuple(with_run_number(text, 0) for text in texts) for texts in (spec.command, spec.inputs))
     return replace(spec, command=command, inputs=inputs)
@@ -58,8 +58,10 @@ def spec_for_worker(spec: JobSpec, judged: PreflightResult) -> JobSpec:
 
 def credible_findings(spec: JobSpec, target: Target, findings: Iterable[PreflightFinding]) -> list[PreflightFinding]:
     """What its machine says that can be believed: where a program is found is not known before modules are loaded."""
-    loaded = spec.modules or target.modules
-    return [one for one in findings if not (loaded and one.field == "command" and "/" not in spec.command[0])]
+    modules = spec.modules or target.modules
+    return [
+        finding for finding in findings if not (modules and finding.field == "command" and "/" not in spec.command[0])
+    ]
 
 
 def _compose(

@@ -33,8 +33,8 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     if form not in FORMATS:
         raise InvalidRequest(f"Settings can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
     left_out = find_secrets(spec.environment)
-    kept = {name: value for name, value in spec.environment.items() if name not in left_out}
-    data = _select_changed(replace(spec, environment=kept).to_json(), JobSpec().to_json())
+    environment = {name: value for name, value in spec.environment.items() if name not in left_out}
+    data = _select_changed(replace(spec, environment=environment).to_json(), JobSpec().to_json())
     if spec.mpi is not None:
         changed = _select_changed(vars(spec.mpi), vars(Mpi(spec.mpi.flavour)))
         data["mpi"] = {"flavour": str(spec.mpi.flavour), "ranks": spec.mpi.ranks} | changed

@@ -72,10 +72,10 @@ def _conditions(_schedulers: tuple[str, ...]) -> Mapping[str, Applies]:
     return found | {name: info.applies for name, info in FORM_ONLY.items()}
 
 
-def _condition(each: DeclaredField) -> Applies:
-    if each.part != "batch":
-        return each.info.applies
-    return {"scheduler": tuple(name for name, one in SCHEDULERS.items() if each.attribute in one.fields)}
+def _condition(declared_field: DeclaredField) -> Applies:
+    if declared_field.part != "batch":
+        return declared_field.info.applies
+    return {"scheduler": tuple(name for name, one in SCHEDULERS.items() if declared_field.attribute in one.fields)}
 
 
 def relevant_fields(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> frozenset[str]:

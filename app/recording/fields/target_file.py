@@ -20,8 +20,8 @@ def to_file(target: Target, form: str) -> str:
     if form not in FORMATS:
         raise InvalidRequest(f"Targets can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
     left_out = find_secrets(target.environment)
-    kept = {name: value for name, value in target.environment.items() if name not in left_out}
-    data = to_data(replace(target, environment=kept))
+    environment = {name: value for name, value in target.environment.items() if name not in left_out}
+    data = to_data(replace(target, environment=environment))
     if form == "json":
         return serialization.to_json(data)
     heading = ["A target of Perfloom. Use it with: perfloom target import THIS-FILE, or under Targets, New target."]

@@ -41,14 +41,14 @@ def to_form(target: Target) -> TargetForm:
     return TargetForm(**format_fields(TARGET_FIELDS.values(), target), way="here" if target.ssh is None else "ssh")
 
 
-def parse(typed: TargetForm, earlier: Target | None = None) -> ParsedTarget:
+def parse(target_form: TargetForm, earlier: Target | None = None) -> ParsedTarget:
     """The target that was typed, or an error for each field that has one. Never raises.
 
     Fields that do not count are not checked. earlier: what the form was filled from; accepted keys of hosts, which the
     form does not show, are taken over from it as long as the host is the same.
     """
     errors: dict[str, str] = {}
-    way = str(typed["way"])
+    way = str(target_form["way"])
     if way not in CHOICES["way"]:
         errors["way"] = no_choice_text(way, CHOICES["way"])
     fields = [
@@ -56,7 +56,7 @@ def parse(typed: TargetForm, earlier: Target | None = None) -> ParsedTarget:
         for name, condition in CONDITIONS.items()
         if name in TARGET_FIELDS and way in condition.get("way", (way,))
     ]
-    values, _ = parse_fields(fields, typed, ("ssh",), errors)
+    values, _ = parse_fields(fields, target_form, ("ssh",), errors)
     ssh = Ssh(**values["ssh"]) if way == "ssh" else None
     if ssh is not None and earlier is not None and earlier.ssh is not None and _is_same_host(earlier.ssh, ssh):
         ssh = replace(ssh, host_keys=earlier.ssh.host_keys)
@@ -68,5 +68,5 @@ def parse(typed: TargetForm, earlier: Target | None = None) -> ParsedTarget:
     return ParsedTarget(None if errors else target, errors)
 
 
-def _is_same_host(one: Ssh, other: Ssh) -> bool:
-    return (one.host, one.port, one.jump) == (other.host, other.port, other.jump)
+def _is_same_host(ssh: Ssh, other: Ssh) -> bool:
+    return (ssh.host, ssh.port, ssh.jump) == (other.host, other.port, other.jump)

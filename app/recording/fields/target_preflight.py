@@ -90,9 +90,9 @@ def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefligh
     mpi = spec.mpi
     if mpi is None or mpi.program or target.starters.get(mpi.flavour) or mpi.flavour in facts.starters:
         return
-    named = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.starters]
+    labels = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.starters]
     text = f"The check of “{target.name}” found no {mpi_title(mpi.flavour)}"
-    text += f"; it found {', '.join(named)}." if named else ", and no other MPI implementation."
+    text += f"; it found {', '.join(labels)}." if labels else ", and no other MPI implementation."
     # A module of the job may bring it.
     level = Severity.HINT if spec.modules or spec.path else Severity.WARNING
     yield PreflightFinding(

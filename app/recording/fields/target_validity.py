@@ -40,9 +40,9 @@ def raise_problems(problems: Mapping[str, str]) -> None:
 def _contradictions(target: Target) -> Iterator[tuple[str, str]]:
     if target.name == LOCAL and not target.is_local:
         yield "name", "The name “local” is reserved for this machine. Choose another name."
-    needed = MPI_LAUNCHERS[target.mpi].scheduler if target.mpi in MPI_LAUNCHERS else ""
-    if target.mpi is not None and needed and target.scheduler != needed:
-        title, system = mpi_title(target.mpi, short=True), scheduler_title(needed)
+    scheduler = MPI_LAUNCHERS[target.mpi].scheduler if target.mpi in MPI_LAUNCHERS else ""
+    if target.mpi is not None and scheduler and target.scheduler != scheduler:
+        title, system = mpi_title(target.mpi, short=True), scheduler_title(scheduler)
         yield (
             "mpi",
             f"{title} works only with {system}. Choose {system} as the batch system, or another MPI implementation.",

@@ -36,7 +36,7 @@ def parse_duration(text: str) -> float | None:
 
 def parse_variables(text: str) -> dict[str, str]:
     """Variables from lines NAME=value. A value is not shown in a message: it may be a secret."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -44,13 +44,13 @@ def parse_variables(text: str) -> dict[str, str]:
         if match is None:
             raise InvalidRequest(f"Line {number} is not of the form NAME=value. Write one variable per line.")
         name, value = match.groups()
-        if name in found:
+        if name in variables:
             raise InvalidRequest(f"Line {number} sets {name[:60]} a second time. Remove one of the two.")
         try:
-            found[name] = command_line.parse_value(value) if value.startswith("$'") else value
+            variables[name] = command_line.parse_value(value) if value.startswith("$'") else value
         except InvalidRequest:
             raise InvalidRequest(f"Line {number} opens $'… but does not end with the closing quote. Add it.") from None
-    return found
+    return variables
 
 
 def format_variables(values: Mapping[str, str]) -> str:

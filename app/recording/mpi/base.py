@@ -29,8 +29,8 @@ class RankVariables:
 
 def find_version(title: str, pattern: str, text: str) -> str:
     """The title with the version that the group of `pattern` finds in `text`; empty where it is not there."""
-    found = re.search(pattern, text, re.I | re.S)
-    return f"{title} {found[1].strip('.')}" if found else ""
+    match = re.search(pattern, text, re.I | re.S)
+    return f"{title} {match[1].strip('.')}" if match else ""
 
 
 class MpiLauncher(Protocol):
@@ -96,9 +96,9 @@ def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> 
     """Raises InvalidRequest where the last option lacks a value: it would get an argument of Perfloom as its value."""
     rest = iter(words)
     for word in rest:
-        needed = launcher.value_count(word)
-        if len(list(islice(rest, needed))) < needed:
-            lacks = "a value" if needed == 1 else "two values"
+        value_count = launcher.value_count(word)
+        if len(list(islice(rest, value_count))) < value_count:
+            lacks = "a value" if value_count == 1 else "two values"
             raise InvalidRequest(
                 f"{word[:80]!r} in the arguments of {launcher.title} needs {lacks}. The next argument would be "
                 "used as its value. Add the value, or remove the option.",
@@ -109,5 +109,5 @@ def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> 
 def launcher_programs(launcher: MpiLauncher, mpi: Mpi, target: Target, facts: TargetFacts | None) -> tuple[str, ...]:
     """Possible names of the launcher there: what the user says, what the target says, what its check found, or else
     its usual names, of which the first is taken that is there and says that it is of the flavor."""
-    chosen = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
-    return (chosen,) if chosen else launcher.program_names
+    program = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
+    return (program,) if program else launcher.program_names

@@ -74,12 +74,12 @@ class Srun:
 
 def pmi_kinds(text: str) -> list[str]:
     """From `srun --mpi=list`: up to Slurm 22 `srun: pmix` a line, later `\\tpmix`, then the versions of pmix."""
-    found: list[str] = []
+    words: list[str] = []
     for line in text.partition("specific pmix plugin")[0].splitlines():
         word = line.removeprefix("srun:").strip()
-        if re.fullmatch(r"[a-z]\w*", word) and word not in ("none", *found):
-            found.append(word)
-    return found
+        if re.fullmatch(r"[a-z]\w*", word) and word not in ("none", *words):
+            words.append(word)
+    return words
 
 
 def _long(name: str) -> bool:

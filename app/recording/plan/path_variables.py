@@ -21,21 +21,21 @@ def expand_path(path: str) -> ShellCode:
 
 def path_variables(path: str) -> tuple[str, ...]:
     """The variables that `expand_path` fills in. Raises InvalidRequest for a $ that names none."""
-    return tuple(_name(found) for found in _PLACEHOLDER.finditer(path))
+    return tuple(_name(match) for match in _PLACEHOLDER.finditer(path))
 
 
 def _pieces(path: str) -> Iterator[str]:
-    done = 0
+    end = 0
     if path == "~" or path.startswith("~/"):
         yield '"${HOME:?}"'
-        done = 1
-    for found in _PLACEHOLDER.finditer(path, done):
-        if found.start() > done:
-            yield quote(path[done : found.start()])
-        yield f'"${{{_name(found)}:?}}"'
-        done = found.end()
-    if done < len(path) or not path:
-        yield quote(path[done:])
+        end = 1
+    for match in _PLACEHOLDER.finditer(path, end):
+        if match.start() > end:
+            yield quote(path[end : match.start()])
+        yield f'"${{{_name(match)}:?}}"'
+        end = match.end()
+    if end < len(path) or not path:
+        yield quote(path[end:])
 
 
 def _name(found: "re.Match[str]") -> str:

@@ -51,13 +51,13 @@ def poll_script(jobs: Sequence[PollRequest], most_output: int) -> str:
 def parse_poll_output(jobs: Sequence[PollRequest], stdout: bytes) -> Mapping[str, PollResult]:
     """What `poll_script` printed, by job id. A job that it does not tell of, or not to the end, is not in it."""
     reader = _Reader(stdout)
-    found: dict[str, PollResult] = {}
+    poll_output: dict[str, PollResult] = {}
     for job in jobs:
         try:
-            found[job.id] = _parse_job(job, reader)
+            poll_output[job.id] = _parse_job(job, reader)
         except (ValueError, IndexError):
             break
-    return found
+    return poll_output
 
 
 class _Reader:
@@ -94,9 +94,9 @@ def _parse_job(job: PollRequest, reader: _Reader) -> PollResult:
     while life := _LIFE.fullmatch(line := reader.line()):
         beats[int(life[1])] = life[2].decode()
     alive: dict[int, tuple[str, bool | None]] = {}
-    while who := _WHO.fullmatch(line):
-        native = b" ".join(who.group(2, 3, 4)).decode()
-        alive[int(who[1])] = (native, {b"yes": True, b"no": False}.get(who[5]))
+    while match := _WHO.fullmatch(line):
+        native = b" ".join(match.group(2, 3, 4)).decode()
+        alive[int(match[1])] = (native, {b"yes": True, b"no": False}.get(match[5]))
         line = reader.line()
     states = reader.piece(_number(line, b"states", 1)).decode(errors="replace")
     heading = reader.line()
@@ -124,35 +124,40 @@ def _sight(
     notes: list[str] = []
     for line in states.split("\n"):
         path, *fields = line.split("\t")
-        known = {key: value for key, _, value in (field.partition(" ") for field in fields) if key != "note"}
+        values = {key: value for key, _, value in (field.partition(" ") for field in fields) if key != "note"}
         said = [value for key, _, value in (field.partition(" ") for field in fields) if key == "note"]
         match path.split("/"):
             case [".", folder, place, "state"] if (run := parse_run_folder(folder)) is not None and is_rank_folder(
                 place
             ):
-                ranks.append(_rank(run, place, known, said))
+                ranks.append(_rank(run, place, values, said))
             case [".", folder, "state"] if (run := parse_run_folder(folder)) is not None:
-                found_runs.append(_run(run, known))
+                found_runs.append(_run(run, values))
                 notes += said
             case [".", file] if sub := _SUB.fullmatch(file):
                 number = int(sub[1])
                 submissions[number] = replace(
                     submissions.get(number) or SubmissionStatus(number, ""),
-                    host=known.get("host", ""),
-                    exit_status=_int(known.get("exit")),
-                    stopped=known.get("stopped", ""),
+                    host=values.get("host", ""),
+                    exit_status=_int(values.get("exit")),
+                    stopped=values.get("stopped", ""),
                 )
                 notes += said
     for number, native in enumerate(job.native_ids):
         submissions[number] = replace(submissions[number], native=native)
     # What a job of one submission prints and writes is a sign of life as well.
     more = f" {size} {zlib.crc32(states.encode())}" if len(submissions) == 1 else ""
-    for number, one in submissions.items():
-        submissions[number] = replace(one, life=f"{beats.get(number, '')}{more}")
+    for number, submission in submissions.items():
+        submissions[number] = replace(submission, life=f"{beats.get(number, '')}{more}")
     return JobStatus(
         submissions=tuple(submissions[number] for number in sorted(submissions)),
         runs=tuple(sorted(found_runs, key=lambda run: run.run)),
-        ranks=tuple(sorted(ranks, key=lambda one: (one.run, one.rank is None, one.rank or 0, one.host))),
+        ranks=tuple(
+            sorted(
+                ranks,
+                key=lambda submission: (submission.run, submission.rank is None, submission.rank or 0, submission.host),
+            )
+        ),
         output_bytes=size,
         notes=tuple(dict.fromkeys(notes))[:MAX_NOTES],
     )
@@ -195,5 +200,8 @@ def with_batch_status(job_status: JobStatus, statuses: Mapping[str, BatchStatus]
     """The sight with what the batch system says of its submissions, by their native ids."""
     return replace(
         job_status,
-        submissions=tuple(replace(one, batch=statuses.get(one.native, one.batch)) for one in job_status.submissions),
+        submissions=tuple(
+            replace(submission, batch=statuses.get(submission.native, submission.batch))
+            for submission in job_status.submissions
+        ),
     )

@@ -85,10 +85,10 @@ def _run(spec: JobSpec, target: Target, facts: TargetFacts | None, host: HostFac
 def _plain(words: base.Arguments) -> str:
     """Words for a person: what only the host knows in brackets."""
     shown = []
-    for one in words:
-        if isinstance(one, ShellCode):
-            text = _OPTION.sub(r"\1", _VALUE.sub(lambda match: (match[1] or "") + match[2].upper(), one.text))
+    for word in words:
+        if isinstance(word, ShellCode):
+            text = _OPTION.sub(r"\1", _VALUE.sub(lambda match: (match[1] or "") + match[2].upper(), word.text))
             shown.append(f"[{text}]")
         else:
-            shown.append(join((one,)))
+            shown.append(join((word,)))
     return " ".join(shown)

@@ -33,10 +33,10 @@ def plan_runs(spec: JobSpec, target: Target, facts: HostFacts) -> tuple[Run, ...
     """The runs of a job, by number."""
     sets: Sequence[tuple[str, ...]] = (spec.events,)
     if spec.splitting is not EventSplitting.ONE_RUN:
-        chosen = (
+        events = (
             events_to_sample(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else events_to_count(spec, facts)
         )
-        sets = group_events(chosen, facts, most=spec.events_per_run, counters=target.counters)
+        sets = group_events(events, facts, most=spec.events_per_run, counters=target.counters)
     repeats = (spec.repeat or 1) if repeats_as_runs(spec) else 1
     several = len(sets) * repeats > 1
     found = []

@@ -54,13 +54,13 @@ class CheckRequest:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "CheckRequest":
         """The reverse of `to_json`."""
-        kept = select_known_fields(cls, data)
-        if kept.get("batch") is not None:
-            batch = select_known_fields(Batch, kept["batch"])
-            kept["batch"] = Batch(**batch | {"arguments": tuple(batch.get("arguments", ()))})
-        if kept.get("job") is not None:
-            kept["job"] = ProbeJob.from_json(kept["job"])
-        return cls(**kept)
+        known_fields = select_known_fields(cls, data)
+        if known_fields.get("batch") is not None:
+            batch = select_known_fields(Batch, known_fields["batch"])
+            known_fields["batch"] = Batch(**batch | {"arguments": tuple(batch.get("arguments", ()))})
+        if known_fields.get("job") is not None:
+            known_fields["job"] = ProbeJob.from_json(known_fields["job"])
+        return cls(**known_fields)
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,13 @@ class CheckResult:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "CheckResult":
         """The reverse of `to_json`."""
-        kept = select_known_fields(cls, data)
-        kept["host_key"] = HostKey(**kept["host_key"]) if kept.get("host_key") else None
-        kept["prompts"] = tuple(Prompt(str(one["name"]), str(one["text"])) for one in kept.get("prompts", ()))
-        kept["job"] = ProbeJob.from_json(kept["job"]) if kept.get("job") else None
-        return cls(**kept)
+        known_fields = select_known_fields(cls, data)
+        known_fields["host_key"] = HostKey(**known_fields["host_key"]) if known_fields.get("host_key") else None
+        known_fields["prompts"] = tuple(
+            Prompt(str(prompt["name"]), str(prompt["text"])) for prompt in known_fields.get("prompts", ())
+        )
+        known_fields["job"] = ProbeJob.from_json(known_fields["job"]) if known_fields.get("job") else None
+        return cls(**known_fields)
 
     @classmethod
     def failed(cls, error: PerfloomError) -> "CheckResult":

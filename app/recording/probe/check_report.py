@@ -187,9 +187,9 @@ def _mpi(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         f"{text} ({program})" if program != text.split(" ")[0] else text
         for text, program in zip(found, facts.starters.values(), strict=True)
     )
-    wanted = target.mpi
-    if wanted is not None and wanted.value not in facts.versions:
-        text = f"{mpi_title(wanted, short=True)} was not found on {facts.host.host}" + (
+    mpi = target.mpi
+    if mpi is not None and mpi.value not in facts.versions:
+        text = f"{mpi_title(mpi, short=True)} was not found on {facts.host.host}" + (
             f", only {shown}." if found else "."
         )
         yield _bad(title, text, "Add its module to this target, or set the name of its launcher.")
@@ -215,11 +215,10 @@ def _scheduler(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     title = "Batch system"
     name = scheduler_title(target.scheduler)
     if target.scheduler is SchedulerName.NONE:
-        others = [scheduler_title(each) for each in facts.schedulers]
-        if others:
-            text = (
-                f"{' and '.join(others)} {'is' if len(others) == 1 else 'are'} installed, but not used by this target."
-            )
+        titles = [scheduler_title(scheduler) for scheduler in facts.schedulers]
+        if titles:
+            verb = "is" if len(titles) == 1 else "are"
+            text = f"{' and '.join(titles)} {verb} installed, but not used by this target."
             advice = "If this is a login node, choose it as the batch system: programs should not run there."
             yield _note(title, text, advice)
         return

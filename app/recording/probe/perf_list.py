@@ -119,7 +119,9 @@ def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
     """The options of a perf for HostFacts, from what its `record -h` and its `version --build-options` print."""
     built = build_options(build_text)
     without = {"-z"} if built.get("zstd") is False else set()
-    found = [one for one in offered_options(help_text, RECORD_OPTIONS) if one not in without]
+    found = [
+        offered_option for offered_option in offered_options(help_text, RECORD_OPTIONS) if offered_option not in without
+    ]
     # A perf too old or too new to say is given the benefit of the doubt.
     said = [built[name] for name in UNWINDERS if name in built]
     if any(said) or not said:
@@ -140,8 +142,8 @@ def build_options(text: str) -> dict[str, bool]:
 
 def version(text: str) -> str | None:
     """From `perf --version`: `perf version 6.1.187` → 6.1.187."""
-    found = re.search(r"perf version (\S+)", text)
-    return found[1] if found else None
+    match = re.search(r"perf version (\S+)", text)
+    return match[1] if match else None
 
 
 def counts_hardware_events(text: str) -> bool | None:

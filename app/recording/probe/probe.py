@@ -159,7 +159,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
         sudo = sections["sudo"][0].status == 0
         if not sudo:
             problems["sudo"] = _short(one.text("sudo"))
-    needed = scheduler_of(target.scheduler)
+    scheduler = scheduler_of(target.scheduler)
     best = best_clock_reading(clocks)
     return TargetFacts(
         host=_host(one, now),
@@ -179,7 +179,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
         sudo=sudo,
         module_command={"yes": True, "no": False}.get(one.line("module-command")),
         packers=tuple(name for name in COMPRESSORS if name in programs),
-        missing=tuple(name for name in (needed.programs if needed else ()) if name not in programs),
+        missing=tuple(name for name in (scheduler.programs if scheduler else ()) if name not in programs),
         problems=problems,
     )
 
@@ -226,8 +226,8 @@ def with_previous_probe(facts: TargetFacts, earlier: TargetFacts | None) -> Targ
 
 def read_clock(before_ns: int, text: str, after_ns: int) -> ClockReading | None:
     """A look at the clock by CLOCK_SCRIPT; None where the `date` there knows no nanoseconds."""
-    found = re.fullmatch(r"\s*(\d{19})\s*", text)
-    return ClockReading(before_ns, int(found[1]), after_ns) if found else None
+    match = re.fullmatch(r"\s*(\d{19})\s*", text)
+    return ClockReading(before_ns, int(match[1]), after_ns) if match else None
 
 
 def best_clock_reading(clocks: Iterable[ClockReading]) -> ClockReading | None:
@@ -322,9 +322,9 @@ def _perf(one: _Sections) -> tuple[str | None, str | None, str | None]:
 
 def _counters(one: _Sections) -> bool | None:
     for name in ("counters", "user-counters"):
-        found = perf_list.counts_hardware_events(one.text(name))
-        if found is not None:
-            return found
+        counters = perf_list.counts_hardware_events(one.text(name))
+        if counters is not None:
+            return counters
     return None
 
 
@@ -377,8 +377,8 @@ def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tupl
 
 
 def _scheduler_version(scheduler: Scheduler, text: str) -> str:
-    found = re.search(scheduler.version_pattern, text, re.M)
-    return f"{scheduler.title} {found[1]}" if found else ""
+    match = re.search(scheduler.version_pattern, text, re.M)
+    return f"{scheduler.title} {match[1]}" if match else ""
 
 
 @dataclass(frozen=True)
@@ -414,11 +414,11 @@ def _complains(text: str) -> bool:
 
 
 def _fields(text: str, mark: str) -> dict[str, str]:
-    found = {}
+    fields = {}
     for line in text.splitlines():
         key, _, value = line.partition(mark)
-        found[key.strip()] = _short(value)
-    return found
+        fields[key.strip()] = _short(value)
+    return fields
 
 
 def _os_name(text: str) -> str:

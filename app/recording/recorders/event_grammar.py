@@ -53,30 +53,30 @@ class EventProblem(NamedTuple):
 
 def find_group_problem(item: str) -> EventProblem | None:
     """What perf refuses about a group `{a,b}:S` as a whole; None for nothing, and for what is no group."""
-    found = _GROUP.fullmatch(item)
-    if found is None:
+    match = _GROUP.fullmatch(item)
+    if match is None:
         return None
-    if not found["events"].strip():
+    if not match["events"].strip():
         return EventProblem(f"{item} is a group without events.", "Add events, as in {cycles,instructions}.")
-    return _fault_of_modifiers(found["modifiers"] or "", "a group")
+    return _fault_of_modifiers(match["modifiers"] or "", "a group")
 
 
 def find_event_problem(event: str, counting: bool) -> EventProblem | None:
     """What perf refuses about a single event, None for nothing. counting: it is for perf stat."""
     if event.startswith("mem:"):
         return _fault_of_breakpoint(event)
-    found = _PARTS.fullmatch(event)
-    if found is None:
+    match = _PARTS.fullmatch(event)
+    if match is None:
         name, _, modifiers = event.partition(":")
         return _fault_of_modifiers(modifiers, name) if _is_symbol(name) else None
-    name, tail = found["head"].strip(), found["tail"]
+    name, tail = match["head"].strip(), match["tail"]
     bare = split_modifiers(name)[0] if ":" in split_modifiers(name)[0] else name.partition(":")[0]
     if bare != name and (_is_symbol(bare) or _is_tracepoint(bare)):
         return EventProblem(f"{name[len(bare) :]} precedes the terms of {bare}.", _BEHIND)
     # Behind these perf's grammar takes a colon.
     if tail.startswith(":") and (_is_tracepoint(name) or _NUMERIC.fullmatch(name) or CACHE_EVENT.fullmatch(name)):
         tail = tail[1:]
-    return _fault_of_modifiers(tail, name) or next(_faults_of_terms(event, name, found["terms"], counting), None)
+    return _fault_of_modifiers(tail, name) or next(_faults_of_terms(event, name, match["terms"], counting), None)
 
 
 def _is_symbol(name: str) -> bool:
@@ -94,31 +94,33 @@ def _fault_of_modifiers(modifiers: str, name: str) -> EventProblem | None:
         return EventProblem(
             f"{modifiers} is not a modifier of {name}.", "Use u for user space, k for the kernel, or nothing."
         )
-    twice = next((each for each in modifiers if modifiers.count(each) > (3 if each == "p" else 1)), None)
+    twice = next(
+        (modifier for modifier in modifiers if modifiers.count(modifier) > (3 if modifier == "p" else 1)), None
+    )
     if twice is not None:
         return EventProblem(f"{modifiers} repeats the modifier {twice}.", "Use each once, p at most three times.")
     return None
 
 
 def _fault_of_breakpoint(event: str) -> EventProblem | None:
-    found = _BREAKPOINT.fullmatch(event)
-    if found is None:
+    match = _BREAKPOINT.fullmatch(event)
+    if match is None:
         advice = "Write an address and the kind of access, as in mem:0x4005d0/4:rw"
         return EventProblem(f"{event} is not a breakpoint for perf.", advice)
-    access = found["access"] or ""
+    access = match["access"] or ""
     if len({*access}) < len(access) or ("x" in access and access != "x"):
         text = f"No breakpoint can be set for {access}."
         return EventProblem(text, "Use r, w or rw for data, only x for code.")
-    if found["length"] and int(found["length"]) not in (1, 2, 4, 8):
-        return EventProblem(f"A breakpoint cannot watch {found['length']} bytes.", "Use 1, 2, 4 or 8.")
-    return _fault_of_modifiers(found["modifiers"], "a breakpoint")
+    if match["length"] and int(match["length"]) not in (1, 2, 4, 8):
+        return EventProblem(f"A breakpoint cannot watch {match['length']} bytes.", "Use 1, 2, 4 or 8.")
+    return _fault_of_modifiers(match["modifiers"], "a breakpoint")
 
 
 def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Iterator[EventProblem]:
     if not terms:
         return
     pairs = [tuple(part.strip() for part in text.partition("=")) for text in _terms(terms)]
-    given = {key: value for key, _, value in pairs}
+    values = {key: value for key, _, value in pairs}
     tracepoint = _is_tracepoint(name)
     allowed = _OF_TRACEPOINTS if tracepoint else TERMS
     for key, sign, value in pairs:
@@ -134,13 +136,13 @@ def _faults_of_terms(event: str, name: str, terms: str, counting: bool) -> Itera
             )
         if counting and key in TERMS and (tracepoint or key not in _COUNTED):
             yield EventProblem(f"perf stat does not accept the term {key}.", "Remove it: it is only for samples.")
-    if given.get("call-graph") == "dwarf" and parse_number(given.get("stack-size", "")) > STACK_LIMIT:
-        text = f"perf cannot copy stacks of {given['stack-size']} bytes."
+    if values.get("call-graph") == "dwarf" and parse_number(values.get("stack-size", "")) > STACK_LIMIT:
+        text = f"perf cannot copy stacks of {values['stack-size']} bytes."
         yield EventProblem(text, f"Use at most {STACK_LIMIT}; 8192 is typical.")
     if tracepoint or name in SOFTWARE_EVENTS:
-        needed = ["call-graph=lbr"] if given.get("call-graph") == "lbr" else []
-        needed += ["branch_type"] if "branch_type" in given else []
-        needed += ["aux-output"] if "aux-output" in given and given["aux-output"] != "0" else []
+        needed = ["call-graph=lbr"] if values.get("call-graph") == "lbr" else []
+        needed += ["branch_type"] if "branch_type" in values else []
+        needed += ["aux-output"] if "aux-output" in values and values["aux-output"] != "0" else []
         for term in needed:
             yield EventProblem(f"{term} works only with hardware events, not with {name}.", "Remove it, or use cycles.")
 

@@ -40,19 +40,19 @@ class Counters:
 
 def available_counters(facts: HostFacts | None) -> Counters:
     """The counters of a host's CPU that are left to us; of an unknown one as few as any has."""
-    known = facts.limits if facts else {}
+    limits = facts.limits if facts else {}
     name = (facts.cpu if facts else "").lower()
-    vendor = known.get("cpu_vendor", "").lower()
-    watched = known.get("nmi_watchdog") != "0"
+    vendor = limits.get("cpu_vendor", "").lower()
+    watched = limits.get("nmi_watchdog") != "0"
     if "intel" in vendor or "intel" in name:
         return Counters(4, (_INSTRUCTIONS, _REFERENCE) if watched else (_INSTRUCTIONS, _CYCLES, _REFERENCE))
     if "amd" in vendor or "hygon" in vendor or "amd " in name or "epyc" in name or "ryzen" in name:
-        return Counters((6 if _amd_has_six(known.get("cpu_family", ""), name) else 4) - watched)
+        return Counters((6 if _amd_has_six(limits.get("cpu_family", ""), name) else 4) - watched)
     if "power" in name:
         return Counters(4, (_INSTRUCTIONS, _CYCLES))
-    if known.get("cpu_part") == "0x001" or "a64fx" in name:
+    if limits.get("cpu_part") == "0x001" or "a64fx" in name:
         return Counters(8, (_CYCLES,))
-    if "cpu_part" in known or "aarch64" in name or "neoverse" in name or "cortex" in name:
+    if "cpu_part" in limits or "aarch64" in name or "neoverse" in name or "cortex" in name:
         return Counters(6, (_CYCLES,))
     return Counters(4)
 

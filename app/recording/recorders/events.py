@@ -32,7 +32,7 @@ def split_event_list(text: str) -> list[str]:
     A comma inside `pmu/…/` or `{…}` belongs to the event. Raises ValueError, with the text so far, where such a pair
     stays open, or a group is closed that was not opened.
     """
-    found: list[str] = []
+    texts: list[str] = []
     start = depth = 0
     terms = False
     for at, sign in enumerate(text):
@@ -47,22 +47,22 @@ def split_event_list(text: str) -> list[str]:
             if depth < 0:
                 raise ValueError("}", text[start : at + 1].strip())
         elif sign == "," and depth == 0:
-            found.append(text[start:at].strip())
+            texts.append(text[start:at].strip())
             start = at + 1
     last = text[start:].strip()
     if terms or depth:
         raise ValueError("/" if terms else "{", last)
-    return [event for event in [*found, last] if event]
+    return [event for event in [*texts, last] if event]
 
 
 def single_events(event: str) -> list[str]:
     """The single events of an event as typed: perf takes groups `{a,b}:S`, lists `a,b`, and lists of both."""
     try:
-        each = split_event_list(event)
+        event_list = split_event_list(event)
     except ValueError:
         return [event]
     found: list[str] = []
-    for item in each:
+    for item in event_list:
         group = _GROUP.fullmatch(item)
         found += single_events(group[1]) if group else [item]
     return found or [event]

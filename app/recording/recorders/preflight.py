@@ -106,12 +106,12 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
 
     facts None: no worker has described its host yet, so only the description itself is looked at.
     """
-    found = list(_description(spec))
+    description = list(_description(spec))
     if facts is not None and RECORDERS[spec.recorder].uses_perf:
         for look in _CHECKS:
-            found += look(spec, facts)
+            description += look(spec, facts)
     order = list(Severity)
-    return sorted(found, key=lambda finding: order.index(finding.level))
+    return sorted(description, key=lambda finding: order.index(finding.level))
 
 
 def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
@@ -282,17 +282,17 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
 def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if facts.perf is None:
         return
-    listed = {event.name for event in facts.events}
-    units = {name.partition("/")[0] for name in listed if "/" in name} | KERNEL_UNITS
+    names = {event.name for event in facts.events}
+    units = {name.partition("/")[0] for name in names if "/" in name} | KERNEL_UNITS
     for event in selected_events(spec):
         name = strip_modifiers(event)
         group = event_type(event, facts)
         if group in ("hardware", "cache", "raw") and "/" in name and not needs_counter(name, facts):
             # Another unit than the CPU, with counters of its own.
-            if listed and name.partition("/")[0] not in units:
+            if names and name.partition("/")[0] not in units:
                 text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
                 yield _warning("events", text, "Check the spelling. perf rejects unknown events.")
-        elif group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in listed:
+        elif group in ("hardware", "cache", "raw") and facts.hardware_counters is False and name not in names:
             if spec.recorder is RecorderName.PERF_RECORD and name in CYCLE_EVENTS:
                 text = f"{facts.host} has no hardware counters: perf records cpu-clock instead of {event}."
                 yield _warning("events", text, "Choose cpu-clock, so that the result names the event correctly.")
@@ -301,10 +301,10 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
                 text = f"{event} cannot be measured: {facts.host} has no hardware counters, {where}."
                 level = Severity.ERROR if spec.recorder is RecorderName.PERF_RECORD else Severity.WARNING
                 yield PreflightFinding(level, "events", text, "Choose software events (cpu-clock, page-faults …).")
-        elif group == "hardware" and listed and name not in listed:
+        elif group == "hardware" and names and name not in names:
             text = f"perf list on {facts.host} does not offer {event}."
             yield _error("events", text, "This CPU does not support it. Choose another event from the list.")
-        elif group in ("cache", "tracepoint", None) and listed and not {name, event} & listed and not _pattern(name):
+        elif group in ("cache", "tracepoint", None) and names and not {name, event} & names and not _pattern(name):
             text = f"perf list on {facts.host} does not offer {event}."
             yield _warning("events", text, "Check the spelling. perf rejects unknown events.")
 
@@ -362,9 +362,9 @@ def _check_counts(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]
 def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     if spec.recorder is not RecorderName.PERF_RECORD or facts.perf is None:
         return
-    own = [event for event in selected_events(spec) if get_term(event, "call-graph") == "lbr"]
-    if own and (facts.lbr is False or facts.hardware_counters is False):
-        text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR), as {own[0]} requires."
+    events = [event for event in selected_events(spec) if get_term(event, "call-graph") == "lbr"]
+    if events and (facts.lbr is False or facts.hardware_counters is False):
+        text = f"The CPU of {facts.host} does not record call stacks in hardware (LBR), as {events[0]} requires."
         yield _error("events", text, "Write call-graph=dwarf, which works everywhere.")
     if spec.call_graph is CallGraph.LBR:
         hardware = [e for event in events_to_sample(spec, facts) for e in single_events(event)]

@@ -39,8 +39,8 @@ def parse_steps(text: str) -> tuple[int, ...] | None:
     """(wait, warmup, active, repeat) that a text asks for; None for "whole". Raises ValueError."""
     if text.strip().lower() == WHOLE:
         return None
-    found = [int(word) for word in text.split(",")]
-    wait, warmup, active, repeat = found if len(found) == 4 else (*found, 1)
+    words = [int(word) for word in text.split(",")]
+    wait, warmup, active, repeat = words if len(words) == 4 else (*words, 1)
     if not (0 <= wait < 10**9 and 0 <= warmup < 10**6 and 0 < active < 10**6 and 0 < repeat <= MAX_SPANS):
         raise ValueError(text)
     return max(1, wait), warmup, active, repeat

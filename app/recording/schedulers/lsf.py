@@ -153,12 +153,12 @@ class Lsf:
         records = _records(stdout)
         # A part of the answer names those it does not know; silence about one is not the same.
         lost = set(UNKNOWN_ID.findall(f"{stdout}\n{stderr}"))
-        found = {str(record.get("JOBID", "")): _status(record) for record in records if record.get("STAT")}
-        if not found and not lost:
+        statuses = {str(record.get("JOBID", "")): _status(record) for record in records if record.get("STAT")}
+        if not statuses and not lost:
             ANSWERS.check_complete("bjobs", stderr, status or 1)
-        found = {id: BatchStatus(id, BatchState.GONE) for id in lost} | found
+        statuses = {id: BatchStatus(id, BatchState.GONE) for id in lost} | statuses
         silent = "LSF reported nothing about this job."
-        return {id: found.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
+        return {id: statuses.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
 
     def history_command(self, id: str) -> tuple[str, ...]:
         return script_argv(HISTORY_SCRIPT, id)

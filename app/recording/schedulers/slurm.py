@@ -156,10 +156,10 @@ class Slurm:
         line = (stdout.strip().splitlines() or [""])[0]
         if line.startswith("sacct|"):
             state, code, nodes = f"{line}||".split("|")[1:4]
-            known = _status(id, state, "", nodes=nodes, code=code)
+            history_output = _status(id, state, "", nodes=nodes, code=code)
             # What accounting takes for running while the controller knows nothing of it is a record without an end.
-            if known.state.final:
-                return known
+            if history_output.state.final:
+                return history_output
         elif line.startswith("JobId="):
             words = dict(word.split("=", 1) for word in line.split() if "=" in word)
             nodes = words.get("NodeList", "")
@@ -173,10 +173,10 @@ class Slurm:
         return script_argv(script_text("schedulers/slurm_terminate.sh"), *ids) if gently else ("scancel", *ids)
 
     def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
-        left = [line for line in stderr.splitlines() if "Invalid job id" not in line and "already complet" not in line]
-        ANSWERS.check_answered("scancel", "\n".join(left), status)
-        if status and any("denied" in line for line in left):
-            raise InvalidRequest(f"Slurm did not cancel the job: {ANSWERS.clean_text(chr(10).join(left))}.")
+        lines = [line for line in stderr.splitlines() if "Invalid job id" not in line and "already complet" not in line]
+        ANSWERS.check_answered("scancel", "\n".join(lines), status)
+        if status and any("denied" in line for line in lines):
+            raise InvalidRequest(f"Slurm did not cancel the job: {ANSWERS.clean_text(chr(10).join(lines))}.")
 
     def queues_command(self) -> tuple[str, ...]:
         return ("sinfo", "--noheader", "--format=%P|%a|%l|%F")
@@ -209,19 +209,19 @@ def parse_time_limit(limit: str) -> int | None:
 
 def expand_host_list(text: str) -> tuple[str, ...]:
     """The names in a host list such as `login,node[01-03,7]`. One that cannot be read stays as it is."""
-    found: list[str] = []
+    words: list[str] = []
     for word in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         match = re.fullmatch(r"([^\[]+)\[([\d,-]+)\]([^\[]*)", word)
         if not match:
-            found.append(word)
+            words.append(word)
             continue
         for part in match[2].split(","):
             first, _, last = part.partition("-")
-            if len(found) > MAX_HOSTS or not (re.fullmatch(r"[0-9]{1,9}", first) and re.fullmatch("[0-9]{0,9}", last)):
+            if len(words) > MAX_HOSTS or not (re.fullmatch(r"[0-9]{1,9}", first) and re.fullmatch("[0-9]{0,9}", last)):
                 break
             numbers = range(int(first), int(last or first) + 1)[:MAX_HOSTS]
-            found += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
-    return tuple(found)
+            words += [f"{match[1]}{number:0{len(first)}}{match[3]}" for number in numbers]
+    return tuple(words)
 
 
 def _status(

@@ -32,7 +32,7 @@ class Original:
     bytes: int
 
 
-def store_copies(files: Sequence[Path], directory: Path, ours: Path) -> tuple[OriginalFile, ...]:
+def store_copies(files: Sequence[Path], directory: Path, path: Path) -> tuple[OriginalFile, ...]:
     """Put copies of `files` into `directory`/original, flushed to disk, under safe names.
 
     A file below `ours` (the data directory) is linked instead, where possible, because it does not change any more.
@@ -42,23 +42,23 @@ def store_copies(files: Sequence[Path], directory: Path, ours: Path) -> tuple[Or
         return ()
     folder = directory / FOLDER
     folder.mkdir()
-    kept: list[OriginalFile] = []
+    original_files: list[OriginalFile] = []
     for file in files:
         source = file.resolve(strict=True)
-        taken = {name for original in kept for name in (original.name, original.name + SUFFIX)}
-        target = folder / safe_name(file.name, taken)
-        if not (source.is_relative_to(ours.resolve()) and _link_file(source, target)):
+        names = {name for original in original_files for name in (original.name, original.name + SUFFIX)}
+        target = folder / safe_name(file.name, names)
+        if not (source.is_relative_to(path.resolve()) and _link_file(source, target)):
             size = source.stat().st_size
             if size >= AT_ONCE_BYTES and _worth_it(source):
                 _compress(source, target.with_name(target.name + SUFFIX))
-                kept.append(OriginalFile(target.name, size, settled=True))
+                original_files.append(OriginalFile(target.name, size, settled=True))
                 continue
             _copy(source, target)
         target.chmod(0o600)
         sync_file(target)
-        kept.append(OriginalFile(target.name, target.stat().st_size))
+        original_files.append(OriginalFile(target.name, target.stat().st_size))
     sync_directory(folder)
-    return tuple(kept)
+    return tuple(original_files)
 
 
 def locate(directory: Path, originals: Sequence[OriginalFile]) -> tuple[Original, ...]:

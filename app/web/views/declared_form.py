@@ -32,14 +32,14 @@ class DeclaredForm:
     @property
     def declared(self) -> Mapping[str, Info]:
         """The declarations of the fields."""
-        return {**{name: each.info for name, each in self.declarations.items()}, **self.form_only}
+        return {**{name: declaration.info for name, declaration in self.declarations.items()}, **self.form_only}
 
     @property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
         """The names of the fields of each group."""
         groups: dict[str, tuple[str, ...]] = {}
-        for name, each in self.declarations.items():
-            groups[each.info.group] = (*groups.get(each.info.group, ()), name)
+        for name, declaration in self.declarations.items():
+            groups[declaration.info.group] = (*groups.get(declaration.info.group, ()), name)
         return groups
 
     def options(self, field: str) -> tuple[Option, ...]:

@@ -87,7 +87,9 @@ def list_stages(job: Job, now: float, *, batch: bool = False) -> tuple[JobStage,
     return tuple(_stage(job, state, here, went_wrong, spent.get(state), now) for state in states)
 
 
-def _stage(job: Job, state: JobState, here: JobState, went_wrong: bool, spent: float | None, now: float) -> JobStage:
+def _stage(
+    job: Job, state: JobState, job_state: JobState, went_wrong: bool, spent: float | None, now: float
+) -> JobStage:
     label = LABELS[state]
     if state is JobState.STORED:
         if job.state is JobState.STORED:
@@ -95,9 +97,9 @@ def _stage(job: Job, state: JobState, here: JobState, went_wrong: bool, spent: f
         if went_wrong:
             return JobStage(job.state.value, LABELS[job.state], StageStatus.ENDED)
         return JobStage(state.value, label, StageStatus.AHEAD)
-    if _ORDER[state] < _ORDER[here]:
+    if _ORDER[state] < _ORDER[job_state]:
         return JobStage(state.value, label, StageStatus.DONE if spent is not None else StageStatus.NEVER, spent)
-    if state is not here:
+    if state is not job_state:
         return JobStage(state.value, label, StageStatus.NEVER if went_wrong else StageStatus.AHEAD)
     if went_wrong:
         return JobStage(state.value, label, StageStatus.ENDED, spent)

@@ -148,7 +148,7 @@ def show(id: str) -> Response:
     top = compute_hotspots(profile, chosen) if profile.samples.num_rows else None
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
     job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
-    observed = _describe_observed(job)
+    recorded_text = _describe_observed(job)
     started = frame.result.recorded
     functions = build_function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
     reader = READERS.get(profile.meta.format)
@@ -158,8 +158,8 @@ def show(id: str) -> Response:
             frame=frame,
             tiles=_tiles(frame, profile, chosen),
             trace=build_trace_overview(frame, profile),
-            command="" if observed else frame.result.command,
-            recorded_text=observed,
+            command="" if recorded_text else frame.result.command,
+            recorded_text=recorded_text,
             recorder=shlex.join(job.argv) if job and job.argv else "",
             job=job,
             host=format_hosts(profile) or frame.result.host,
@@ -211,29 +211,29 @@ def _describe_observed(job: Job | None) -> str:
 def _tiles(frame: ResultFrame, profile: Profile, selection: Selection) -> tuple[OverviewTile, ...]:
     row = records(TABLES["summary"].rows(profile, selection))[0]
     milliseconds = row["duration_ms"]
-    found = [
+    overview_tiles = [
         OverviewTile("Duration", format_quantity(None if milliseconds is None else milliseconds * NS_PER_MS, "ns"))
     ]
     if not has_clock(profile):
-        found.append(
+        overview_tiles.append(
             OverviewTile(
                 frame.event or "Total", format_quantity(row["value"], frame.unit), format_caveat(row["running_percent"])
             )
         )
         if profile.samples.num_rows or (profile.events.num_rows and not row["counts"]):
-            found.append(OverviewTile(_rows_word(profile), format_quantity(row["samples"], "count")))
+            overview_tiles.append(OverviewTile(_rows_word(profile), format_quantity(row["samples"], "count")))
     if row["counts"]:
-        found.append(OverviewTile("Counted values", format_quantity(row["counts"], "count")))
+        overview_tiles.append(OverviewTile("Counted values", format_quantity(row["counts"], "count")))
     for word in ("runs", "hosts", "ranks"):
         if row[word] > 1:
-            found.append(OverviewTile(word.capitalize(), format_quantity(row[word], "count")))
+            overview_tiles.append(OverviewTile(word.capitalize(), format_quantity(row[word], "count")))
     if any(pid is not None for pid in profile.threads.column("pid").to_pylist()):
-        found.append(OverviewTile("Processes", format_quantity(row["processes"], "count")))
+        overview_tiles.append(OverviewTile("Processes", format_quantity(row["processes"], "count")))
     if row["threads"]:
-        found.append(OverviewTile("Threads", format_quantity(row["threads"], "count")))
+        overview_tiles.append(OverviewTile("Threads", format_quantity(row["threads"], "count")))
     if not is_pytorch_trace(profile):
-        found += _device_tiles(profile, selection)
-    return tuple(tile for tile in found if tile.quantity.value is not None)
+        overview_tiles += _device_tiles(profile, selection)
+    return tuple(tile for tile in overview_tiles if tile.quantity.value is not None)
 
 
 def _device_tiles(profile: Profile, selection: Selection) -> Iterator[OverviewTile]:
@@ -274,8 +274,8 @@ def _events(frame: ResultFrame, profile: Profile) -> tuple[EventRow, ...]:
 
 def _value(row: dict[str, Any]) -> Quantity:
     """The total of an event, or why there is none."""
-    found = format_quantity(row["value"], row["unit"])
-    return found._replace(text=row["note"], exact=row["note"]) if row["note"] else found
+    quantity = format_quantity(row["value"], row["unit"])
+    return quantity._replace(text=row["note"], exact=row["note"]) if row["note"] else quantity
 
 
 def _rows_word(profile: Profile) -> str:

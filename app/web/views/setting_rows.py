@@ -48,25 +48,25 @@ _CODE = (
 )
 
 
-def _texts(each: DeclaredField, value: Any) -> Iterator[str]:
+def _texts(declared_field: DeclaredField, value: Any) -> Iterator[str]:
     """A value as text; of a list of files one text for each."""
-    match each.kind:
+    match declared_field.kind:
         case kinds.SwitchField():
-            yield each.info.shown
+            yield declared_field.info.shown
         case kinds.EitherField():
-            yield (each.kind.on if value else each.kind.off).label
+            yield (declared_field.kind.on if value else declared_field.kind.off).label
         case kinds.ChoiceField():
-            yield option_label(each.kind, value)
+            yield option_label(declared_field.kind, value)
         case kinds.NumbersField():
-            yield str(format_value(each.kind, value))
+            yield str(format_value(declared_field.kind, value))
         case kinds.NumberField():
-            yield f"{value:,} {each.info.unit}".rstrip()
+            yield f"{value:,} {declared_field.info.unit}".rstrip()
         case kinds.DurationField():
             yield format_quantity(value * NS_PER_S, "ns").text
         case kinds.VariablesField():
             yield f"{', '.join(sorted(value))} (values not shown)"
         case kinds.ProgramsField():
-            choice = kinds.ChoiceField(each.kind.type)
+            choice = kinds.ChoiceField(declared_field.kind.type)
             yield from (f"{option_label(choice, name)}: {program}" for name, program in value.items())
         case kinds.LinesField():
             yield from value
@@ -75,6 +75,6 @@ def _texts(each: DeclaredField, value: Any) -> Iterator[str]:
         case kinds.WordsField():
             yield " ".join(value)
         case kinds.EventsField():
-            yield ", ".join(value) or each.info.shown
+            yield ", ".join(value) or declared_field.info.shown
         case kind:
             yield str(format_value(kind, value))

@@ -50,13 +50,13 @@ def create() -> Response:
 def index() -> Response:
     """Jobs, newest first. `state`: active or a state; `limit`, `offset`."""
     state = parse_choice("state", ("active", *JobState))
-    found = current_services().store.jobs.list(
+    jobs = current_services().store.jobs.list(
         active=True if state == "active" else None,
         states=(JobState(state),) if state not in ("", "active") else (),
         offset=_number("offset", 0, 10**9),
         limit=_number("limit", 100, LIMIT),
     )
-    return _answer({"jobs": [_job(job) for job in found]})
+    return _answer({"jobs": [_job(job) for job in jobs]})
 
 
 @blueprint.get("/<id>")

@@ -63,22 +63,22 @@ class _CountsQuery:
 @blueprint.get("/compare/counts")
 def show() -> Response:
     """The comparison, in the order of the events."""
-    asked = _parse_query()
+    query = _parse_query()
     return render(
         CompareCountsPage(
-            base=compared_result("Base", "base", asked.base, format_quantity(asked.base.duration_ns, "ns")),
-            other=compared_result("Other", "other", asked.other, format_quantity(asked.other.duration_ns, "ns")),
-            swap=current_url_with(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
-            tabs=comparison_tabs(asked.profiles, "counts"),
-            bar=selection_bar(request_selection(), asked.profiles[1]),
-            warning=_warning(asked),
+            base=compared_result("Base", "base", query.base, format_quantity(query.base.duration_ns, "ns")),
+            other=compared_result("Other", "other", query.other, format_quantity(query.other.duration_ns, "ns")),
+            swap=current_url_with(("base", query.other.id), ("other", query.base.id), ("page", None)),
+            tabs=comparison_tabs(query.profiles, "counts"),
+            bar=selection_bar(request_selection(), query.profiles[1]),
+            warning=_warning(query),
             sheet=build_sheet(
                 "Differences of counts",
-                _mark_explained(asked.rows),
+                _mark_explained(query.rows),
                 COLUMNS_SHOWN,
                 None,
                 noun="event",
-                total_rows=asked.total_rows,
+                total_rows=query.total_rows,
                 note=lambda row: f"{row['event']}: {row['note']}." if row["note"] else "",
             ),
             csv=current_url_with(("page", None)).replace("/compare/counts", "/compare/counts.csv", 1),
@@ -89,15 +89,15 @@ def show() -> Response:
 @blueprint.get(f"/compare/counts.{FILE_RULE}")
 def as_file(form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom diff A B counts` names them."""
-    asked = _parse_query()
-    return table_file_response(f"{asked.base.name} to {asked.other.name} counts", form, asked.rows, COLUMNS)
+    query = _parse_query()
+    return table_file_response(f"{query.base.name} to {query.other.name} counts", form, query.rows, COLUMNS)
 
 
 @blueprint.get("/api/v1/compare/counts")
 def as_json() -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
-    asked = _parse_query()
-    return table_response(f"{asked.base.name} to {asked.other.name} counts", asked.rows, COLUMNS)
+    query = _parse_query()
+    return table_response(f"{query.base.name} to {query.other.name} counts", query.rows, COLUMNS)
 
 
 def _parse_query() -> _CountsQuery:
@@ -115,13 +115,13 @@ def _parse_query() -> _CountsQuery:
 
 
 def _warning(asked: _CountsQuery) -> str:
-    sampled = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if _has_samples(profile)]
+    titles = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if _has_samples(profile)]
     counted = [title for title, profile in zip(("base", "other"), asked.profiles, strict=True) if has_counts(profile)]
     if len(counted) == 2 and SAMPLED not in {*asked.rows["base_source"], *asked.rows["other_source"]}:
         return ""
-    if len(counted) == 1 and len(sampled) == 1 and counted != sampled:
+    if len(counted) == 1 and len(titles) == 1 and counted != titles:
         return (
-            f"The {counted[0]} was counted (perf stat), the {sampled[0]} was sampled (perf record). A sampled total is "
+            f"The {counted[0]} was counted (perf stat), the {titles[0]} was sampled (perf record). A sampled total is "
             "an estimate, so such values are shown but not subtracted. Count both with perf stat."
         )
     return "Some events were counted on one side and sampled on the other. They are not compared."

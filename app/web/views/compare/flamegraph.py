@@ -79,13 +79,13 @@ def difference() -> DifferenceView:
     )
     try:
         pattern = parse_pattern()
-        matched = format_matches(search(pair.displayed, selection, pattern) if pattern else None)
+        message = format_matches(search(pair.displayed, selection, pattern) if pattern else None)
     except InvalidRequest as error:
-        matched = error.message
+        message = error.message
     return DifferenceView(
         bar=build_controls(
             "/api/v1/compare/flamegraph/search",
-            matched,
+            message,
             [
                 build_order_choice(SiblingOrder.WEIGHT, SiblingOrder.NAME),
                 build_group_choice(pair.base_profile, pair.other_profile),
@@ -170,8 +170,8 @@ def as_json() -> Response:
 @blueprint.get("/api/v1/compare/flamegraph/search")
 def matches() -> Response:
     """The functions that match `q`, of the result whose frames are drawn."""
-    found = search(_pair().displayed, request_selection(), parse_pattern())
-    return jsonify(format_search(found))
+    match = search(_pair().displayed, request_selection(), parse_pattern())
+    return jsonify(format_search(match))
 
 
 @blueprint.get("/compare/flamegraph.svg")

@@ -168,43 +168,43 @@ def show() -> Response:
         # Counts have no functions.
         words = [(k, v) for k, v in request.args.items(multi=True) if k in _shared_parameters()]
         return redirect(with_query("/compare/counts", words), 303)
-    asked = _parse_query()
-    everything = _rows(asked)
-    rows, order = _filter_and_sort(asked, everything)
-    unit = get_strings(asked.other_profile.events, "unit")[asked.event] if asked.event >= 0 else "count"
+    query = _parse_query()
+    everything = _rows(query)
+    rows, order = _filter_and_sort(query, everything)
+    unit = get_strings(query.other_profile.events, "unit")[query.event] if query.event >= 0 else "count"
     totals = [
         _total(profile, result, event)
         for profile, result, event in (
-            (asked.base_profile, asked.base, asked.base_event),
-            (asked.other_profile, asked.other, asked.event),
+            (query.base_profile, query.base, query.base_event),
+            (query.other_profile, query.other, query.event),
         )
     ]
     response = render(
         ComparePage(
-            base=compared_result("Base", "base", asked.base, format_quantity(totals[0], unit)),
-            other=compared_result("Other", "other", asked.other, format_quantity(totals[1], unit)),
-            swap=current_url_with(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
-            bar=_bar(asked, unit),
+            base=compared_result("Base", "base", query.base, format_quantity(totals[0], unit)),
+            other=compared_result("Other", "other", query.other, format_quantity(totals[1], unit)),
+            swap=current_url_with(("base", query.other.id), ("other", query.base.id), ("page", None)),
+            bar=_bar(query, unit),
             difference=difference(),
-            normalize=asked.normalize,
-            by=asked.by,
-            summary=_summary(asked, totals),
-            tabs=comparison_tabs((asked.base_profile, asked.other_profile), ""),
-            scales=_links("normalise", SCALES[: 1 if asked.has_estimates else 2], "" if asked.normalize else "0"),
-            measures=_links("of", (("", "Self"), ("total", "Total")), asked.measure if asked.measure != "self" else ""),
+            normalize=query.normalize,
+            by=query.by,
+            summary=_summary(query, totals),
+            tabs=comparison_tabs((query.base_profile, query.other_profile), ""),
+            scales=_links("normalise", SCALES[: 1 if query.has_estimates else 2], "" if query.normalize else "0"),
+            measures=_links("of", (("", "Self"), ("total", "Total")), query.measure if query.measure != "self" else ""),
             kinds=_links(
-                "by", (("", "By function"), ("stack", "By stack")), asked.by if asked.by != "function" else ""
+                "by", (("", "By function"), ("stack", "By stack")), query.by if query.by != "function" else ""
             ),
-            statuses=status_links(everything, asked.status),
-            status=asked.status,
+            statuses=status_links(everything, query.status),
+            status=query.status,
             sheet=build_sheet(
                 "Differences",
                 rows,
-                _columns(asked, unit),
+                _columns(query, unit),
                 order,
-                noun=asked.by,
+                noun=query.by,
                 total_rows=len(everything),
-                bar=change_bar(rows, asked.delta),
+                bar=change_bar(rows, query.delta),
                 bar_label="Relative to the largest change",
                 wide=False,
             ),
@@ -219,18 +219,18 @@ def show() -> Response:
 def as_file(form: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
-    asked = _parse_query()
-    rows, _ = _filter_and_sort(asked, _rows(asked))
-    return table_file_response(f"{asked.base.name} to {asked.other.name}", form, rows, COLUMNS)
+    query = _parse_query()
+    rows, _ = _filter_and_sort(query, _rows(query))
+    return table_file_response(f"{query.base.name} to {query.other.name}", form, rows, COLUMNS)
 
 
 @blueprint.get("/api/v1/compare")
 def as_json() -> Response:
     """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; parameters of a selection.
     format=csv|parquet: as a file."""
-    asked = _parse_query()
-    rows = filter_rows(_with_status(asked, _rows(asked)), parse_search(), SEARCHED_COLUMNS)
-    return table_response(f"{asked.base.name} to {asked.other.name}", rows, COLUMNS)
+    query = _parse_query()
+    rows = filter_rows(_with_status(query, _rows(query)), parse_search(), SEARCHED_COLUMNS)
+    return table_response(f"{query.base.name} to {query.other.name}", rows, COLUMNS)
 
 
 def _pair() -> tuple[str, str] | None:
@@ -240,10 +240,10 @@ def _pair() -> tuple[str, str] | None:
         return None
     if len(ids) > 2:
         raise InvalidRequest(f"Select two results to compare, not {len(ids)}.", "result")
-    ticked = [current_services().store.results.get(id) for id in ids]
+    results = [current_services().store.results.get(id) for id in ids]
     # If the recording time of any is unknown, they are sorted by when they were stored.
-    known = all(result.recorded is not None for result in ticked)
-    found = sorted(ticked, key=lambda result: (result.recorded or 0.0 if known else 0.0, result.created))
+    known = all(result.recorded is not None for result in results)
+    found = sorted(results, key=lambda result: (result.recorded or 0.0 if known else 0.0, result.created))
     return ("" if len(found) == 1 else found[0].id), found[-1].id
 
 
@@ -301,11 +301,11 @@ def _parse_query() -> _FunctionsQuery:
 
 
 def _rows(asked: _FunctionsQuery) -> pd.DataFrame:
-    chosen = asked.selection
+    selection = asked.selection
     if asked.event >= 0:
-        chosen = chosen.replace(event=event_names(asked.other_profile)[asked.event])
+        selection = selection.replace(event=event_names(asked.other_profile)[asked.event])
     return diff_functions(
-        asked.base_profile, asked.other_profile, chosen, chosen, asked.by, asked.normalize, asked.measure
+        asked.base_profile, asked.other_profile, selection, selection, asked.by, asked.normalize, asked.measure
     )
 
 
@@ -372,19 +372,21 @@ def _shared_parameters() -> set[str]:
 def comparison_tabs(profiles: tuple[Profile, Profile], current: str) -> tuple[PageLink, ...]:
     """The pages of a comparison that both profiles have rows for; `now` "" is that of functions."""
     keep = [(k, v) for k, v in request.args.items(multi=True) if k in _shared_parameters()]
-    found = (
+    page_links = (
         []
         if any(is_counts_only(p) for p in profiles)
         else [PageLink("", "Functions", with_query("/compare", keep), not current)]
     )
     if any(has_counts(profile) for profile in profiles):
-        found.append(PageLink("counts", "Counts", with_query("/compare/counts", keep), current == "counts"))
+        page_links.append(PageLink("counts", "Counts", with_query("/compare/counts", keep), current == "counts"))
     for name, compared in COMPARED_TABLES.items():
         if name == current or all(has_table(profile, name) for profile in profiles):
-            found.append(PageLink(name, compared.title, with_query(f"/compare/{name}", keep), name == current))
+            page_links.append(PageLink(name, compared.title, with_query(f"/compare/{name}", keep), name == current))
     if pair_trace_with_report(*profiles) is not None:
-        found.append(PageLink("nsight", "Nsight Compute", with_query("/compare/nsight", keep), current == "nsight"))
-    return tuple(found) if len(found) > 1 else ()
+        page_links.append(
+            PageLink("nsight", "Nsight Compute", with_query("/compare/nsight", keep), current == "nsight")
+        )
+    return tuple(page_links) if len(page_links) > 1 else ()
 
 
 def compared_result(title: str, side: str, result: Result, total: Quantity) -> ComparedResult:

@@ -86,21 +86,21 @@ class _TableQuery:
 @blueprint.get("/compare/<table>")
 def show(table: str) -> Response:
     """The comparison as a table."""
-    asked = _parse_query(table)
-    everything = _rows(asked)
-    by = asked.by or "name"
-    noun = asked.compared.noun if by == "name" else by
-    columns = _columns(asked, noun.capitalize())
-    rows, order = filter_and_sort(_with_status(asked, everything), columns, "-delta", ("name",), magnitudes=MAGNITUDES)
-    measured = asked.measure.label.lower() + (" per step" if asked.each_step and asked.measure.additive else "")
-    both = all(profile.steps.num_rows for profile in asked.profiles) and table != "steps"
+    query = _parse_query(table)
+    everything = _rows(query)
+    by = query.by or "name"
+    noun = query.compared.noun if by == "name" else by
+    columns = _columns(query, noun.capitalize())
+    rows, order = filter_and_sort(_with_status(query, everything), columns, "-delta", ("name",), magnitudes=MAGNITUDES)
+    measured = query.measure.label.lower() + (" per step" if query.each_step and query.measure.additive else "")
+    both = all(profile.steps.num_rows for profile in query.profiles) and table != "steps"
     return render(
         CompareTablePage(
-            base=compared_result("Base", "base", asked.base, format_quantity(asked.base.duration_ns, "ns")),
-            other=compared_result("Other", "other", asked.other, format_quantity(asked.other.duration_ns, "ns")),
-            swap=current_url_with(("base", asked.other.id), ("other", asked.base.id), ("page", None)),
-            bar=selection_bar(asked.selection, asked.profiles[1]),
-            tabs=comparison_tabs(asked.profiles, table),
+            base=compared_result("Base", "base", query.base, format_quantity(query.base.duration_ns, "ns")),
+            other=compared_result("Other", "other", query.other, format_quantity(query.other.duration_ns, "ns")),
+            swap=current_url_with(("base", query.other.id), ("other", query.base.id), ("page", None)),
+            bar=selection_bar(query.selection, query.profiles[1]),
+            tabs=comparison_tabs(query.profiles, table),
             noun=noun,
             choices=tuple(
                 PageLink(
@@ -109,27 +109,30 @@ def show(table: str) -> Response:
                     current_url_with(("by", None if word == "name" else word), ("page", None)),
                     word == by,
                 )
-                for word in list_groupings(*asked.profiles, table)
+                for word in list_groupings(*query.profiles, table)
             ),
             measures=tuple(
                 PageLink(
-                    one.column, one.label, current_url_with(("of", one.column), ("page", None)), one is asked.measure
+                    measure.column,
+                    measure.label,
+                    current_url_with(("of", measure.column), ("page", None)),
+                    measure is query.measure,
                 )
-                for one in list_measures(asked.compared, *asked.profiles)
+                for measure in list_measures(query.compared, *query.profiles)
             ),
             scales=(
-                PageLink("step", "Per step", current_url_with(("each-step", None), ("page", None)), asked.each_step),
+                PageLink("step", "Per step", current_url_with(("each-step", None), ("page", None)), query.each_step),
                 PageLink(
                     "whole",
                     "Whole recordings",
                     current_url_with(("each-step", "0"), ("page", None)),
-                    not asked.each_step,
+                    not query.each_step,
                 ),
             )
             if both
             else (),
-            statuses=status_links(everything, asked.status),
-            status=asked.status,
+            statuses=status_links(everything, query.status),
+            status=query.status,
             sheet=build_sheet(
                 f"Differences: {measured}",
                 rows,
@@ -171,15 +174,15 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
 @blueprint.get(f"/compare/<table>.{FILE_RULE}")
 def as_file(table: str, form: str) -> Response:
     """All rows that status and search leave."""
-    asked = _parse_query(table)
-    return table_file_response(f"{asked.base.name} to {asked.other.name} {table}", form, _filtered_rows(asked))
+    query = _parse_query(table)
+    return table_file_response(f"{query.base.name} to {query.other.name} {table}", form, _filtered_rows(query))
 
 
 @blueprint.get("/api/v1/compare/<table>")
 def as_json(table: str) -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
-    asked = _parse_query(table)
-    return table_response(f"{asked.base.name} to {asked.other.name} {table}", _filtered_rows(asked))
+    query = _parse_query(table)
+    return table_response(f"{query.base.name} to {query.other.name} {table}", _filtered_rows(query))
 
 
 def _parse_query(table: str) -> _TableQuery:
@@ -194,7 +197,7 @@ def _parse_query(table: str) -> _TableQuery:
         raise NotFound(f"Neither of these results has {COMPARED_TABLES[table].title.lower()}. Compare their functions.")
     status = parse_choice("status", STATUSES)
     compared, by = COMPARED_TABLES[table], resolve_grouping(*profiles, table, request.args.get("by", ""))
-    each = parse_flag("each-step", request.args.get("each-step") or "1")
+    flag = parse_flag("each-step", request.args.get("each-step") or "1")
     return _TableQuery(
         base=base,
         other=other,
@@ -202,7 +205,7 @@ def _parse_query(table: str) -> _TableQuery:
         selection=request_selection().replace(event=None),
         compared=compared,
         measure=resolve_measure(list_measures(compared, *profiles), request.args.get("of", "")),
-        each_step=each and all(profile.steps.num_rows for profile in profiles),
+        each_step=flag and all(profile.steps.num_rows for profile in profiles),
         status=status,
         by=by,
     )
@@ -232,8 +235,8 @@ def selection_bar(selection: Selection, profile: Profile) -> SelectionBar:
     """The bar of a selection without an event. profile: one of those compared."""
     own = page_params()
 
-    def url(changed: Selection) -> str:
-        return with_query(request.path, changed.to_query() + own)
+    def url(selection: Selection) -> str:
+        return with_query(request.path, selection.to_query() + own)
 
     return SelectionBar(
         selection=selection,

@@ -116,17 +116,17 @@ def submit() -> AnyResponse:
         return form_page(typed, selected_target=selected_target)
     if action == "events":
         return form_page(typed, selected_target=selected_target, query=query, search=True)
-    examined = check_form(typed, selected_target, host_timeout_s=CHECK_TIMEOUT_S)
+    form_check = check_form(typed, selected_target, host_timeout_s=CHECK_TIMEOUT_S)
     if action == "preview":
-        return form_page(typed, form_check=examined, selected_target=selected_target)
+        return form_page(typed, form_check=form_check, selected_target=selected_target)
     secrets = credentials.posted_secrets(credentials.secret_prompts(selected_target.target), request.form)
     if secrets and not credentials.sealing_workers():
         missing = PreflightFinding(Severity.ERROR, "", *credentials.NO_WORKER_TEXT)
-        examined = replace(examined, findings=(missing, *examined.findings))
+        form_check = replace(form_check, findings=(missing, *form_check.findings))
     accepted = request.form.get("accepted", "")
-    if examined.spec is None or examined.has_errors or examined.has_warnings not in ("", accepted):
-        return form_page(typed, form_check=examined, selected_target=selected_target, submitted=True, status=422)
-    return redirect(f"/jobs/{queue_job(examined.spec, request.form.get('id', ''), secrets).id}", 303)
+    if form_check.spec is None or form_check.has_errors or form_check.has_warnings not in ("", accepted):
+        return form_page(typed, form_check=form_check, selected_target=selected_target, submitted=True, status=422)
+    return redirect(f"/jobs/{queue_job(form_check.spec, request.form.get('id', ''), secrets).id}", 303)
 
 
 @blueprint.get("/jobs/form.css")
@@ -143,8 +143,8 @@ def preview() -> Response:
     """
     typed = JobForm.from_form(request.form.to_dict(flat=False))
     selected_target = select_target(typed.target)
-    asked = PREVIEW_CHECK_TIMEOUT_S if request.form.get("check") else None
-    examined = check_form(typed, selected_target, host_timeout_s=asked)
+    host_timeout_s = PREVIEW_CHECK_TIMEOUT_S if request.form.get("check") else None
+    examined = check_form(typed, selected_target, host_timeout_s=host_timeout_s)
     return jsonify(
         command=examined.command,
         lines=command_lines(examined.command),

@@ -66,13 +66,13 @@ def command_lines(command: str) -> Lines:
 def check_form(fields: JobForm, selected_target: SelectedTarget, *, host_timeout_s: float | None) -> FormCheck:
     """All findings about the form; with `host_timeout_s`, also those of the machine's own worker."""
     parsed = parse(fields, list_targets())
-    found = parsed.findings
-    found += [
+    findings = parsed.findings
+    findings += [
         PreflightFinding(Severity.WARNING, name, hint, "") for name, hints in parsed.hints.items() for hint in hints
     ]
     if parsed.spec is None or selected_target.target is None:
-        return FormCheck(None, (*found, *check_target(selected_target)), "", selected_target.host)
-    return _run_check(parsed.spec, found, selected_target, selected_target.target, host_timeout_s)
+        return FormCheck(None, (*findings, *check_target(selected_target)), "", selected_target.host)
+    return _run_check(parsed.spec, findings, selected_target, selected_target.target, host_timeout_s)
 
 
 def check_spec(spec: JobSpec, selected_target: SelectedTarget, *, host_timeout_s: float | None) -> FormCheck:
@@ -91,27 +91,29 @@ def check_target(selected_target: SelectedTarget) -> tuple[PreflightFinding, ...
 
 def _run_check(
     spec: JobSpec,
-    found: list[PreflightFinding],
+    preflight_findings: list[PreflightFinding],
     selected_target: SelectedTarget,
     target: Target,
     ask_within_s: float | None,
 ) -> FormCheck:
-    found += check_target(selected_target)
+    preflight_findings += check_target(selected_target)
     if reason := permission.denied_reason(target):
-        found.append(PreflightFinding(Severity.ERROR, "target", reason, ""))
+        preflight_findings.append(PreflightFinding(Severity.ERROR, "target", reason, ""))
     elif spec.inputs and (reason := permission.denied_here_reason()):
-        found.append(
+        preflight_findings.append(
             PreflightFinding(Severity.ERROR, "inputs", f"Input files are read on the server's machine. {reason}", "")
         )
     judged = check_job(spec, target, selected_target.host_facts, selected_target.target_facts)
-    found += judged.findings
+    preflight_findings += judged.findings
     if ask_within_s is not None and not permission.denied_reason(target):
-        found += _worker_findings(spec, target, judged, ask_within_s)
-    return FormCheck(spec, with_form_fields(found), judged.command, selected_target.host, judged.note, judged.groups)
+        preflight_findings += _worker_findings(spec, target, judged, ask_within_s)
+    return FormCheck(
+        spec, with_form_fields(preflight_findings), judged.command, selected_target.host, judged.note, judged.groups
+    )
 
 
 def _worker_findings(
-    spec: JobSpec, target: Target, judged: PreflightResult, timeout_s: float
+    spec: JobSpec, target: Target, preflight_result: PreflightResult, timeout_s: float
 ) -> list[PreflightFinding]:
     """The worker's findings about paths and command; a warning if it does not answer.
 
@@ -124,7 +126,7 @@ def _worker_findings(
             return [PreflightFinding(Severity.WARNING, "", "No worker is running.", advice)]
         text = f"Command and paths are checked on “{target.name}” when the job starts."
         return [PreflightFinding(Severity.HINT, "", text, "")]
-    answer = queue.check_job(spec_for_worker(spec, judged).to_json() | permission.request_origin(), timeout_s)
+    answer = queue.check_job(spec_for_worker(spec, preflight_result).to_json() | permission.request_origin(), timeout_s)
     if answer is not None:
         return credible_findings(spec, target, answer)
     return [

@@ -188,14 +188,14 @@ def index() -> AnyResponse:
     counts = jobs.counts()
     active = sum(count for state, count in counts.items() if not state.final and state is not JobState.DRAFT)
     states = [state for state in JobState if state.final]
-    asked = parse_choice("state", ("active", *states))
+    choice = parse_choice("state", ("active", *states))
     choices = [("", "All", sum(counts.values())), ("active", "Active", active)]
     choices += [(state.value, job_stages.LABELS[state], counts.get(state, 0)) for state in states]
-    total = next(count for value, _, count in choices if value == asked)
+    total = next(count for value, _, count in choices if value == choice)
     page = parse_page()
     found = jobs.list(
-        active=True if asked == "active" else None,
-        states=(JobState(asked),) if asked in states else (),
+        active=True if choice == "active" else None,
+        states=(JobState(choice),) if choice in states else (),
         offset=(page - 1) * PAGE_SIZE,
         limit=PAGE_SIZE,
     )
@@ -203,9 +203,9 @@ def index() -> AnyResponse:
         JobListPage(
             rows=tuple(map(job_row, found)),
             filters=tuple(
-                StateFilter(label, count, current_url_with(("state", value or None), ("page", None)), value == asked)
+                StateFilter(label, count, current_url_with(("state", value or None), ("page", None)), value == choice)
                 for value, label, count in choices
-                if count or value in ("", asked)
+                if count or value in ("", choice)
             ),
             pager=build_pager(page, total, PAGE_SIZE, noun="job"),
             live=any(not job.state.final for job in found),
@@ -216,9 +216,9 @@ def index() -> AnyResponse:
 @blueprint.get("/jobs/running")
 def running() -> Response:
     """The jobs that have not ended, as a piece of a page and as ids, for the page that shows them."""
-    found = current_services().store.jobs.list(active=True, limit=20)
-    html = render_template("jobs/_running_rows.html", jobs=found)
-    return jsonify(ids=[job.id for job in found], html=html)
+    jobs = current_services().store.jobs.list(active=True, limit=20)
+    html = render_template("jobs/_running_rows.html", jobs=jobs)
+    return jsonify(ids=[job.id for job in jobs], html=html)
 
 
 @blueprint.get("/jobs/<id>")
@@ -254,11 +254,11 @@ def live(id: str) -> Response:
             "size_text": page.output_size,
         },
     }
-    known = set(request.args.get("known", "").split(","))
+    parts = set(request.args.get("known", "").split(","))
     answer["parts"] = {
         name: {"mark": mark, "html": render_template(f"jobs/_{name}.html", page=page)}
         for name, mark in page.versions.items()
-        if mark not in known
+        if mark not in parts
     }
     return jsonify(answer)
 

@@ -27,18 +27,18 @@ def save() -> AnyResponse:
     typed = JobForm.from_form(request.form.to_dict(flat=False))
     name = request.form.get("preset_name", "").strip()
     parsed = parse(typed, list_targets(), complete=False)
-    found = parsed.findings
+    preflight_findings = parsed.findings
     if not name:
-        found.append(PreflightFinding(Severity.ERROR, "preset_name", "Enter a name for the preset.", ""))
-    if parsed.spec is not None and not found:
+        preflight_findings.append(PreflightFinding(Severity.ERROR, "preset_name", "Enter a name for the preset.", ""))
+    if parsed.spec is not None and not preflight_findings:
         try:
             preset = current_services().store.presets.save(name, parsed.spec.to_json())
         except InvalidRequest as error:
-            found.append(PreflightFinding(Severity.ERROR, "preset_name", error.message, ""))
+            preflight_findings.append(PreflightFinding(Severity.ERROR, "preset_name", error.message, ""))
         else:
             flash(f"Saved the preset “{preset.name}”.", "good")
             return redirect(preset_url(preset.name), 303)
-    return _again(typed, found, name)
+    return _again(typed, preflight_findings, name)
 
 
 @blueprint.post("/jobs/presets/file")
@@ -65,14 +65,14 @@ def open_file() -> AnyResponse:
     return form_page(to_form(from_file(data)), source=f"the file {name}", preset_name=name.rpartition(".")[0])
 
 
-def _again(typed: JobForm, found: list[PreflightFinding], name: str) -> AnyResponse:
+def _again(job_form: JobForm, preflight_findings: list[PreflightFinding], name: str) -> AnyResponse:
     """The form as it was sent, with the errors that prevent saving it."""
-    selected_target = select_target(typed.target)
-    examined = FormCheck(None, tuple(found), "", selected_target.host)
+    selected_target = select_target(job_form.target)
+    form_check = FormCheck(None, tuple(preflight_findings), "", selected_target.host)
     return form_page(
-        typed,
+        job_form,
         selected_target=selected_target,
-        form_check=examined,
+        form_check=form_check,
         submitted=True,
         saving=True,
         preset_name=name,

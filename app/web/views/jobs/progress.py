@@ -154,8 +154,8 @@ def load_plan(directory: Path) -> Mapping[str, Any]:
 
 def plan_command(plan: Mapping[str, Any]) -> str:
     """The command lines of a plan."""
-    found = plan.get("preview")
-    return found if isinstance(found, str) else ""
+    preview = plan.get("preview")
+    return preview if isinstance(preview, str) else ""
 
 
 def load_progress(directory: Path, plan: Mapping[str, Any], expected: int | None) -> ProgressView | None:
@@ -189,8 +189,10 @@ def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int
         concerns += _concerns(run, ranks, expected)
     return ProgressView(
         submissions=tuple(
-            replace(_submission(one, len(sight.submissions)), unreachable_since=_unheard(one, sight.seen_at))
-            for one in sight.submissions
+            replace(
+                _submission(submission, len(sight.submissions)), unreachable_since=_unheard(submission, sight.seen_at)
+            )
+            for submission in sight.submissions
         ),
         runs=tuple(runs),
         problems=tuple(concerns[:MAX_PROBLEMS]),
@@ -202,42 +204,44 @@ def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int
     )
 
 
-def _submission(one: SubmissionStatus, count: int) -> SubmissionRow:
-    batch = one.batch
-    title = f"Submission {one.number}" if count > 1 else "Submission"
-    stopped = _STOPPED.get(one.stopped.partition(" ")[0], one.stopped)
+def _submission(submission_status: SubmissionStatus, count: int) -> SubmissionRow:
+    batch = submission_status.batch
+    title = f"Submission {submission_status.number}" if count > 1 else "Submission"
+    reason = _STOPPED.get(submission_status.stopped.partition(" ")[0], submission_status.stopped)
     if batch is None:
-        label, badge = ("Ended", "stored") if one.exit_status is not None else ("Running", "running")
-        if one.exit_status is None and one.alive is False:
+        label, badge = ("Ended", "stored") if submission_status.exit_status is not None else ("Running", "running")
+        if submission_status.exit_status is None and submission_status.alive is False:
             label, badge = "No longer running", "lost"
         return SubmissionRow(
             title=title,
-            scheduler_id=f"process {one.native.split()[0]}" if one.native.strip() else "",
+            scheduler_id=f"process {submission_status.native.split()[0]}" if submission_status.native.strip() else "",
             label=label,
             state_text="",
             badge=badge,
-            reason=stopped,
+            reason=reason,
             position="",
-            hosts=one.host,
-            exit_text=_exit(one.exit_status),
+            hosts=submission_status.host,
+            exit_text=_exit(submission_status.exit_status),
         )
     position = "" if batch.position is None else "next" if batch.position == 0 else f"{batch.position:,} ahead"
     return SubmissionRow(
         title=title,
-        scheduler_id=batch.id or one.native,
+        scheduler_id=batch.id or submission_status.native,
         label=BATCH_LABELS[batch.state],
         state_text=batch.native,
         badge=_badge(batch.state),
-        reason=batch.reason or stopped,
+        reason=batch.reason or reason,
         position=position if batch.state in (BatchState.PENDING, BatchState.HELD) else "",
-        hosts=", ".join(batch.hosts) or one.host,
-        exit_text=_exit(batch.exit_status if one.exit_status is None else one.exit_status, batch.signal),
+        hosts=", ".join(batch.hosts) or submission_status.host,
+        exit_text=_exit(
+            batch.exit_status if submission_status.exit_status is None else submission_status.exit_status, batch.signal
+        ),
     )
 
 
-def _unheard(one: SubmissionStatus, seen_at: float) -> str:
+def _unheard(submission_status: SubmissionStatus, seen_at: float) -> str:
     """A sentence on since when it sends no heartbeat; empty if it does."""
-    since = silent_since(one, seen_at)
+    since = silent_since(submission_status, seen_at)
     return "" if since is None else f"No heartbeat since {format_utc(since)}"
 
 
@@ -343,8 +347,8 @@ def _read(path: Path) -> Any:
 def _events(plan: Mapping[str, Any]) -> dict[int, Sequence[str]]:
     """The events of each run, by the plan of a job."""
     runs = plan.get("runs")
-    found: dict[int, Sequence[str]] = {}
+    events: dict[int, Sequence[str]] = {}
     for run in runs if isinstance(runs, list) else ():
         if isinstance(run, dict) and isinstance(run.get("run"), int) and isinstance(run.get("events"), list):
-            found[run["run"]] = [str(event) for event in run["events"]]
-    return found
+            events[run["run"]] = [str(event) for event in run["events"]]
+    return events

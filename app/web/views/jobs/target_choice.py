@@ -53,20 +53,20 @@ class SelectedTarget:
         """One line on the machine that will record."""
         if self.target is None:
             return "This target no longer exists."
-        found = self.host_facts
-        if found is None:
+        host_facts = self.host_facts
+        if host_facts is None:
             if self.name == LOCAL:
                 return "No worker has reported on this machine yet."
             return "No check has succeeded yet, so its hardware and software are unknown."
-        parts = [found.host, found.cpu, f"{found.cpus} CPUs" if found.cpus else "", found.os]
-        perf = f"perf {found.perf_version}" if found.perf_version else "no perf"
+        parts = [host_facts.host, host_facts.cpu, f"{host_facts.cpus} CPUs" if host_facts.cpus else "", host_facts.os]
+        perf = f"perf {host_facts.perf_version}" if host_facts.perf_version else "no perf"
         return " · ".join(part for part in [*parts, perf] if part)
 
     @property
     def suggestions(self) -> str:
         """The MPI implementations found there; empty where nothing is known."""
-        there = self.target_facts.starters if self.target_facts else {}
-        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in there]
+        starters = self.target_facts.starters if self.target_facts else {}
+        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in starters]
         if self.target is not None and self.target.mpi is not None:
             return f"Suggested: {mpi_title(self.target.mpi)}."
         return f"Found: {', '.join(names)}." if names else ""
@@ -127,13 +127,13 @@ _indexes: dict[tuple[str, str, float], EventIndex] = {}
 def _index(name: str, facts: HostFacts) -> EventIndex:
     """The index of a place's events, made once for each time they were looked up there."""
     key = (name, facts.host, facts.checked_at)
-    found = _indexes.get(key)
-    if found is None:
-        found = EventIndex.of(facts.events)
+    index = _indexes.get(key)
+    if index is None:
+        index = EventIndex.of(facts.events)
         if len(_indexes) >= 8:
             _indexes.clear()
-        _indexes[key] = found
-    return found
+        _indexes[key] = index
+    return index
 
 
 def _label(target: Target) -> str:

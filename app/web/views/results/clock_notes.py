@@ -28,7 +28,7 @@ class ClockNote:
 def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False) -> ClockNote | None:
     """The note on the clocks of a result with several ranks; None where there is none. path: of the critical path."""
     skew = skew_of(profile)
-    if skew is None or all(one.state is ClockState.SAME_HOST for one in skew.ranks):
+    if skew is None or all(rank.state is ClockState.SAME_HOST for rank in skew.ranks):
         return None
     sentences = [
         _alignment(skew),
@@ -39,8 +39,8 @@ def build_clock_note(frame: ResultFrame, profile: Profile, *, path: bool = False
         _drifting(skew),
     ]
     if path and skew.residual_ns and (changes := count_rank_changes(profile, frame.selection)):
-        left = format_quantity(skew.residual_ns, "ns").text
-        sentences.append(f"The path changes rank {changes:,} times; the time of each change is accurate to {left}.")
+        text = format_quantity(skew.residual_ns, "ns").text
+        sentences.append(f"The path changes rank {changes:,} times; the time of each change is accurate to {text}.")
     return ClockNote(
         text=" ".join(sentence for sentence in sentences if sentence),
         bad=bool(skew.in_state(ClockState.OFF, ClockState.UNKNOWN)) or skew.groups > 1,
@@ -54,23 +54,25 @@ def _amount(ns: int) -> str:
 
 
 def _alignment(skew: ClockSkew) -> str:
-    moved = [
-        one for one in skew.ranks if one.state is ClockState.SHIFTED or (one.state is ClockState.OFF and one.shift_ns)
+    ranks = [
+        rank
+        for rank in skew.ranks
+        if rank.state is ClockState.SHIFTED or (rank.state is ClockState.OFF and rank.shift_ns)
     ]
-    if not moved:
+    if not ranks:
         if skew.residual_ns is None or skew.in_state(ClockState.OFF) or skew.groups > 1:
             return ""
         return "The clocks of all ranks agree, according to the ends of their shared collectives."
-    if len(moved) <= MAX_SHOWN_SHIFTS:
-        which = ", ".join(f"rank {one.rank} by {_amount(one.shift_ns or 0)}" for one in moved)
+    if len(ranks) <= MAX_SHOWN_SHIFTS:
+        which = ", ".join(f"rank {rank.rank} by {_amount(rank.shift_ns or 0)}" for rank in ranks)
     else:
-        shifts = [one.shift_ns or 0 for one in moved]
+        shifts = [rank.shift_ns or 0 for rank in ranks]
         which = f"ranks {skew.in_state(ClockState.SHIFTED)} by {_amount(min(shifts))} to {_amount(max(shifts))}"
     return f"Times are aligned by the ends of shared collectives: {which}."
 
 
 def _by(skew: ClockSkew) -> str:
-    shared = max((one.basis for one in skew.ranks if one.clock is not None), default=MatchBasis.ALONE)
+    shared = max((rank.basis for rank in skew.ranks if rank.clock is not None), default=MatchBasis.ALONE)
     if shared not in (MatchBasis.STEP, MatchBasis.ORDER):
         return ""
     where = " in each step" if shared is MatchBasis.STEP else ""
@@ -79,10 +81,10 @@ def _by(skew: ClockSkew) -> str:
 
 
 def _off(skew: ClockSkew) -> str:
-    off = [one for one in skew.ranks if one.state is ClockState.OFF]
+    off = [rank for rank in skew.ranks if rank.state is ClockState.OFF]
     if not off:
         return ""
-    most = format_quantity(max(abs(one.clock.ahead_ns) for one in off if one.clock is not None), "ns").text
+    most = format_quantity(max(abs(rank.clock.ahead_ns) for rank in off if rank.clock is not None), "ns").text
     return (
         f"The clocks of ranks differ by up to {most} and are not aligned, so times between ranks have this error. "
         "Import the files of all ranks again."
@@ -92,16 +94,16 @@ def _off(skew: ClockSkew) -> str:
 def _residual(skew: ClockSkew) -> str:
     if not skew.residual_ns:
         return ""
-    left = format_quantity(skew.residual_ns, "ns").text
+    text = format_quantity(skew.residual_ns, "ns").text
     return (
-        f"Residual skew: 75 % of collectives end within {left} on all their ranks. Shorter times between ranks are "
+        f"Residual skew: 75 % of collectives end within {text} on all their ranks. Shorter times between ranks are "
         "not reliable."
     )
 
 
 def _unknown(skew: ClockSkew) -> str:
-    unknown = [one for one in skew.ranks if one.state in (ClockState.UNKNOWN, ClockState.SAME_HOST)]
-    if unknown and all(one.basis is MatchBasis.UNDECIDED for one in unknown):
+    unknown = [rank for rank in skew.ranks if rank.state in (ClockState.UNKNOWN, ClockState.SAME_HOST)]
+    if unknown and all(rank.basis is MatchBasis.UNDECIDED for rank in unknown):
         which = skew.in_state(ClockState.UNKNOWN, ClockState.SAME_HOST)
         return (
             f"Not aligned: rank{'s' * (len(unknown) > 1)} {which}. Their counts of the same collectives differ and no "
@@ -119,18 +121,18 @@ def _unknown(skew: ClockSkew) -> str:
     if skew.groups > 1:
         return (
             f"The ranks form {skew.groups} groups without shared collectives, which are not aligned with each other: "
-            + "; ".join(_ranks(skew, group) for group in sorted({_group(one) for one in skew.ranks}))
+            + "; ".join(_ranks(skew, group) for group in sorted({_group(rank) for rank in skew.ranks}))
             + "."
         )
     return ""
 
 
-def _group(one: RankClock) -> int:
-    return -1 if one.clock is None else one.clock.group
+def _group(rank_clock: RankClock) -> int:
+    return -1 if rank_clock.clock is None else rank_clock.clock.group
 
 
 def _ranks(skew: ClockSkew, group: int) -> str:
-    return ClockSkew(tuple(one for one in skew.ranks if _group(one) == group), None).in_state(*ClockState)
+    return ClockSkew(tuple(rank for rank in skew.ranks if _group(rank) == group), None).in_state(*ClockState)
 
 
 def _drifting(skew: ClockSkew) -> str:

@@ -81,13 +81,13 @@ class CountsPage(Page):
 def show(id: str) -> Response:
     """Charts and a page of the table: of the event selected, else of all."""
     frame, profile = open_result_frame(id, "counts")
-    offered = _list_bar_choices(profile)
-    usual = "rank" if "rank" in offered else BY[0]
+    bar_choices = _list_bar_choices(profile)
+    usual = "rank" if "rank" in bar_choices else BY[0]
     by = _by(usual)
     every = TABLES["counts"].rows(profile, frame.selection)
     rows, order = _filter_and_sort(every)
-    chosen = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
-    bars = {event: build_bars(profile, frame.selection.replace(event=event), by) for event in chosen[:MAX_CHARTS]}
+    keys = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
+    bars = {event: build_bars(profile, frame.selection.replace(event=event), by) for event in keys[:MAX_CHARTS]}
     metrics = _metrics(frame, profile)
     return render(
         CountsPage(
@@ -95,7 +95,7 @@ def show(id: str) -> Response:
             charts=tuple(_chart(event, data, rows) for event, data in bars.items()),
             notes=list_run_notes(profile, frame.selection.replace(event=None)),
             explanation=_reading(list(bars.values())),
-            left_out=max(0, len(chosen) - MAX_CHARTS),
+            left_out=max(0, len(keys) - MAX_CHARTS),
             by=by,
             choices=tuple(
                 PageLink(
@@ -105,7 +105,7 @@ def show(id: str) -> Response:
                     word == by,
                 )
                 for word in BY
-                if word in offered or word == by
+                if word in bar_choices or word == by
             ),
             sheet=build_sheet(
                 "Totals",
@@ -154,8 +154,8 @@ def _by(usual: str) -> str:
 
 
 def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
-    mine = rows[rows["event"] == event]
-    deviation = mine["deviation_percent"].iloc[0] if len(mine) == 1 else None
+    row = rows[rows["event"] == event]
+    deviation = row["deviation_percent"].iloc[0] if len(row) == 1 else None
     total = format_quantity(data.total, data.unit)
     return EventChart(
         event=event,
@@ -164,7 +164,7 @@ def _chart(event: str, data: BarData, rows: pd.DataFrame) -> EventChart:
         caveat=""
         if data.total is None
         else format_caveat(
-            data.running_percent, None if pd.isna(deviation) else deviation, int(mine["missing"].fillna(0).sum())
+            data.running_percent, None if pd.isna(deviation) else deviation, int(row["missing"].fillna(0).sum())
         ),
         # `draw_bars` escapes every name and uses neither script nor style; tests hold it to that.
         svg=Markup("").join(Markup(draw_bars(data, room)) for room in (WIDE_LAYOUT, NARROW_LAYOUT)),
@@ -193,8 +193,8 @@ def _metrics(frame: ResultFrame, profile: Profile) -> tuple[MetricRow, ...]:
     """Of several intervals of one metric the range: a mean of ratios would be none of the whole."""
     rows = TABLES["count-metrics"].rows(profile, frame.selection)
     keys = ["metric", "unit", "event", "thread", "cpu", "host", "rank", "run"]
-    grouped = rows.groupby(keys, dropna=False, sort=False)
-    found = grouped["value"].agg(["min", "max"]).join(grouped["start_ms"].count().rename("intervals")).reset_index()
+    groupby = rows.groupby(keys, dropna=False, sort=False)
+    found = groupby["value"].agg(["min", "max"]).join(groupby["start_ms"].count().rename("intervals")).reset_index()
     metrics = []
     for row in records(found):
         places = [row["thread"], None if row["cpu"] is None else f"CPU {row['cpu']}", row["host"]]

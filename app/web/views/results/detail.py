@@ -89,7 +89,7 @@ def build_top_charts(
     rows: pd.DataFrame, wanted: Sequence[tuple[str, str, str]], short: Callable[[str], str] | None = None
 ) -> tuple[TopChart, ...]:
     """The first rows by each of (column of µs, column of its percentage or nothing, title)."""
-    found = []
+    top_charts = []
     for column, share, title in wanted:
         first = rows[rows[column].fillna(0) > 0].nlargest(TOP_ROWS, column)
         if not len(first):
@@ -105,8 +105,8 @@ def build_top_charts(
         ]
         # `draw_top_bars` escapes every name and uses neither script nor style; tests hold it to that.
         total = format_quantity(float(rows[column].sum()) * NS_PER_US, "ns")
-        found.append(TopChart(title, total, Markup(draw_top_bars(title, "ns", bars))))
-    return tuple(found)
+        top_charts.append(TopChart(title, total, Markup(draw_top_bars(title, "ns", bars))))
+    return tuple(top_charts)
 
 
 def build_detail_table(
@@ -125,11 +125,11 @@ def build_detail_table(
 
 def build_distribution_chart(title: str, values: Array, noun: str, unit: str = "ns") -> tuple[TopChart, ...]:
     """How values are distributed; nothing where there are too few."""
-    found = build_histogram(values)
-    if found is None:
+    histogram = build_histogram(values)
+    if histogram is None:
         return ()
     mean = format_quantity(float(values.mean()), unit)
-    return (TopChart(title, mean, Markup(draw_histogram(title, unit, found, noun))),)
+    return (TopChart(title, mean, Markup(draw_histogram(title, unit, histogram, noun))),)
 
 
 def detail_url(frame: ResultFrame, key: str, name: str) -> str:

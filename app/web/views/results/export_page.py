@@ -116,12 +116,12 @@ def show(id: str) -> Response:
     """The page."""
     frame, profile = open_result_frame(id, "export")
     settings, words = current_services().settings, frame.selection.to_query()
-    held = _list_amounts(frame, profile)
+    selected_counts = _list_amounts(frame, profile)
     return render(
         ExportPage(
             frame=frame,
-            selected_counts=held,
-            is_large=_many(held),
+            selected_counts=selected_counts,
+            is_large=_many(selected_counts),
             selection_params=words,
             openable_tools=frozenset(
                 tool for tool in ("perfetto", "speedscope", "pprof") if EXPORTERS[tool].has_data(profile)
@@ -148,12 +148,12 @@ def perfetto(id: str) -> Response:
     frame, profile = open_result_frame(id, "export")
     site = current_services().settings.perfetto_url
     parts = urlsplit(site)
-    held = _list_amounts(frame, profile)
+    selected_counts = _list_amounts(frame, profile)
     response = render(
         PerfettoPage(
             frame=frame,
-            selected_counts=held,
-            is_large=_many(held),
+            selected_counts=selected_counts,
+            is_large=_many(selected_counts),
             source=frame.url("export/perfetto"),
             file=frame.name + EXPORTERS["perfetto"].suffix,
             site=site,
@@ -198,7 +198,7 @@ def _many(held: tuple[tuple[str, Quantity], ...]) -> bool:
 
 def _form(frame: ResultFrame, exporter: Exporter) -> ExportFormat:
     selection = frame.selection
-    refused = exporter.requires_recorded_stacks and (
+    requires_recorded_stacks = exporter.requires_recorded_stacks and (
         selection.hide is not None or selection.invert or selection.recursion
     )
     return ExportFormat(
@@ -206,7 +206,7 @@ def _form(frame: ResultFrame, exporter: Exporter) -> ExportFormat:
         title=exporter.title,
         about=exporter.description,
         suffix=exporter.suffix,
-        url="" if refused else frame.url(f"export/{exporter.name}"),
+        url="" if requires_recorded_stacks else frame.url(f"export/{exporter.name}"),
         action=f"/results/{frame.id}/export/{exporter.name}",
         options=tuple(exporter.options.items()),
     )
@@ -214,8 +214,8 @@ def _form(frame: ResultFrame, exporter: Exporter) -> ExportFormat:
 
 def _tables(frame: ResultFrame, profile: Profile) -> tuple[TableFiles, ...]:
     """The tables that this result can have rows in; operators once for each grouping that the profile has."""
-    there = {page.key for page in RESULT_PAGES if page.has_data(profile)}
-    missing = {table for key, tables in PAGE_TABLES.items() if key not in there for table in tables}
+    keys = {page.key for page in RESULT_PAGES if page.has_data(profile)}
+    missing = {table for key, tables in PAGE_TABLES.items() if key not in keys for table in tables}
     unavailable = {
         ("operators", part)
         for part in OPERATOR_PARTS

@@ -124,12 +124,12 @@ def build_controls(
 def build_group_choice(*profiles: Profile) -> ControlChoice:
     """By what the graph is split: ranks and hosts only where there are several, names only where there are any."""
     named = all(effective_group(profile, FlameGroup.COMM) is FlameGroup.COMM for profile in profiles)
-    offered = {g.value: text for g, text in GROUP_LABELS.items() if any(_splits(p, g) for p in profiles)}
+    texts = {g.value: text for g, text in GROUP_LABELS.items() if any(_splits(p, g) for p in profiles)}
     if not named:
-        del offered[FlameGroup.COMM.value]
+        del texts[FlameGroup.COMM.value]
     usual = (FlameGroup.COMM if named else FlameGroup.NONE).value
-    asked = parse_group().value
-    return ControlChoice("group", "Group by", asked if asked in offered else usual, usual, tuple(offered.items()))
+    value = parse_group().value
+    return ControlChoice("group", "Group by", value if value in texts else usual, usual, tuple(texts.items()))
 
 
 def build_order_choice(*orders: SiblingOrder) -> ControlChoice:
@@ -164,13 +164,13 @@ def format_matches(found: Matches | None) -> str:
     return f"{format_percent(found.percent)} in {count:,} function{'s' if count != 1 else ''}{note}"
 
 
-def format_search(found: Matches) -> dict[str, object]:
+def format_search(matches: Matches) -> dict[str, object]:
     """The result of a search as JSON."""
     return {
-        "functions": list(found.functions),
-        "matched": found.matched_weight,
-        "percent": found.percent,
-        "is_literal": found.is_literal,
+        "functions": list(matches.functions),
+        "matched": matches.matched_weight,
+        "percent": matches.percent,
+        "is_literal": matches.is_literal,
     }
 
 

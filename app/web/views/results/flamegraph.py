@@ -127,8 +127,8 @@ def as_json(id: str) -> Response:
 @blueprint.get("/api/v1/results/<id>/flamegraph/search")
 def matches(id: str) -> Response:
     """The functions that match `q`: `{"functions": [ids], "matched": weight, "percent": of all, "is_literal"}`."""
-    found = search(current_services().store.results.open(id), request_selection(), parse_pattern())
-    return jsonify(format_search(found))
+    match = search(current_services().store.results.open(id), request_selection(), parse_pattern())
+    return jsonify(format_search(match))
 
 
 @blueprint.get("/api/v1/results/<id>/sandwich")
@@ -212,15 +212,15 @@ def _bar(id: str, profile: Profile, is_sandwich: bool) -> FlameControls:
     )
     address = f"/api/v1/results/{id}/flamegraph/search"
     try:
-        matched = format_matches(_search_matches(profile, selection))
+        message = format_matches(_search_matches(profile, selection))
     except InvalidRequest as error:
-        matched = error.message
+        message = error.message
     recursion = build_recursion_switch(selection.recursion)
     if is_sandwich:
-        return build_controls(address, matched, [color], [recursion])
+        return build_controls(address, message, [color], [recursion])
     return build_controls(
         address,
-        matched,
+        message,
         [build_order_choice(*SiblingOrder), build_group_choice(profile), color],
         [build_invert_switch(selection.invert), recursion, build_direction_switch()],
     )
@@ -246,10 +246,10 @@ def _sandwich(profile: Profile, selection: Selection, part: str, least: float) -
         check_choice("part", part, PARTS)
     zoom = parse_number("zoom") if "zoom" in request.args else parse_number(f"zoom-{part}")
     zooms = (zoom if part == "callers" else None, zoom if part == "callees" else None)
-    asked = request.args.get("function", "")
-    if not asked:
+    function = request.args.get("function", "")
+    if not function:
         raise InvalidRequest("Name a function: function=NAME, or its number from the flame graph.", "function")
-    return sandwich(profile, selection, _function(asked), order=parse_order(), zoom=zooms, min_share=least)
+    return sandwich(profile, selection, _function(function), order=parse_order(), zoom=zooms, min_share=least)
 
 
 def _function(asked: str) -> int | str:

@@ -217,9 +217,11 @@ def original(id: str, number: int) -> AnyResponse:
 
 def _total(main: EventTotal | None) -> Quantity:
     """The number in the list; a note for an event that was sampled and whose samples give no total."""
-    found = format_quantity(main.total if main else None, main.unit if main else "count")
+    quantity = format_quantity(main.total if main else None, main.unit if main else "count")
     return (
-        found._replace(text=SAMPLED_ONLY, exact=SAMPLED_ONLY) if main and main.total is None and main.samples else found
+        quantity._replace(text=SAMPLED_ONLY, exact=SAMPLED_ONLY)
+        if main and main.total is None and main.samples
+        else quantity
     )
 
 

@@ -131,8 +131,8 @@ def open_result_frame(id: str, key: str) -> tuple[ResultFrame, Profile]:
     page = next(page for page in RESULT_PAGES if page.key == key)
     own = page_params()
 
-    def selecting(changed: Selection) -> str:
-        return result_url(id, key, changed, own)
+    def selecting(selection: Selection) -> str:
+        return result_url(id, key, selection, own)
 
     frame = ResultFrame(
         id=id,

@@ -42,8 +42,8 @@ def list_run_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
 
 def list_stack_notes(profile: Profile) -> tuple[str, ...]:
     """Notes on call stacks that were not recorded."""
-    made = profile.meta.facts.get(STACKS_FACT)
-    return (f"Call stacks were not recorded. They are {made}.",) if made else ()
+    fact = profile.meta.facts.get(STACKS_FACT)
+    return (f"Call stacks were not recorded. They are {fact}.",) if fact else ()
 
 
 def _multiplexing_notes(rows: list[dict[str, Any]]) -> list[str]:

@@ -266,16 +266,16 @@ def places_of(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
     )
 
 
-def words(shown: Sequence[ColumnView]) -> list[str]:
+def words(column_views: Sequence[ColumnView]) -> list[str]:
     """The words that a table can be sorted by."""
-    return [column.word for column in shown if column.word]
+    return [column.word for column in column_views if column.word]
 
 
 def build_headings(
     columns: Sequence[ColumnView], scales: dict[str, Scale], order: SortOrder | None
 ) -> tuple[ColumnHeading, ...]:
     """The headings of columns; without an order they do not sort."""
-    found = []
+    headings = []
     for column in columns:
         css = CSS_CLASSES.get(column.kind, "")
         scale = scales.get(column.column)
@@ -285,16 +285,18 @@ def build_headings(
         hidden = column.kind == "link"
         if order is None or not column.word:
             css = css or "num"
-            found.append(ColumnHeading(column.label, unit=unit, css=css, description=column.description, hidden=hidden))
+            headings.append(
+                ColumnHeading(column.label, unit=unit, css=css, description=column.description, hidden=hidden)
+            )
         else:
             numeric = column.kind not in CSS_CLASSES
             description = column.description
-            found.append(
+            headings.append(
                 build_heading(
                     order, column.word, column.label, numeric=numeric, unit=unit, css=css, description=description
                 )
             )
-    return tuple(found)
+    return tuple(headings)
 
 
 def column_scales(rows: pd.DataFrame, columns: Sequence[ColumnView]) -> dict[str, Scale]:

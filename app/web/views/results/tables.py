@@ -93,10 +93,10 @@ def parse_search() -> str:
 def filter_rows(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.DataFrame:
     """The rows that have every word of `search`, whatever its case, somewhere in these columns."""
     for word in dict.fromkeys(search.casefold().split()):
-        found = pd.Series(False, index=rows.index)
+        series = pd.Series(False, index=rows.index)
         for column in columns:
-            found |= rows[column].str.casefold().str.contains(word, regex=False, na=False)
-        rows = rows[found]
+            series |= rows[column].str.casefold().str.contains(word, regex=False, na=False)
+        rows = rows[series]
     return rows
 
 

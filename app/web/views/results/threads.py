@@ -117,10 +117,10 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
         return None
     hosts = f" on {balance.hosts:,} hosts" if balance.hosts > 1 else ""
     mean = f"{format_quantity(balance.mean, frame.unit).text} on average"
-    scaled = format_caveat(running_percent(measure_counts(profile, selection)))
+    caveat = format_caveat(running_percent(measure_counts(profile, selection)))
     return RankChart(
         event=frame.event,
-        summary=f"{balance.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, scaled)))}",
+        summary=f"{balance.ranks:,} ranks{hosts}, {', '.join(filter(None, (mean, caveat)))}",
         max=f"rank {balance.max.rank}",
         max_url=frame.filtered_url(None, ranks=((balance.max.rank, balance.max.rank),)),
         over_mean=f"{balance.over_mean:.2f}" if balance.over_mean is not None else "",

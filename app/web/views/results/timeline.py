@@ -181,7 +181,7 @@ def as_json(id: str) -> Response:
     )
 
 
-def _busy(found: Minimap) -> dict[str, Any]:
+def _busy(minimap: Minimap) -> dict[str, Any]:
     """As plain data; `top`: the greatest of the values, as it is written at the axis."""
 
     def plain(strip: MinimapSeries) -> dict[str, Any]:
@@ -195,8 +195,8 @@ def _busy(found: Minimap) -> dict[str, Any]:
             "top": format_quantity(most, "count").text,
         }
 
-    device = None if found.device is None else plain(found.device)
-    return {"host": plain(found.host), "device": device}
+    device = None if minimap.device is None else plain(minimap.device)
+    return {"host": plain(minimap.host), "device": device}
 
 
 def _step_window(profile: Profile) -> list[int] | None:
@@ -236,10 +236,10 @@ def at(id: str) -> Response:
         return _preparing()
     text = request.args.get("band", "")
     (band,) = parse_bands([text], profile, timeline)
-    found = _find_details(profile, timeline, band, *_window())
-    if found is None:
+    details = _find_details(profile, timeline, band, *_window())
+    if details is None:
         raise NotFound("Nothing found at this position.")
-    return _json(found)
+    return _json(details)
 
 
 def _find_details(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: int) -> dict[str, Any] | None:
@@ -278,18 +278,18 @@ def flows(id: str) -> Response:
 def matches(id: str) -> Response:
     """What matches `q`: `{"functions", "hits", "total", "unit", "percent", "is_literal"}`."""
     profile = current_services().store.results.open(id)
-    found = search(profile, request_selection(), parse_pattern())
+    match = search(profile, request_selection(), parse_pattern())
     unit = "ns"
     if not profile.slices.num_rows:
         event = event_id(profile, request_selection().event)
         unit = weight_unit(profile, event) if event >= 0 else "count"
     return jsonify(
-        functions=found.functions,
-        hits=found.hits,
-        total=found.total,
+        functions=match.functions,
+        hits=match.hits,
+        total=match.total,
         unit=unit,
-        percent=found.percent,
-        is_literal=found.is_literal,
+        percent=match.percent,
+        is_literal=match.is_literal,
     )
 
 

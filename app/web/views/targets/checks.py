@@ -119,16 +119,16 @@ def accept(name: str) -> AnyResponse:
     targets = current_services().store.targets
     target = targets.get(name).target
     answer = _answer(_check_of(name, request.form.get("check", "")))
-    shown = answer.host_key if answer else None
-    if shown is None or target.ssh is None:
+    host_key = answer.host_key if answer else None
+    if host_key is None or target.ssh is None:
         raise Conflict("No host key to accept. Check the target again.")
-    if shown.fingerprint != request.form.get("fingerprint") or fingerprint(shown.line) != shown.fingerprint:
+    if host_key.fingerprint != request.form.get("fingerprint") or fingerprint(host_key.line) != host_key.fingerprint:
         raise Conflict(
             "The host key has changed since it was shown. Check the target again, and compare the fingerprint."
         )
-    keys = tuple(dict.fromkeys((*target.ssh.host_keys, shown.line)))
+    keys = tuple(dict.fromkeys((*target.ssh.host_keys, host_key.line)))
     targets.save(replace(target, ssh=replace(target.ssh, host_keys=keys)))
-    flash(f"Accepted the host key of {shown.host}: {shown.fingerprint}.", "good")
+    flash(f"Accepted the host key of {host_key.host}: {host_key.fingerprint}.", "good")
     return redirect(_url(name, _ask(CheckRequest(name)).id), 303)
 
 
@@ -214,16 +214,16 @@ def load_check(name: str, id: str) -> CheckView | None:
     )
 
 
-def find_pending_key(stored: StoredTarget) -> CheckView | None:
+def find_pending_key(stored_target: StoredTarget) -> CheckView | None:
     """The last check of a target if it ended at an unknown host key that is still not accepted, else None."""
-    ssh = stored.target.ssh
-    asked = current_services().store.checks.latest(KIND, stored.name) if ssh is not None else None
-    if asked is None or ssh is None:
+    ssh = stored_target.target.ssh
+    latest = current_services().store.checks.latest(KIND, stored_target.name) if ssh is not None else None
+    if latest is None or ssh is None:
         return None
-    if stored.facts is not None and stored.facts.host.checked_at > asked.created:
+    if stored_target.facts is not None and stored_target.facts.host.checked_at > latest.created:
         # Somebody got in since: a command of a shell, or a job.
         return None
-    found = load_check(stored.name, asked.id)
+    found = load_check(stored_target.name, latest.id)
     key = found.host_key if found else None
     return found if key is not None and key.line not in ssh.host_keys else None
 
@@ -231,8 +231,8 @@ def find_pending_key(stored: StoredTarget) -> CheckView | None:
 def unaccepted_key_url(name: str) -> HostKey | None:
     """The key that the user has to accept on the page of this target before anything runs there, else None."""
     stored = current_services().store.targets.find(name)
-    found = find_pending_key(stored) if stored is not None else None
-    return found.host_key if found is not None else None
+    pending_key = find_pending_key(stored) if stored is not None else None
+    return pending_key.host_key if pending_key is not None else None
 
 
 def request_check(name: str) -> str:
@@ -298,8 +298,8 @@ def _batch(target: Target) -> Batch:
     values = {word: request.form.get(word, "").strip() for word in ("queue", "project", "arguments")}
     arguments = command_line.split(values["arguments"]).argv if values["arguments"] else ()
     batch = Batch(queue=values["queue"], project=values["project"], arguments=arguments)
-    fields = [each for each in JOB_FIELDS.values() if each.part == "batch"]
-    problems = find_problems({each.name: getattr(batch, each.attribute) for each in fields}, JOB_FIELDS)
+    fields = [field for field in JOB_FIELDS.values() if field.part == "batch"]
+    problems = find_problems({field.name: getattr(batch, field.attribute) for field in fields}, JOB_FIELDS)
     for name, message in problems.items():
         raise InvalidRequest(message, name)
     return batch

@@ -31,8 +31,8 @@ def secret_prompts(target: Target | None) -> tuple[Prompt, ...]:
     """What the form asks for if the target requires it."""
     if target is None or target.ssh is None or not target.ssh.password:
         return ()
-    who = f"{target.ssh.user}@{target.ssh.host}" if target.ssh.user else target.ssh.host
-    return (Prompt(PASSWORD, f"Password of {who}"),)
+    host = f"{target.ssh.user}@{target.ssh.host}" if target.ssh.user else target.ssh.host
+    return (Prompt(PASSWORD, f"Password of {host}"),)
 
 
 def posted_secrets(prompts: Sequence[Prompt], form: Mapping[str, str]) -> dict[str, str]:

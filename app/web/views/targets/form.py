@@ -76,11 +76,11 @@ def add() -> AnyResponse:
 @blueprint.route("/targets/<name>/edit", methods=["GET", "POST"])
 def edit(name: str) -> AnyResponse:
     """The settings of a target. Its name stays: jobs know it by that."""
-    stored = current_services().store.targets.get(name)
+    target = current_services().store.targets.get(name)
     if request.method == "GET":
-        return form_page(to_form(stored.target), name=name)
+        return form_page(to_form(target.target), name=name)
     typed = TargetForm.from_form(request.form.to_dict(flat=False) | {"name": [name]})
-    parsed = parse(typed, stored.target)
+    parsed = parse(typed, target.target)
     if parsed.target is None:
         return form_page(typed, parsed.errors, name=name, status=422)
     current_services().store.targets.save(parsed.target)

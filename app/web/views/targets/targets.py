@@ -157,7 +157,7 @@ def index() -> AnyResponse:
     """All targets."""
     store = current_services().store
     active = store.jobs.active_by_target(kind="record")
-    rows = tuple(_row(one, active.get(one.name, 0)) for one in store.targets.list())
+    rows = tuple(_row(target, active.get(target.name, 0)) for target in store.targets.list())
     return render(
         TargetListPage(rows=rows, is_empty=len(rows) == 1, schedulers=tuple(each.title for each in SCHEDULERS.values()))
     )
@@ -166,12 +166,12 @@ def index() -> AnyResponse:
 @blueprint.get("/targets/<name>")
 def show(name: str) -> AnyResponse:
     """One target. `check`: a check that was asked for; without scripts the page is loaded again until it is done."""
-    stored = current_services().store.targets.get(name)
+    target = current_services().store.targets.get(name)
     check = load_check(name, request.args.get("check", ""))
     if check is not None and check.id != request.args.get("check"):
         return redirect(check.url, 302)
     # Whoever left the page finds it again as long as the key is not accepted.
-    return render(_page(stored, check or find_pending_key(stored)))
+    return render(_page(target, check or find_pending_key(target)))
 
 
 @blueprint.get("/targets/<name>/file")
@@ -187,24 +187,24 @@ def download(name: str) -> AnyResponse:
 def delete(name: str) -> AnyResponse:
     """Ask for confirmation, then delete a target. Jobs that ran there stay, with their results."""
     targets = current_services().store.targets
-    stored = targets.get(name)
+    target = targets.get(name)
     if request.method == "GET":
-        return render(DeleteTargetPage(name=name, url=target_url(name), where=target_location(stored.target)))
+        return render(DeleteTargetPage(name=name, url=target_url(name), where=target_location(target.target)))
     targets.delete(name)
     flash(f"Deleted the target “{name}”.", "good")
     return redirect("/targets", 303)
 
 
-def _row(stored: StoredTarget, jobs: int) -> TargetListRow:
-    target = stored.target
+def _row(stored_target: StoredTarget, jobs: int) -> TargetListRow:
+    target = stored_target.target
     return TargetListRow(
-        name=stored.name,
-        url=target_url(stored.name),
+        name=stored_target.name,
+        url=target_url(stored_target.name),
         where=target_location(target),
         scheduler="" if target.scheduler is SchedulerName.NONE else scheduler_title(target.scheduler),
-        lights=_lights(stored.lines),
-        checked_text="" if stored.checked is None else format_utc(stored.checked),
-        checked_iso="" if stored.checked is None else format_utc_iso(stored.checked),
+        lights=_lights(stored_target.lines),
+        checked_text="" if stored_target.checked is None else format_utc(stored_target.checked),
+        checked_iso="" if stored_target.checked is None else format_utc_iso(stored_target.checked),
         notes=" ".join(target.notes.split()),
         jobs=jobs,
     )
@@ -218,21 +218,23 @@ def _lights(lines: tuple[CheckLine, ...]) -> tuple[CheckStatusCount, ...]:
     return tuple(CheckStatusCount(*LIGHTS[light], count) for light, count in counts if count)
 
 
-def _page(stored: StoredTarget, check: CheckView | None) -> TargetPage:
-    target, facts = stored.target, stored.facts
-    jobs = current_services().store.jobs.list(target=stored.name, kind="record", limit=JOBS_SHOWN)
+def _page(stored_target: StoredTarget, check: CheckView | None) -> TargetPage:
+    target, facts = stored_target.target, stored_target.facts
+    jobs = current_services().store.jobs.list(target=stored_target.name, kind="record", limit=JOBS_SHOWN)
     batch = field_label(target.scheduler, "queue", "Queue") if scheduler_of(target.scheduler) else ""
     return TargetPage(
-        name=stored.name,
-        url=target_url(stored.name),
-        local=stored.name == LOCAL,
+        name=stored_target.name,
+        url=target_url(stored_target.name),
+        local=stored_target.name == LOCAL,
         where=target_location(target),
-        facts=tuple(_facts(target, stored)),
+        facts=tuple(_facts(target, stored_target)),
         notes=target.notes,
-        lines=tuple(CheckLineView(line.title, *LIGHTS[line.light], line.text, line.advice) for line in stored.lines),
-        lights=_lights(stored.lines),
-        checked_text="" if stored.checked is None else format_utc(stored.checked),
-        checked_iso="" if stored.checked is None else format_utc_iso(stored.checked),
+        lines=tuple(
+            CheckLineView(line.title, *LIGHTS[line.light], line.text, line.advice) for line in stored_target.lines
+        ),
+        lights=_lights(stored_target.lines),
+        checked_text="" if stored_target.checked is None else format_utc(stored_target.checked),
+        checked_iso="" if stored_target.checked is None else format_utc_iso(stored_target.checked),
         check=check,
         batch=batch,
         project_label=field_label(target.scheduler, "project", "Project"),
@@ -263,9 +265,9 @@ def _queue(queue: BatchQueue) -> QueueView:
     return QueueView(queue.name, queue.default, queue.open, limit, queue.text)
 
 
-def _facts(target: Target, stored: StoredTarget) -> Iterator[SettingRow]:
+def _facts(target: Target, stored_target: StoredTarget) -> Iterator[SettingRow]:
     """The settings of the target, and what its check made of them."""
-    ssh, facts = target.ssh, stored.facts
+    ssh, facts = target.ssh, stored_target.facts
     yield SettingRow("Location", target_location(target))
     if ssh is not None:
         ways = [*(["SSH agent"] if ssh.agent else []), *(["~/.ssh/config"] if ssh.config else [])]

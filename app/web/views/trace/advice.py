@@ -68,12 +68,12 @@ def show(id: str) -> Response:
     """The findings, most serious first, and the rules with their thresholds."""
     frame, profile = open_result_frame(id, "advice")
     thresholds = parse_thresholds(request.args)
-    found = find_advice(profile, frame.selection, thresholds)
+    advice = find_advice(profile, frame.selection, thresholds)
     keys = {rule.key for rule in RULES}
     return render(
         AdvicePage(
             frame=frame,
-            advice=tuple(_advice_item(frame, profile, one) for one in found),
+            advice=tuple(_advice_item(frame, profile, one) for one in advice),
             settings=tuple(
                 ThresholdSetting(
                     rule.key,
@@ -82,7 +82,7 @@ def show(id: str) -> Response:
                     rule.unit,
                     f"{rule.threshold:g}",
                     f"{thresholds[rule.key]:g}" if rule.key in thresholds else "",
-                    sum(one.rule is rule for one in found),
+                    sum(one.rule is rule for one in advice),
                 )
                 for rule in RULES
             ),
@@ -103,26 +103,26 @@ def as_file(id: str, form: str) -> Response:
     return table_file_response(f"{frame.name} advice", form, rows)
 
 
-def _advice_item(frame: ResultFrame, profile: Profile, one: Advice) -> AdviceItem:
-    rank = one.finding.rank
+def _advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> AdviceItem:
+    rank = advice.finding.rank
     page = next(
-        (page for page in RESULT_PAGES if page.key == one.rule.page and page.has_data(profile)), RESULT_PAGES[0]
+        (page for page in RESULT_PAGES if page.key == advice.rule.page and page.has_data(profile)), RESULT_PAGES[0]
     )
     selection = frame.selection if rank is None else frame.selection.replace(ranks=((rank, rank),))
     return AdviceItem(
-        severity=one.severity,
-        title=one.rule.title,
-        ranks=f"ranks {one.ranks}, worst {rank}" if one.others else "" if rank is None else f"rank {rank}",
-        evidence=one.evidence,
-        advice=one.finding.advice or one.rule.advice,
-        limit=_limit(one.rule, one),
+        severity=advice.severity,
+        title=advice.rule.title,
+        ranks=f"ranks {advice.ranks}, worst {rank}" if advice.others else "" if rank is None else f"rank {rank}",
+        evidence=advice.evidence,
+        advice=advice.finding.advice or advice.rule.advice,
+        limit=_limit(advice.rule, advice),
         where=page.title,
         url=frame.url(page.key, selection),
     )
 
 
-def _limit(rule: Rule, one: Advice) -> str:
+def _limit(rule: Rule, advice: Advice) -> str:
     """The measured value and the threshold."""
-    measured, threshold = (rule.format_amount(value) for value in (one.finding.measured, one.threshold))
+    measured, threshold = (rule.format_amount(value) for value in (advice.finding.measured, advice.threshold))
     passed = "below" if rule.triggers_below else "at least"
     return f"{rule.threshold_meaning[:1].upper()}{rule.threshold_meaning[1:]}: {measured}, {passed} {threshold}."

@@ -257,13 +257,13 @@ def _heat(frame: ResultFrame, profile: Profile, steps: list[dict[str, Any]]) -> 
         of_rank[step["rank"]].append(step)
     # Relative to the longest reliable wait, so that differences are visible.
     longest = max((_share(step) or 0.0 for step in steps if not step["uncertain"]), default=0.0)
-    found = []
+    heatmap_rows = []
     for rank, mine in list(of_rank.items())[:MAX_RANKS]:
         cells = []
         for step in mine:
             share, at = _share(step), place[step["step"]]
-            waited = format_quantity((step["waiting_us"] or 0.0) * NS_PER_US, "ns").text
-            words = f"{format_step_with_rank(step, True)}\nwaited {waited}, {format_percent(100 * (share or 0.0))}"
+            text = format_quantity((step["waiting_us"] or 0.0) * NS_PER_US, "ns").text
+            words = f"{format_step_with_rank(step, True)}\nwaited {text}, {format_percent(100 * (share or 0.0))}"
             words += "\nwithin the residual clock skew, not reliable" if step["uncertain"] else ""
             strength = None if share is None else share / longest if longest else 0.0
             url, outlined = frame.filtered_url(None, step=step["step"]), bool(step["uncertain"])
@@ -274,7 +274,7 @@ def _heat(frame: ResultFrame, profile: Profile, steps: list[dict[str, Any]]) -> 
         label = f"rank {rank}"
         svg = Markup(draw_heatmap_strip(f"Waiting time of {label} by step", cells, 0, len(place)))
         only = () if rank is None else ((rank, rank),)
-        found.append(
+        heatmap_rows.append(
             HeatmapRow(
                 label,
                 frame.filtered_url(None, ranks=only),
@@ -284,7 +284,7 @@ def _heat(frame: ResultFrame, profile: Profile, steps: list[dict[str, Any]]) -> 
                 any(cell.uncertain for cell in cells),
             )
         )
-    return tuple(found)
+    return tuple(heatmap_rows)
 
 
 def _share(step: dict[str, Any]) -> float | None:
@@ -316,11 +316,11 @@ def _has_values(rows: pd.DataFrame, column: ColumnView) -> bool:
     return bool((values.notna() & (values != "")).any())
 
 
-def _uncertain(rows: pd.DataFrame, shown: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
+def _uncertain(rows: pd.DataFrame, column_views: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
     """The columns; without that of what is uncertain where nothing is."""
-    flags = {column for column in (_UNCERTAIN, _HELD_UNCERTAIN) if column in shown}
+    flags = {column for column in (_UNCERTAIN, _HELD_UNCERTAIN) if column in column_views}
     some = any(bool(rows[column.column].any()) for column in flags)
-    return tuple(column for column in shown if some or column not in flags)
+    return tuple(column for column in column_views if some or column not in flags)
 
 
 def _describe_comparison(every: list[dict[str, Any]]) -> str:

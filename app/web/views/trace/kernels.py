@@ -348,22 +348,22 @@ def _beside(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
 
 def _figures(frame: ResultFrame, profile: Profile) -> tuple[KeyFigure, ...]:
     """The time of all selected device work by kind."""
-    ran = compute_kernels(profile, frame.selection, by_rank=False)
-    moved = compute_copies(profile, frame.selection)
-    found = []
+    kernels = compute_kernels(profile, frame.selection, by_rank=False)
+    copies = compute_copies(profile, frame.selection)
+    figures = []
     for kind in KINDS:
-        time = float(ran.loc[ran["kind"] == kind, "total_us"].sum())
-        time += float(moved["total_us"].sum()) if kind == "memory" else 0.0
+        time = float(kernels.loc[kernels["kind"] == kind, "total_us"].sum())
+        time += float(copies["total_us"].sum()) if kind == "memory" else 0.0
         if time:
-            found.append(build_figure(f"{kind.capitalize()} time", time * NS_PER_US, "ns"))
-    total = float(ran["total_us"].sum())
+            figures.append(build_figure(f"{kind.capitalize()} time", time * NS_PER_US, "ns"))
+    total = float(kernels["total_us"].sum())
     if total:
         if device_has_tensor_cores(profile) is not False:
-            cores = float(ran.loc[ran["tensor_core"], "total_us"].sum())
-            found.append(build_figure("Kernel time on tensor cores", 100 * cores / total, "percent"))
-        found.append(build_figure("Kernel launches", int(ran["calls"].sum()), "count"))
-        found.append(build_figure("Mean kernel duration", total * NS_PER_US / int(ran["calls"].sum()), "ns"))
-    return tuple(found)
+            cores = float(kernels.loc[kernels["tensor_core"], "total_us"].sum())
+            figures.append(build_figure("Kernel time on tensor cores", 100 * cores / total, "percent"))
+        figures.append(build_figure("Kernel launches", int(kernels["calls"].sum()), "count"))
+        figures.append(build_figure("Mean kernel duration", total * NS_PER_US / int(kernels["calls"].sum()), "ns"))
+    return tuple(figures)
 
 
 def _charts(frame: ResultFrame, profile: Profile, view: str, found: pd.DataFrame) -> tuple[TopChart, ...]:

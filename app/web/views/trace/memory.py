@@ -148,14 +148,14 @@ def show(id: str) -> Response:
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
     events = records(compute_memory_events(profile, frame.selection))
-    mine = [one for one in events if place and (one["device"], one["rank"]) == (place.label, place.rank)]
+    mine = [event for event in events if place and (event["device"], event["rank"]) == (place.label, place.rank)]
     return render(
         MemoryPage(
             frame=frame,
             devices=_devices(frame, profile, place),
             tiles=_tiles(frame, profile, place) if place else (),
             chart=build_memory_chart(frame, profile, place, _at_ns()) if place else None,
-            events=tuple(_event(one) for one in mine[:5]),
+            events=tuple(_event(event) for event in mine[:5]),
             more_events=max(0, len(mine) - 5),
             table=kind,
             choices=tuple(
@@ -247,10 +247,10 @@ def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kin
             mine = rows["rank"].isna() if place.rank is None else rows["rank"] == place.rank
             rows = rows[(rows["device"] == place.label) & mine]
         found, order = filter_and_sort(rows, OPERATOR_COLUMNS, "-self_growth_bytes", SEARCH_COLUMNS)
-        shown = build_sheet(
+        sheet = build_sheet(
             "Operators", found, OPERATOR_COLUMNS, order, noun="operator", mark="kind", total_rows=len(rows)
         )
-        return _Table(shown, lambda: found)
+        return _Table(sheet, lambda: found)
     at_ns = _at_ns() if kind == "live" else None
     if kind == "live" and place is not None:
         most = find_block_peak(profile, selection, place)
@@ -262,10 +262,10 @@ def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kin
                 else group_live_blocks(profile, selection, place, 0, "category").iloc[:0]
             )
             found, order = filter_and_sort(rows, LIVE_COLUMNS, "-bytes", SEARCH_COLUMNS)
-            shown = build_sheet(
+            sheet = build_sheet(
                 "Live blocks", found, LIVE_COLUMNS, order, noun="row", bar=("percent", "percent"), total_rows=len(rows)
             )
-            return _Table(shown, lambda: found)
+            return _Table(sheet, lambda: found)
     return _blocks(frame, profile, place, kind, at_ns)
 
 
@@ -280,8 +280,8 @@ def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, ki
     elif place is not None:
         rows = select_blocks(profile, selection, place)
     order, page = parse_order([column.column for column in BLOCK_COLUMNS], "-bytes"), parse_page()
-    found = search_blocks(profile, rows, parse_search())
-    first = sort_blocks(profile, selection, found, order.column, order.descending, page * PAGE_SIZE)
+    blocks = search_blocks(profile, rows, parse_search())
+    first = sort_blocks(profile, selection, blocks, order.column, order.descending, page * PAGE_SIZE)
     part = build_allocation_rows(profile, selection, first[(page - 1) * PAGE_SIZE :])
     shown = tuple(column for column in BLOCK_COLUMNS if column.column not in _unknown(profile))
     if place is None or not has_paired_frees(profile, place):
@@ -292,7 +292,7 @@ def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, ki
         noun="block",
         headings=build_headings(shown, scales, order),
         rows=build_rows(part, shown, scales),
-        pager=build_pager(page, len(found), PAGE_SIZE, noun="block"),
+        pager=build_pager(page, len(blocks), PAGE_SIZE, noun="block"),
         search=request.args.get("search", ""),
         hidden_fields=tuple((k, v) for k, v in request.args.items(multi=True) if k not in ("search", "page")),
         has_bars="",
@@ -300,7 +300,7 @@ def _blocks(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, ki
     )
 
     def whole() -> pd.DataFrame:
-        every = sort_blocks(profile, selection, found, order.column, order.descending)
+        every = sort_blocks(profile, selection, blocks, order.column, order.descending)
         return build_allocation_rows(profile, selection, every)
 
     return _Table(table, whole)
@@ -318,8 +318,8 @@ def _unknown(profile: Profile) -> set[str]:
 
 
 def _devices(frame: ResultFrame, profile: Profile, now: DeviceMemory | None) -> tuple[PageLink, ...]:
-    found = select_device_memories(profile, frame.selection)
-    if len(found) < 2:
+    device_memories = select_device_memories(profile, frame.selection)
+    if len(device_memories) < 2:
         return ()
     return tuple(
         PageLink(
@@ -328,22 +328,22 @@ def _devices(frame: ResultFrame, profile: Profile, now: DeviceMemory | None) -> 
             current_url_with(("device", one.key), ("page", None)),
             one == now,
         )
-        for one in found
+        for one in device_memories
     )
 
 
 def _tiles(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> tuple[MemoryTile, ...]:
     row = next(
-        one
-        for one in records(compute_memory(profile, frame.selection))
-        if (one["device"], one["rank"]) == (place.label, place.rank)
+        record
+        for record in records(compute_memory(profile, frame.selection))
+        if (record["device"], record["rank"]) == (place.label, place.rank)
     )
 
     def size(label: str, column: str, description: str, caveat: str = "") -> MemoryTile | None:
         if row[column] is None:
             return None
-        shown = format_quantity(row[column], "bytes")
-        return MemoryTile(label, shown.text, shown.exact, description, caveat)
+        quantity = format_quantity(row[column], "bytes")
+        return MemoryTile(label, quantity.text, quantity.exact, description, caveat)
 
     peak_at = "" if row["peak_us"] is None else f"at {format_duration(row['peak_us'] * NS_PER_US)}"
     capacity = row["memory_bytes"]

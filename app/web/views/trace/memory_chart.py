@@ -74,8 +74,8 @@ def build_memory_chart(
     if start >= end:
         return None
     words = categories_of(profile, place)
-    parts = [(word, found) for word in words if (found := load_curve(profile, place, word)) is not None]
-    lines = [CurveLine(f"part-{n % 8 + 1}", found, stacked=True) for n, (_, found) in enumerate(parts)]
+    parts = [(word, curve) for word in words if (curve := load_curve(profile, place, word)) is not None]
+    lines = [CurveLine(f"part-{n % 8 + 1}", curve, stacked=True) for n, (_, curve) in enumerate(parts)]
     lines += [CurveLine("reserved", reserved)] if reserved else []
     lines += [CurveLine("active", active)] if active and _differs(active, allocated) else []
     lines += [CurveLine("allocated", allocated, filled=not parts)]
@@ -101,41 +101,45 @@ def build_memory_chart(
         keys=_keys(lines, parts, stretch),
         start_ms=start / NS_PER_MS,
         end_ms=end / NS_PER_MS,
-        summary=json.dumps({name: sample_curve(found, start, end, SAMPLE_COUNT) for name, found in (*named, *parts)}),
+        summary=json.dumps({name: sample_curve(curve, start, end, SAMPLE_COUNT) for name, curve in (*named, *parts)}),
         zoom_in_url=narrow,
         zoom_out_url=narrow if windowed else "",
         around_peak_url=_around(most_at.time_ns, start, end) if most_at and not windowed else "",
     )
 
 
-def _span(frame: ResultFrame, profile: Profile, place: DeviceMemory, allocated: Curve) -> tuple[int, int]:
+def _span(frame: ResultFrame, profile: Profile, place: DeviceMemory, curve: Curve) -> tuple[int, int]:
     """The stretch of time that is drawn: the window, as far as anything was recorded in it (where nothing was, it ends
     before it begins)."""
     stretches = selected_windows(profile, frame.selection, place.rank)
     low = min((start for start, _ in stretches), default=MIN_TIME_NS)
     high = max((end for _, end in stretches), default=MAX_TIME_NS)
-    whole = max(profile.meta.duration_ns or 0, int(allocated.time_ns[-1]))
-    start = int(max(low, min(0, int(allocated.time_ns[0])), -(1 << 62)))
+    whole = max(profile.meta.duration_ns or 0, int(curve.time_ns[-1]))
+    start = int(max(low, min(0, int(curve.time_ns[0])), -(1 << 62)))
     end = int(min(high, whole))
     return start, end
 
 
-def _differs(one: Curve, other: Curve) -> bool:
+def _differs(curve: Curve, other: Curve) -> bool:
     """Whether one curve is above another at the end of anything: where frees wait for streams."""
     return bool(
-        len(one.value) and len(other.value) and (one.value.max() > other.value.max() or one.value[-1] > other.value[-1])
+        len(curve.value)
+        and len(other.value)
+        and (curve.value.max() > other.value.max() or curve.value[-1] > other.value[-1])
     )
 
 
 def _marks(frame: ResultFrame, profile: Profile, place: DeviceMemory) -> list[CurveMark]:
-    found = []
-    for one in records(compute_memory_events(profile, frame.selection)):
-        if (one["device"], one["rank"]) == (place.label, place.rank):
-            css = "oom" if one["event"] == OUT_OF_MEMORY else "retry"
-            size = format_quantity(one["bytes"], "bytes").text if one["bytes"] is not None else "memory"
-            words = f"{one['event'].capitalize()}: {size} requested at {format_duration(one['time_us'] * NS_PER_US)}"
-            found.append(CurveMark(round(one["time_us"] * NS_PER_US), css, words))
-    return found[:MAX_MARKS]
+    curve_marks = []
+    for record in records(compute_memory_events(profile, frame.selection)):
+        if (record["device"], record["rank"]) == (place.label, place.rank):
+            css = "oom" if record["event"] == OUT_OF_MEMORY else "retry"
+            size = format_quantity(record["bytes"], "bytes").text if record["bytes"] is not None else "memory"
+            words = (
+                f"{record['event'].capitalize()}: {size} requested at {format_duration(record['time_us'] * NS_PER_US)}"
+            )
+            curve_marks.append(CurveMark(round(record["time_us"] * NS_PER_US), css, words))
+    return curve_marks[:MAX_MARKS]
 
 
 def _keys(
@@ -147,15 +151,15 @@ def _keys(
         ACTIVE: "Allocated memory, and freed memory that other streams still use",
     }
     named = {f"part-{n % 8 + 1}": word for n, (word, _) in enumerate(parts)}
-    found = []
+    legend_keys = []
     for line in sorted(lines, key=lambda one: one.stacked):
         label = named.get(line.css, line.css)
         best = find_peak(line.curve, stretch)
-        shown = format_quantity(best.value, "bytes").text if best else ""
-        found.append(
-            LegendKey(line.css, label, shown, described.get(label, "Part of the allocated memory"), line.stacked)
+        text = format_quantity(best.value, "bytes").text if best else ""
+        legend_keys.append(
+            LegendKey(line.css, label, text, described.get(label, "Part of the allocated memory"), line.stacked)
         )
-    return tuple(found)
+    return tuple(legend_keys)
 
 
 def _around(time_ns: int, start: int, end: int) -> str:

@@ -136,7 +136,7 @@ def as_file(id: str, form: str) -> Response:
 
 
 def _tree(
-    frame: ResultFrame, rows: pd.DataFrame, shown: tuple[ColumnView, ...]
+    frame: ResultFrame, rows: pd.DataFrame, column_views: tuple[ColumnView, ...]
 ) -> tuple[tuple[ModuleRow, ...], tuple[PageLink, ...], tuple[PageLink, ...]]:
     """The rows of the tree, the links for how deep it goes, and those up from where it begins."""
     rank, at = _parse_root()
@@ -155,8 +155,8 @@ def _tree(
     levels = _levels(part["depth"] - top, deepest)
     below = _below(depths)
     visible = part[part["depth"] - top < levels]
-    scales = column_scales(rows, shown)
-    cells = build_rows(visible, shown, scales)
+    scales = column_scales(rows, column_views)
+    cells = build_rows(visible, column_views, scales)
     nodes = []
     for place, row, cell in zip(visible.index.tolist(), records(visible), cells, strict=True):
         inside = below[place]

@@ -177,7 +177,7 @@ def show(id: str) -> Response:
     view = _view(row)
     table = _load_table(profile, view, row)
     launches = compute_nsight(profile, Selection())
-    one = None if row is None else records(launches.iloc[[row]])[0]
+    record = None if row is None else records(launches.iloc[[row]])[0]
     page = table.rows.iloc[(parse_page() - 1) * PAGE_SIZE : parse_page() * PAGE_SIZE]
     hints = (
         page
@@ -189,10 +189,10 @@ def show(id: str) -> Response:
     return render(
         NsightPage(
             frame=frame,
-            launch=None if one is None else _build_launch(frame, launches, one),
+            launch=None if record is None else _build_launch(frame, launches, record),
             view=view,
             views=_views(frame, profile, row, view),
-            figures=_figures(launches) if one is None else _figures_of(one),
+            figures=_figures(launches) if record is None else _figures_of(record),
             hints=_hints(frame, hints) if hints is not None and (row is not None or view == "hints") else (),
             pager=build_pager(parse_page(), len(table.rows), noun="hint") if view == "hints" else None,
             sections=_sections(table) if view == "metrics" else (),
@@ -313,9 +313,9 @@ def _figures(launches: pd.DataFrame) -> tuple[KeyFigure, ...]:
 
 
 def _figures_of(row: dict[str, Any]) -> tuple[KeyFigure, ...]:
-    taken = row["duration_us"]
+    duration_us = row["duration_us"]
     found = [
-        build_figure("Duration", None if taken is None else taken * NS_PER_US, "ns"),
+        build_figure("Duration", None if duration_us is None else duration_us * NS_PER_US, "ns"),
         KeyFigure("Grid", row["grid"] or "", "Blocks along x, y and z"),
         KeyFigure("Block", row["block"] or "", "Threads per block along x, y and z"),
         build_figure("Registers", row["registers"], "count"),
@@ -330,12 +330,12 @@ def _figures_of(row: dict[str, Any]) -> tuple[KeyFigure, ...]:
 
 
 def _hints(frame: ResultFrame, rows: pd.DataFrame) -> tuple[Hint, ...]:
-    found = []
+    hints = []
     for row in records(rows):
         word, css = KINDS.get(row["kind"] or "", (row["kind"] or "", ""))
         gain = row["estimated_speedup_percent"]
         of = "" if (row["of"] or GLOBAL).lower() == GLOBAL else " of the part that the rule covers"
-        found.append(
+        hints.append(
             Hint(
                 rule=row["rule"] or "",
                 section=row["section"] or "",
@@ -347,7 +347,7 @@ def _hints(frame: ResultFrame, rows: pd.DataFrame) -> tuple[Hint, ...]:
                 url=frame.url("nsight", None, ("launch", str(row["row"]))),
             )
         )
-    return tuple(found)
+    return tuple(hints)
 
 
 def _views(frame: ResultFrame, profile: Profile, row: int | None, now: str) -> tuple[PageLink, ...]:

@@ -177,7 +177,7 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
     worked = [device for device in devices if device["work"]]
     idle = [row for row in records(TABLES["idle"].rows(profile, frame.selection)) if row["stream"] is None]
     busy, over, efficiency = _busy(frame, profile, worked)
-    made = _made_steps(frame, steps)
+    made_steps = _made_steps(frame, steps)
     average = mean_values([step_values(step) for step in steps])
     tabs = {tab.key for tab in frame.tabs}
     ranks = _ranks(frame, steps, worked)
@@ -190,9 +190,11 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
         time_range=over,
         left_out=max(0, len(worked) - MAX_ROWS),
         # `draw_columns` escapes every text and uses neither script nor style; tests hold it to that.
-        step_chart=Markup(draw_columns("Time by step", STEP_PARTS, made, "ns")) if len(made) > 1 else Markup(),
+        step_chart=Markup(draw_columns("Time by step", STEP_PARTS, made_steps, "ns"))
+        if len(made_steps) > 1
+        else Markup(),
         step_ends=first_and_last([format_step(step["step"]) for step in steps]),
-        longest=format_quantity(max((sum(one.values) for one in made), default=None), "ns"),
+        longest=format_quantity(max((sum(one.values) for one in made_steps), default=None), "ns"),
         step_shares=list_shares(STEP_PARTS, average) if steps else (),
         step_bar=draw_horizontal_bars(STEP_PARTS, [StackedValues("average step", average)]) if steps else (),
         step_url=frame.url("steps"),
@@ -208,24 +210,26 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
 
 
 def _figures(steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tuple[TraceFigure, ...]:
-    found = []
+    trace_figures = []
     if steps:
         count = len({step["step"] for step in steps})
-        found.append(TraceFigure("Steps", f"{count:,}", f"{count:,}", "Completely recorded steps."))
+        trace_figures.append(TraceFigure("Steps", f"{count:,}", f"{count:,}", "Completely recorded steps."))
         took = NS_PER_US * sum(step["total_us"] for step in steps) / len(steps)
         mean = format_quantity(took, "ns")
     # Steps that evaluate a prompt or a token are too different for a common mean.
     if steps and not any(parse_step_kind(step["step"]) for step in steps):
-        found.append(TraceFigure("Mean step", mean.text, mean.exact, "From its start to its end on host and devices."))
+        trace_figures.append(
+            TraceFigure("Mean step", mean.text, mean.exact, "From its start to its end on host and devices.")
+        )
     for name, (label, description) in SHARES.items():
         values = [device[name] for device in devices if device[name] is not None]
         if values:
             low, high = min(values), max(values)
             text = format_percent(low) if low == high else _range(low, high)
-            found.append(
+            trace_figures.append(
                 TraceFigure(label, text, f"{low:.6f} to {high:.6f}\u00a0%" if low < high else text, description)
             )
-    return tuple(found)
+    return tuple(trace_figures)
 
 
 def _range(low: float, high: float) -> str:
@@ -236,16 +240,17 @@ def _cards(devices: list[dict[str, Any]]) -> tuple[DeviceCard, ...]:
     alike: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for device in devices:
         alike[device["name"], device["memory_bytes"], device["compute"], device["sms"]].append(device)
-    found = []
+    device_cards = []
     for (name, memory, compute, sms), same in alike.items():
         if name and not (memory or compute or sms or any(one["work"] for one in same)):
             # Only the name is known.
             continue
-        listed = [device_label(device["rank"], device["device"]) for device in same]
-        found.append(
+        device_labels = [device_label(device["rank"], device["device"]) for device in same]
+        device_cards.append(
             DeviceCard(
                 name=name or "GPU",
-                devices=", ".join(listed[:4]) + (f" and {len(listed) - 4:,} more" if len(listed) > 4 else ""),
+                devices=", ".join(device_labels[:4])
+                + (f" and {len(device_labels) - 4:,} more" if len(device_labels) > 4 else ""),
                 facts=tuple(
                     (label, text)
                     for label, text in (
@@ -257,7 +262,7 @@ def _cards(devices: list[dict[str, Any]]) -> tuple[DeviceCard, ...]:
                 ),
             )
         )
-    return tuple(found)
+    return tuple(device_cards)
 
 
 def _busy(
@@ -272,15 +277,15 @@ def _busy(
         return (), ("", ""), False
     start, end = min(part["start_ms"] for part in every), max(part["end_ms"] for part in every)
     draw = draw_area if len(devices) <= MAX_AREAS else draw_heatmap_strip
-    found = []
+    device_activities = []
     for device in devices[:MAX_ROWS]:
         label = device_label(device["rank"], device["device"])
         cells = [_cell(frame, part) for part in parts[device["rank"], device["device"]]]
         svg = Markup(draw(f"Utilization of {label} over time", cells, start, end))
-        found.append(DeviceActivity(label, svg, PERCENT_SCALE.format(device["utilization_percent"])))
+        device_activities.append(DeviceActivity(label, svg, PERCENT_SCALE.format(device["utilization_percent"])))
     has_efficiency = any(part["sm_efficiency_percent"] is not None for part in every)
     return (
-        tuple(found),
+        tuple(device_activities),
         first_and_last([format_quantity(ms * NS_PER_MS, "ns").text for ms in (start, end)]),
         has_efficiency,
     )
@@ -328,12 +333,12 @@ def _idle_bars(devices: list[dict[str, Any]], idle: list[dict[str, Any]]) -> tup
 
 def _gaps(devices: list[dict[str, Any]], idle: list[dict[str, Any]]) -> tuple[IdleCauseRow, ...]:
     observed = sum(device["observed_us"] for device in devices)
-    found = []
+    idle_cause_rows = []
     for part, cause in zip(CAUSE_PARTS[1:], IdleCause, strict=True):
         rows = [row for row in idle if row["cause"] == cause.value]
         length = sum(row["idle_us"] for row in rows)
         if length:
-            found.append(
+            idle_cause_rows.append(
                 IdleCauseRow(
                     css=f"shares-{part.key}",
                     name=part.name,
@@ -344,7 +349,7 @@ def _gaps(devices: list[dict[str, Any]], idle: list[dict[str, Any]]) -> tuple[Id
                     longest=format_quantity(max(row["longest_us"] for row in rows) * NS_PER_US, "ns"),
                 )
             )
-    return tuple(found)
+    return tuple(idle_cause_rows)
 
 
 def _ranks(frame: ResultFrame, steps: list[dict[str, Any]], devices: list[dict[str, Any]]) -> tuple[RankSummary, ...]:
@@ -374,14 +379,14 @@ def _ranks(frame: ResultFrame, steps: list[dict[str, Any]], devices: list[dict[s
 
 def _tops(frame: ResultFrame, profile: Profile, tabs: set[str]) -> tuple[TopList, ...]:
     """The operators and kernels with the most time, each with its page."""
-    found = []
+    tops = []
     if profile.device_work.num_rows:
         for key, title, leaders in (
             ("operators", "Operators by device time", top_operators),
             ("kernels", "Kernels", top_kernels),
         ):
             top = leaders(profile, frame.selection, TOP_ROWS)
-            found.append(_top(frame, key, title, top.entries, top.count, top.total_ns))
+            tops.append(_top(frame, key, title, top.entries, top.count, top.total_ns))
     elif "operators" in tabs:
         by_kind = "kind" in operator_parts_of(profile)
         rows = TABLES["operators"].rows(profile, frame.selection, "kind" if by_kind else None)
@@ -391,8 +396,8 @@ def _tops(frame: ResultFrame, profile: Profile, tabs: set[str]) -> tuple[TopList
         sums = (rows.groupby("name")["host_self_us"].sum() * NS_PER_US).sort_values(ascending=False, kind="stable")
         first = tuple((str(name), float(took)) for name, took in sums.head(TOP_ROWS).items())
         title, words = ("Operators by kind", [("by", "kind")]) if by_kind else ("Operators", [])
-        found.append(_top(frame, "operators", title, first, len(sums), float(sums.sum()), words))
-    return tuple(top for top in found if top.rows and top.key in tabs)
+        tops.append(_top(frame, "operators", title, first, len(sums), float(sums.sum()), words))
+    return tuple(top for top in tops if top.rows and top.key in tabs)
 
 
 def _top(

@@ -89,7 +89,7 @@ def overlap_values(step: Mapping[str, Any]) -> tuple[float, ...]:
 
 def cause_values(busy_us: float, gaps: Iterable[Mapping[str, Any]]) -> tuple[float, ...]:
     """The values of CAUSE_PARTS, in ns, of a device and the rows of the table `idle` of it."""
-    of_cause = {one["cause"]: one["idle_us"] for one in gaps}
+    of_cause = {gap["cause"]: gap["idle_us"] for gap in gaps}
     return tuple(NS_PER_US * value for value in (busy_us, *(of_cause.get(cause.value, 0.0) for cause in IdleCause)))
 
 
@@ -117,16 +117,16 @@ def list_shares(parts: Sequence[StackPart], values: Sequence[float]) -> tuple[Pa
 
 def draw_horizontal_bars(parts: Sequence[StackPart], bars: Sequence[StackedValues]) -> tuple[HorizontalBar, ...]:
     """Bars of times, the longest as long as there is room."""
-    whole = max((sum(one.values) for one in bars), default=0.0)
+    whole = max((sum(bar.values) for bar in bars), default=0.0)
     return tuple(
         # `draw_horizontal_bar` escapes every text and uses neither script nor style; tests hold it to that.
         HorizontalBar(
-            one.label,
-            one.url,
-            Markup(draw_horizontal_bar(parts, one, "ns", whole)),
-            format_quantity(sum(one.values), "ns"),
+            bar.label,
+            bar.url,
+            Markup(draw_horizontal_bar(parts, bar, "ns", whole)),
+            format_quantity(sum(bar.values), "ns"),
         )
-        for one in bars
+        for bar in bars
     )
 
 
@@ -172,8 +172,8 @@ def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
         found.append("The recording has no steps, so it counts as one step.")
         if is_pytorch_trace(profile):
             found.append("Record with a schedule, or call the profiler's step() in each iteration, to get steps.")
-    known = steps_of(profile)
-    left = [(int(known.rank[row]), known.name[row]) for row in (~known.complete).nonzero()[0].tolist()]
+    steps = steps_of(profile)
+    left = [(int(steps.rank[row]), steps.name[row]) for row in (~steps.complete).nonzero()[0].tolist()]
     if left and selection.step is None:
         several = len({rank for rank, _ in left}) > 1
         names = [f"{name} of rank {rank}" if several else name for rank, name in left]
