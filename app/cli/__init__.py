@@ -1,7 +1,7 @@
-"""The command line `perfloom`: one group, one file for each family of commands.
+"""The command line `perfloom`: one group, one module for related commands.
 
-A family is a module with a list `commands`. Families are imported when one of their commands is called or listed, so
-that `perfloom report` does not wait for what `perfloom serve` needs.
+A module has a list `commands`. It is imported when one of them is called, so that `perfloom report` does not wait for
+what `perfloom serve` needs.
 """
 
 import importlib
@@ -15,13 +15,31 @@ from .. import __version__
 from ..domain.errors import PerfloomError
 
 COMMAND_MODULES = {
-    "serve": ("serve", "worker", "web", "demo"),
-    "record": ("record",),
-    "jobs": ("jobs", "job", "wait", "cancel", "logs"),
-    "targets": ("target",),
-    "files": ("import", "list", "delete", "report", "convert"),
-    "diff": ("diff",),
+    "serve": {
+        "serve": "Run the web server, a worker and the queue.",
+        "worker": "Run a worker, which runs jobs and reads files.",
+        "web": "Run the web server alone.",
+        "demo": "Record an example program and show it in the browser.",
+    },
+    "record": {"record": "Record a command as a job."},
+    "jobs": {
+        "jobs": "List jobs.",
+        "job": "Show a job.",
+        "wait": "Wait for a job to end.",
+        "cancel": "Cancel jobs.",
+        "logs": "Print the output of the program of a job.",
+    },
+    "targets": {"target": "Manage targets: the hosts and batch systems where jobs run."},
+    "files": {
+        "import": "Store traces and profiles as a result.",
+        "list": "List stored results.",
+        "delete": "Delete stored results.",
+        "report": "Print a table of a file or a result.",
+        "convert": "Write a file or a result in another format.",
+    },
+    "diff": {"diff": "Compare two files or results."},
 }
+"""The modules of this package, with the names and summaries of their commands."""
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 EXIT_INTERNAL_ERROR = 70
@@ -29,18 +47,23 @@ EXIT_INTERNAL_ERROR = 70
 
 
 class CommandGroup(click.Group):
-    """A group whose commands are found in the families."""
+    """The commands of all modules. A module is imported only when one of its commands is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for family in COMMAND_MODULES for name in COMMAND_MODULES[family]]
+        return [name for commands in COMMAND_MODULES.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for family, names in COMMAND_MODULES.items():
-            if cmd_name in names:
-                module = importlib.import_module(f".{family}", __package__)
+        for module_name, summaries in COMMAND_MODULES.items():
+            if cmd_name in summaries:
+                module = importlib.import_module(f".{module_name}", __package__)
                 commands: dict[str | None, click.Command] = {command.name: command for command in module.commands}
                 return commands.get(cmd_name)
         return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """As click writes them, without importing the modules."""
+        with formatter.section("Commands"):
+            formatter.write_dl([item for summaries in COMMAND_MODULES.values() for item in summaries.items()])
 
 
 @click.command(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

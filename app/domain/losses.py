@@ -1,29 +1,41 @@
-"""What figures a loss is missing from, by its reason."""
+"""Which losses affect figures, by their reason."""
 
 EVENT_WITHOUT_VALUE = "event without a value: "
-"""Losses whose reason begins so are missing from the figures of the event that they name, and are next to it."""
+"""A loss whose reason begins with this affects only the figures of the event that it names, and is shown with it."""
 
-SAMPLE_LABELS = "label of a sample, which has no place here"
+SAMPLE_LABELS = "sample label that is not shown"
 PART_OF_EVENT = "part of a track event that is not shown"
 PACKET = "packet whose content is not shown: "
-KERNEL_EVENT = "event of the kernel of a sort that is not shown"
-NO_MARKER = "text in the kernel's trace that is no mark"
-UNKNOWN_PHASE = "event of the sort "
-UNUSED_STACK = "call stack of an event that tells nothing of where a thread ran or waited, which is not shown"
+KERNEL_EVENT = "kernel event of a type that is not shown"
+NO_MARKER = "kernel trace text that is not an atrace marker"
+UNKNOWN_PHASE = "event of phase "
+UNUSED_STACK = "call stack of an event without a scheduling interval"
 STACK_OF_CALL = "call stack below a system call, which is not shown"
-ASYNC_TASKS = "what tasks of asyncio waited for, which has no place here"
-NO_LAUNCH = "device work that no call on the host is known of"
-NO_UNICODE = "text that is no valid Unicode, shown as it is written"
+ASYNC_TASKS = "asyncio task dependency that is not shown"
+NO_LAUNCH = "device work without a launch call on the host"
+NO_UNICODE = "text that is not valid Unicode, shown as written"
+
+_EARLIER_REASONS = (
+    "label of a sample, which has no place here",
+    "event of the kernel of a sort that is not shown",
+    "text in the kernel's trace that is no mark",
+    "event of the sort ",
+    "call stack of an event that tells nothing of where a thread ran or waited, which is not shown",
+    "what tasks of asyncio waited for, which has no place here",
+    "device work that no call on the host is known of",
+    "text that is no valid Unicode, shown as it is written",
+)
+"""The wording of earlier versions, which their stored results contain."""
 
 HARMLESS_REASONS = (
     *(SAMPLE_LABELS, PART_OF_EVENT, PACKET, KERNEL_EVENT, NO_MARKER, UNKNOWN_PHASE),
     *(UNUSED_STACK, STACK_OF_CALL, ASYNC_TASKS, NO_LAUNCH, NO_UNICODE),
 )
-"""Losses whose reason begins so leave figures whole: they are of what no page shows, or of a link between things that
-are all there, as device work without a call is in all figures but those of launches. All others may be missing from
-any figure."""
+"""Losses whose reason begins with one of these do not change any figure that is shown. They concern data without a
+page, or a link between two things that are both present: device work without a launch is part of all figures except
+those of launches."""
 
 
 def affects_values(reason: str) -> bool:
-    """Whether figures may be too small for a loss that is not next to them."""
-    return not reason.startswith((EVENT_WITHOUT_VALUE, *HARMLESS_REASONS))
+    """Whether figures may be too small because of a loss that is not marked next to them."""
+    return not reason.startswith((EVENT_WITHOUT_VALUE, *HARMLESS_REASONS, *_EARLIER_REASONS))

@@ -24,7 +24,7 @@ from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.tables import DEVICE_TIME, get_strings
 from ..domain.units import NS_PER_S, format_exact, format_quantity, format_utc
-from ..readers import READERS
+from ..readers import format_title
 
 OPTIONS: Mapping[str, str] = {}
 MAX_ROWS = 200
@@ -75,8 +75,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 
 def _format(profile: Profile) -> str:
     """What was read, in words."""
-    known = READERS.get(profile.meta.format)
-    label = known.label.removeprefix("a ") if known else profile.meta.format
+    label = format_title(profile.meta.format)
     return label[:1].upper() + label[1:]
 
 

@@ -8,9 +8,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .formats import HEAD_BYTES, READERS, Reader, describe_formats, detect_format
+    from .formats import HEAD_BYTES, READERS, Reader, describe_clock, describe_formats, detect_format, format_title
 
-__all__ = ["HEAD_BYTES", "READERS", "Reader", "describe_formats", "detect_format"]
+__all__ = ["HEAD_BYTES", "READERS", "Reader", "describe_clock", "describe_formats", "detect_format", "format_title"]
 
 
 def __getattr__(name: str) -> Any:

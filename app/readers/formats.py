@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO, Protocol
 
 from ..domain.errors import UnreadableInput
-from ..domain.profile import Profile
+from ..domain.profile import Meta, Profile
 from ..ingest.jit.mode import PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
 from ..ingest.truncation import detect_truncation
 from . import (
@@ -151,6 +151,17 @@ def describe_formats() -> str:
     """The formats that can be read, as part of a sentence."""
     labels = [reader.label for reader in READERS.values()]
     return f"{', '.join(labels[:-1])} or {labels[-1]}; each also compressed as .gz, .zst or .xz"
+
+
+def format_title(name: str) -> str:
+    """A format as a heading; its name if no reader of this version has it."""
+    return READERS[name].label.removeprefix("a ") if name in READERS else name
+
+
+def describe_clock(meta: Meta) -> str:
+    """The unit that was assumed for the times of the file; empty where the file itself contains it."""
+    reader = READERS.get(meta.format)
+    return meta.facts.get("clock", "") if reader is not None and reader.read_with_time_unit else ""
 
 
 def detect_format(head: bytes, source: str = "this file") -> Reader:

@@ -35,6 +35,7 @@ def test_no_reason_begins_like_another() -> None:
     ("reason", "affects"),
     [
         (losses.SAMPLE_LABELS, False),
+        ("label of a sample, which has no place here", False),  # as stored by an earlier version
         (f"{losses.PACKET}heap_graph", False),
         (f"{losses.EVENT_WITHOUT_VALUE}not counted", False),
         ("samples lost while recording", True),

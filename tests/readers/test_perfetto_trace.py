@@ -181,7 +181,7 @@ def test_events_of_older_writers_and_states_are_read() -> None:
         ("thread 8", "other", 1_000, 1_000, 0),
     ]
     assert [(row["pid"], row["tid"]) for row in profile.threads.to_pylist() if row["tid"]] == [(3, 5), (3, 8)]
-    assert list(losses(profile)) == ["event of the sort 'P', which is not shown"]
+    assert list(losses(profile)) == ["event of phase 'P', which is not shown"]
 
 
 def test_packets_that_are_none_are_told_and_the_rest_is_read() -> None:

@@ -194,10 +194,9 @@ def with_problem(facts: TargetFacts, text: str) -> TargetFacts:
 
 def _create_script(parent: str, directory: str) -> str:
     """sh: remove what a day-old check left, and write the probe for a new one from standard input."""
-    return f"""umask 077
-find {quote(parent)} -maxdepth 1 -name '{PREFIX}????????????' -type d -mtime +1 -user "$(id -u)" \\
-    -exec rm -rf {{}} + 2>/dev/null
-mkdir {quote(directory)} && cat >{quote(directory)}/probe.sh"""
+    variables = {"parent": parent, "prefix": PREFIX, "directory": directory}
+    lines = [f"{name}={quote(value)}" for name, value in variables.items()]
+    return "\n".join([*lines, worker_script("remote/create_probe_job.sh")])
 
 
 def _run(transport: Transport, script: str, input: bytes = b"") -> str:

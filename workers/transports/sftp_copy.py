@@ -22,6 +22,7 @@ from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
+from ..scripts import worker_script
 from . import cat_copy, script_session, ssh_errors
 from .base import FileCopy, Progress
 from .connections import LinkBroken, SshLink, discard_link, open_session_on
@@ -322,10 +323,7 @@ async def _not_written(link: SshLink, path: str, error: asyncssh.SFTPError) -> P
     words = _words(error)
     if words != cat_copy.NO_SUCH:
         name = f"{folder}/.perfloom-{secrets.token_hex(6)}.part"
-        script = (
-            f'LC_ALL=C; export LC_ALL; f={quote(name)}; dd if=/dev/zero of="$f" bs=65536 count=16 2>&1 >/dev/null; '
-            'r=$?; rm -f -- "$f"; exit $r'
-        )
+        script = f"file={quote(name)}\n{worker_script('transports/try_writing.sh')}"
         with contextlib.suppress(PerfloomError):
             done = await script_session.run_script(link, script, timeout_s=START_S, limit_bytes=1 << 16)
             if done.status:

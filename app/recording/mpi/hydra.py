@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
 from ..quoting import ShellCode
+from ..scripts import script_text
 from .base import HOSTFILE, Arguments, RankVariables, find_version, has_option
 
 LOCALHOST = '${pl_nameless:+"-localhost"} ${pl_nameless:+"localhost"}'
@@ -18,10 +19,6 @@ topolib usize wdir
 VALUE_COUNTS = dict.fromkeys(_VALUED.split(), 1) | {"env": 2, "genv": 2}
 """How many values the options of MPICH's and Intel MPI's Hydra have. Each may begin with one hyphen or two."""
 
-OWN_NAME = """[ -z "$pl_by_name" ] || pl_find_own_name
-"""
-"""Where a batch system's launcher starts its proxies, they connect to it by the name of its host."""
-
 
 @dataclass(frozen=True)
 class Hydra:
@@ -33,7 +30,7 @@ class Hydra:
     version_pattern: str
     label: str
     printed_version: str
-    job_script: str = OWN_NAME
+    job_script: str = script_text("mpi/hydra_job.sh")
     stop_signal: str = "TERM"
     rank_variables: tuple[RankVariables, ...] = (
         RankVariables("PMI_RANK", ("PMI_SIZE",)),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ...domain.jobs import JobSpec, Mpi, MpiFlavor
 from ..quoting import ShellCode
+from ..scripts import script_text
 from .base import HOSTFILE, Arguments, RankVariables, find_version, has_option
 
 _VALUED = """
@@ -16,10 +17,6 @@ VALUE_COUNTS = dict.fromkeys(_VALUED.split(), 1) | dict.fromkeys(
     ("gmca", "mca", "omca", "gpmixmca", "pmixmca", "prtemca"), 2
 )
 """How many values the options of Open MPI 4 and 5 have. Each may begin with one hyphen or two."""
-
-UNBOUND_NOTE = """[ -z "$pl_unbound" ] || pl_note "$pl_there ranks share the $pl_cores cores that they may use on \
-$pl_host, so Open MPI does not bind them to cores. For one core per rank, request more CPUs or nodes."
-"""
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class OpenMpi:
     version_pattern: str = "Open MPI\\|OpenRTE\\|PRRTE"
     label: str = "Open MPI"
     printed_version: str = r"\((?:Open MPI|OpenRTE|PRRTE)\) ([\w.]+)"
-    job_script: str = UNBOUND_NOTE
+    job_script: str = script_text("mpi/openmpi_job.sh")
     stop_signal: str = "USR2"
     rank_variables: tuple[RankVariables, ...] = (
         RankVariables("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),

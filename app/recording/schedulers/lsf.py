@@ -73,13 +73,7 @@ submitted later.)"""
 HISTORY_SCRIPT = FEW_TRIES + 'bhist -l -n 2 "$1"\n'
 FIND_SCRIPT = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\'^\'"\n'
 KILL_SCRIPT = FEW_TRIES + 'bkill "$@"\n'
-QUEUES_SCRIPT = FEW_TRIES + "bqueues -w || exit\nbparams 2>/dev/null\nexit 0\n"
 
-JOB_SCRIPT = """[ ! -s "${LSB_DJOB_HOSTFILE-}" ] || pl_hostfile=$LSB_DJOB_HOSTFILE
-! command -v blaunch >/dev/null 2>&1 || pl_blaunch=1
-pl_nodes=1
-[ -z "$pl_hostfile" ] || pl_nodes=$(sort -u "$pl_hostfile" | grep -c .)
-"""
 FIELDS: Mapping[str, str] = MappingProxyType(
     {"queue": "Queue", "project": "Project"}
     | dict.fromkeys(("wall_time_s", "resources", "cpus", "exclusive", "arguments"), "")
@@ -99,7 +93,7 @@ class Lsf:
     version_pattern: str = r"^(?:IBM |Platform )?.*?LSF.*?\b(\d+(?:\.\d+)+)"
     version_commands: tuple[tuple[str, ...], ...] = (("bsub", "-V"), ("lsid",))
     job_variable: str = "LSB_JOBID"
-    job_script: str = JOB_SCRIPT
+    job_script: str = script_text("schedulers/lsf_job.sh")
     programs: tuple[str, ...] = ("bsub", "bjobs", "bkill", "bhist", "bqueues")
 
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:
@@ -194,7 +188,7 @@ class Lsf:
             raise InvalidRequest(f"LSF did not cancel the job: {ANSWERS.clean_text(chr(10).join(left))}.")
 
     def queues_command(self) -> tuple[str, ...]:
-        return script_argv(QUEUES_SCRIPT)
+        return script_argv(FEW_TRIES + script_text("schedulers/lsf_queues.sh"))
 
     def parse_queues_output(self, stdout: str, stderr: str, status: int) -> tuple[BatchQueue, ...]:
         ANSWERS.check_complete("bqueues", stderr, status)

@@ -63,9 +63,6 @@ RESERVED_OPTIONS = (
 )
 """Options that would make something else of it than one job that runs once, and that is found again."""
 
-JOB_SCRIPT = """pl_nodes=${SLURM_JOB_NUM_NODES-}
-pl_by_name=1
-"""
 FIELDS: Mapping[str, str] = MappingProxyType(
     {"queue": "Partition", "project": "Account"}
     | dict.fromkeys(("wall_time_s", "nodes", "cpus", "exclusive", "arguments"), "")
@@ -86,7 +83,7 @@ class Slurm:
     version_pattern: str = r"^slurm(?:-wlm)? ([\w.-]+)"
     version_commands: tuple[tuple[str, ...], ...] = (("sbatch", "--version"),)
     job_variable: str = "SLURM_JOB_ID"
-    job_script: str = JOB_SCRIPT
+    job_script: str = script_text("schedulers/slurm_job.sh")
     programs: tuple[str, ...] = ("sbatch", "squeue", "scancel", "sinfo")
 
     def submit_command(self, spec: JobSpec, job_name: str, script: Sequence[str], output: str) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from ...domain.units import (
     format_utc,
     format_utc_iso,
 )
-from ...readers import READERS
+from ...readers import describe_clock, format_title
 from ...store import Job
 from ..rendering import Page, render
 from ..services import current_services
@@ -151,8 +151,7 @@ def show(id: str) -> Response:
     recorded_text = _describe_observed(job)
     started = frame.result.recorded
     functions = build_function_rows(frame, top.head(TOP_FUNCTIONS)) if top is not None else ()
-    reader = READERS.get(profile.meta.format)
-    clock = profile.meta.facts.get("clock", "") if reader is not None and reader.read_with_time_unit else ""
+    clock = describe_clock(profile.meta)
     return render(
         OverviewPage(
             frame=frame,
@@ -167,7 +166,7 @@ def show(id: str) -> Response:
             started_iso=format_utc_iso(started) if started is not None else "",
             stored_text=format_utc(frame.result.created),
             stored_iso=format_utc_iso(frame.result.created),
-            format=profile.meta.format if reader is None else reader.label.removeprefix("a "),
+            format=format_title(profile.meta.format),
             facts=tuple((word, value) for word, value in profile.meta.facts.items() if not clock or word != "clock"),
             clock=clock,
             clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items())

@@ -68,7 +68,7 @@ def test_whatever_a_trace_has_a_profile_comes_of_it(events: list[dict[str, Any]]
     assert slices <= sum(event["ph"] in "XBbS" for event in events) <= slices + sum(lost.values())
     assert (get_column(profile.slices, "self_ns") <= get_column(profile.slices, "duration_ns")).all()
     odd = sum(event["ph"].encode() not in ALL for event in events)
-    assert sum(count for reason, count in lost.items() if reason.startswith("event of the sort")) == odd
+    assert sum(count for reason, count in lost.items() if reason.startswith("event of phase")) == odd
 
 
 SCRIPT = """

@@ -28,7 +28,15 @@ SIX = ("cycles", "r01", "r02", "r03", "r04", "r05")
 def test_scripts_are_clean() -> None:
     shellcheck = require("shellcheck")
     folders = {path.parent for path in (*(ROOT / "app").rglob("*.sh"), *(ROOT / "workers").rglob("*.sh"))}
-    assert {folder.name for folder in folders} >= {"plan", "probe", "schedulers", "local", "remote", "transports"}
+    assert {folder.name for folder in folders} >= {
+        "mpi",
+        "plan",
+        "probe",
+        "schedulers",
+        "local",
+        "remote",
+        "transports",
+    }
     for folder in sorted(folders):
         scripts = sorted(path.name for path in folder.glob("*.sh"))
         done = subprocess.run(
