@@ -110,7 +110,7 @@ def _about(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every setting. Made by `Settings.load`; nothing on disk is touched until `prepare` or a secret is asked for."""
+    """Every setting. Created by `Settings.load`; does not touch the disk before `prepare` or the use of a secret."""
 
     data: Path = field(
         metadata=_about(
@@ -284,7 +284,7 @@ class Settings:
     ) -> "Settings":
         """From overrides (by setting name; None is none), else the environment, else the defaults.
 
-        Raises InvalidRequest, which says what to write, for a value that cannot be used.
+        Raises InvalidRequest, with the permitted values, for an invalid value.
         """
         environ = with_secrets(os.environ if environ is None else environ, SECRETS)
         overrides = {"data": data} | overrides
@@ -296,7 +296,7 @@ class Settings:
             override = overrides.get(setting.name)
             from_environment = environ.get(setting.variable) or None
             if override is not None:
-                # Options arrive parsed or as text; text goes through the same checks.
+                # Options arrive parsed or as text; text passes the same checks.
                 values[setting.field] = (
                     setting.parse_value(override, setting.name) if isinstance(override, str) else override
                 )
@@ -343,7 +343,7 @@ class Settings:
 
     @property
     def token(self) -> str:
-        """The access token; made and kept in `<data>/token` (0600) when first asked for."""
+        """The access token; created in `<data>/token` (0600) at its first use."""
         return self.configured_token or self._kept("token")
 
     @property
@@ -374,7 +374,7 @@ class Settings:
         return tuple(warnings)
 
     def prepare_runtime(self) -> Path:
-        """Make the runtime directory (0700, ours) and return it. Raises Unavailable where another owns it."""
+        """Create the runtime directory (0700) and return it. Raises Unavailable if another user owns it."""
         return make_private(self.runtime)
 
     def _kept(self, name: str) -> str:

@@ -57,7 +57,7 @@ def make_private(path: Path, known: Collection[str] | None = None) -> Path:
             pass
         found = path.lstat()
         if stat.S_ISLNK(found.st_mode):
-            # A link that we made ourselves is fine; in a shared /tmp somebody else's is an attack.
+            # Our own link is safe; in a shared /tmp that of another user is an attack.
             if found.st_uid != os.geteuid():
                 raise Unavailable(f"{path} is a symbolic link of another user. Remove it, or choose another directory.")
             found = path.stat()
@@ -82,7 +82,7 @@ def make_private(path: Path, known: Collection[str] | None = None) -> Path:
 
 
 def read_or_create_secret(path: Path) -> str:
-    """The secret kept in `path` (0600); made at random, at once whole, where it is missing or empty."""
+    """The secret stored in `path` (0600); created at random, atomically, if it is missing or empty."""
     try:
         for _ in range(3):
             try:

@@ -54,8 +54,8 @@ def celery_app(settings: Settings, *, retry: bool = True) -> "Celery":
     """Celery as web and workers use it: the same broker, names and queues on both sides.
 
     A message stays with the broker until its task has ended, so that a killed worker's is given out again; that may
-    happen beside a task that still runs, which every task stands. retry: a worker waits for a broker that is away;
-    a process that only sends gives up at once.
+    happen while the task still runs, which every task permits. retry: a worker waits for an absent broker;
+    a process that only sends fails fast.
     """
     # Imported here, because commands without a worker to notify do not need it.
     from celery import Celery
@@ -101,15 +101,15 @@ class TaskQueue:
         self._lock = threading.Lock()
 
     def enqueue_job(self, job_id: str) -> bool:
-        """Ask a worker to take the next step of a recording. False where the broker cannot be reached now."""
+        """Ask a worker to take the next step of a recording. False if the broker cannot be reached now."""
         return self._send(LAUNCH_TASK, job_id)
 
     def enqueue_read(self, job_id: str) -> bool:
-        """Ask a worker to read what a job has. False where the broker cannot be reached now."""
+        """Ask a worker to read the files of a job. False if the broker cannot be reached now."""
         return self._send(READ_TASK, job_id)
 
     def enqueue_recovery(self) -> bool:
-        """Ask a worker to put right what crashes left, and to compress what was not."""
+        """Ask a worker to clean up after crashes, and to compress what was not."""
         return self._send(RECOVERY_TASK)
 
     def enqueue_poll(self, target: str) -> bool:
@@ -135,15 +135,15 @@ class TaskQueue:
             return False
 
     def has_worker(self, host: str | None = None) -> bool:
-        """Whether a worker (of that host) was heard of lately and the broker to it answers."""
+        """Whether a worker (of that host) was active recently and its broker responds."""
         alive = self._open_store().hosts.list_alive()
         return any(host in (None, one.name) for one in alive) and self.is_reachable()
 
     def check_job(self, spec_json: Mapping[str, Any], timeout_s: float) -> list[PreflightFinding] | None:
         """What the worker of the machine finds about a JobSpec: whether command, directory and files are there. It may
-        say in `server` which server asks.
+        identify the server in `server`.
 
-        None where no worker answers within `timeout_s`.
+        None if no worker responds within `timeout_s`.
         """
         checks = self._open_store().checks
         if not self._open_store().hosts.list_alive():
@@ -174,7 +174,7 @@ class TaskQueue:
             self._celery().send_task(
                 task, args=arguments, queue=QUEUES[task], retry=False, ignore_result=True, expires=600
             )
-        except Exception as error:  # Whatever the broker's client raises means the same here.
+        except Exception as error:  # All errors of the broker's client mean the same here.
             log.warning("the broker does not respond (%s); the sweep will enqueue %s", error, arguments or task)
             return False
         return True

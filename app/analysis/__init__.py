@@ -1,1 +1,1 @@
-"""What a profile says: pure functions from a Profile and a Selection to tables and trees."""
+"""Analyses: pure functions from a Profile and a Selection to tables and trees."""

@@ -47,7 +47,7 @@ def _parts(profile: Profile) -> list[_Part]:
 
 @cache
 def analysis_version() -> str:
-    """What differs where the analyses do: what another version kept is of no use."""
+    """A key that changes with the analyses: data stored by another version is not used."""
     digest = hashlib.sha256()
     folder = File(__file__).parent
     for path in sorted((*folder.rglob("*.py"), folder.parent / "domain" / "tables.py")):

@@ -45,7 +45,7 @@ GAP = 0.22
 @dataclass(frozen=True)
 class BarLayout:
     """How large a drawing is. css_class: its class. width: in its units, CSS pixels where it is as wide. label_em: room
-    for the label of a bar. max_characters: of a name in the legend. max_ticks: at most so many on the scale.
+    for the label of a bar. max_characters: of a name in the legend. max_ticks: of the scale.
     """
 
     css_class: str
@@ -78,7 +78,7 @@ class BarSeries:
 class BarData:
     """Bars of one event, the longest first. labels: of the bars. hidden_bars: how many more bars there are, and what
     they weigh in all (left_out_value). total: of the event, bars that are left out included. by_function: False where
-    nothing of the event was sampled, so that nothing tells its functions and the bars are of one color.
+    the event was not sampled, so its functions are unknown and the bars have one color.
     running_percent: of what was counted, for which share of the time there was a counter. note: why there is no total.
     """
 
@@ -110,7 +110,7 @@ def build_bars(
     counted, running = counted_values(profile, selection, event, FlameGroup(by))
     guessed = event in find_share_only_events(profile)
     if guessed or (counted and by not in SAMPLE_GROUPINGS):
-        # Samples that tell no total; or what tells it beside them.
+        # Samples that give no total; or the counts that give it.
         labels, weight, functions = (), np.zeros((0, 1), np.int64), []
     unknown = "" if counted or weight.any() else _why_unknown(profile, selection, event)
     total: int | float | None = None

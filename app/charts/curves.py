@@ -42,7 +42,7 @@ class CurveMark:
 def draw_curves(
     title: str, lines: Sequence[CurveLine], marks: Sequence[CurveMark], start_ns: int, end_ns: int, most: float
 ) -> str:
-    """The curves between two times, from nothing to `most`; the first line lies behind the others."""
+    """The curves between two times, from 0 to `most`; the first line is behind the others."""
     svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
     svg.set("preserveAspectRatio", "none")
@@ -71,7 +71,7 @@ def draw_curves(
         if mark.value is None:
             element(group, "path", {"d": f"M{x} 0V{HEIGHT}"})
         else:
-            # A line without length has round ends of its width, whatever the drawing is stretched to.
+            # A line without length has round ends of its width, however the drawing is stretched.
             element(group, "path", {"d": f"M{x} {scale.y(mark.value)}h0", "class": "curves-dot"})
     return ElementTree.tostring(svg, encoding="unicode")
 
@@ -110,7 +110,7 @@ def _path(curve: Curve, scale: _Scale) -> str:
         found = downsample_curve(curve, scale.start_ns, scale.end_ns, COLUMNS)
         columns = (found.column, found.low, found.high, found.last)
         for column, least, most, last in zip(*(part.tolist() for part in columns), strict=True):
-            # The end that is nearer to where it goes on comes last.
+            # The end nearer to the continuation comes last.
             near, far = (least, most) if abs(last - least) > abs(last - most) else (most, least)
             parts.append(f"H{(column + 0.5) * WIDTH / COLUMNS:.2f}V{scale.y(near)}V{scale.y(far)}")
     return "".join(parts) + f"H{WIDTH}"

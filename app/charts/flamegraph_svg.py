@@ -1,7 +1,7 @@
-"""A flame graph as one SVG file that needs nothing beside it: it opens in any viewer, and with a script of its
+"""A flame graph as one SVG file without external resources: it opens in any viewer, and with a script of its
 own to zoom and search in any browser.
 
-Names are hostile. They only ever become text between tags, with every character that XML 1.0 does not know replaced,
+Names are hostile. They only ever become text between tags, with every character that is invalid in XML 1.0 replaced,
 never an attribute, a style or a piece of the script; the script is the same for every file.
 """
 
@@ -110,7 +110,7 @@ def write_svg(
 ) -> str:
     """The SVG document.
 
-    profile: whose functions the tree's are. title: stands above the graph. matches: rows of `functions` to be drawn
+    profile: whose functions the tree's are. title: above the graph. matches: rows of `functions` to be drawn
     as found. link: the address for the frame with this id, to be followed on a click (without a script).
     """
     style = style or FlameSvgStyle()
@@ -163,14 +163,14 @@ def write_svg(
 def export_svg(
     profile: Profile, selection: Selection, options: Mapping[str, bool], title: str | None = None
 ) -> Iterator[bytes]:
-    """The flame graph of a selection as a file. options: OPTIONS. title: stands above it; else what was recorded."""
+    """The flame graph of a selection as a file. options: OPTIONS. title: above it; default: the recorded command."""
     look = FlameSvgStyle(interactive=not options.get("static"), root_at_bottom=bool(options.get("flames")))
     tree = flame_tree(profile, selection, min_share=look.min_px / look.width)
     yield write_svg(tree, profile, title=title or profile.meta.command or "Flame graph", style=look).encode()
 
 
 def escape(text: str) -> str:
-    """`text` for use between tags or inside an attribute; what XML does not know becomes U+FFFD."""
+    """`text` for use between tags or inside an attribute; characters that are invalid in XML become U+FFFD."""
     text = _FOREIGN.sub("\ufffd", text)
     for sign, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;")):
         text = text.replace(sign, entity)
@@ -185,7 +185,7 @@ def count_columns(text: str) -> int:
 
 
 def fit_label(name: str, width: float) -> str:
-    """As much of a name as fits in `width` pixels beside the padding, with an ellipsis where it is cut; or nothing."""
+    """A name shortened with an ellipsis to `width` pixels without the padding; "" if nothing fits."""
     room = int((width - 6) / CHARACTER_WIDTH)
     if room < MIN_LABEL_CHARACTERS:
         return ""
@@ -203,7 +203,7 @@ def _select_rows(tree: FlameTree, look: FlameSvgStyle) -> Array:
         return np.zeros(0, np.int64)
     weight = tree.total_weight[tree.zoom :]
     least = look.min_px / _scale(_span(tree), look)
-    # Heaviest first, outer before inner: a frame is never drawn without the one it stands on.
+    # Heaviest first, outer before inner: a frame is never drawn without its caller.
     widest = np.argsort(-weight, kind="stable")[: look.max_frames]
     kept: IndexArray = np.sort(widest[(weight[widest] >= least) & (weight[widest] > 0)]) + tree.zoom
     return np.concatenate((np.arange(tree.zoom), kept))
@@ -334,7 +334,7 @@ class _FillClasses:
 
 
 def _room(look: FlameSvgStyle) -> int:
-    """How many letters of a title fit beside the search field, if there is one."""
+    """The number of characters of a title that fit beside the search field, if there is one."""
     return int((look.width - 2 * MARGIN - (SEARCH_WIDTH + MARGIN if look.interactive else 0)) / TITLE_CHARACTER_WIDTH)
 
 
@@ -382,7 +382,7 @@ def _style(fills: _FillClasses, look: FlameSvgStyle, tree: FlameTree) -> str:
 
 def _drawn(frame: _DrawnFrame) -> str:
     text = fit_label(frame.name, frame.width)
-    # The length is the one reckoned with, whatever font there is: no label can reach past its frame.
+    # textLength is set, so that no label exceeds its frame in any font.
     words = (
         f'<text x="{_px(frame.x + 3)}" y="{frame.y + 12}" textLength="{_px(count_columns(text) * CHARACTER_WIDTH)}" '
         f'lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'

@@ -1,6 +1,6 @@
 """A share over time or over steps: as an area, or as a strip of cells that are the stronger the more it is.
 
-SVG without script or inline style that stretches to the box a page gives it; what a cell says is in its title, and
+SVG without script or inline style that stretches to the box a page gives it; the value of a cell is in its title, and
 a cell may lead to what it is of. Colors come from static/css/trace.css by class.
 """
 

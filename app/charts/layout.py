@@ -1,6 +1,6 @@
-"""The adapter to pygal, the only module that imports it: where the bars of a chart lie.
+"""The adapter to pygal, the only module that imports it: the positions of the bars of a chart.
 
-Only rectangles come back. pygal's text, script, style, links and tooltips are never taken over, so that a chart may
+Only rectangles are used. Text, script, style, links and tooltips of pygal are discarded, so that a chart may
 be in a page under the strictest policy, and no name from a recording goes through pygal: charts draw shapes, text
 and tooltips themselves, with colors by class.
 """
@@ -16,7 +16,7 @@ UNIT = 1000
 
 @dataclass(frozen=True)
 class Area:
-    """Where the bars of a drawing may lie: its upper left corner and its size, in the units of the drawing."""
+    """The plot area of a drawing: upper left corner and size, in the units of the drawing."""
 
     x: float
     y: float

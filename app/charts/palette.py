@@ -20,7 +20,7 @@ class Theme:
 
     kinds: the two ends of a kind's shades. hot: from no self weight to the most. diff: less, the same, more;
     too_few_samples: too few samples to tell. text: on frames; diff_text: on those of a difference. background: what
-    frames stand on.
+    is behind frames.
     """
 
     kinds: dict[str, tuple[str, str]]

@@ -1,4 +1,4 @@
-"""How evenly an event lies on the ranks: a column for each, or for a few that are neighbors, beside their mean.
+"""The load balance of an event: a column per rank, or per group of adjacent ranks, and their mean.
 
 An SVG without script or inline style, as small for a hundred thousand ranks as for a hundred; colors come from
 static/css/bars.css by class.
@@ -17,7 +17,7 @@ MAX_COLUMNS = 256
 
 @dataclass(frozen=True)
 class RankValue:
-    """What a rank measured: None where nothing is known of it, which `note` says."""
+    """The value of a rank: None if it is unknown, with the reason in `note`."""
 
     rank: int
     value: int | float | None
@@ -27,7 +27,7 @@ class RankValue:
 
 @dataclass(frozen=True)
 class RankBalance:
-    """What is to be said of values by rank. mean: of those that are known. max, min: the first rank with the
+    """Statistics of values by rank. mean: of those that are known. max, min: the first rank with the
     greatest and the least. over_mean: the greatest value as a multiple of the mean; None where that is 0."""
 
     ranks: int

@@ -1,4 +1,4 @@
-"""How something is made up: lying bars and upright columns of parts, as SVG without script or inline style.
+"""Stacked charts: horizontal bars and columns of parts, as SVG without script or inline style.
 
 They stretch to the box that a page gives them; all text about them is in the page, or in their titles. Colors come
 from static/css/trace.css by the keys of the parts.
@@ -37,7 +37,7 @@ class StackedValues:
 
 
 def draw_horizontal_bar(parts: Sequence[StackPart], values: StackedValues, unit: str, total: float) -> str:
-    """A lying bar, as long as its sum is of `whole`."""
+    """A horizontal bar whose length is its share of `whole`."""
     svg = _svg(100, 6, "shares-row")
     element(svg, "title", {}).text = clean(values.label)
     at = 0.0
@@ -52,14 +52,14 @@ def draw_horizontal_bar(parts: Sequence[StackPart], values: StackedValues, unit:
 
 
 def draw_columns(title: str, parts: Sequence[StackPart], bars: Sequence[StackedValues], unit: str) -> str:
-    """Upright columns in the order given, the highest as high as the drawing; the first part lies below."""
+    """Columns in the given order, the highest as high as the drawing; the first part is at the bottom."""
     neighbours = _neighbours(bars)
     top = max((sum(max(0.0, value) for value in one.values) for one in neighbours), default=0.0)
     svg = _svg(WIDTH, HEIGHT, "shares-columns")
     element(svg, "title", {}).text = clean(title)
     groups = []
     for one in neighbours:
-        # Not one stop more for each on the way of the Tab key: the table beside has the same links.
+        # Not reached with the Tab key: the table below has the same links.
         linked = {"href": one.url, "aria-label": clean(one.label), "tabindex": "-1"}
         groups.append(element(svg, "a", linked) if one.url else element(svg, "g", {}))
     used = [number for number in range(len(parts)) if any(one.values[number] > 0 for one in neighbours)]

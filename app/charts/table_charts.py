@@ -1,6 +1,6 @@
-"""Small charts beside tables: the first few rows as bars, and how values are distributed.
+"""Small charts beside tables: the first few rows as bars, and histograms.
 
-SVG without script or inline style; colors come from static/css/bars.css by class. No name goes in unescaped.
+SVG without script or inline style; colors come from static/css/bars.css by class. Every name is escaped.
 """
 
 import math
@@ -26,7 +26,7 @@ LOG_RATIO = 30.0
 @dataclass(frozen=True)
 class ChartSize:
     """How large a drawing is. css: its class. width: in its units, CSS pixels where it is as wide. label, label_em: for
-    the labels of bars. values: for what stands behind them.
+    the labels of bars. values: of the bars.
     """
 
     css: str

@@ -117,7 +117,7 @@ def format_clipped(track: TimelineTrack) -> str:
 
 @dataclass(frozen=True, eq=False)
 class TimelineResponse:
-    """An answer as plain data, as JSON, and that packed with gzip."""
+    """A response as plain data, as JSON, and as compressed JSON."""
 
     data: dict[str, Any]
     json: bytes
@@ -133,7 +133,7 @@ def build_viewport(
     end_ns: int,
     width_px: int,
 ) -> TimelineResponse:
-    """What can be seen of the bands in [start_ns, end_ns) at so many pixels.
+    """The visible part of the bands in [start_ns, end_ns) at a width in pixels.
 
     `names`: columns; a `function` below 0 is none; the name is "" where only narrow boxes have it. `bands`: by their
     text. Of boxes: `rows` (how many each row has), `gap` (from the end of the one before in the row, the first from
@@ -247,7 +247,7 @@ def _number(value: float) -> float | int:
 
 
 class _NameTable:
-    """The names of an answer, of functions and of steps. least: the shortest box (ns) that is written on."""
+    """The names of functions and steps in a response. least: the shortest box (ns) with a label."""
 
     def __init__(self, profile: Profile, least: int) -> None:
         self.profile = profile
@@ -258,7 +258,7 @@ class _NameTable:
         self.shades: dict[int, int] = memoize(profile, "timeline shades", dict, pin=True)
 
     def places(self, items: MipmapItems, steps: bool) -> list[int]:
-        """Where the names of these will stand."""
+        """The indexes of these names."""
         distinct, which = np.unique(items.code, return_inverse=True)
         # Steps have their own numbers, below those of functions.
         keys = [-2 - code if steps else code for code in distinct.tolist()]

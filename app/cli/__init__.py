@@ -97,11 +97,11 @@ def _hide_secrets() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command; returns the exit status, with what went wrong said on standard error."""
+    """Run a command; returns the exit status, errors are printed on standard error."""
     try:
         if "_PERFLOOM_COMPLETE" in os.environ:
             cli.main(arguments, prog_name="perfloom")
-        # Not by `main`, which answers a broken pipe with the status of a failed gate.
+        # Not `main`, which exits with the status of a failed gate if the pipe breaks.
         with cli.make_context("perfloom", list(arguments)) as context:
             status = cli.invoke(context)
         sys.stdout.flush()
@@ -117,7 +117,7 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough. Nothing must be written to it when Python ends.
+        # The reader of our output has closed it. Nothing may be written to it when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except Exception:

@@ -78,7 +78,7 @@ def filter_options(command: F) -> F:
 
 
 def build_selection(words: Mapping[str, Any]) -> Selection:
-    """The selection that the options of `filter_options` ask for. Raises InvalidRequest."""
+    """The selection by the options of `filter_options`. Raises InvalidRequest."""
     query: dict[str, list[str]] = {}
     for word, value in words.items():
         values = value if isinstance(value, tuple) else (value,)
@@ -108,7 +108,7 @@ def _progress_line() -> Iterator[Callable[[float | None, str], None]]:
 
 
 def prefork_reader(sources: Sequence[str]) -> None:
-    """Have a reader begun for what will be asked to be read, before this process loads what it needs for the rest."""
+    """Start a reader process early, before this process loads its other libraries."""
     from ..workers.read import prefork
 
     if sources and all(os.path.isfile(source) for source in sources):

@@ -16,7 +16,7 @@ COMPLETION_LIMIT = 100
 
 
 class StoredId(click.types.StringParamType):
-    """An id. A shell completes it, and shows the name beside it where it can."""
+    """An id. Shell completion shows the name beside it where possible."""
 
     name = "id"
 

@@ -100,7 +100,7 @@ def show_job(form: str, data: Path | None, id: str) -> int:
 def wait(data: Path | None, id: str) -> int:
     """Wait for a job to end and print the id of its result. Ctrl-C ends the wait, not the job.
 
-    Progress goes to standard error, and so does a request for a password that the job needs.
+    Progress goes to standard error, and so does the prompt for a password.
     """
     from ..workers import job_client
     from ..workers.serve.secrets import ask_on_terminal

@@ -54,7 +54,7 @@ def typed_options(context: click.Context, given: dict[str, Any]) -> dict[str, An
 
 
 def parse_pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
-    """What a repeated option NAME=VALUE says; of one name the last counts. Raises UsageError."""
+    """The values of a repeated option NAME=VALUE; the last one of a name counts. Raises UsageError."""
     pairs = {}
     for one in values:
         name, sign, value = one.partition("=")

@@ -33,7 +33,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 
 
 def warn_sampled_only(data: "pd.DataFrame", value: str) -> None:
-    """Name on standard error the events whose samples give shares but no absolute values: those without `value`."""
+    """Print on standard error the events whose samples give only shares: those without `value`."""
     warn_shares_only(dict.fromkeys(data["event"][data[value].isna()]))
 
 

@@ -139,7 +139,7 @@ class ProgressLine:
 
 
 def _waits(job: "Job") -> bool:
-    """Whether the progress text says what the job waits for, not how far it is."""
+    """Whether the progress text is the reason for waiting, not progress."""
     return job.state is JobState.PENDING or bool(job.details.unreachable_since or job.details.failures)
 
 

@@ -42,7 +42,7 @@ def records_anything(spec: JobSpec) -> bool:
 
 
 def with_current_directory(spec: JobSpec) -> JobSpec:
-    """The spec with this directory, where it says none: a command runs where it was typed. At another target, and with
+    """The spec, with this directory if it has none: commands run in the current directory. At another target, and with
     input files, it runs in the job's own directory."""
     if spec.cwd or spec.inputs or spec.fresh_inputs or spec.target != LOCAL or spec.scope is Scope.PROCESS:
         return spec

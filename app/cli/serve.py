@@ -127,7 +127,7 @@ def web(host: str | None, port: int | None, processes: int, data: Path | None, v
     with web_server.listen(settings) as listening:
         settings = server.trust_own_name(replace(settings, port=listening.getsockname()[1]))
         where = "PERFLOOM_TOKEN" if settings.configured_token else f"the file {settings.data / 'token'}"
-        assert settings.token  # Made here, before several processes ask for it.
+        assert settings.token  # Created here, before several processes need it.
         click.echo(f"http://{web_server.address(settings)}/ (the token is in {where})")
         web_server.serve(settings, descriptor=listening.detach(), processes=processes, shared=True)
 

@@ -1,1 +1,1 @@
-"""What the rest speaks about: profiles, jobs, selections and errors. Imports nothing of the project but itself."""
+"""The data model: profiles, jobs, selections and errors. Imports no other package of the project."""

@@ -84,7 +84,7 @@ class ProfileBuilder:
         return len(self._runs) - 1
 
     def update_run(self, run: int, **columns: Any) -> None:
-        """Say more of a run, or better."""
+        """Update the properties of a run."""
         self._runs[run].update(columns)
 
     def intern_thread(
@@ -98,9 +98,9 @@ class ProfileBuilder:
         kind: str = "thread",
         incarnation: int = 0,
     ) -> int:
-        """The id of a thread; made when first asked for. Its names come through `named`.
+        """The id of a thread, which is added at its first use. `named` adds its names.
 
-        incarnation: tells threads apart of which the numbers cannot (they were not recorded, or used again).
+        incarnation: distinguishes threads whose numbers are equal (they were not recorded, or used again).
         """
         key = _Thread(run, host, rank, pid, tid, kind, incarnation)
         return self._threads.setdefault(key, len(self._threads))
@@ -118,13 +118,13 @@ class ProfileBuilder:
         self._threads = {replace(key, rank=None): thread for key, thread in self._threads.items()}
 
     def set_thread_name(self, thread: int, from_ns: int, name: str) -> None:
-        """Say that `thread` bears `name` from `from_ns` on. Repeating the present name costs nothing."""
+        """Set the name of `thread` from `from_ns` on. Repeating the current name costs nothing."""
         if self._last_name.get(thread) != name:
             self._last_name[thread] = name
             self._names.append((thread, from_ns, name))
 
     def set_process_name(self, thread: int, name: str) -> None:
-        """Say which process `thread` belongs to, where that is known better than by its main thread's name."""
+        """Set the process of `thread`, if it is known better than by the name of its main thread."""
         self._process[thread] = name
 
     def intern_function(
@@ -202,7 +202,7 @@ class ProfileBuilder:
         scaling: float | None = None,
         attributes: str | None = None,
     ) -> int:
-        """The id of an event; its properties are those given when it was first asked for."""
+        """The id of an event; its properties are those of the first call."""
         if name not in self._events:
             self._events[name] = {
                 "id": len(self._events),
@@ -218,7 +218,7 @@ class ProfileBuilder:
         return known
 
     def set_event_scaling(self, event: int, scaling: float | None) -> None:
-        """Say by how much the counts of an event were scaled up."""
+        """Set the factor by which the counts of an event were scaled up."""
         list(self._events.values())[event]["scaling"] = scaling
 
     def get_event_unit(self, name: str) -> tuple[str, bool] | None:
@@ -256,7 +256,7 @@ class ProfileBuilder:
         """Close the profile. Times become relative to its first sample where `meta.start_epoch_ns` is not used.
 
         `meta`: without duration or main event, both are taken from the samples; its `format` is the builder's. Samples
-        whose weights cannot be right, because no sum could hold them, are lost.
+        whose weights are impossible, because their sum would overflow, are lost.
         """
         return self.finish_with_stack_rows(meta)[0]
 
@@ -294,7 +294,7 @@ class ProfileBuilder:
         return replace(outline, samples=samples), place
 
     def finish_without_samples(self, meta: Meta, zero: int | Sequence[int]) -> tuple[Profile, Array]:
-        """Close the profile without its samples, and tell what becomes of the stacks in them.
+        """Close the profile without its samples, and return the new ids of their stacks.
 
         zero: what is taken off the times since when threads have their names, for all or for each thread. Returns the
         profile and, by id of a stack, the row of `stacks` that it is.
@@ -323,7 +323,7 @@ class ProfileBuilder:
         return profile, place
 
     def _possible(self, columns: list[Array]) -> list[Array]:
-        """The columns without the samples whose weights no sum could hold."""
+        """The columns without the samples whose weights would overflow a sum."""
         absurd = find_overflowing(columns[5])
         if absurd is None:
             return columns

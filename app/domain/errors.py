@@ -1,7 +1,7 @@
-"""The one family of errors a user may see. Whatever else is raised is a bug and is shown with an error id.
+"""The one family of errors for users. Any other exception is a bug and is shown with an error id.
 
-The message of each is a sentence that tells the user what to do next. `exit_status` is what the command line ends
-with, `http_status` what a page or the API answers.
+The message of each tells the user what to do next. `exit_status` is the exit status of the command
+line, `http_status` that of a page or the API.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ its user and name: a page asks for it before anybody knows that."""
 
 @dataclass(frozen=True)
 class Prompt:
-    """A secret that is asked for. name: of the secret, such as "password user@host". text: for a person."""
+    """A request for a secret. name: of the secret, such as "password user@host". text: for a person."""
 
     name: str
     text: str
@@ -45,7 +45,7 @@ class NotFound(PerfloomError):
 
 
 class Forbidden(PerfloomError):
-    """The user may not do this, or has not shown who they are."""
+    """The user is not permitted to do this, or not authenticated."""
 
     http_status = 403
 
@@ -86,25 +86,25 @@ class TooLarge(UnreadableInput):
 
 
 class Unavailable(PerfloomError):
-    """A part of the machine that is needed (perf, redis-server, disk space) is missing or does not answer."""
+    """A required part of the machine (perf, redis-server, disk space) is missing or does not respond."""
 
     exit_status = 4
     http_status = 503
 
 
 class Unreachable(Unavailable):
-    """Another machine cannot be reached now. It may be reached later: what runs there goes on."""
+    """Another machine cannot be reached now. It may be reachable later: programs continue to run there."""
 
 
 class Refused(PerfloomError):
-    """Another machine does not let us in, or is not the one it was: somebody has to do something first."""
+    """Another machine refuses access, or its host key has changed: a user has to act first."""
 
     exit_status = 4
     http_status = 502
 
 
 class SecretNeeded(Refused):
-    """A password or passphrase has to be asked for. `prompts`: what for, one text each."""
+    """A password or passphrase is needed. `prompts`: one text for each."""
 
     def __init__(self, message: str, prompts: "tuple[Prompt, ...]") -> None:
         super().__init__(message)

@@ -107,7 +107,7 @@ def split_modifiers(event: str) -> tuple[str, str]:
 
 
 def is_event_name(name: str) -> bool:
-    """Whether it names an event by itself; what stands before slashes is else the name of a PMU."""
+    """Whether it is the name of an event; else the word before slashes is the name of a PMU."""
     return name in HARDWARE_EVENTS or name in SOFTWARE_EVENTS or CACHE_EVENT.fullmatch(name) is not None or ":" in name
 
 
@@ -141,7 +141,7 @@ def split_sampling_terms(event: str) -> tuple[str, str]:
 
 
 def _by_config(name: str, terms: Sequence[str]) -> str | None:
-    """The software event that a term config names; it goes before the name that is in front."""
+    """The software event that a term config names; it takes precedence over the name in front."""
     configs = [_WHOLE.fullmatch(term) for term in terms if term.partition("=")[0] == "config"]
     if not configs or configs[-1] is None or (name != "software" and name not in SOFTWARE_EVENTS):
         return None
@@ -157,14 +157,14 @@ def parse_terms(event: str) -> dict[str, str]:
 
 
 def get_term(event: str, name: str) -> str | None:
-    """The value of a term in an event as typed ("" for one without a value), or None where it has none of that name."""
+    """The value of a term in an event as typed ("" for one without a value), or None if it has no such term."""
     return parse_terms(event).get(name)
 
 
 def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """What each event of one recording is called, and its attributes.
 
-    recorded: the names as perf prints them, each with what perf tells of it (`type = 1, config = 0x2, …`, or ""). Two
+    recorded: the names as perf prints them, each with its attributes (`type = 1, config = 0x2, …`, or ""). Two
     that measure the same thing stay apart, one of them as typed: sampled twice, it would count twice.
     """
     listed = list(recorded)
@@ -203,7 +203,7 @@ def get_unit(event: str, weighted: bool = True) -> str:
 
 
 def measures_time(event: str) -> bool:
-    """Whether an event is a clock or the cycles of a CPU: then its samples show where time goes."""
+    """Whether an event is a clock or the cycles of a CPU: then its samples show where time is spent."""
     name = strip_modifiers(event)
     inside = re.fullmatch(r"cpu(?:_core|_atom)?/(.*)/", name)
     return (inside[1] if inside else name) in CLOCK_EVENTS | CYCLE_EVENTS
@@ -225,8 +225,8 @@ def is_kernel_event(event: str) -> bool:
 def is_unobservable(event: str, about: str = "") -> bool:
     """Whether an event happens in the kernel, while user space alone was observed: then it never occurs.
 
-    about: what perf tells of it; the names of tracepoints do not tell. A person who wrote u asked for that; perf
-    adds u to the modifiers of others who may not see the kernel.
+    about: its attributes as perf prints them; the names of tracepoints do not tell. A user may request u; perf
+    adds u to the modifiers for users who are not permitted to profile the kernel.
     """
     modifiers = split_modifiers(split_sampling_terms(event)[0])[1]
     added = modifiers.endswith("u") and "u" in modifiers[:-1]
@@ -252,7 +252,7 @@ def choose_main_event(names: Sequence[str], asked_first: str | None = None) -> s
 
 def find_event(wanted: str, names: Sequence[str], attributes: Sequence[str | None] = ()) -> int | None:
     """Which of `names` is meant by an event as typed, by the plain name, by how it was typed when recording, or by the
-    name that its attributes tell."""
+    name by its attributes."""
     if wanted in names:
         return names.index(wanted)
     if (name := split_sampling_terms(wanted)[0]) in names:

@@ -1,4 +1,4 @@
-"""Declared fields: what a field of a job holds and what people call it, beside the field itself.
+"""Declared fields: type, label and help of a field of a job, beside the field itself.
 
 A field of a data class is declared with `declare`. Forms, validation, JSON, options of the command line, the job page
 and the reference are derived from the declarations. Kinds are data: `perfloom.recording.fields.kinds` parses, formats
@@ -310,7 +310,7 @@ class ProgramsField(FieldKind):
 
 @dataclass(frozen=True)
 class PartField(FieldKind):
-    """Fields of a class of their own. optional: or none."""
+    """Fields of a nested class. optional: may be None."""
 
     type: type[Any]
     optional: bool = False
@@ -347,7 +347,7 @@ def option(*names: str, help: str, **more: Any) -> CliOption:
 class Info:
     """What is declared of a field.
 
-    kind: what it holds. label, help: in the form; help says what an empty field means. applies: when it counts. form:
+    kind: its type. label, help: in the form; help explains an empty field. applies: when it is used. form:
     its name in the form, where that is not the field's own. group: where the form shows it ("": the template does, by
     name). unit, placeholder: beside and in its empty line. short, mono: how wide and in which font the line is.
     prefilled: the form shows the default, and takes an empty line for it. option: of the command line, if there is one.

@@ -1,4 +1,4 @@
-"""HostFacts: what a worker found out about the machine it runs on. The web process never asks its own machine."""
+"""HostFacts: what a worker detected on its machine. The web process never inspects its own machine."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

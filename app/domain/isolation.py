@@ -1,6 +1,6 @@
-"""Whether programs that somebody starts on the server's machine are kept from what the server keeps. Pure.
+"""Whether programs on the server's machine are isolated from the data of the server. Pure.
 
-The same user is no boundary: a program may read, change and end whatever belongs to its user.
+The same user is no boundary: a program may read, change and end everything of its user.
 """
 
 from collections.abc import Mapping, Sequence
@@ -85,8 +85,8 @@ def find_exposed_secret(server: ProcessNamespaces, jobs: ProcessNamespaces | Non
 def _apart(server: ProcessNamespaces, jobs: ProcessNamespaces) -> bool:
     """Whether programs there see neither the server's processes nor its files, whatever their user.
 
-    A mount namespace alone is none: /proc shows the server all the same. So do a user namespace, in which users may be
-    the same as outside, and the machine's own PID namespace, which sees into those of containers.
+    A mount namespace alone does not isolate: /proc shows the server. Neither does a user namespace, where users may be
+    the same as outside, or the initial PID namespace, which contains those of containers.
     """
     if server.boot != jobs.boot:
         return True

@@ -138,7 +138,7 @@ class AllocationColumns:
 @dataclass(frozen=True)
 class MemoryDevice:
     """A device as `add_samples` needs it. kind: as for `get_peak_event`. peak_ns: when most was allocated; None
-    where that is not known, or nothing tells what was freed when. thread: for blocks that no thread is known of."""
+    if unknown, or if frees cannot be matched. thread: for blocks without a known thread."""
 
     kind: str
     peak_ns: int | None

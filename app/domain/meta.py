@@ -1,4 +1,4 @@
-"""Meta: what is known about a profile as a whole. Apart from tables, whose libraries who only lists does not need."""
+"""Meta: metadata of a whole profile. Apart from tables, whose libraries are not needed to list results."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -28,9 +28,9 @@ class Meta:
 
     duration_ns: from the first to the last thing observed (null: the format has no time).
     start_epoch_ns: when the profile's zero was, since the epoch (null: not known).
-    main_event: the event a page shows first. complete: false where the recording was cut short; `reasons` says why.
-    facts: what else the file tells, in its own words (hostname, cpudesc, cmdline, perf version …).
-    capabilities: what pages and analyses may expect of the profile, sorted; they never ask for its format.
+    main_event: the default event of pages. complete: false if the recording is truncated; `reasons` has the causes.
+    facts: other metadata of the file, as written (hostname, cpudesc, cmdline, perf version …).
+    capabilities: what the profile contains, for pages and analyses, sorted; they do not depend on its format.
     """
 
     format: str

@@ -14,7 +14,7 @@ __all__ = ["Meta", "Profile"]
 class Profile:
     """Column tables as `tables.SCHEMAS` defines them. A table that a format has nothing for is empty, never absent.
 
-    Compared and hashed by identity, so that what is derived from a profile can be remembered beside it.
+    Compared and hashed by identity, so that derived values can be cached by profile.
     """
 
     meta: Meta

@@ -1,4 +1,4 @@
-"""Which program a process runs, by its call stacks: where its main thread was never seen, nothing else tells."""
+"""The program of a process by its call stacks, if its main thread was not recorded."""
 
 import re
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""The notes that were kept where a planned job ran: its plan, and the state of each rank. They may say anything.
+"""The state files of a planned job: its plan, and the state of each rank. They are untrusted.
 
 A plan is JSON: {"runs": [{"run": 0, "events": [...], "command": [...]}], "ranks": 4 or null, "flavour": ..., "target":
 ..., "recorder": ..., "clock_ns": how far the target's clock was ahead of ours, or null, "told": whether the whole job
 was asked to stop}. A state is lines of `key
-value`; of a key that comes again the last line counts, but notes are kept all.
+value`; the last line of a key counts, but all notes are kept.
 """
 
 import json
@@ -49,7 +49,7 @@ class PlannedRun:
 @dataclass(frozen=True)
 class RecordingPlan:
     """What was planned. ranks: null for a program without ranks. clock_ns: how far the target's clock was ahead.
-    stop_requested: whether the job was asked to stop, and says so itself."""
+    stop_requested: whether the job was asked to stop, by its own record."""
 
     runs: tuple[PlannedRun, ...]
     ranks: int | None = None
@@ -62,7 +62,7 @@ class RecordingPlan:
 @dataclass(frozen=True)
 class RankState:
     """What a rank noted of itself. start_ns, end_ns: since the epoch, by its host's clock. stop_reason: what it was
-    asked to stop by, empty if it was not. perf_signal: the signal that ended perf while the program ran on.
+    asked to stop by, empty if it was not. perf_signal: the signal that ended perf while the program continued.
     text_status: what became of the text of its recording, empty where that is not known.
     """
 
@@ -107,7 +107,7 @@ class Rank:
 
 
 def parse_run_folder(folder: str) -> int | None:
-    """The number of the run whose folder is called so; None for a folder that is none of a run."""
+    """The number of a run by the name of its folder; None if it is not the folder of a run."""
     match = _RUN.fullmatch(folder)
     return int(match[1]) if match and int(match[1]) < MAX_RUNS else None
 

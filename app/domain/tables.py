@@ -118,10 +118,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         exit_status=pa.int32(),
         duration_ns=pa.int64(),
     ),
-    # A process of a parallel program, or the one of another, in one run of it, as far as whoever started it kept notes.
+    # A process of a parallel program, or the one of another, in one run of it, as recorded by its launcher.
     # rank: null for a program without ranks, and for a recording of a whole host. start_ns, end_ns: since the epoch.
     # exit_status: null where a signal ended it. recorded: whether it was to be recorded. losses: how many things could
-    # not be read. note: what is to be said of it, one sentence after the other.
+    # not be read. note: sentences about it.
     "ranks": _schema(
         run=pa.int32(),
         rank=pa.int32(),
@@ -136,7 +136,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         note=pa.string(),
     ),
     # How the clock of a process was put on that of the others, by the ends of collectives. shift_ns: what was added to
-    # its times beyond its run's clock_offset_ns; 0 where its clock was right, null where no collective tells.
+    # its times beyond its run's clock_offset_ns; 0 where its clock was right, null if no collective determines it.
     # collectives: how many were compared.
     "clocks": _schema(run=pa.int32(), rank=pa.int32(), shift_ns=pa.int64(), collectives=pa.int64()),
     # Something that runs code. process: the name of the process (comm of its main thread where known, else the program
@@ -174,7 +174,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # A thing that is measured. unit: count, ns or bytes, else the tool's own word (Joules). sampling: "period",
     # "frequency" or null; rate its number. weighted: false where no period was recorded and every sample weighs 1.
     # scaling: the multiplexing factor by which the kernel's counts were multiplied (null: not multiplexed, or not
-    # known). attributes: with what terms it was recorded beside its name, as perf writes them: "freq=997" (null: none).
+    # known). attributes: the terms of the event beside its name, as perf writes them: "freq=997" (null: none).
     "events": _schema(
         name=pa.string(),
         unit=pa.string(),
@@ -215,7 +215,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # What perf stat made of its counts (insn per cycle), one value of a metric. thread, cpu: -1 for all. event: the one
     # it was printed with, -1 for none. unit: percent, else "". start_ns, end_ns: the interval, null for the whole run.
-    # value: null where perf had none. A metric of several rows is no sum of theirs.
+    # value: null if perf had none. A metric of several rows is not the sum of theirs.
     "count_metrics": _schema(
         run=pa.int32(),
         host=pa.string(),
@@ -297,7 +297,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # Two slices that belong together. kind: FlowKind.
     "flows": _schema(source=pa.int32(), target=pa.int32(), kind=pa.int8()),
     # A device, or the host's memory (kind cpu). kind: cpu or gpu. device: its index. compute: capability, as "8.0".
-    # properties: all that the file tells of it, a JSON object.
+    # properties: all its properties in the file, a JSON object.
     "devices": _schema(
         rank=pa.int32(),
         kind=pa.string(),
@@ -321,7 +321,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # A block of memory, in the order of start_ns (first those that were there before the recording: null). end_ns:
     # null for one that was never freed. slice: the innermost slice around its allocation, end_slice: that around its
     # free, both -1 where there is none. stack: of the first. category: the file's own word (PARAMETER, ACTIVATION …).
-    # Where the file has no addresses (address is null) nothing tells what was freed when: what made a block and what
+    # Where the file has no addresses (address is null) frees cannot be matched: what made a block and what
     # freed one are separate rows, that with start_ns alone, this with end_ns alone.
     "allocations": _schema(
         start_ns=pa.int64(),
@@ -365,7 +365,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "metrics": _schema(name=pa.string(), label=pa.string(), section=pa.string(), part=pa.string(), unit=pa.string()),
     # What was measured of a launch, in the order of the launches: a number in `value`, anything else in `text`.
     "metric_values": _schema(kernel=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
-    # What a rule of Nsight Compute says of a launch. kind: its own word (OPT, WRN, INF). speedup_percent: by how much
+    # The result of an Nsight Compute rule. kind: as in the report (OPT, WRN, INF). speedup_percent: by how much
     # less time the launch (speedup_kind "global") or the part that is measured ("local") would take, as it estimates.
     "hints": _schema(
         kernel=pa.int32(),
@@ -456,7 +456,7 @@ def empty_table(name: str) -> pa.Table:
 def get_column(table: pa.Table, name: str) -> Array:
     """Column `name` of `table` as a numpy array: without a copy where it is fixed-width, whole and free of nulls.
 
-    Nulls of integer columns come out as floating NaN, as pyarrow does; ask `table.column(name)` to see them apart.
+    Nulls of integer columns become floating NaN, as in pyarrow; `table.column(name)` distinguishes them.
     """
     column = table.column(name)
     if column.num_chunks == 1:

@@ -1,4 +1,4 @@
-"""Names of events whose samples say something of the time around them."""
+"""Names of events whose samples represent the time around them."""
 
 import re
 

@@ -1,8 +1,8 @@
-"""Numbers for people: short enough to compare at a glance, with the exact value beside it.
+"""Numbers for display: short enough to compare at a glance, with the exact value beside it.
 
 Units are those of events: "count", "ns", "bytes" and units of single counters, such as "Joules"; and "percent"
 (0–100). A number in a sentence or tile takes the scale that suits it (`format_quantity`); the numbers of one column
-share one (`choose_scale`), so that their digits line up. Who wants to see all times in one unit says so once
+share one (`choose_scale`), so that their digits align. A user who wants all times in one unit selects it once
 (`set_time_unit`), for the request or command being answered.
 """
 
@@ -71,7 +71,7 @@ class Scale:
 
 def set_time_unit(word: str) -> None:
     """From now on, until it is chosen again, write all durations in this unit, one of TIME_UNITS; empty: in the one
-    that suits each. Holds for the thread or task that says so. Raises KeyError."""
+    that suits each. Applies to the current thread or task. Raises KeyError."""
     if word:
         TIME_UNITS[word]
     _chosen.set(word)
@@ -117,7 +117,7 @@ def choose_scale(largest: float | int | None, unit: str) -> Scale:
 
 
 def format_axis_labels(values: Sequence[float | int], unit: str) -> tuple[str, ...]:
-    """The marks of one axis, all in one unit and with as many digits: those that tell round ones exactly, else three of
+    """The marks of one axis, all in one unit and with as many digits: enough for round ones, else three of
     the greatest. Where one is less than a thousandth of the greatest (a scale of ratios), each is written by itself."""
     largest = max((abs(value) for value in values), default=0)
     least = min((abs(value) for value in values if value), default=0)
@@ -147,7 +147,7 @@ def format_exact(value: float | int, unit: str) -> str:
 
 
 def _suffix(unit: str) -> str:
-    """A unit as it stands behind digits; nothing for what is a number of things."""
+    """A unit as written after digits; "" for plain numbers."""
     return "" if unit in _NUMBERS or " " in unit else f"{NO_BREAK_SPACE}{unit}"
 
 
@@ -226,7 +226,7 @@ def format_utc_iso(epoch_s: float) -> str:
 
 
 def _decimals(largest: float, divisor: int) -> int:
-    """How many digits behind the point a column of times has: enough to tell the largest, and none below 1 ns."""
+    """The number of decimals of a column of times: enough for the largest, and none below 1 ns."""
     most = round(math.log10(divisor))
     if largest >= divisor:
         return min(most, 3 if largest < 100 * divisor else 2)

@@ -19,7 +19,7 @@ from .tables import (
     get_column,
 )
 
-# table -> columns that hold row numbers of another table, and whether -1 (none) may stand there
+# table -> columns that hold row numbers of another table, and whether -1 (none) is permitted
 REFERENCES: dict[str, dict[str, tuple[str, bool]]] = {
     "ranks": {"run": ("runs", False)},
     "clocks": {"run": ("runs", False)},
@@ -100,7 +100,7 @@ def find_error(profile: Profile) -> str | None:
 
 
 def sum_overflows(weight: Array) -> bool:
-    """Whether weights (int64) add up to more than an int64 holds, whatever their signs."""
+    """Whether the sum of absolute weights (int64) overflows int64."""
     if not len(weight):
         return False
     peak = max(-int(weight.min()), int(weight.max()))
@@ -108,7 +108,7 @@ def sum_overflows(weight: Array) -> bool:
 
 
 class WeightHistogram:
-    """How many weights there are of each order of magnitude, and their sums: enough to tell which cannot be right."""
+    """The number and sum of weights by order of magnitude: enough to find the impossible ones."""
 
     def __init__(self) -> None:
         self.count = np.zeros(66, np.int64)

@@ -157,9 +157,9 @@ def get_exporter(name: str) -> Exporter:
 
 
 def find_exporter_for_file(file: str) -> Exporter:
-    """The exporter that makes files of such a name. Raises InvalidRequest where the name says none, naming endings."""
+    """The exporter by the name of a file. Raises InvalidRequest with the known suffixes if there is none."""
     name = file.lower()
-    # A file of any form may be packed, and ".trace.json" says more than ".json".
+    # Any file may be compressed, and ".trace.json" is more specific than ".json".
     fitting = [
         (len(ending), one)
         for one in EXPORTERS.values()

@@ -90,13 +90,13 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 
 
 def default_event(profile: Profile) -> str | None:
-    """The event that is written where none is selected: the result's main event, but of perf script's text the one that
+    """The event that is written by default: the result's main event, but of perf script's text the one that
     comes first in it, as the tool does."""
     return profile.meta.facts.get(FIRST_EVENT_FACT, profile.meta.main_event)
 
 
 def _labels(profile: Profile, rows: Any, switches: _Switches, perf: bool) -> tuple[list[str], Array]:
-    """What stands before the first function, and which of these each row has."""
+    """The distinct prefixes of stacks, and the prefix of each row."""
     thread = get_column(profile.samples, "thread")[rows].astype(np.int64)
     named = profile.thread_names.num_rows > 0
     if not named and not perf and not (switches.pid or switches.tid):
@@ -179,7 +179,7 @@ def _add_up(
 
 
 def _without_recursion(path: list[str]) -> list[str]:
-    """A path, innermost first, on which each name is once: what lies between two calls of one function is left out."""
+    """A path, innermost first, with each name once: frames between two calls of one function are removed."""
     result: list[str] = []
     for name in reversed(path):
         if name in result:
@@ -227,7 +227,7 @@ def _perf_piece(
     """A line of a stack in the hands of stackcollapse-perf.pl.
 
     The line is put together again and taken apart as there, so that symbols and modules with brackets and blanks
-    come out the same. inner: the function stood behind an arrow in its line.
+    are equal. inner: the function was after an arrow in its line.
     """
     line = None if address is None else _LINE.match(f"{address:x} {symbol} ({module})")
     raw, module = (line[2], line[3]) if line else (symbol, module)

@@ -1,4 +1,4 @@
-"""A result as one HTML file that needs nothing beside it: what it is, its flame graphs, its tables.
+"""A result as one HTML file without external resources: metadata, flame graphs, tables.
 
 Every text of the result is hostile: it only ever becomes text between tags or the value of an attribute, escaped. The
 graphs are in their own frames, as data.

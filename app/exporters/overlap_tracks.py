@@ -1,5 +1,5 @@
-"""Slices that overlap without lying in each other: viewers nest the slices of a thread, and Perfetto drops
-what does not fit. Each such slice gets a track beside its thread's."""
+"""Slices that overlap without nesting: viewers nest the slices of a thread, and Perfetto drops
+the others. Each such slice gets a track of its own next to its thread."""
 
 import heapq
 
@@ -24,7 +24,7 @@ def assign_tracks(thread: Array, parent: Array, start: Array, end: Array) -> Int
 
 
 def _beside(thread: Array, parent: Array, start: Array, end: Array) -> Array:
-    """Which slices begin before one that is beside them, and began earlier, has ended."""
+    """Mask of the slices that begin before an earlier slice at their level has ended."""
     if not len(thread):
         return np.zeros(0, bool)
     order = np.lexsort((start, parent, thread))

@@ -38,7 +38,7 @@ LAUNCH_CATEGORY = "ac2g"
 @dataclass(frozen=True)
 class _ThreadIds:
     """What each thread is in the file. pid, tid: numbers that no other thread has together, as JSON.
-    overlap_tracks: behind the threads, tracks beside one of them: its row, and which track of it that is."""
+    overlap_tracks: additional tracks of threads, after all threads: row of the thread, and number of the track."""
 
     pid: list[str]
     tid: list[str]
@@ -69,7 +69,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 
 
 def _about(profile: Profile) -> dict[str, Any]:
-    """What is next to the events. That of PyTorch's traces stays what it was, so that its readers know it."""
+    """The metadata beside the events. For traces of PyTorch it is unchanged, so that their readers recognize it."""
     meta = profile.meta
     found: dict[str, Any] = {"otherData": {"exporter": "Perfloom", "format": meta.format}}
     if meta.start_epoch_ns is not None:
@@ -107,7 +107,7 @@ def _blocks(profile: Profile) -> Iterator[pa.Array]:
 
 
 def _places(profile: Profile) -> _ThreadIds:
-    """Numbers for processes and threads: their own where these tell them apart, else the next that is free."""
+    """Numbers for processes and threads: their own if unique, else the next free one."""
     rows = profile.threads.to_pylist()
     processes: dict[tuple[Any, ...], int] = {}
     numbers = set()
@@ -132,7 +132,7 @@ def _places(profile: Profile) -> _ThreadIds:
 
 
 def _spread(profile: Profile, places: _ThreadIds) -> Array:
-    """The place of each slice: its thread's, or that of a track beside it for what overlaps there, which is added."""
+    """The track of each slice: its thread, or an overlap track, which is added."""
     thread, parent, start, length = (
         get_column(profile.slices, name) for name in ("thread", "parent", "start_ns", "duration_ns")
     )

@@ -61,7 +61,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
 def _parts(profile: Profile, selection: Selection) -> Iterator[bytes]:
     strings, found = _Strings(), weigh_stacks(profile, selection)
     names, units = get_strings(profile.events, "name"), get_strings(profile.events, "unit")
-    # How many pieces the time of a trace is cut into says nothing.
+    # The number of pieces of a trace has no meaning.
     counted = {HOST_TIME, DEVICE_TIME, SAMPLES}.isdisjoint(names[event] for event in found.events)
     types = [(SAMPLES, "count")] if counted else []
     types += [(names[event], UNITS.get(units[event], units[event])) for event in found.events]
@@ -95,7 +95,7 @@ def _duration_ns(profile: Profile, selection: Selection) -> int:
 
 
 def _period(profile: Profile, event: int) -> int:
-    """After how much of an event a sample was taken: the period asked for, else the mean of what samples weigh."""
+    """The sampling period of an event: as configured, else the mean weight of its samples."""
     sampling: str | None = profile.events.column("sampling")[event].as_py()
     rate: float | None = profile.events.column("rate")[event].as_py()
     if sampling == "period" and rate:
@@ -142,7 +142,7 @@ class _LocationLists:
 
 
 def _labels(profile: Profile, strings: _Strings) -> list[bytes]:
-    """What says of a sample where it was taken, of each thread."""
+    """The labels of samples, by thread."""
     devices = _devices(profile)
     found = []
     for place, row in enumerate(profile.threads.to_pylist()):

@@ -83,7 +83,7 @@ class _Stacks:
         self.frame = get_column(profile.stacks, "frame")
         depth = [0] * len(self._parent)
         for node, parent in enumerate(self._parent.tolist()):
-            # A caller stands before what it calls.
+            # Callers come before callees.
             depth[node] = depth[parent] + 1 if node != ROOT else 0
         self.depth = np.array(depth, np.int64)
 
@@ -109,7 +109,7 @@ class _Stacks:
         return found
 
     def innermost(self, nodes: Array, count: Array, at: Array, step: int, out: Array) -> None:
-        """Put so many of the innermost frames of each stack into `out`, from `at` on, each `step` behind the last."""
+        """Write the `count` innermost frames of each stack into `out`, from `at` on, at distances of `step`."""
         nodes, at, left = nodes.copy(), at.copy(), np.flatnonzero(count)
         for taken in range(1, int(count.max(initial=0)) + 1):
             out[at[left]] = self.frame[nodes[left]]

@@ -22,7 +22,7 @@ GROUP_ROWS = 1 << 20
 @dataclass(frozen=True)
 class TableFormat:
     """A form of tables. suffix: of a file's name. write_chunks: the bytes of a file with these rows; columns: what is
-    known of them; facts: what the file says of itself, where the form has a place for it."""
+    known of them; facts: metadata of the file, if the format has a place for it."""
 
     suffix: str
     media_type: str
@@ -32,9 +32,9 @@ class TableFormat:
 def write_csv(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping[str, str] = {}) -> Iterator[bytes]:
     """RFC 4180, made while it is read; what is missing is empty.
 
-    Numbers stand as they are. A text that a spreadsheet would take for a formula gets an apostrophe before it, as
+    Numbers are unchanged. A text that a spreadsheet would take for a formula gets an apostrophe before it, as
     OWASP advises (CSV Injection): one that begins with = + - @, also in their full width, whatever white space or
-    control characters stand before it, or with a tab or an end of line. Nothing else is changed.
+    control characters stand before it, or with a tab or an end of line. All else is unchanged.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer)
@@ -99,7 +99,7 @@ def _kind(values: "pd.Series[Any]") -> pa.DataType:
 
 
 def table_metadata(title: str, words: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """What a file says of itself: which table it is, of which selection."""
+    """Metadata of a file: its table and selection."""
     return {"title": title, "exporter": "Perfloom", "selection": " ".join(f"{word}={value}" for word, value in words)}
 
 

@@ -1,4 +1,4 @@
-"""Many lines of text at once: pieces that are columns are put together row by row, without a loop in Python."""
+"""Many lines of text at once: columns are joined row by row, without a loop in Python."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ _PARTS = [f".{part:03d}" if part else "" for part in range(1000)]
 
 
 def split_blocks(count: int) -> Iterator[slice]:
-    """So many rows, some at a time."""
+    """Ranges of rows, in blocks."""
     return (slice(first, min(first + BLOCK_ROWS, count)) for first in range(0, count, BLOCK_ROWS))
 
 
@@ -45,13 +45,13 @@ def join_optional(one: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def join_groups(pieces: pa.Array, counts: Array) -> pa.Array:
-    """So many pieces in turn for each row, with commas between them; null for a row that has none."""
+    """Consecutive pieces joined by commas, by row; null for a row without pieces."""
     offsets = np.concatenate(([0], np.cumsum(counts)))
     found = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pieces), ",")
     return pc.if_else(pa.array(counts > 0), found, None)
 
 
 def join_rows(rows: pa.Array) -> bytes:
-    """All rows, none of which is null, as they follow each other."""
+    """All rows concatenated; none may be null."""
     offsets = np.frombuffer(rows.buffers()[1], np.int32)[rows.offset : rows.offset + len(rows) + 1]
     return bytes(rows.buffers()[2][int(offsets[0]) : int(offsets[-1])]) if len(rows) else b""

@@ -24,7 +24,7 @@ class Member:
 
 
 def make_header(name: str, size: int) -> bytes:
-    """The block before a file's content. The same name and size give the same bytes, whoever writes it, and when."""
+    """The header of a file. It depends only on name and size, not on user and time."""
     info = tarfile.TarInfo(name)
     info.size = size
     info.mode = 0o600
@@ -51,7 +51,7 @@ def is_archive(head: bytes, name: str) -> bool:
 
 
 def iterate_members(stream: BinaryIO, source: str) -> Iterator[Member]:
-    """The files of an archive. The caller reads the whole content of each, then the next is asked for.
+    """The files of an archive. The caller reads the whole content of each before the next.
 
     `source` names it in messages. Raises UnreadableInput where it is damaged, ends too early, or holds anything
     but plain files.

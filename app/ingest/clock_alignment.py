@@ -9,7 +9,7 @@ from ..domain.profile import Profile
 
 @dataclass(frozen=True)
 class ClockShift:
-    """What is added to the times of a process beyond what its own clock says. collectives: how many tell it."""
+    """The correction of the times of a process. collectives: how many determine it."""
 
     shift_ns: int
     collectives: int
@@ -19,7 +19,7 @@ class Aligner(Protocol):
     """Finds out how far the clocks of processes are apart."""
 
     def add(self, profile: Profile, part: int, process: int, run: Hashable) -> None:
-        """Take in a profile: the number of the part, of its process, and whose clocks it may be compared with."""
+        """Add a profile: the number of its part, of its process, and the processes with comparable clocks."""
 
     def compute_shifts(self, added: Sequence[int]) -> Mapping[int, ClockShift]:
         """By number of a process its shift, for those that can be compared with others. added: to the times of each

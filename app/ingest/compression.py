@@ -45,7 +45,7 @@ def detect_compression(head: bytes) -> str | None:
 def open_decompressed(source: Path | BinaryIO, limit_bytes: int) -> "DecompressedStream":
     """Open a file, or wrap a stream, for reading what it holds when unpacked.
 
-    limit_bytes: reading past so many unpacked bytes raises TooLarge. Raises UnreadableInput where the file cannot be
+    limit_bytes: reading more uncompressed bytes raises TooLarge. Raises UnreadableInput if the file cannot be
     opened, is empty, or has nothing but zero bytes.
     """
     if not isinstance(source, Path):
@@ -65,7 +65,7 @@ def open_decompressed(source: Path | BinaryIO, limit_bytes: int) -> "Decompresse
 
 
 def is_empty_sparse_file(file: BinaryIO | io.FileIO) -> bool:
-    """Whether the filesystem knows at once that nothing was ever written into a file."""
+    """Whether the filesystem reports a file as one hole."""
     try:
         if os.fstat(file.fileno()).st_size == 0:
             return False
@@ -214,7 +214,7 @@ class DecompressedStream(io.RawIOBase):
 class _MemberDecompressor:
     """Unpacks packed streams one behind the other, as gzip, xz and zstd files may hold them.
 
-    Each step yields a bounded number of bytes, whatever the input claims. hungry: no more comes without more input.
+    Each step yields a bounded number of bytes, for any input. hungry: needs more input.
     ended: a packed stream is complete and no bytes follow it.
     """
 
@@ -251,7 +251,7 @@ class _MemberDecompressor:
 
 
 class _ZstdMemberDecompressor(_MemberDecompressor):
-    """The same for zstd, whose steps cannot be bounded but by how much is put in: 4 bytes unpack to 128 KiB at most."""
+    """The same for zstd, whose steps can be bounded only by the size of input: 4 bytes unpack to 128 KiB at most."""
 
     def _decompress(self) -> bytes:
         piece, self._input = self._input[:ZSTD_STEP_BYTES], self._input[ZSTD_STEP_BYTES:]

@@ -25,7 +25,7 @@ class FactMerger:
             if len(values) < MAX_VALUES:
                 values.append(value)
             else:
-                # Of the others only the number is given; what they are need not be kept.
+                # Only the number of the others is reported, so they are not stored.
                 self._more.setdefault(name, set()).add(hash(value))
 
     def merge(self, left_out: Collection[str] = ()) -> dict[str, str]:

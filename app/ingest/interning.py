@@ -61,7 +61,7 @@ class KeyInterner:
         return slots
 
     def _make_room(self, more: int) -> None:
-        """Grow so that the table is at most half full with so many keys more."""
+        """Grow so that the table is at most half full with this many more keys."""
         bits = max(self._bits, int(2 * (self.count + more)).bit_length())
         if bits == self._bits:
             return

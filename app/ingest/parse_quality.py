@@ -26,7 +26,7 @@ class LineCountingStream:
         self.count = 0
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes."""
+        """Blocks of a number of bytes."""
         data = self._stream.read(size)
         if data:
             # A line that is not empty begins where something else than a line end, of Windows or not, is behind one.
@@ -43,7 +43,7 @@ class LineCountingStream:
 def check_parse_quality(text: str, *reasons: str) -> Callable[[_Read], _Read]:
     """For a function that reads lines: how many are outside of its grammar decides on what it has read.
 
-    text: what such a text is, as in "is not ...". reasons: by which losses lines are counted that are in no grammar.
+    text: the kind of text, as in "is not ...". reasons: losses that count lines outside the grammar.
     """
 
     def judging(read: _Read) -> _Read:

@@ -31,7 +31,7 @@ def upgrade_profile(profile: "Profile", version: int) -> "Profile":
 
 
 def _rename_events(profile: "Profile") -> "Profile":
-    # Here, as who only lists results does not need it.
+    # Imported here, because listing results does not need it.
     import pyarrow as pa
 
     from ..domain.tables import SCHEMAS

@@ -1,8 +1,8 @@
-"""The ranks of a planned job as one result: who they were, what each recorded, when, and what is missing.
+"""The ranks of a planned job as one result: ranks, what each recorded, when, and what is missing.
 
-Time: each run begins at its own start, so that runs lie on top of each other on one axis, however they were run. Within
-a run all ranks are on one clock. perf's clock is one for all ranks of a host; where the epoch lies on it tells the rank
-that recorded soonest after its start (or perf itself, where it was asked to). Where the hosts' clocks cannot be right,
+Time: each run begins at its own start, so that runs overlap on one axis. Within
+a run all ranks are on one clock. Ranks of a host share the clock of perf; its offset to the epoch is that of the rank
+that recorded soonest after its start (or is recorded by perf). If the clocks of hosts are wrong,
 because no moment would have seen all of them at work, the hosts begin together.
 """
 
@@ -64,7 +64,7 @@ class RankMerger:
         return f"{file} of {label}" if label else file
 
     def is_planned(self, rank: Rank) -> bool:
-        """Whether its run was planned; what was not is none of this job's."""
+        """Whether its run was planned; others do not belong to this job."""
         return rank.run in self._runs
 
     def add(self, rank: Rank, profile: Profile) -> None:
@@ -74,13 +74,13 @@ class RankMerger:
         self._of_part.append(rank)
 
     def add_failure(self, rank: Rank, why: str) -> None:
-        """Say that what a rank recorded cannot be read. why: a sentence."""
+        """Note that the recording of a rank cannot be read. why: a sentence."""
         self._reasons.append(why)
         self._failed.add(rank)
         self._notes[rank].append(why)
 
     def add_note(self, rank: Rank, text: str) -> None:
-        """Say something of a rank. text: a sentence."""
+        """Add a note to a rank. text: a sentence."""
         self._notes[rank].append(text)
 
     def add_state(self, rank: Rank) -> None:
@@ -136,7 +136,7 @@ class RankMerger:
         return self._merging.finish(self._offsets, self._better)
 
     def _say(self, rank: Rank, how: str) -> None:
-        """Note why a rank makes the result incomplete, in words that say it of one or several."""
+        """Note why a rank makes the result incomplete, worded for one or several."""
         self._said[rank.run, how].append(rank)
         self._notes[rank].append(_sentence(how))
 
@@ -189,7 +189,7 @@ class RankMerger:
             )
 
     def _to_local_clock(self, there_ns: int | None) -> int | None:
-        """A time of the target's clock on ours."""
+        """A time of the target's clock, converted to ours."""
         return None if there_ns is None else there_ns - self.plan.clock_ns
 
     def _offsets(self, parts: Sequence[MergeInput]) -> list[int]:
@@ -203,7 +203,7 @@ class RankMerger:
                 begins = {n: at - moved.get(ranks[n].host, 0) if (at := begins[n]) is not None else None for n in mine}
                 self._apart = True
             known = [at for at in begins.values() if at is not None]
-            # Of whom nothing is known has begun with the others.
+            # Ranks without a known start began with the others.
             usual = min(known, default=0)
             absolute = {n: usual if (at := begins[n]) is None else at for n in mine}
             firsts = [absolute[n] + parts[n].first_ns for n in mine if parts[n].samples.rows]
@@ -253,7 +253,7 @@ def abbreviate_ranges(numbers: Iterable[int]) -> str:
 
 
 def _describe_end(state: RankState) -> str:
-    """In words that say it of one or several; empty for a good end."""
+    """Worded for one or several; "" for success."""
     if state.perf_signal is not None:
         return (
             f"its perf was ended by {_signal(state.perf_signal)}; the program continued without recording, and its "
@@ -277,7 +277,7 @@ def _signal(number: int) -> str:
 
 def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | None]:
     """When each part's zero was, in ns since the epoch; None if unknown."""
-    # How far the epoch is behind perf's clock, by host: perf's own word goes before what the ranks' starts let guess.
+    # Offset of the epoch to the clock of perf, by host: the value of perf precedes estimates from starts of ranks.
     sure: dict[str | None, int] = {}
     guess: dict[str | None, int] = {}
     for part, rank in zip(parts, ranks, strict=True):

@@ -1,4 +1,4 @@
-"""What perf stat counted beside a recording, put into the profile of it."""
+"""Adds counts of a concurrent perf stat to the profile of a recording."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,7 +28,7 @@ def add_counts(profile: Profile, counts: Profile) -> Profile:
             events[names[row["name"]]]["scaling"] = row["scaling"]
     column = counts.events.column("name").to_pylist()
     rows = [row | {"event": names[column[row["event"]]], "run": 0, "thread": -1} for row in counts.counts.to_pylist()]
-    # The recording tells of every event what it could not see, perf stat not of tracepoints.
+    # The recording notes for every event what could not be observed; perf stat does not for tracepoints.
     unseen = {row["event"]: row for row in profile.counts.to_pylist() if row["status"] == NOT_OBSERVABLE}
     rows = [_mark_not_observable(row) if row["event"] in unseen and not row["value"] else row for row in rows]
     counted = {row["event"] for row in rows}

@@ -107,7 +107,7 @@ def write_chunked_table(pieces: ChunkedTable, file: BinaryIO) -> None:
 
     Where no column has gaps it is one record batch all the same, as with `write_table`: first all that is not of a
     column is written, then every piece of every column to its place. Else each piece is a record batch. Raises
-    ValueError where the pieces are not as long as was said.
+    ValueError if the pieces do not have the stated length.
     """
     schema = SCHEMAS[pieces.name]
     if pieces.rows < GAP_BYTES:
@@ -182,7 +182,7 @@ def fit_schema(table: pa.Table, name: str, old: bool) -> pa.Table:
     """`table` with exactly the columns of `SCHEMAS[name]`.
 
     old: it was written by an earlier version, and a column that did not exist then is filled with null. Raises
-    UnreadableInput where null cannot stand there, or a column has another type.
+    UnreadableInput if null is not permitted there, or a column has another type.
     """
     schema = SCHEMAS[name]
     if table.schema == schema:

@@ -1,4 +1,4 @@
-"""How a file ends: whatever its reader knows of that, a file that is cut off gives no result that looks whole.
+"""Truncation of files: with any reader, a truncated file gives a result that is marked incomplete.
 
 Programs that write lines end each with a line end, also the last one. Where that is missing, the file was cut off in
 its last line, and a number in it may have lost digits.
@@ -21,7 +21,7 @@ _Read = Callable[..., Profile]
 
 
 class LastByteStream:
-    """A stream that knows the last byte that was read of it, and how many were."""
+    """A stream that stores the last byte read, and the number of bytes read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -29,11 +29,11 @@ class LastByteStream:
         self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes."""
+        """Read at most this many bytes."""
         return self._note_bytes(self._stream.read(size))
 
     def readline(self, limit: int = -1) -> bytes:
-        """The next line, or so many bytes of it."""
+        """The next line, or at most this many bytes of it."""
         return self._note_bytes(self._stream.readline(limit))
 
     def readinto(self, buffer: Any) -> int:
@@ -58,9 +58,9 @@ class LastByteStream:
 
 
 def detect_truncation(read: _Read, by_lines: bool) -> _Read:
-    """`read` of a reader, with what is to be said of how the file ends. by_lines: whether the format is lines of text.
+    """`read` of a reader, with truncation noted in its result. by_lines: whether the format consists of lines of text.
 
-    An incomplete profile always has a loss, so that whoever looks at one finds the other.
+    An incomplete profile always has a loss, so that both are always reported.
     """
 
     @wraps(read)

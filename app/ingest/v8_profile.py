@@ -66,7 +66,7 @@ def find_problems(profiles: Sequence[V8Profile]) -> tuple[str, ...]:
 
 
 def add_profiles(profiles: Sequence[V8Profile], builder: ProfileBuilder, zero: int) -> None:
-    """Add what was sampled to a profile whose zero is at `zero` ns."""
+    """Add the samples to a profile whose zero is at `zero` ns."""
     for profile in profiles:
         for reason, example in profile.lost:
             builder.add_loss(reason, example)
@@ -211,7 +211,7 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
             continue
         key = (int(events.process[row]), int(events.id[row]))
         parts = profiles.setdefault(key, V8ProfileParser())
-        # As what tells nothing more.
+        # As a frame without details.
         phase[row] = ord("M")
         if names[int(events.name[row])] == "Profile":
             # Its parts come from the thread that samples.

@@ -1,6 +1,6 @@
 """Readers: one file or folder a format, each with `sniff` and `read`; `formats` lists them.
 
-What stands here is imported when it is first asked for: who only unpacks a file, or has perf print one, does not wait
+Imported at first use: a process that only unpacks a file, or has perf print one, does not wait
 for the libraries of tables.
 """
 

@@ -1,6 +1,6 @@
 """Reader of collapsed stacks: a line a stack, "outermost;…;innermost weight", as FlameGraph's tools write them.
 
-What stands first in a line is a command, a thread or a function, according to the tool that wrote it; the text does
+The first element of a line is a command, a thread or a function, depending on the tool; the text does
 not say which. So every element is read as a frame, and nothing is lost. Of what stackcollapse-perf.pl appends to
 names, _[k] (kernel), _[j] (compiled at run time) and _[i] (inlined) give the frame's kind and are not shown.
 """

@@ -49,7 +49,7 @@ class Reader:
     is in the profile's losses. losses: the reasons of these, or how a reason begins that ends with an example;
     those of cut-off files (truncation.py) come in addition. needs_perf: it reads what `perf script` prints of the file.
     accepts_ncu_output: it reads what `ncu` prints of the file, too, and that holds more. read_with_time_unit: `read`
-    for who knows the unit of its times, one of TIME_UNITS, which the file does not say.
+    with the unit of times, one of TIME_UNITS, which the file does not contain.
     uses_jit: its loops are compiled, which takes long the first time (see ingest/jit). plain_bytes: the size of files
     that plain Python reads before the compiler is loaded; 0: it needs the compiler. line_based: it is text of which
     every line ends with a line end, the last one too.

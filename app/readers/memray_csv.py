@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is such a table."""
+    """Whether a file that starts with `head` is a table of this format."""
     return head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").startswith(",".join(COLUMNS).encode())
 
 
@@ -95,7 +95,7 @@ class _DecoderStream:
         self._stream = stream
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes."""
+        """Read at most this many bytes."""
         return self._stream.read(size if size > 0 else 1 << 20)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,6 +1,6 @@
 """perf's own recording, perf.data: recognized here, and read by way of perf script's text.
 
-What perf writes depends on its version and on the machine that was recorded; perf itself knows it best. So the shell
+What perf writes depends on its version and on the machine that was recorded; so perf itself reads it. The shell
 side runs `perf script` (workers/read/perf_tool.py) and hands its text to the reader of that: perf_sched or perf_lock
 where nothing but the events of these was recorded, else perf_script.
 """
@@ -32,7 +32,7 @@ def is_piped(head: bytes) -> bool:
 
 def read(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     """The profile in the text that `perf script` printed of a perf.data file. Raises UnreadableInput."""
-    # Here, as who only has perf print a file does not need it, nor what it imports.
+    # Imported here: a process that only has perf print a file does not need it.
     from . import perf_lock, perf_sched, perf_script
 
     peeked = _PeekedStream(stream)

@@ -52,9 +52,9 @@ class Repair:
 
 
 def plan_repair(data: Data) -> Repair | None:
-    """How to make a file readable whose end is missing, or was never written; None where nothing is, or can be done.
+    """A repair of a file whose end is missing; None if none is needed or possible.
 
-    data: all of the file. Its whole records are kept, and none of the sections that follow them, but of compression:
+    data: all of the file. Its complete records are kept, but of the sections after them only compression:
     without it perf would not unpack its records.
     """
     order = _order(data)

@@ -1,6 +1,6 @@
-"""Reader of the stored form as one file (`convert --to profile`): the profile comes back to the last bit.
+"""Reader of the stored form as one file (`convert --to profile`): the profile is bit-identical.
 
-The file may come from anybody: every name, length and checksum is compared with the manifest, and what must hold
+The file is untrusted: every name, length and checksum is compared with the manifest, and what must hold
 between the tables is checked before anything is made of it. Nothing of it is ever written under a name it gives.
 """
 

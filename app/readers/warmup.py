@@ -51,22 +51,22 @@ PPROF = b"".join(
 
 
 def compile_all() -> None:
-    """Compile what is not kept from an earlier time, and note that it is done. It takes up to half a minute.
+    """Compile what is not cached, and note that it is done. It takes up to half a minute.
 
-    Nothing is done where nothing can be kept.
+    Does nothing if nothing can be cached.
     """
     if not IS_CACHED:
         return
-    # Who would begin beside it finds it taken; who already has begun goes on.
+    # A later process finds it locked; an earlier one continues.
     compiled_cache.acquire_lock()
     load_all()
     compiled_cache.mark_ready()
 
 
 def load_all(enough: Callable[[], bool] = lambda: False) -> None:
-    """Bring all that is compiled into this process; what is not kept is compiled.
+    """Load all compiled functions into this process; those that are not cached are compiled.
 
-    enough: asked between one format and the next, the most used first, whether to leave the rest to who reads it.
+    enough: called between formats, most used first: whether to leave the rest to the process that needs it.
     """
     # What is compiled is loaded where something is read, and nowhere else.
     from ..ingest.trace_json.string_table import grow, make_table
@@ -153,7 +153,7 @@ def make_trace() -> bytes:
 
 
 def make_snapshot(count: int) -> bytes:
-    """A memory snapshot with so many entries, as it is written. It is read by a decoder of plain values."""
+    """A memory snapshot with this many entries, as written. It is read by a decoder of plain values."""
     frames = [{"name": "f", "filename": "a.py", "line": 1}]
     block = {"size": 512, "requested_size": 512, "address": 4096, "state": "active_allocated", "frames": frames}
     segment = {"device": 0, "address": 4096, "total_size": 1024, "stream": 0, "segment_type": "small"}

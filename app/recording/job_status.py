@@ -10,9 +10,9 @@ from ..domain.targets import BatchState, BatchStatus
 class RankStatus:
     """One rank of one run. rank: its number, null for a job without MPI or for a host's one recording. state: one of
     "started", "recording", "ended", "reading" (perf script at work), "done". started_ns, ended_ns: of that host's
-    clock, since the epoch. recorded: whether perf was to record it. size: what MPI says how many ranks there are.
-    stopped: what it was told to end by, empty where it was not: "limit" (the time that the job may take), "disk"
-    (there was no room left), "starter" (MPI's starter killed it), "signal TERM" and the like (who runs the job)."""
+    clock, since the epoch. recorded: whether perf was to record it. size: the number of ranks as MPI reports it.
+    stopped: the cause that ended it, or "": "limit" (the time limit of the job), "disk"
+    (it was full), "starter" (the MPI launcher killed it), "signal TERM" and the like (from the system)."""
 
     run: int
     rank: int | None
@@ -40,10 +40,10 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class SubmissionStatus:
-    """One script that was handed over: to the batch system (native: its id there) or started at once (native: pid).
+    """One submitted script: to the batch system (native: its id there) or started at once (native: pid).
 
-    alive: whether its process was seen to live, null where that cannot be told from here. exit_status: null until it
-    has written one. stopped: what it was told to end by ("signal TERM" and the like), as far as it knew.
+    alive: whether its process is alive, null if that is unknown here. exit_status: null until it
+    has written one. stopped: what ended it ("signal TERM" and the like), as far as recorded.
 
     life: what changes as long as it lives. life_at: when that was last seen to change; doubted_at: since when the batch
     system says that it does not run (both in epoch seconds of who looks, null for never). lives: whether it showed

@@ -1,6 +1,6 @@
 """What the advice rules check: one function each, which yields what it measured, with its evidence as text.
 
-docs/metrics.md says what each number is.
+docs/metrics.md defines each number.
 """
 
 import re
@@ -37,7 +37,7 @@ PARTLY_CAPTURED_ADVICE = (
 
 
 def _ms(us: float) -> str:
-    # Findings are kept for all requests, so not in the unit of times that one of them chose (`format_duration`).
+    # Findings are kept for all requests, so they do not use the time unit of one request (`format_duration`).
     return f"{us / US_PER_MS:,.3g} ms" if us < US_PER_S else f"{us / US_PER_S:,.3g} s"
 
 

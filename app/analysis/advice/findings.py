@@ -61,7 +61,7 @@ def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str,
 
 
 def withheld_reason(profile: Profile) -> str:
-    """Why nothing is advised, empty where something may be: shares and idle times of a part are none of the whole."""
+    """Why advice is withheld, or "". Shares and idle times of a part of the profile do not hold for the whole."""
     state = loss_impact_of(profile)
     if state.complete or not has_clock(profile):
         return ""
@@ -88,7 +88,7 @@ def _merge_ranks(rule: Rule, threshold: float, findings: list[AdviceFinding]) ->
 
 
 def _apply_rules(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[AdviceFinding, ...]]]:
-    """Each rule, and what it finds, whatever the threshold."""
+    """The findings of each rule, whatever its threshold."""
     if has_clock(profile):
         evidence = RuleInput(profile, selection)
         for rule in RULES:
@@ -104,7 +104,7 @@ def _findings(rule: Rule, evidence: RuleInput) -> tuple[AdviceFinding, ...]:
 
 
 def dump_findings(profile: Profile) -> bytes:
-    """What all rules find in the whole, to be kept: JSON."""
+    """The findings of all rules in the whole profile, as JSON to be stored."""
     found = {
         rule.key: [asdict(finding) for finding in findings] for rule, findings in _apply_rules(profile, Selection())
     }
@@ -122,7 +122,7 @@ def restore_findings(profile: Profile, data: bytes) -> None:
 def compute_advice(
     profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None
 ) -> pd.DataFrame:
-    """One row for each finding; the most serious first. Where advice is withheld, one row that says why."""
+    """One row per finding, by severity. If advice is withheld, one row with the reason."""
     why = withheld_reason(profile)
     if not why:
         return build_advice_frame(find_advice(profile, selection, thresholds))

@@ -104,7 +104,7 @@ class Advice:
 
 
 class RuleInput:
-    """The tables of a profile under a selection, each worked out when a rule first asks for it."""
+    """The tables of a profile under a selection, each computed when a rule first uses it."""
 
     def __init__(self, profile: Profile, selection: Selection) -> None:
         self.profile = profile

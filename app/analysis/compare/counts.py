@@ -69,14 +69,14 @@ def has_counts(profile: Profile) -> bool:
 
 
 def is_counts_only(profile: Profile) -> bool:
-    """Whether all it tells was counted: nothing was sampled or traced."""
+    """Whether all its values were counted: nothing was sampled or traced."""
     return has_counts(profile) and not profile.samples.num_rows and not profile.slices.num_rows
 
 
 def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> pd.DataFrame:
     """One row for each event that was counted in either, in the order of the other.
 
-    An event that was counted on one side and sampled on the other has a row that says so, without a difference.
+    An event that was counted on one side and sampled on the other has a row with a note and no difference.
     """
     before, after = _values(base, base_selection), _values(other, other_selection)
     names = [
@@ -125,7 +125,7 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
         for row in measure_samples(profile, selection):
             samples.setdefault(row.event, []).append(row)
     for event, mine in samples.items():
-        # Samples of a rare event may tell no total.
+        # Samples of a rare event may not give a total.
         values.setdefault(
             names[event], _Value(SAMPLED, units[event], best_total(mine), status=missing_total_note(mine) or "ok")
         )
@@ -143,7 +143,7 @@ def _count_value(rows: list[Measurement], unit: str) -> _Value:
     if len(known) > 1:
         deviation = float(np.std(known, ddof=1)) / math.sqrt(len(known))
         return _Value(COUNTED, unit, sum(known) / len(known), deviation, "ok", missing)
-    # perf prints the deviation of each row, and none of a sum of several.
+    # perf prints the deviation of each row, but not of their sum.
     share = rows[0].deviation_percent if len(rows) == 1 else None
     return _Value(COUNTED, unit, known[0], None if share is None else abs(known[0]) * share / 100, "ok", missing)
 

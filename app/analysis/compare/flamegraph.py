@@ -36,7 +36,7 @@ def flame_diff(
     normalize: bool = True,
     reverse: bool = False,
 ) -> FlameTree:
-    """The flame graph of `other` with what every frame weighed in `base` beside it.
+    """The flame graph of `other` with the weight of every frame in `base`.
 
     normalize: the base is scaled so that its selection weighs as much as the other's, so what differs is the share
     of the whole; else weights are compared as they are, unless samples of either tell no total. Scaled weights are
@@ -73,7 +73,7 @@ def flame_diff(
 
 def _few(side: tuple[Profile, Selection, int], weight: Array, whole: int) -> Array:
     """Which weights are of fewer than `MIN_COMPARED_SAMPLES` samples, as bools: each sample taken to weigh as much as
-    all do on average. None of what is not sampled."""
+    all do on average. None if nothing was sampled."""
     samples = count_call_samples(*side)
     if samples is None:
         return np.zeros(len(weight), bool)

@@ -146,7 +146,7 @@ def _functions(
     base_samples = _function_samples(base, base_selection, before, len(base_rows))
     place = map_functions(other, base, rows)
     known = place != NOT_FOUND
-    # Where each function of the base is in `function_weights`' answer, by its canonical id.
+    # Index of each function of the base in the result of `function_weights`, by its canonical id.
     at = np.zeros(base.functions.num_rows, np.int64)
     at[functions_of(base).canonical[base_rows]] = np.arange(len(base_rows))
     match = at[place[known]]

@@ -168,7 +168,7 @@ def diff_table(
     before, after = sides
     names = list(dict.fromkeys([*after, *before]))
     if name == "steps":
-        # What neither has, traces of that kind do not know.
+        # Traces of this kind do not contain a column that is empty in both.
         names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
     deltas = [(b or 0.0, a or 0.0) for b, a in values]
@@ -195,7 +195,7 @@ def list_measures(compared_table: ComparedTable, *profiles: Profile) -> tuple[Me
 
 
 def resolve_measure(measures: Sequence[Measure], name: str) -> Measure:
-    """The measure asked for, the first where none is. Raises InvalidRequest."""
+    """The selected measure; by default the first. Raises InvalidRequest."""
     known = {measure.column: measure for measure in measures}
     return known[check_choice("of", name, known)] if name else measures[0]
 
@@ -211,7 +211,7 @@ def _status(before: float | None, after: float | None) -> str:
 
 
 def list_groupings(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
-    """What rows of this table can be by, where there is a choice: what both profiles tell."""
+    """The groupings of this table that both profiles support, if there is a choice."""
     if name != "operators":
         return ()
     parts = [part for part in OPERATOR_PARTS if all(part in operator_parts_of(profile) for profile in (base, other))]
@@ -219,7 +219,7 @@ def list_groupings(base: Profile, other: Profile, name: str) -> tuple[str, ...]:
 
 
 def resolve_grouping(base: Profile, other: Profile, name: str, grouping: str) -> str:
-    """What rows of this table are by as asked, empty for its names. Raises InvalidRequest."""
+    """The selected grouping of this table; "" for its default. Raises InvalidRequest."""
     groupings = list_groupings(base, other, name)
     if grouping and grouping not in groupings:
         if name == "operators" and not groupings:

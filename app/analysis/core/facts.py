@@ -1,4 +1,4 @@
-"""What the files of a result say of themselves as JSON objects, beside the events."""
+"""Metadata that the files of a result contain as JSON objects, beside the events."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ def is_pytorch_trace(profile: Profile) -> bool:
 
 
 def json_fact(profile: Profile, word: str) -> dict[str, Any]:
-    """The object that stands under `word`; of several files, which are joined, the first one's. Empty where there is
+    """The object under the key `word`; for a merge of several files, that of the first. Empty where there is
     none, or none that can be understood."""
     try:
         found, _ = json.JSONDecoder().raw_decode(profile.meta.facts.get(word, "{}"))

@@ -28,7 +28,7 @@ class FlameGroup(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class FlameGroups:
-    """group: what one is. labels: of the groups, whose numbers do not depend on any selection; processes (threads) that
+    """group: of each frame. labels: of groups, numbered the same under any selection; processes (threads) that
     would be the same also have rank and host. thread_groups: the group of each thread. sample_groups: where
     threads change their group, the group of each row of `samples`.
     """

@@ -72,7 +72,7 @@ def functions_of(profile: Profile) -> FunctionIndex:
 def match_functions(profile: Profile, pattern: str, word: str, columns: tuple[str, ...] = NAMES_FILES_MODULES) -> Array:
     """Which rows of `functions` match, as bools; where one row of a function does, all of them do.
 
-    Each distinct text is checked once, and the answer remembered. word: what the user calls the pattern. Raises
+    Each distinct text is matched once, and the result is cached. word: what the user calls the pattern. Raises
     InvalidRequest for a pattern that is none.
     """
     expression = compile_pattern(pattern, word)
@@ -81,8 +81,8 @@ def match_functions(profile: Profile, pattern: str, word: str, columns: tuple[st
         found = np.zeros(profile.functions.num_rows, bool)
         for name in columns:
             texts, codes = unique_texts(profile.functions.column(name))
-            # As bytes: for text re2 counts characters, which takes longer than the search. The last entry answers for
-            # null, whose code is -1.
+            # As bytes: for text re2 counts characters, which takes longer than the search. The last entry is for
+            # null (code -1).
             matches = [expression.search(text.encode()) is not None for text in texts] + [False]
             found |= np.array(matches, bool)[codes]
         canonical = functions_of(profile).canonical

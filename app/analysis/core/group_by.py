@@ -14,7 +14,7 @@ MAX_LOOKUP_KEYS = 1 << 23
 
 @dataclass(frozen=True, eq=False)
 class GroupIndex:
-    """code: the group of each place, from 0 (int32). first: the first place of each group, which tells what it is."""
+    """code: the group of each place, from 0 (int32). first: the first index of each group, which identifies it."""
 
     code: Array
     first: Array

@@ -19,7 +19,7 @@ MAX_JOINED_RUNS = 1_000
 
 @dataclass(frozen=True, eq=False)
 class IntervalSet:
-    """A set of time: intervals that are ascending and do not touch, none of them empty."""
+    """A set of times: ascending, disjoint intervals, none of them empty."""
 
     start: Array
     end: Array

@@ -1,4 +1,4 @@
-"""Which figures of a result say less than they seem to, because something of the recording could not be read."""
+"""Which figures of a result are incomplete because part of the recording could not be read."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ class LossImpact:
 
     @property
     def note(self) -> str:
-        """What to say beside figures, empty where they are of all that was recorded."""
+        """The note beside figures; "" if they include everything that was recorded."""
         if not self.complete:
             why = " ".join(self.reasons) or "The recording is not complete."
             return f"{why} Figures cover only what was recorded and read."

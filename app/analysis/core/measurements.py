@@ -58,7 +58,7 @@ class Measurement(NamedTuple):
 
 
 def find_share_only_events(profile: Profile) -> frozenset[int]:
-    """The events whose samples tell no total: what occurs now and then (see `is_occurrence`) and was sampled by
+    """The events whose samples give no total: occurrences (see `is_occurrence`) and was sampled by
     frequency, so that perf guessed how many each sample represents, or by period with samples lost or sampling
     throttled."""
 
@@ -73,7 +73,7 @@ def find_share_only_events(profile: Profile) -> frozenset[int]:
                 return False
             if row["sampling"] is not None or not row["weighted"]:
                 return lost or row["sampling"] == "frequency"
-            # Nothing tells how: a period that was given is always the same.
+            # The file does not say how. A fixed period would be constant.
             weight = get_column(profile.samples, "weight")[mine]
             return lost or bool((weight != weight[0]).any())
 
@@ -95,32 +95,32 @@ def find_counted_events(profile: Profile) -> frozenset[int]:
 
 
 def weight_unit(profile: Profile, event: int) -> str:
-    """The unit of an event's weights; SAMPLED_ONLY where they tell shares alone."""
+    """The unit of an event's weights; SAMPLED_ONLY if they give only shares."""
     return (
         SAMPLED_ONLY if event in find_share_only_events(profile) else str(profile.events.column("unit")[event].as_py())
     )
 
 
 def event_title(profile: Profile, event: int) -> str:
-    """What an event is called in a file for other tools; where its samples tell shares alone, the title says so."""
+    """The name of an event in a file for other tools, with a note if its samples give only shares."""
     name: str = profile.events.column("name")[event].as_py()
     return f"{name} ({SAMPLED_ONLY})" if event in find_share_only_events(profile) else name
 
 
 def absolute_totals(profile: Profile, event: int, weights: Array) -> list[int | None]:
-    """Weights of samples of an event as absolute values, None where its samples tell no total."""
+    """Weights of samples of an event as absolute values, None if its samples give no total."""
     return [None] * len(weights) if event in find_share_only_events(profile) else weights.tolist()
 
 
 def best_total(rows: Iterable[Measurement]) -> int | float | None:
-    """Σ of what was counted, where anything was, else of what was sampled; None where neither tells a total."""
+    """Σ of the counts if there are any, else of the samples; None if neither gives a total."""
     rows = list(rows)
     counts = [m.value for m in rows if m.source == "counted" and m.value is not None]
     return sum_known(counts) if counts else sum_known(m.value for m in rows)
 
 
 def missing_total_note(rows: Iterable[Measurement]) -> str | None:
-    """What is to be said where `best_total` is None: that there are samples alone, or why nothing was counted."""
+    """The note where `best_total` is None: that there are only samples, or why nothing was counted."""
     rows = list(rows)
     if best_total(rows) is not None:
         return None
@@ -134,7 +134,7 @@ def list_measurements(profile: Profile, selection: Selection) -> list[Measuremen
 
 
 def running_percent(rows: Iterable[Measurement]) -> float | None:
-    """The share of the time in which there was a counter, of all of these; None where nothing tells."""
+    """The share of the time in which a counter ran, over all of these; None if unknown."""
     enabled = running = 0
     scaling: float | None = None
     for row in rows:
@@ -326,6 +326,6 @@ def sort_measurements(rows: list[Measurement]) -> list[Measurement]:
 
 
 def sum_known(values: Iterable[int | float | None]) -> int | float | None:
-    """Σ of those that are known, exact for integers; None where none is."""
+    """Σ of the values that are not null, exact for integers; None if all are null."""
     known = [value for value in values if value is not None]
     return sum(int(value) if float(value).is_integer() else value for value in known) if known else None

@@ -1,7 +1,7 @@
-"""What is derived from a profile, remembered beside it for as long as the profile lives.
+"""A cache of values derived from a profile, which lives as long as the profile.
 
 Reshaped call trees and the like depend on nothing but the profile and a few words; they are built once and serve
-every later window, threads and event. Safe for many threads: two that ask for the same thing at once build it once.
+every later window, threads and event. Safe for many threads: concurrent requests for the same value build it once.
 """
 
 from collections import OrderedDict
@@ -60,7 +60,7 @@ _memos_lock = Lock()
 
 
 def memoize(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: bool = False) -> T:
-    """`build()`, or what it gave when last asked for `key` of this profile.
+    """The cached value of `key` for this profile, else `build()`.
 
     The value must not refer to the profile, which would then never go. pin: never dropped before the profile is;
     for the few things that every request needs. An exception of `build` is not remembered.

@@ -1,6 +1,6 @@
 """Patterns that users type, and the distinct texts they are tried on.
 
-RE2 takes time linear in the text whatever the pattern, so no pattern hangs a worker.
+RE2 takes time linear in the text whatever the pattern, so no pattern can block a worker.
 """
 
 from typing import Any

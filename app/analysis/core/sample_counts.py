@@ -1,4 +1,4 @@
-"""How many samples stand behind a weight: few say nothing about a difference."""
+"""How many samples a weight consists of: a difference of few samples is not significant."""
 
 import numpy as np
 

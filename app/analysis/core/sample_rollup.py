@@ -1,6 +1,6 @@
 """Samples in piles: those of one thread and one call stack taken together, for sums over millions of them.
 
-What a sum asks of a sample is its thread, its node of `calls`, and what it weighs. Where an event has many samples,
+A sum needs of a sample only its thread, its node of `calls`, and what it weighs. Where an event has many samples,
 these are added up once for each of some blocks of them; then only those at the edges of a window are checked one by
 one.
 """

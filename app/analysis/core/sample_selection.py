@@ -40,7 +40,7 @@ LOW_BITS = 31
 
 @dataclass(frozen=True, eq=False)
 class SampleColumns:
-    """The columns of `samples` as arrays, and what is asked of them all the time.
+    """The columns of `samples` as arrays, with values that are often derived from them.
 
     count_by_event: how many samples each event has. max_abs_weight: the greatest absolute weight. call: of each row of
     `stacks`. weight: the whole one, see `clip_weights`.
@@ -153,7 +153,7 @@ def event_names(profile: Profile) -> list[str]:
 
 
 def event_id(profile: Profile, name: str | None) -> int:
-    """The id of event `name`; for None of the main event, NO_ID where the profile has no event at all.
+    """The id of event `name`; for None that of the main event; NO_ID if the profile has no event.
 
     Raises InvalidRequest, naming the events there are.
     """
@@ -191,7 +191,7 @@ def select_events(profile: Profile, selection: Selection) -> list[int]:
 
 
 def check_selection(profile: Profile, selection: Selection) -> None:
-    """Raise InvalidRequest where a selection asks for what a profile does not have, or by a pattern that is none."""
+    """Raise InvalidRequest if a selection names something that is not in the profile, or has an invalid pattern."""
     select_events(profile, selection)
     select_threads(profile, selection)
     filter_calls(profile, selection)
@@ -253,7 +253,7 @@ def window_rows(profile: Profile, selection: Selection) -> slice:
 def select_samples(profile: Profile, selection: Selection, event: int | None) -> Rows:
     """The rows of `samples` of which some is in the window and step, of the threads and of one event (None: of every).
 
-    A slice where that says it all, else ascending row numbers. focus, ignore and hide are about stacks and are not
+    A slice if the rows are contiguous, else ascending row numbers. focus, ignore and hide are about stacks and are not
     checked here: see `filter_calls`. What the rows weigh: see `clip_weights`.
     """
     samples = samples_of(profile)

@@ -1,6 +1,6 @@
 """Over which time a sample is drawn.
 
-A sample is taken at one moment. What it says of the time around that depends on its event: a clock has counted its
+A sample is taken at one moment. What it means for the time around it depends on its event: a clock has counted its
 weight of running time before it; a hardware event was counted since the sample before; most events just happened then.
 """
 
@@ -53,7 +53,7 @@ def _span(name: str, unit: str) -> SampleSpan:
         return SampleSpan.AFTER
     if unit == "ns" and (timed_events.is_clock(name) or name in (timed_events.WALL_TIME, timed_events.CPU_TIME)):
         return SampleSpan.BEFORE
-    # A clock whose periods were not recorded says no more than a hardware event.
+    # A clock whose periods were not recorded is treated as a hardware event.
     steady = timed_events.is_clock(name) or timed_events.is_cycles(name) or timed_events.is_instructions(name)
     return SampleSpan.SINCE if unit == "count" and steady else SampleSpan.TICK
 
@@ -84,7 +84,7 @@ def place_samples(
 
 
 def _bounds(profile: Profile, event: int, rows: Array, time_ns: Array, new: Array) -> Array:
-    """For how long each sample of an event that is drawn SINCE the one before may stand (ns). rows: of `samples`, by
+    """The maximum duration (ns) of each sample of an event that is drawn SINCE its predecessor. rows: of `samples`, by
     thread and time. new: whether it is the first of its thread.
 
     1/frequency where the event was sampled with one that is known. Else it follows from the samples, and rather too

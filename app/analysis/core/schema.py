@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be asked of any profile. compute: takes one of `by` besides where there are some, the first of
+    """A table of any profile. compute: takes one of `by` besides where there are some, the first of
     which is what it does without. single_row: it always has one row, which JSON shows as one object.
     uses_selection: whether it obeys a selection.
     """
@@ -41,7 +41,7 @@ class Table:
     uses_selection: bool = True
 
     def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> pd.DataFrame:
-        """Its rows, one for each of what `by` says. Raises InvalidRequest, also for a selection of what the profile
+        """Its rows, one per value of the grouping `by`. Raises InvalidRequest, also for a selection of what the profile
         does not have where the table would not look at it."""
         if self.uses_selection:
             check_selection(profile, selection)

@@ -46,7 +46,7 @@ class SliceColumns:
 
 @dataclass(frozen=True, eq=False)
 class DeviceWorkColumns:
-    """The table `device_work` with what its slices tell. start, duration: ns. thread: the stream's. anchor: the slice
+    """The table `device_work` with values of its slices. start, duration: ns. thread: the stream's. anchor: the slice
     of the host that it hangs on, its launch or else its operator, -1 for none."""
 
     slice: Array
@@ -115,14 +115,14 @@ def has_operators(profile: Profile) -> bool:
 
 
 def has_clock(profile: Profile) -> bool:
-    """Whether slices lie where they were in time. Not so where all of them are launches that Nsight Compute measured:
-    it tells how long they took alone, and what lies between them means nothing."""
+    """Whether slices have their real times. Not so if all of them are launches measured by Nsight Compute:
+    it measures their durations alone, so the gaps between them have no meaning."""
     column = get_column(profile.profiled_kernels, "work")
     return bool(profile.slices.num_rows > int((column >= 0).sum()))
 
 
 def has_times(profile: Profile) -> bool:
-    """Whether anything tells when it was. What is only added up by call stack does not: its samples are all at 0."""
+    """Whether anything has a time. Profiles that are only summed by call stack have none: all samples are at 0."""
     if profile.meta.duration_ns is not None or not profile.samples.num_rows:
         return True
     return bool(profile.samples.column("time_ns")[-1].as_py())

@@ -16,7 +16,7 @@ def path_sums(value: Array, end: Array) -> Array:
 
 
 def mark_subtrees(end: Array, hit: Array) -> BoolArray:
-    """Which nodes are hit or lie below one that is, as bools."""
+    """Mask of the nodes that are hit or have an ancestor that is."""
     return path_sums(hit.astype(np.int32), end) > 0
 
 
@@ -56,7 +56,7 @@ def nearest_ancestor(parent: Array, end: Array, mask: Array) -> Array:
 
 
 def reduced_parents(kept: Array, end: Array) -> Array:
-    """Parents in the tree that is left when only the nodes `kept` are: node ids of the old tree, 0 for node 0.
+    """Parents in the tree that consists of the nodes `kept`: node ids of the old tree, 0 for node 0.
 
     kept: ascending node ids of a tree in preorder, node 0 among them; end: where their subtrees end.
     """

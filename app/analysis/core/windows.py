@@ -1,7 +1,7 @@
 """Windows of time over samples that last, and steps as windows.
 
 Most samples are of one moment and are in a window or not. Those of `HOST_TIME` and `DEVICE_TIME` last, from their time
-on for their weight: of them the part inside a window counts. Nothing here knows a Selection: `picking` does.
+on for their weight: of them the part inside a window counts. Selections are resolved in `sample_selection`.
 """
 
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ def step_names(profile: Profile) -> list[str]:
 
 
 def resolve_step(profile: Profile, asked: str) -> str:
-    """The name of the step asked for: by its name, or by its number (3: ProfilerStep#3). Raises InvalidRequest."""
+    """The name of the selected step, given by its name or its number (3: ProfilerStep#3). Raises InvalidRequest."""
     names = step_names(profile)
     found = [name for name in names if name == asked] or [n for n in names if n.rpartition("#")[2] == asked]
     if found:
@@ -105,7 +105,7 @@ def step_windows(profile: Profile, name: str) -> list[tuple[int | None, int, int
 def select_step_samples(
     profile: Profile, last: DurationEvents | None, name: str, start_ns: int, end_ns: int
 ) -> ClippedSamples:
-    """What of the samples belongs to a step, as far as it is in a window besides.
+    """The part of the samples that belongs to a step, clipped to a window.
 
     What threads of the host did belongs to the step in whose window (of their own rank) they did it. What a device did
     belongs, as a whole, to the step in which it was launched, however late it ran; where the launch is not known, to
@@ -159,7 +159,7 @@ def launch_times(profile: Profile, rows: Array) -> Array:
     at, launch, operator = (get_column(work, name) for name in ("slice", "launch", "operator"))
     launch = np.where(launch == NO_ID, operator, launch)
     start_ns = get_column(slices, "start_ns")
-    # A sample has no reference to the work that it is of; where and when it ran for how long, and its stack, tell.
+    # A sample has no reference to its device work: track, time, duration and stack identify it.
     keys = [
         np.concatenate((get_column(slices, of_slice)[at].astype(np.int64), get_column(samples, of_sample)[rows]))
         for of_slice, of_sample in (

@@ -1,4 +1,4 @@
-"""Ranks and runs: who took part, how it ended for each, and how evenly the work lay on them."""
+"""Ranks and runs: participants, how each ended, and load balance."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -170,7 +170,7 @@ def _order(key: RankKey) -> tuple[int, str]:
 
 
 def _rank_facts(profile: Profile, selection: Selection) -> dict[RankKey, dict[str, Any]]:
-    """What is known of the ranks that are selected, beside what was measured. Threads tell nothing of other ranks."""
+    """Properties of the selected ranks, beside measurements. A selection of threads excludes other ranks."""
     table = profile.ranks
     if selection.ranks:
         table = table.filter(pa.array(match_ranks(table.column("rank").fill_null(NO_ID).to_numpy(), selection)))

@@ -1,8 +1,8 @@
-"""Counts, threads, events, summary and losses: what was measured in all, and by whom.
+"""Counts, threads, events, summary and losses: totals, and their parts by thread and rank.
 
 What was sampled (rows of `samples`) and what was counted (rows of `counts`, as `perf stat` gives) are in the same
 tables. A counted interval belongs to the window in which it starts; a count of a whole run belongs to no window and
-is left out where one is chosen. focus, ignore and hide are about stacks, which a count has none of.
+is left out where one is chosen. focus, ignore and hide select stacks, which counts do not have.
 """
 
 from collections.abc import Iterable
@@ -257,7 +257,7 @@ def _slices(profile: Profile, selection: Selection) -> int:
 
 
 def _device_facts(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
-    """What is said of steps and of the one device."""
+    """Figures of steps and, if there is only one, of the device."""
     used = [row for row in records(compute_devices(profile, selection)) if row["work"]] if has_clock(profile) else []
     row = used[0] if len(used) == 1 else {}
     return {
@@ -276,7 +276,7 @@ def _tokens(profile: Profile, selection: Selection) -> dict[str, list[float | No
 
 
 def compute_losses(profile: Profile, selection: Selection) -> pd.DataFrame:
-    """What could not be read, the most frequent first. The same whatever is selected."""
+    """What could not be read, most frequent first. Independent of the selection."""
     data = {c.name: profile.losses.column(c.name).to_pylist() for c in LOSSES}
     order = sorted(range(len(data["count"])), key=lambda i: (-data["count"][i], i))
     return build_frame(LOSSES, {name: [values[i] for i in order] for name, values in data.items()})

@@ -48,7 +48,7 @@ class CollectiveEnds:
 
 @dataclass(frozen=True)
 class ClockEstimate:
-    """What ends of collectives tell of a clock.
+    """The estimate of a clock from the ends of collectives.
 
     group: clocks that are known relative to each other have one number. reference: whether the others of its group are
     given relative to it. ahead_ns: how far it is ahead of that. residual_ns: with that taken off, three of four of its
@@ -85,7 +85,7 @@ def estimate_clocks(ends: CollectiveEnds, count: int) -> list[ClockEstimate | No
     held = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(match))))
     level = end - ahead[clock]
     spread = np.maximum.reduceat(level, first) - np.minimum.reduceat(level, first)
-    # Ends of what ranks may leave at different times say less; they are asked where there are no others.
+    # Ends of collectives that ranks may leave at different times are less exact: a fallback.
     by_clock = _by_clock(clock, together)
     shared = np.bincount(clock, minlength=count)
     residual = [_quantile(spread[held[rows]], RESIDUAL_SHARE) for rows in by_clock]
@@ -191,7 +191,7 @@ def _median_of_others(level: Array, first: Array, held: Array) -> Array:
 
 def _drift(end: Array, level: Array, first: Array, held: Array, rows: Array) -> float | None:
     """By how many millionths a clock runs faster than the median of the others, None where that is not evident:
-    the medians of the first and the last third are further apart than what lies around them."""
+    the medians of the first and the last third are further apart than their spread."""
     if len(rows) < MIN_DRIFT_COLLECTIVES:
         return None
     rows = rows[np.argsort(end[rows], kind="stable")]
@@ -232,7 +232,7 @@ class ClockAligner:
             return
         collective_calls = collective_calls_of(profile)
         if len(np.unique(threads_of(profile).rank[np.unique(slices_of(profile).thread)])) > 1:
-            # It holds several ranks, whose clocks were put together before.
+            # It holds several ranks, whose clocks were aligned before.
             return
         launched = slices_of(profile).start[collective_calls.launch]
         began = np.where(collective_calls.launch >= 0, launched, collective_calls.start)

@@ -168,7 +168,7 @@ def match_collectives(
 
     With sequence numbers the same one has the same number in its process group. Without, all ranks of a group run the
     same collectives in one order within a step, so the nth of a kind in a group is the same on each; where the ranks
-    have different numbers of them, nothing tells which is which. Where there are no steps, a rank may lack the first
+    have different numbers of them, they cannot be matched. Where there are no steps, a rank may lack the first
     or the last ones of a recording: then the intervals between the ends tell which is the first (`_lacking`). They are
     the same on every clock.
     """
@@ -180,7 +180,7 @@ def match_collectives(
     group = np.array([names.setdefault((kind.group, kind.members, kind.name), len(names)) for kind in kinds] + [0])
     numbered = sequence >= 0
     family = np.where(numbered, group[what], alike[what])
-    # What has a number is determined by it, whatever step it is in.
+    # A sequence number identifies a call, whatever its step.
     period = np.where(numbered, sequence, step)
     order = np.lexsort((np.arange(len(rank)), rank, family, period, numbered))
     keys = np.stack((numbered, period, family, rank), 1)[order]
@@ -203,7 +203,7 @@ def match_collectives(
             _place(np.flatnonzero(party == one), ends, count, sure, lacking)
     comparable = several[party][block] & (keys[:, 1] >= 0) & ~one_sided[what[order]]
     usable = comparable & sure[block]
-    # Ends and lacks are few beside so many.
+    # Ends and missing calls are few in comparison.
     number = party[block] * (int(count.max()) + 2 * int(np.abs(lacking).max()) + 1) + nth + lacking[block]
     found = np.full(len(rank), NO_ID)
     _, place, times = np.unique(number[usable], return_inverse=True, return_counts=True)
@@ -283,7 +283,7 @@ def _parse_calls(
 
 
 def _only_group(profile: Profile) -> str:
-    """What the arguments of a collective say of its group, where the file tells that there is one alone."""
+    """The group of a collective by its arguments, if the file states that there is only one group."""
     groups = json_fact(profile, "distributedInfo").get("pg_config")
     if not isinstance(groups, list) or len(groups) != 1 or not isinstance(groups[0], dict):
         return ""
@@ -291,7 +291,7 @@ def _only_group(profile: Profile) -> str:
 
 
 def _around(slices: SliceColumns, row: Array, wanted: Array) -> Array:
-    """The innermost slice that each of these is or is in and whose function is wanted, -1 for none."""
+    """For each slice, the innermost of itself and its ancestors whose function is wanted; -1 for none."""
     at, found = row.astype(np.int64), np.full(len(row), NO_ID)
     for _ in range(MAX_SLICE_DISTANCE):
         open_ = (at >= 0) & (found < 0)
@@ -309,7 +309,7 @@ def _arguments(slices: SliceColumns, row: Array) -> Array:
 
 
 def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveKind, int]:
-    """What the arguments say, those of the kernel first; and the sequence number, -1 where there is none."""
+    """The arguments, those of the kernel first; and the sequence number, -1 if there is none."""
     said: dict[str, Any] = {}
     for row in reversed(rows):
         members = _members(row["text"])
@@ -341,7 +341,7 @@ def _ranks(members: Any) -> str:
 
 
 def _size_of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
-    """(bytes, type) by the shapes of the tensors that the call was given, (-1, dtype) where they tell nothing."""
+    """(bytes, type) by the shapes of the tensors that the call was given, (-1, dtype) if they are unknown."""
     for row in reversed(rows):
         shapes, types = _members(row.get("shapes")), _members(row.get("types"))
         if not isinstance(shapes, list) or not isinstance(types, list):

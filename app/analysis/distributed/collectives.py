@@ -52,7 +52,7 @@ class Collectives:
 
 
 def has_communication(profile: Profile) -> bool:
-    """Whether there is communication to speak of: kernels or calls of collectives, or slices of several ranks."""
+    """Whether there is communication: kernels or calls of collectives, or slices of several ranks."""
 
     def build() -> bool:
         return (

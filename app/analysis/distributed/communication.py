@@ -1,4 +1,4 @@
-"""Communication between ranks: how it shares the time of steps with computation, who waits and for whom.
+"""Communication between ranks: its overlap with computation in steps, who waits and for whom.
 
 The first columns of the table of steps are torch-tb-profiler's (overall_parser.py, run_generator.py, loader.py of its
 last revision), so that numbers can be compared. It takes a kernel for communication only where its External id is that
@@ -221,7 +221,7 @@ def compute_collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 
 def compute_stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
-    """One row for each rank that took part in collectives found on several ranks; who held up others longest first."""
+    """One row per rank with collectives that were found on several ranks; the rank with the longest delays first."""
     found, rows = _select_collectives(profile, selection)
     rows = rows[found.match[rows] >= 0]
     length, waiting = (found.end - found.start)[rows], found.waiting_ns[rows]

@@ -125,7 +125,7 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
 
 
 def count_rank_changes(profile: Profile, selection: Selection) -> int:
-    """How often the path goes from one rank to another."""
+    """How often the path changes ranks."""
     path, _, _ = select_path(profile, selection)
     return int((path.rank[1:] != path.rank[:-1]).sum())
 
@@ -233,7 +233,7 @@ def path_of(profile: Profile) -> CriticalPath:
 
 
 class _BackwardTraversal:
-    """Goes back in time. host, device, gaps: the parts met."""
+    """A traversal backward in time. host, device, gaps: the parts on the path."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

@@ -1,7 +1,7 @@
 """What waited for what: device work for its launch, for the work before it and for other streams; calls of the host
 for device work; ranks for each other in collectives.
 
-A trace does not say what waited for what; it is inferred from times, as far as these leave one answer. Work that was
+A trace does not record dependencies; they are inferred from times where these are unambiguous. Work that was
 launched before the one ahead of it in its stream was over waited for that one. Work that began within DEPENDENCY_NS
 after work of another stream, which ended after its launch, waited for that (an event between streams). A call that
 synchronizes waited for the last work that was over before it returned, and a copy whose call returns after it is over

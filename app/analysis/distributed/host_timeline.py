@@ -1,7 +1,7 @@
 """What the host did for a rank at each moment, as one line of time: of its threads, the one that mattered.
 
 A training loop hands on from thread to thread (the backward pass runs on a thread of autograd while the main thread
-waits), so no single thread tells what the host was busy with. At each moment the line shows the thread that is in an
+waits), so no single thread shows the activity of the host. At each moment the line shows the thread that is in an
 operator or a call of the runtime, the one that takes the steps before all others; where none is, what the step's
 thread does (Python code, annotations), then what any other does.
 """

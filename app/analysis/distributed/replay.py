@@ -148,7 +148,7 @@ def _replay(
         if group[event] < 0:
             settle(start + length_of[event], "done", event)
         elif last_of[group[event]] == event:
-            # Whoever comes last starts the transfer for all.
+            # The last rank to arrive starts the transfer for all.
             rows = plan.members[group[event]]
             transfer = max(found.start[row] for row in rows)
             for row in rows:

@@ -145,7 +145,7 @@ def within_skew(profile: Profile, total_ns: Array, count: Array) -> list[bool | 
     """Which of these figures are not certain: sums of so many times between ranks that are on average shorter than the
     clocks' residual skew. None where there are no such times, or the skew is not known.
 
-    All that marks figures asks this, so that one is marked wherever it is shown.
+    Everything that marks figures uses this, so a figure is marked wherever it is shown.
     """
     skew = skew_of(profile)
     if skew is None or skew.residual_ns is None:
@@ -166,7 +166,7 @@ def _build(profile: Profile) -> ClockSkew | None:
             hosts[rank] = host
     same = len(set(hosts.values())) == 1 and "" not in hosts.values()
     if not profile.slices.num_rows and len(set(hosts.values()) - {""}) < 2:
-        # Of samples nothing is compared between ranks, unless times of several hosts lie beside each other.
+        # Samples are not compared between ranks, unless times of several hosts are shown together.
         return None
     shifts = {row["rank"]: row["shift_ns"] for row in profile.clocks.to_pylist() if row["rank"] is not None}
     rows = []

@@ -261,7 +261,7 @@ def _moves(profile: Profile) -> _OperatorAllocations:
         of = np.concatenate([blocks.slice[rows], blocks.end_slice[gone]])
         called = np.zeros(len(slices), bool)
         called[calls.row] = True
-        # Calls leave out those that only repeat the one around: theirs is what happens in those.
+        # Calls do not include those that only wrap another: what happens in these belongs to the outer one.
         inner = innermost_slices(slices.parent, called, of)
         call = np.searchsorted(calls.row, np.maximum(inner, 0))
         order = np.argsort(inner, kind="stable")

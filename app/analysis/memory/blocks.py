@@ -71,7 +71,7 @@ class RowLabels:
         return found
 
     def match(self, word: str) -> Array:
-        """Which rows have a word in their text, whatever its case, as bools."""
+        """Mask of the rows whose text contains a word, ignoring case."""
         hit = np.array([word in name.casefold() for name in self.names] + [False], bool)
         found: Array = hit[self.code]
         return found
@@ -111,12 +111,12 @@ def blocks_of(profile: Profile) -> MemoryBlocks:
 
 
 def has_blocks(profile: Profile, device_memory: DeviceMemory) -> bool:
-    """Whether the file tells of blocks of a memory, and not only how much there was."""
+    """Whether the file contains blocks of a memory, not only totals."""
     return bool((blocks_of(profile).device == device_memory.row).any())
 
 
 def has_paired_frees(profile: Profile, device_memory: DeviceMemory) -> bool:
-    """Whether the file tells which free belongs to which allocation: it has addresses."""
+    """Whether frees can be matched to allocations: the file contains addresses."""
 
     def build() -> bool:
         mine = blocks_of(profile).device == device_memory.row
@@ -142,7 +142,7 @@ def select_blocks(profile: Profile, selection: Selection, device_memory: DeviceM
 
 
 def _mask_lone_frees(profile: Profile) -> Array:
-    """Which rows tell of a free alone, as bools: without addresses nothing tells what was freed."""
+    """Mask of the rows that are only a free: without addresses its block is unknown."""
     blocks = blocks_of(profile)
     if not profile.allocations.column("address").null_count:
         return np.zeros(len(blocks), bool)
@@ -234,7 +234,7 @@ def block_operators(profile: Profile) -> RowLabels:
 
 
 def _around(parent: Array, wanted: Array, rows: Array) -> Array:
-    """For each of some slices (-1: none) the innermost around it, itself included, that is wanted; -1 where none is."""
+    """For each slice (-1: none) the innermost wanted one of itself and its ancestors; -1 if there is none."""
     known = rows >= 0
     return np.where(known, innermost_slices(parent, wanted, np.maximum(rows, 0)), NO_ID)
 
@@ -266,7 +266,7 @@ def block_sources(profile: Profile) -> RowLabels:
 
 
 def block_categories(profile: Profile) -> RowLabels:
-    """What the file says of each block."""
+    """The description of each block in the file."""
 
     def build() -> RowLabels:
         encoded = profile.allocations.column("category").combine_chunks().dictionary_encode()
@@ -330,7 +330,7 @@ def _micros(ns: Array) -> "pd.Series[Any]":
 
 
 def search_blocks(profile: Profile, rows: Array, search: str) -> Array:
-    """Those of some blocks that have every word of a search in what made them or is said of them, whatever its case."""
+    """The blocks whose allocation or description contains every word of a search, ignoring case."""
     labels = [of(profile) for of in (block_operators, block_sources, block_categories)]
     for word in dict.fromkeys(search.casefold().split()):
         hit = np.zeros(len(rows), bool)
@@ -345,7 +345,7 @@ def sort_blocks(
 ) -> Array:
     """Some blocks sorted by a column of `ALLOCATIONS`; what has no value comes last, what is alike keeps its order.
 
-    most: no more than the first so many are needed.
+    most: only the first `most` are needed.
     """
     blocks = blocks_of(profile)
     start, end = blocks.start[rows], blocks.end[rows]

@@ -83,7 +83,7 @@ class MemoryPeak:
 
 
 def list_device_memories(profile: Profile) -> list[DeviceMemory]:
-    """The memories of which a profile knows something: GPUs first, by rank and number."""
+    """The memories in a profile: GPUs first, by rank and number."""
 
     def build() -> list[DeviceMemory]:
         held = np.unique(get_column(profile.allocations, "device")).tolist()
@@ -219,7 +219,7 @@ def categories_of(profile: Profile, device_memory: DeviceMemory) -> list[str]:
     """The series of a memory that are parts of what is allocated, as the file names them, in its order."""
     table = profile.series
     known = zip(get_strings(table, "name"), table.column("device").to_pylist(), get_strings(table, "unit"), strict=True)
-    # The parts that memory timelines tell are named in capitals.
+    # The categories of memory timelines are in capitals.
     return list(
         dict.fromkeys(n for n, of, unit in known if of == device_memory.row and unit == "bytes" and n.isupper())
     )

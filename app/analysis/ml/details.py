@@ -131,7 +131,7 @@ def thread_names(profile: Profile) -> list[str]:
 
 
 def _rank_prefixes(rank: Array) -> list[str]:
-    """What stands before names of these ranks: nothing where there is only one."""
+    """The prefix of names of these ranks; "" if there is only one."""
     several = len(set(rank.tolist())) > 1
     return [f"rank {of}, " if several and of >= 0 else "" for of in rank.tolist()]
 

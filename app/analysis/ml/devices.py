@@ -1,7 +1,7 @@
 """Devices: how busy each was, how well its multiprocessors and tensor cores were used, on the whole and over time.
 
 Definitions are those of torch-tb-profiler (gpu_metrics_parser.py, tensor_cores_parser.py of its last revision);
-docs/metrics.md has them with their reasons. Of threads nothing is asked: a device is of a rank, not of a thread.
+docs/metrics.md has them with their reasons. Threads are not selected by: a device belongs to a rank, not to a thread.
 """
 
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ class Device:
 
 
 def devices_of(profile: Profile) -> tuple[Device, ...]:
-    """The devices that did anything, by rank and row of `devices`; built once. None where nothing tells when."""
+    """The devices with any work, by rank and row of `devices`; built once. None if there are no times."""
     return memoize(profile, "devices", lambda: _build(profile) if has_clock(profile) else (), pin=True)
 
 
@@ -159,7 +159,7 @@ def compute_utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
 
 def sm_efficiency_of(profile: Profile, device: Device) -> RateCurve | None:
     """Which part of the multiprocessors has a block to run: the blocks per multiprocessor of the kernels that run, at
-    most 1. None where the recording does not tell the blocks of any kernel."""
+    most 1. None if no kernel in the recording has its blocks."""
 
     def build() -> RateCurve | None:
         rows, start, end = _kernels(profile, device)
@@ -255,7 +255,7 @@ def _configuration_values(profile: Profile, rows: Array, name: str) -> Array:
     """A float of the configuration of each of these rows of `device_work`, NaN where it is not known."""
     table = profile.configurations
     values = np.append(table.column(name).to_numpy().astype(np.float64), np.nan)
-    # The last one answers for -1, none.
+    # The last entry is for -1: none.
     configuration_values: Array = values[device_work_of(profile).configuration[rows]]
     return configuration_values
 

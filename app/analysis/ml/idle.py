@@ -125,7 +125,7 @@ def _find_causes(profile: Profile, work: Array, busy: IntervalSet) -> tuple[Inte
     launch = device_work_of(profile).launch[ending]
     launched = slices_of(profile).start[np.maximum(launch, 0)]
     cause = np.full(len(gaps), IDLE_CAUSES.index(IdleCause.OTHER))
-    # Of work whose launch is not known nothing tells whether it was launched in time, however short the gap.
+    # If the launch of work is unknown, so is whether it was launched in time, however short the gap.
     short = gaps.end - gaps.start < KERNEL_WAIT_NS
     cause[(launch >= 0) & short] = IDLE_CAUSES.index(IdleCause.KERNEL_WAIT)
     cause[(launch >= 0) & (launched > gaps.start)] = IDLE_CAUSES.index(IdleCause.HOST_WAIT)

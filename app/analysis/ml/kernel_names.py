@@ -2,7 +2,7 @@
 
 `void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, …>(int, …)` becomes
 `vectorized_elementwise_kernel · CUDAFunctor_add`, CUTLASS's `void cutlass::Kernel<cutlass_80_tensorop_…>(…)` becomes
-what it is a kernel of. Different kernels may share a short name; pages have the whole one beside it.
+what it is a kernel of. Different kernels may share a short name; pages also show the full name.
 """
 
 import re
@@ -26,7 +26,7 @@ MAX_LENGTH, MIN_LENGTH = 160, 8
 
 
 def shorten_kernel_name(name: str) -> str:
-    """`name` without return type, namespaces, arguments and types, with the functor that tells it from its like."""
+    """`name` without return type, namespaces, arguments and types, with the functor that distinguishes it."""
     if "<" not in name and "(" not in name:
         return name[:MAX_LENGTH]
     text = _ANONYMOUS.sub("", name)
@@ -39,7 +39,7 @@ def shorten_kernel_name(name: str) -> str:
 
 
 def _parts(text: str) -> tuple[str, str]:
-    """The last word of a qualified name outside of brackets, and what stood in the angle brackets behind it."""
+    """The last word of a qualified name outside of brackets, and its template arguments."""
     depth, words, types, start = 0, [""], "", 0
     for place, sign in enumerate(text):
         if sign == "<":
@@ -61,7 +61,7 @@ def _parts(text: str) -> tuple[str, str]:
 
 
 def _qualify(text: str, base: str) -> str:
-    """The last two words of a name whose last one says nothing: `gemvx::kernel`."""
+    """The last two words of a name whose last one is generic: `gemvx::kernel`."""
     found = re.findall(rf"(\w+::{re.escape(base)})(?!\w)", text) if base else []
     return str(found[-1]) if found else ""
 

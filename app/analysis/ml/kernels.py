@@ -289,7 +289,7 @@ def group_kernels(profile: Profile, by: str = "name", by_rank: bool = False) -> 
 
 
 def operator_labels(profile: Profile) -> Array:
-    """For each row of `device_work` the function that its operator goes by, -1 for none."""
+    """For each row of `device_work` the function of its operator, -1 for none."""
     calls = operator_calls_of(profile)
     label = np.append(calls.label, -1)
     found: Array = label[calls.operator_of_work]

@@ -1,6 +1,6 @@
 """Modules of a network: the tree of their calls, with time on the host and on devices.
 
-Three things tell of modules, and the first that a trace has is taken: Lightning's own annotations, which name layers
+There are three sources of modules, and the first in a trace is used: Lightning's own annotations, which name layers
 as the program does; calls of nn.Module among Python functions (with_stack); the hierarchy that operators of a scripted
 module carry (with_modules), which tells whose an operator is but not how often a module was called.
 """
@@ -106,7 +106,7 @@ class ModuleTree:
 
 
 def has_modules(profile: Profile) -> bool:
-    """Whether a profile tells of modules, as far as its names say."""
+    """Whether a profile contains modules, judged by its names."""
 
     def build() -> bool:
         if not profile.slices.num_rows:
@@ -327,7 +327,7 @@ def _build_from_hierarchy(profile: Profile) -> ModuleTree:
 
 
 def _levels(text: str) -> tuple[tuple[str, str], ...]:
-    """The modules, as (name, type), from the outermost, that the arguments of an operator tell of."""
+    """The modules, as (name, type), from the outermost, in the arguments of an operator."""
     try:
         hierarchy = json.loads(text).get("Module Hierarchy")
     except (ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""What an operator is a part of, as its arguments tell: its kind, its tensor, its layer, the type of its device.
+"""The grouping of an operator by its arguments: its kind, its tensor, its layer, the type of its device.
 
 Readers of formats whose names hold these (`matmul_ffn_up-12`) write them among the arguments of each slice, by these
 words; any other trace that has them there is distinguished by them, too.

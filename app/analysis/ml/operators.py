@@ -144,7 +144,7 @@ def compute_operators(
     """One row for each operator and annotation that was called; the greatest device self time first, then host's.
 
     by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack; one of PARTS: for each
-    kind, tensor, layer or device that operators tell, and for each annotation by its name. by_rank: one for each
+    kind, tensor, layer or device of operators, and for each annotation by its name. by_rank: one for each
     rank where there are several, else their sum. name: those of this name only.
     """
     sums = sum_operators(profile, selection, by, by_rank, name)
@@ -189,7 +189,7 @@ def group_operator_calls(profile: Profile, by: str = "name", by_rank: bool = Fal
         calls = operator_calls_of(profile)
         codes = [calls.label * 2 + calls.annotation]
         if by in OPERATOR_PARTS:
-            # Annotations tell none, and stay what they are.
+            # Annotations have none, and are unchanged.
             codes = [np.where(calls.annotation, calls.label, NO_ID), _part_codes(profile, by, calls.row)]
         if by == "shapes":
             codes.append(_texts_of(profile, "shapes", calls.row)[1])
@@ -209,7 +209,7 @@ def _part_codes(profile: Profile, part: str, rows: Array) -> Array:
 
 
 def _part_names(profile: Profile, part: str, places: Array, names: list[str]) -> list[str]:
-    """What groups by a part are called. places: a call of each; names: theirs, which annotations keep."""
+    """The labels of groups by a part. places: a call of each; names: theirs, which annotations keep."""
     calls, known = operator_calls_of(profile), operator_parts_of(profile).get(part, ([], None))[0]
     codes = _part_codes(profile, part, calls.row[places]).tolist()
     noted = calls.annotation[places].tolist()
@@ -451,7 +451,7 @@ def innermost_slices(parent: Array, mask: Array, rows: Array) -> Array:
     """For each of these slices the innermost one that stays, itself included, and -1 where none does: int32."""
     found = rows.astype(np.int32)
     if len(rows) * 8 > len(parent):
-        # Most are asked for: all at once, twice as far up each time.
+        # Most are needed: all at once, by pointer doubling.
         jump = np.append(np.where(mask, np.arange(len(parent), dtype=np.int32), parent), np.int32(NO_ID))
         stop = np.append(mask, True)
         while not stop[jump].all():
@@ -463,7 +463,7 @@ def innermost_slices(parent: Array, mask: Array, rows: Array) -> Array:
 
 
 def _labels(profile: Profile) -> tuple[Array, Array]:
-    """By row of `functions`: the row whose name it goes by (of steps the same), and whether PyTorch annotates so."""
+    """By row of `functions`: the row with its label (of steps the same), and whether PyTorch annotates so."""
     functions = functions_of(profile)
     label = functions.canonical.copy()
     noted = np.array([ANNOTATIONS.fullmatch(name) is not None for name in functions.names] + [False], bool)

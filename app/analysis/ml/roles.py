@@ -1,6 +1,6 @@
 """What went on in each rank, as sets of time: kernels, copies, sets, communication, runtime, DataLoader, operators.
 
-As torch-tb-profiler tells them apart (event_parser.py of its last revision); docs/metrics.md has each rule, and where
+As torch-tb-profiler classifies them (event_parser.py of its last revision); docs/metrics.md has each rule, and where
 this differs.
 """
 
@@ -26,7 +26,7 @@ CALLS = ("broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter")
 
 
 class Role(IntEnum):
-    """What time goes to, the first that is so: while a kernel runs, nothing else counts."""
+    """Categories of time by priority: while a kernel runs, no other counts."""
 
     KERNEL = 0
     MEMCPY = 1

@@ -1,6 +1,6 @@
 """Kernels that follow each other again and again: what could be fused, or captured in a graph.
 
-By stream: so many kernels one behind the other on one stream. By operator: all that one call of an operator launched,
+By stream: n consecutive kernels on one stream. By operator: all that one call of an operator launched,
 as Holistic Trace Analysis counts them (cuda_kernel_analysis.py, get_frequent_cuda_kernel_sequences).
 """
 

@@ -1,7 +1,7 @@
 """Steps of training or inference: when each began and ended, and what its wall time went to.
 
 Definitions are those of torch-tb-profiler (event_parser.py and overall_parser.py of its last revision), so that
-numbers can be compared; where they mislead, a further column tells what is so. docs/metrics.md has the reasons.
+numbers can be compared; where they mislead, a further column has the exact value. docs/metrics.md has the reasons.
 """
 
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ class Steps:
 
 def compute_steps(profile: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each step, in order of rank and time, clipped by the window. The last ones of a rank where the
-    profiler missed device work are left out, as torch-tb-profiler does, unless they are asked for by name."""
+    profiler missed device work are left out, as torch-tb-profiler does, unless they are selected by name."""
     steps = steps_of(profile)
     rows = select_steps(profile, selection)
     start, end = clip_steps(steps, rows, selection)

@@ -3,7 +3,7 @@
 No profiler records it. NVIDIA's libraries write the shape of the instruction into the name of a kernel (`s884` of
 Volta, `s1688` of Turing, `s16816` and `tensor16x8x8` of Ampere, warp groups of Hopper), CUTLASS the class of operation
 (`tensorop`, `simt`), AMD's Tensile and Composable Kernel the shape of the matrix instruction (`MI16x16x1`, `xdl`).
-A kernel whose name does not say so counts as one that does not use them: kernels of Triton, for example.
+A kernel without such a name counts as not using them: kernels of Triton, for example.
 """
 
 import re
@@ -93,7 +93,7 @@ class TensorCores:
 def has_tensor_cores(name: str | None, compute: str | None, warp_size: int | None = None) -> bool | None:
     """Whether a device has tensor cores (AMD: matrix cores), by its model and compute capability; None: not known.
 
-    compute: as "8.0"; AMD's runtime tells another number by it, so there the model alone tells.
+    compute: as "8.0"; for AMD its meaning differs, so there only the model is used.
     """
     name = name or ""
     if _AMD.search(name) or (warp_size is not None and warp_size != NVIDIA_WARP):
@@ -124,7 +124,7 @@ def device_has_tensor_cores(profile: Profile) -> bool | None:
 
 
 def uses_tensor_cores(kernel: str) -> bool:
-    """Whether a kernel's name says that it runs on tensor cores (AMD: matrix cores)."""
+    """Whether the name of a kernel indicates tensor cores (AMD: matrix cores)."""
     return _USES.search(kernel) is not None and _DOES_NOT.search(kernel) is None
 
 
@@ -138,7 +138,7 @@ def tensor_cores_of(profile: Profile) -> TensorCores:
 
     def build() -> TensorCores:
         functions = functions_of(profile)
-        # The last entry answers for functions without a name, whose code is -1.
+        # The last entry is for functions without a name (code -1).
         uses = np.array([uses_tensor_cores(name) for name in functions.names] + [False], bool)
         eligible = np.array([may_use_tensor_cores(name) for name in functions.names] + [False], bool)
         return TensorCores(uses[functions.name], eligible[functions.name])

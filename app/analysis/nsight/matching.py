@@ -1,7 +1,7 @@
 """Kernels of a trace beside the same kernels in a report of Nsight Compute.
 
 Names are compared as ingest/nsight/kernel_names.py makes them alike;
-docs/metrics.md says which launches are taken.
+docs/metrics.md defines which launches are used.
 """
 
 from collections import defaultdict
@@ -64,7 +64,7 @@ def pair_trace_with_report(base: Profile, other: Profile) -> TraceReportPair | N
 
 def match_kernels(trace: Profile, report: Profile, selection: Selection) -> pd.DataFrame:
     """One row for each kernel of the trace, with its grid and block, of which the report has launches, the greatest
-    time first; then one for each kernel, grid and block of the report that the trace has none of.
+    time first; then one for each kernel, grid and block of the report that is not in the trace.
 
     selection: of the trace.
     """
@@ -99,7 +99,7 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> pd.D
 
 
 def _ran(trace: Profile, selection: Selection) -> dict[tuple[str, str | None, str | None], dict[str, Any]]:
-    """What each kernel, grid and block of a trace adds up to, whatever operator launched it."""
+    """The sums per kernel, grid and block of a trace, whatever operator launched it."""
     found: dict[tuple[str, str | None, str | None], dict[str, Any]] = {}
     for row in records(compute_kernels(trace, selection, "configuration", by_rank=False)):
         key = row["name"] or "", row["grid"], row["block"]
@@ -125,7 +125,7 @@ def _by_function(launches: list[dict[str, Any]], grid: str | None, block: str | 
 
 
 def _of(launches: list[dict[str, Any]], sums: dict[str, Any] | None) -> dict[str, Any]:
-    """What some launches of a report are together. sums: of the trace, None where it has none of them."""
+    """Totals of some launches of a report. sums: those of the trace, None if it does not contain them."""
     durations = [launch["duration_us"] for launch in launches if launch["duration_us"] is not None]
     gains = [of for launch in launches if (of := launch["estimated_speedup_percent"]) is not None]
     found = {

@@ -224,7 +224,7 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     first, last = int(launches.start[rows.start]), int(launches.start[rows.stop])
     part = profile.metric_values.slice(first, last - first)
     kernel, metric = get_column(part, "kernel"), get_column(part, "metric")
-    # Of two numbers in one: which launch, and which of the distinct names; -1 for those that a section tells.
+    # Of two numbers in one: which launch, and which of the distinct names; -1 for those of a section.
     names: dict[str, int] = {}
     of_name = np.array([names.setdefault(row["name"] or "", len(names)) for row in metrics] or [0], np.int64)
     in_section = np.array([row["section"] is not None for row in metrics] or [False], bool)

@@ -38,7 +38,7 @@ class CallTree:
 def build_call_tree(profile: Profile, hide: str | None = None, recursion: bool = False, kinds: bool = True) -> CallTree:
     """The calling context tree, siblings of one function (and kind, unless `kinds` is false) merged.
 
-    hide: takes out the frames that match. recursion: a frame whose function is already among its callers is merged
+    hide: removes the frames that match. recursion: a frame whose function is already among its callers is merged
     with the outermost call of that function, and what it calls hangs there: a → b → a → c becomes a → c. Every step
     of a collapsed path is a call that was made, the innermost function stays the innermost, and no function is on a
     path twice.
@@ -92,7 +92,7 @@ def _siblings_alike(parent: Array, function: Array) -> bool:
 
 
 def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
-    """The tree without the functions in `hidden`; what they weigh themselves goes to who called them."""
+    """The tree without the functions in `hidden`; their self weight goes to their callers."""
     stays = ~hidden[tree.function]
     stays[ROOT] = True
     nearest = nearest_ancestor(tree.parent, tree.end, stays)

@@ -71,7 +71,7 @@ def sandwich(
     zoom: of the callers, of the callees; as in `flame_tree`.
 
     Both hang on the outermost call of the function in each stack, so both weigh the function's total, with recursion
-    counted once: who called it from outside, and all it called, itself included. Frames are found as in
+    counted once: its callers, and everything that it called, itself included. Frames are found as in
     `flame_tree`. Raises NotFound, InvalidRequest.
     """
     event = event_id(profile, selection.event)
@@ -85,7 +85,7 @@ def sandwich(
 
 
 def search(profile: Profile, selection: Selection, pattern: str) -> Matches:
-    """The functions whose name matches an RE2 pattern, and what the stacks they are on weigh.
+    """The functions whose name matches an RE2 pattern, and the weight of the stacks that contain them.
 
     Hidden frames are not found. What is no pattern is searched for literally.
     """

@@ -51,7 +51,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """What the nodes of a tree are grouped by. label: of each node. outer: the nodes with none of their label above.
+    """A grouping of the nodes of a tree. label: of each node. outer: the nodes with none of their label above.
 
     function: for each label, a row of `functions` that bears it.
     """
@@ -110,7 +110,7 @@ def function_kinds(profile: Profile) -> Array:
         function, kind = get_column(profile.calls, "function"), get_column(profile.calls, "kind")
         kinds = np.full(profile.functions.num_rows, len(KIND_NAMES) - 1, np.int8)
         kinds[function[:0:-1]] = kind[:0:-1]
-        # The first row of a function speaks for it; where it is in no stack, another of its rows does.
+        # The first row of a function represents it; if it is in no stack, another of its rows.
         canonical = functions_of(profile).canonical
         kinds[canonical[function[:0:-1]]] = kind[:0:-1]
         return kinds

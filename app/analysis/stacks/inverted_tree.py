@@ -1,4 +1,4 @@
-"""The inverted call tree: hot functions at the top, who called them below.
+"""The inverted call tree: hot functions at the top, their callers below.
 
 Laid out whole, it has a node for every distinct piece of path that ends a stack: for deep stacks many times more
 than the call tree. Nearly all of them are on unbranched runs, along which the weight is the same. So the tree is
@@ -81,7 +81,7 @@ def invert_tree(tree: CallTree, leaves: Array, label: Array) -> InvertedTree:
         parts_group, ended = np.divmod(key[start], width)
         ended = ended == 0
         parts = np.bincount(parts_group, minlength=len(row_of_group))
-        # A group whose members all go on with the same frame is a run that goes on, except at the root.
+        # A group whose members all continue with the same frame extends the run, except at the root.
         goes_on = (parts[parts_group] == 1) & ~ended & (depth > 0)
         splits = np.ones(len(row_of_group), bool)
         splits[parts_group[goes_on]] = False
@@ -108,7 +108,7 @@ def _sort_preorder(rows: _Rows, lasts: list[tuple[Array, int]], row_of: Array, t
     parent, first, low, high, leaf = (
         np.concatenate(parts) for parts in (rows.parent, rows.first, rows.low, rows.high, rows.leaf)
     )
-    # Where a single stack is left, its run goes to the end of the stack.
+    # Where a single stack is left, its run ends with the stack.
     last = tree_depth[leaf].astype(np.int64)
     last[0] = 0
     for split, depth in lasts:

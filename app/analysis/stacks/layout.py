@@ -78,7 +78,7 @@ def lay_out(runs: FrameRuns) -> FrameColumns:
 def sibling_keys(
     profile: Profile, order: SiblingOrder, function: Array, total: Array, labels: tuple[str, ...]
 ) -> Array:
-    """A key by which siblings are in the order asked for: ints, by frame."""
+    """Sort keys of siblings for the selected order: ints, by frame."""
     if order is not SiblingOrder.NAME:
         return -total
     distinct, inverse = np.unique(function, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Shapes: the trees a flame graph draws, whatever way they are turned, under one face.
+"""Shapes: the trees of a flame graph, plain or inverted, behind one interface.
 
 A shape is rows in preorder, each one frame or an unbranched run of frames, and for every node of `calls` the row on
 whose last frame its weight lands. Weights come later, with the selection.
@@ -144,7 +144,7 @@ def inverted_shape(tree: CallTree, leaves: Array, leaf_of_call: Array, kinds: bo
 
 
 def shape_of(profile: Profile, selection: Selection, kinds: bool = True) -> TreeShape:
-    """The shape that the selection's hide, recursion and invert ask for; built once."""
+    """The shape for hide, recursion and invert of the selection; built once."""
     hide, recursion, invert = selection.hide, selection.recursion, selection.invert
 
     def build() -> TreeShape:
@@ -198,7 +198,7 @@ def _graft_subtrees(tree: CallTree, calls: Array, under: Array, node: Array, kin
     function = np.r_[NO_ID, tree.function[rows]].astype(np.int32)
     kind = np.r_[int(FrameKind.UNKNOWN), tree.kind[rows]].astype(np.int8)
     rooted = merge_siblings(parent, function, kind, None, kinds)
-    # `merge_siblings` maps each kept node; what lies elsewhere lands nowhere.
+    # `merge_siblings` maps each kept node; others have none.
     assert rooted.node is not None
     where = np.append(rooted.node, np.int32(len(rooted)))
     return CallTree(

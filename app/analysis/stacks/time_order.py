@@ -129,7 +129,7 @@ def build_time_order(
     first = np.r_[[step.low for step in path], found.low].astype(np.int64)
     last = np.r_[[step.high for step in path], found.high].astype(np.int64)
     running = _running(sequence.weight)
-    # Without any sample there is but the root, which stands on none.
+    # Without any sample there is only the root, which has no parent.
     some = len(sequence.row) > 0
     sample = sequence.order.sample[first].astype(np.int64) if some else np.zeros(1, np.int64)
     parent = _parents(depth - root.depth)
@@ -252,7 +252,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     weights = sum_weights(row, weight, len(shape), int(weight.max()))
     wide = sum_subtrees(weights, shape.end) >= narrowest
     rows = np.flatnonzero(wide)
-    # One look-up a sample: which kept row it is on or below, and whether it ends there.
+    # One lookup per sample: which kept row it is on or below, and whether it ends there.
     code = 2 * (np.cumsum(wide, dtype=np.int32) - 1)[nearest_ancestor(shape.parent, shape.end, wide)]
     code += wide
     code = code[row]
@@ -273,7 +273,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     deep = shape.last[rows][slot]
     running = _running(weight)
     low, high, depth, pruned = _runs(shared, deep, running, top.depth, narrowest)
-    # Of what is too narrow wherever it stands no piece is made.
+    # Frames that are too narrow everywhere get no piece.
     pruned += int(np.count_nonzero(~wide & (weights > 0)))
     by_place = np.argsort(low * (int(depth.max(initial=0)) + 2) + depth)
     low, high, depth = low[by_place], high[by_place], depth[by_place]

@@ -186,7 +186,7 @@ class GroupWeights:
 def weigh_groups(
     profile: Profile, selection: Selection, event: int, shape: TreeShape, groups: FlameGroups, rows: Array
 ) -> GroupWeights:
-    """What the rows `kept` of a shape weigh in each group: a sample counts for the innermost of them on its stack."""
+    """The weights of the rows `kept` of a shape in each group: each sample counts for the innermost on its stack."""
     wide = np.zeros(len(shape), bool)
     wide[rows] = True
     elsewhere = 2 * len(rows)

@@ -1,4 +1,4 @@
-"""What belongs together on a timeline: launches and what they launched, and the flows that the file tells of."""
+"""Arrows of a timeline: from launches to what they launched, and the flows in the file."""
 
 from typing import Any
 

@@ -281,7 +281,7 @@ class _MipmapBuilder:
         )
 
     def _weigh(self, cell: int, new: Array) -> None:
-        """Bring the heaps to cells of 2^`cell` ns and the items `new`, which stood alone, into them."""
+        """Convert the groups to cells of 2^`cell` ns and the items `new`, which were single, into them."""
         mask = (1 << self.bits) - 1
         known = (self.key & ~mask) | ((self.key & mask) >> (cell - self.cell))
         key = np.concatenate((known, self._keys(cell)[new]))

@@ -1,7 +1,7 @@
 """What the timeline is made of: slices by thread and depth, samples by event and thread, each with its levels.
 
-Preparing takes seconds for millions, so it is done once (`prepare_timeline`) and kept in a file; `open_timeline` makes
-a `Timeline` of what was kept. What a function is drawn as (its code) is the function and its kind in one number.
+Preparation of millions takes seconds, so it is done once (`prepare_timeline`) and kept in a file; `open_timeline` makes
+a `Timeline` from the stored arrays. The code of a box is the function and its kind in one number.
 """
 
 from collections.abc import Mapping
@@ -96,7 +96,7 @@ class Timeline:
 
 
 def prepare_timeline(profile: Profile) -> dict[str, Array]:
-    """All that is worked out once, as arrays to be kept; takes about a second for two million slices or samples."""
+    """All that is computed once, as arrays to be stored; about a second for two million slices or samples."""
     samples = _samples(profile)
     return {
         "depths": _depths(profile),
@@ -139,7 +139,7 @@ def _find(mipmaps: tuple[Mipmap, ...], row: int, start_ns: int, end_ns: int, cel
 
 
 class _SliceSource:
-    """What is asked of slices: columns, none of them copied."""
+    """The columns of slices, none of them copied."""
 
     def __init__(self, profile: Profile) -> None:
         table = profile.slices
@@ -149,7 +149,7 @@ class _SliceSource:
             int(_KIND_OF_CATEGORY.get(kind, FrameKind.UNKNOWN)) for kind in get_strings(profile.categories, "kind")
         ]
         self.kind_of_category = np.array(kinds, np.int32)
-        # What the format says of frames, for categories that mean nothing in particular.
+        # The kind of frames in this format, for generic categories.
         self.kind_of_function = np.full(profile.functions.num_rows, FrameKind.UNKNOWN, np.int32)
         self.kind_of_function[get_column(profile.frames, "function")] = get_column(profile.frames, "kind")
         self.work, self.work_kind = get_column(profile.device_work, "slice"), get_column(profile.device_work, "kind")
@@ -199,7 +199,7 @@ def _slices(profile: Profile) -> TimelineEvents:
 
 
 class _SampleSource:
-    """What is asked of samples."""
+    """The columns of samples."""
 
     def __init__(self, profile: Profile) -> None:
         samples = samples_of(profile)
@@ -253,7 +253,7 @@ def _clipped_weights(profile: Profile, samples: TimelineEvents) -> Array:
 
 
 class _InstantSource:
-    """What is asked of instants: they weigh 1, and take no time."""
+    """The columns of instants: weight 1, duration 0."""
 
     def __init__(self, profile: Profile) -> None:
         self.function, self.canonical = get_column(profile.instants, "function"), functions_of(profile).canonical
@@ -273,7 +273,7 @@ def _instants(profile: Profile) -> TimelineEvents:
 
 
 class _StepSource:
-    """What is asked of steps. The code of one is its own number."""
+    """The columns of steps. The code of a step is its row."""
 
     def __init__(self, profile: Profile) -> None:
         self.end = get_column(profile.steps, "end_ns")

@@ -65,7 +65,7 @@ def load_busy_share(
     profile: Profile, device: int, efficiency: bool, start_ns: int, end_ns: int, cell: int
 ) -> SeriesValues:
     """How much of its time (0–100) a device of `devices_of` was busy with kernels, or with `efficiency` how much of its
-    multiprocessors was, in cells of four times 2^`cell` ns: narrower ones would tell single kernels."""
+    multiprocessors was, in cells of four times 2^`cell` ns: narrower ones would show single kernels."""
     cell += 2
     edges = np.arange(start_ns >> cell, (end_ns >> cell) + 2) << cell
     low, high = edges[:-1], edges[1:]

@@ -1,4 +1,4 @@
-"""The tracks of a timeline: which there are for a selection, in which order, and what stands on each."""
+"""The tracks of a timeline: which a selection has, their order and content."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ GLOBAL_GROUP = "Global"
 
 @dataclass(frozen=True)
 class TimelineTrack:
-    """A track. id: how the timeline is asked for it. key: the same for every reading of the file. kind: steps, thread,
+    """A track. id: as in requests. key: the same for every reading of the file. kind: steps, thread,
     stream, track or counter. group: the process or rank it is of. thread: as a selection names it, "" for none.
 
     rows: of slices. lane: whether there are samples, drawn as one row. instants: whether there are any. weight: of its
@@ -65,7 +65,7 @@ class TimelineTrack:
 
 @dataclass(frozen=True)
 class TimeExtent:
-    """From when to when a profile goes (ns).
+    """The time range of a profile (ns).
 
     first_ns, last_ns: of what was recorded. A profiler begins before its first event and ends after its last one.
     """
@@ -78,7 +78,7 @@ class TimeExtent:
 
 def lane_event(profile: Profile, selection: Selection) -> Array:
     """The event whose samples stand on the lane of each thread, NO_ID for none: the event selected; of the time in
-    slices, that of the host or of devices, whichever a thread has."""
+    slices, that of the host or of devices, depending on the thread."""
     threads, names = profile.threads.num_rows, event_names(profile)
     times = [names.index(name) for name in (HOST_TIME, DEVICE_TIME) if name in names]
     if not times or selection.event not in (None, HOST_TIME, DEVICE_TIME):
@@ -111,7 +111,7 @@ def list_tracks(
 
 
 def time_extent(profile: Profile, timeline: Timeline) -> TimeExtent:
-    """From when to when a profile goes."""
+    """The time range of a profile."""
 
     def build() -> TimeExtent:
         starts: list[int] = []
@@ -199,7 +199,7 @@ def _thread_tracks(profile: Profile, timeline: Timeline, selection: Selection) -
                 id=f"t{t}",
                 key=threads.key[t] if often[threads.key[t]] == 1 else f"{threads.key[t]}/{t}",
                 kind=kind,
-                # What a scheduler tells of a thread, beside what the thread ran.
+                # States of a thread by the scheduler, beside its samples.
                 name=f"{name} states" if kind == "track" and threads.key[t] in running else name,
                 group=_group(process.labels[process.thread_groups[t]], int(threads.rank[t])),
                 thread=threads.key[t],

@@ -1,4 +1,4 @@
-"""What a user asks for (JobSpec), how far it got (JobState, JobDetails), who runs it (Executor) and how it
+"""The request of a user (JobSpec), its progress (JobState, JobDetails), who runs it (Executor) and how it
 ended (Outcome)."""
 
 from .details import Cancellation, JobDetails

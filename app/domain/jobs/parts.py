@@ -50,7 +50,7 @@ class CallGraph(StrEnum):
 
 
 class RecorderName(RegisteredName, kind="recorder"):
-    """The registered recorders; here those whose names other modules use."""
+    """The registered recorders; here only those that other modules name."""
 
     PERF_RECORD: ClassVar["RecorderName"]
     PERF_STAT: ClassVar["RecorderName"]
@@ -63,7 +63,7 @@ RecorderName.PYTORCH = RecorderName.register("pytorch")
 
 
 class MpiFlavor(RegisteredName, kind="MPI implementation"):
-    """The registered MPI implementations; here those whose names other modules use."""
+    """The registered MPI implementations; here only those that other modules name."""
 
     OPENMPI: ClassVar["MpiFlavor"]
     MPICH: ClassVar["MpiFlavor"]
@@ -256,7 +256,7 @@ class Mpi:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a batch system is asked for. Without meaning where the target has none. Which fields count, and what they
+    """Resources of a batch job. Ignored if the target has no batch system. Which fields apply, and what they
     are called, is declared by the batch system.
 
     queue: or partition. project: or account. Which of the fields a batch system takes, its adapter says.
@@ -352,7 +352,7 @@ class PyTorch:
     """What the recorder of PyTorch records.
 
     steps: "wait,warmup,active,repeat" as torch.profiler.schedule takes them, or "whole" for the whole run. memory,
-    shapes, stacks, modules: what is recorded besides (profile_memory, record_shapes, with_stack, with_modules).
+    shapes, stacks, modules: what else is recorded (profile_memory, record_shapes, with_stack, with_modules).
     seconds: how long the whole run is recorded (null: 30, with stacks 10); steps are not limited by it.
     """
 

@@ -1,4 +1,4 @@
-"""What a user asks for: a JobSpec, each field with its declaration."""
+"""JobSpec, the request of a user: each field with its declaration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ _STARTED: Applies = {"scope": (Scope.COMMAND, Scope.SYSTEM)}
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Everything a job needs to know, as the user gave it. Holds no secret. Survives as JSON.
+    """The complete description of a job, as the user gave it. Contains no secret. Convertible to JSON and back.
 
     command: argv. inputs: files copied into the working directory first. frequency: Hz, period: counts; one of the
     two. stack_bytes: per sample, for dwarf. count_hardware: events of the CPU are counted while they are sampled, for
@@ -71,7 +71,7 @@ class JobSpec:
     target: the name of a Target. mpi None: one process. modules: loaded before anything else (module load). path,
     library_path: directories put before PATH and LD_LIBRARY_PATH; preload: files put before LD_PRELOAD. splitting: see
     there; where there are several runs, `{run}` in command, inputs and environment means the number of the run.
-    events_per_run: how many events a run has at most (null: as many as the CPU counts at once). sudo: perf, and
+    events_per_run: maximum number of events per run (null: as many as the CPU counts at once). sudo: perf, and
     nothing else, is started with sudo. keep_recordings: perf.data is brought too, not only the text made of it.
     leave_files: nothing is removed where the job ran. cpu_list: "0-3,8" ("": all), cgroup: a path below the root
     of cgroups ("": all), for Scope.SYSTEM.

@@ -1,4 +1,4 @@
-"""How far a job got (JobState), who runs it (Executor) and how it ended (Outcome)."""
+"""The progress of a job (JobState), who runs it (Executor) and how it ended (Outcome)."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -53,7 +53,7 @@ class Outcome:
     """How the user's program ended, as far as known.
 
     exit_status: 0–255, null where a signal ended it. signal: its number. time_limit: ended because its duration
-    limit was reached. cancelled: ended because a person asked. reasons: sentences for a person.
+    limit was reached. cancelled: ended at the request of a user. reasons: sentences for the user.
     """
 
     exit_status: int | None = None

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class BatchState(StrEnum):
-    """Where a batch job is, whatever the batch system calls it."""
+    """The state of a batch job, the same for all batch systems."""
 
     PENDING = "pending"
     HELD = "held"
@@ -30,8 +30,8 @@ class BatchState(StrEnum):
 
 @dataclass(frozen=True)
 class BatchStatus:
-    """One batch job as its system tells of it. native: its own word for the state. reason: why it waits or ended, for
-    a person. position: how many wait before it in its queue, null where it does not tell. hosts: where it runs."""
+    """One batch job as its system reports it. native: the state as reported. reason: why it waits or ended, for
+    the user. position: how many wait before it in its queue, null if unknown. hosts: where it runs."""
 
     id: str
     state: BatchState

@@ -43,12 +43,12 @@ class TargetFacts:
     """What a check found out. host: facts of the host where jobs are submitted; compute: of one where they run, once
     a probe job was there (null: not asked, or the same).
 
-    starters: the program of each MPI flavor found; versions: what it says it is. schedulers: batch systems whose
+    starters: the program of each MPI flavor found; versions: as it prints them. schedulers: batch systems whose
     programs are there, whether the target uses them or not. directory: the directory of jobs in full; file_system:
-    what lies below it; runs_programs: whether programs may be started from it. shared: whether the hosts that run
-    jobs see it too. scratch: the scratch directory in full. clock_ns: how far its clock is ahead of ours, give or
+    what lies below it; runs_programs: whether it permits execution. shared: whether the hosts that run
+    jobs see it too. scratch: the scratch directory in full. clock_ns: the offset of its clock to ours, give or
     take clock_error_ns. module_command: whether there is a command "module" where jobs run. packers: programs for
-    packing there. missing: programs of the batch system and others that were looked for in vain. problems: what does
+    packing there. missing: programs of the batch system and others that were not found. problems: what does
     not work, by its subject (as "directory"), in the words of the target.
     """
 

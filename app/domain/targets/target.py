@@ -47,7 +47,7 @@ RESERVED_PREFIXES = ("PERFLOOM_", "pl_")
 
 
 class SchedulerName(RegisteredName, kind="batch system"):
-    """The registered batch systems, and none; here those whose names other modules use."""
+    """The registered batch systems, and none; here only those that other modules name."""
 
     NONE: ClassVar["SchedulerName"]
     SLURM: ClassVar["SchedulerName"]
@@ -66,7 +66,7 @@ class Ssh:
     """How a host is reached. What is empty comes from ~/.ssh/config of the user that the worker runs as.
 
     jump: in the order of the connection. keep: whether a connection that took a secret serves all jobs of the target,
-    and is kept for KEEP_HOURS after its last use; otherwise it serves the job or check whose secret it was. host_keys:
+    and is kept for KEEP_HOURS after its last use; otherwise it is used for one job or check. host_keys:
     keys that were accepted, lines of a known_hosts file, beside those of the user's own file. connect_timeout_s: for
     each host.
     """

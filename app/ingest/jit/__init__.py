@@ -1,1 +1,1 @@
-"""Loops over large arrays that are compiled, and where they are kept."""
+"""Compiled loops over large arrays, and their cache."""

@@ -1,6 +1,6 @@
-"""Where compiled loops are kept: a folder of this user's for each version of Perfloom and of the compiler.
+"""The cache of compiled loops: a folder of this user for each version of Perfloom and of the compiler.
 
-What is in it is run, so no other user may write there. NUMBA_CACHE_DIR says where else than in the user's cache.
+Its content is executed, so no other user may write there. NUMBA_CACHE_DIR overrides its path.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ def get_folder() -> Path:
             digest.update(f"{package} {metadata.version(package)}\n".encode())
     for name in SHARED:
         digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
-    # How many there are is a constant of compiled loops, whose own modules need not change with it.
+    # Their number is a constant of compiled loops whose own modules may be unchanged.
     # Imported here: to set the cache directory does not need the imports of tables.
     from ...domain.tables import NUMERIC_ARGUMENTS
 
@@ -56,7 +56,7 @@ def get_folder() -> Path:
 
 
 def configure_folder(numba: Any) -> bool:
-    """Have the compiler keep what it makes in that folder; False where there can be none, or it is not ours alone."""
+    """Have the compiler use that folder; False if it cannot be created or others may write to it."""
     try:
         path = get_folder()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def remove_unused() -> None:
         for path in get_base_folder().iterdir():
             if not _NAME.fullmatch(path.name) or path == folder or path.is_symlink():
                 continue
-            # Other programs may keep what they compile beside ours.
+            # Other programs may have caches next to ours.
             if (path / LOCK).is_file() and time.time() - path.stat().st_mtime > UNUSED_S:
                 shutil.rmtree(path, ignore_errors=True)
 
@@ -93,7 +93,7 @@ def is_ready() -> bool:
 
 
 def acquire_lock() -> bool:
-    """Be the process that compiles all of it, until this one ends. False where another one is, or nothing is kept."""
+    """Lock the compilation of everything until this process ends. False if another has it, or there is no cache."""
     try:
         path = get_folder()
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 plain Python, which is much slower.
 
 Imported only where something is read, never by the web process: the compiler alone takes a third of a second and
-130 MB. What is compiled is kept (see `cache`), else made each time.
+130 MB. The result is cached (see `cache`), else compiled each time.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def jit_bounds_checked(function: Function) -> Function:
 
 
 def jit_no_refcount(function: Function) -> Function:
-    """As `jit`, for what makes no arrays: nothing counts who holds them."""
+    """Like `jit`, for functions that allocate no arrays: without reference counts."""
     return _compile(function, _nrt=False)
 
 

@@ -1,7 +1,7 @@
 """Numbers for keys of two halves, and rows by key: hash tables of plain arrays for compiled loops.
 
 Open addressing with linear probing. A table is at most half full. The factor by which keys are spread is drawn anew in
-each process, so that no file can be made up whose keys all meet in one place.
+each process, so that no file can be crafted whose keys all collide.
 """
 
 import secrets
@@ -87,7 +87,7 @@ def _number_pairs(at: Array, first: Array, second: Array, size: int, factor: int
 
 def factorize_pairs(at: Array, first: Array, second: Array, size: int = 0) -> tuple[Array, Array]:
     """Numbers of the pairs (first[i], second[i]) of int32 for each i of `at`: from 0 in the order in which they first
-    come (int32), and where in `at` each first comes. size: where the second half is below it, it goes faster."""
+    occur (int32), and the first index of each in `at`. size: faster if the second half is below it."""
     at, first, second = (values.astype(np.int32, copy=False) for values in (at, first, second))
     return _number_pairs(at, first, second, size, HASH_FACTOR)
 

@@ -21,7 +21,7 @@ def is_plain() -> bool:
 
 
 def use_plain_loops() -> None:
-    """Run loops as plain Python in this process, where none is loaded yet."""
+    """Run loops as plain Python in this process, if none is loaded yet."""
     global _is_plain
     _is_plain = not has_loops()
 

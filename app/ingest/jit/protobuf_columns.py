@@ -1,4 +1,4 @@
-"""Protobuf's messages as columns: many messages of one sort at once, compiled.
+"""Protobuf messages as columns: many messages of one type at once, compiled.
 
 What `domain/wire.py` does for one message after the other, for those of which there are millions.
 """
@@ -145,7 +145,7 @@ class FieldColumns:
 @dataclass(frozen=True, eq=False)
 class MessageColumns:
     """Messages of one sort: where each begins and ends in `data`, and some of their fields. listed: all of those of
-    which there may be several. other: the number of the last field that was not asked for, 0 for none. malformed: 0, or
+    which there may be several. other: the number of the last unknown field, 0 for none. malformed: 0, or
     one more than the place of damage (what is before was read)."""
 
     data: Array
@@ -180,7 +180,7 @@ def read_messages(
     data: Array, spans: Array, fields: tuple[int, ...], ignored: tuple[int, ...] = (), listed: tuple[int, ...] = ()
 ) -> MessageColumns:
     """These fields of messages; of a field that comes several times the first, of those to be listed all. spans: where
-    they begin and end. ignored: fields that are not asked for, and no `other` ones either."""
+    they begin and end. ignored: known fields that are skipped, and not in `other`."""
     begin, end = np.ascontiguousarray(spans, np.int64)
     column = np.full(max(fields + ignored + listed) + 1, OTHER, np.int64)
     column[list(ignored)] = IGNORED

@@ -1,6 +1,6 @@
 """Samples of many files in one order of time, without holding them all.
 
-Each file's samples are put aside as they are read, in order of time as they are; of every STEP-th the time is kept.
+The samples of each file are stored as they are read, ordered by time; the time of every STEP-th is kept.
 With these times the whole is cut into stretches of about as many samples as may be held, of each of which is known
 which rows of every file it can hold. So a stretch is read, sorted and handed on, and then the next.
 """

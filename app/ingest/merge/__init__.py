@@ -1,6 +1,6 @@
 """Several profiles as one: the files of one run, each a rank of the result.
 
-They are taken in one after the other (`ProfileMerger`), and of none more is kept than what is new in it: functions,
+They are added one at a time (`ProfileMerger`), and only new content of each is kept: functions,
 places in code and call stacks are known once for all ranks of a program, samples and counts are put aside.
 """
 
@@ -40,7 +40,7 @@ FRAME = ("function", "address", "symbol_offset", "line", "inline_depth", "kind")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a profile comes from. label: for messages. rank, host: where the profile does not know them itself.
+    """The source of a profile. label: for messages. rank, host: if the profile does not contain them.
 
     run: that its threads belong to (see `Merging.run`); None: its own runs become runs of the result.
     """
@@ -53,11 +53,11 @@ class Origin:
 
 @dataclass(frozen=True)
 class MergeInput:
-    """What is kept of a profile that was taken in. run: the first of its runs. losses: how many it has.
+    """What is kept of an added profile. run: the first of its runs. losses: how many it has.
 
     clock_ns: when its zero was, by perf's clock. has_slices: its samples are made of slices. own_run: its runs are none
     of a job's. ranked: it is known of which rank it is. rank: of its threads, where all are of one. single_process: it
-    is one process, and not several whose clocks were put together before. length_ns: of what it tells, from its zero
+    is one process, and not several whose clocks were aligned before. length_ns: its duration, from its zero
     on; first_ns: where that begins.
     """
 
@@ -105,7 +105,7 @@ def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profil
     """One profile with the samples of all: each profile is its own run (or several), its threads belong to it.
 
     Several spans of a process (see `spans`) count as one. Threads without a rank get the number of their profile
-    as rank, where there are several. Times are put on one clock where the profiles tell enough: by the time of day at
+    as rank, where there are several. Times are converted to one clock if the profiles permit it: by the time of day at
     which each started, else by perf's clock where all are of one host; otherwise all start together. aligner: then puts
     them closer together. One profile is returned as it is.
     """
@@ -136,7 +136,7 @@ class ProfileMerger:
     """Profiles being brought together. Not for use after `finish`. Raises OSError where nothing can be put aside."""
 
     def __init__(self, spill: SpillFile, *, addresses: bool = True, aligner: Aligner | None = None) -> None:
-        """addresses: whether those of places in code are kept (see FEW). aligner: puts clocks of processes together;
+        """addresses: whether those of code locations are kept (see FEW). aligner: aligns clocks of processes;
         without, they stay as far apart as they were."""
         self.builder = ProfileBuilder(MIXED)
         self.parts: list[MergeInput] = []
@@ -240,7 +240,7 @@ class ProfileMerger:
             self.builder.set_event_scaling(event, self._scaling(event))
         ends = self._ends(added)
         if self._formats:
-            # Counts that were taken beside a recording do not make it another one.
+            # Counts that accompany a recording are not another recording.
             others = self._formats - {COUNTS_FORMAT} or self._formats
             self.builder.format = others.pop() if len(others) == 1 else MIXED
         if self._nodes.count:
@@ -269,7 +269,7 @@ class ProfileMerger:
                 self._tell_clock(self.parts[part], shifts.get(process))
         found = [at + shift for at, shift in zip(added, self._shifts, strict=True)]
         for run in {part.origin.run for part in self.parts} if any(self._shifts) else ():
-            # Each run goes on beginning where it did.
+            # The start of each run does not change.
             mine = [n for n, part in enumerate(self.parts) if part.origin.run == run]
             lasting = [n for n in mine if self.parts[n].samples.rows] or mine
             before, after = (min(of[n] + self.parts[n].first_ns for n in lasting) for of in (added, found))
@@ -426,7 +426,7 @@ class ProfileMerger:
 
     def _scaling(self, event: int) -> float | None:
         """By how much the counts of an event were scaled up in all parts: time enabled ÷ time running, where the parts
-        tell these, else the greatest factor that one tells."""
+        contain these, else the greatest factor of one."""
         enabled, running = self._turns.get(event, (0, 0))
         factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
         return factor if factor > 1.00005 else None
@@ -437,7 +437,7 @@ class ProfileMerger:
         columns = _lists(profile.frames, FRAME)
         columns[0] = [functions[function] for function in columns[0]]
         if not self._addresses:
-            # Whether it has one tells the one inlined frame from the other.
+            # It distinguishes inlined frames.
             columns[1] = [a if kind == inlined else None for a, kind in zip(columns[1], columns[5], strict=True)]
         frames = np.array(builder.intern_frames(zip(*columns, strict=True)) or [0], np.int64)
         parent, frame = get_column(profile.stacks, "parent"), get_column(profile.stacks, "frame")
@@ -492,7 +492,7 @@ def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
 
 
 def _reason_of_part(label: str, reason: str) -> str:
-    """Why it is not whole, with whose reason that is; the only process has no label."""
+    """Why it is incomplete, with the label of the process if there are several."""
     return f"{label[:1].upper()}{label[1:]}: {reason}" if label else reason
 
 

@@ -1,7 +1,7 @@
 """Spans: several recordings of one process, one after the other, as a schedule that repeats makes them. It is one rank.
 
 Their threads are the same threads, so that the slices of a thread come from several recordings. `SliceOrder` says where
-each row goes then, since slices are in the order of their threads.
+each row belongs, since slices are in the order of their threads.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
 """What hangs on slices, of several profiles being brought together: ids become those of the whole, rows are put aside.
 
-Which column holds the ids of which table says `validity.REFERENCES`; a new table needs no word here.
+`validity.REFERENCES` defines which column contains ids of which table; a new table needs no change here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ OF_SLICES = ("slices", "slice_numbers", "device_work")
 
 @dataclass(frozen=True)
 class _SpilledRows:
-    """Rows put aside. part: whose times they have. first: the number of the first one in the whole table."""
+    """Stored rows. part: whose times they have. first: the number of the first one in the whole table."""
 
     at: int
     size: int
@@ -78,7 +78,7 @@ class TableMerger:
         """Take in the tables of a profile. ids: what its ids of runs, threads, events, functions and stacks are in the
         whole.
 
-        process: its number. rank: where the profile does not know it. Raises OSError where nothing can be put aside.
+        process: its number. rank: if the profile does not contain it. Raises OSError if nothing can be stored.
         """
         ids, part = dict(ids), len(self._process)
         self._process.append(process)
@@ -104,7 +104,7 @@ class TableMerger:
 
     def finish(self, added: Sequence[int], stacks: Array, *, ranks: bool = True) -> dict[str, ChunkedTable]:
         """The tables. added: what is added to the times of each part. stacks: what became of the ids of stacks. ranks:
-        whether they tell ranks."""
+        whether they contain ranks."""
         self._ranks = ranks
         places = self._blocks.compute_order(added)
         return {

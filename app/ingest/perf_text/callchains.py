@@ -29,7 +29,7 @@ def parse_loss(name: str, value: str) -> tuple[str, str, int] | None:
 
 
 class TextComments:
-    """What a text says of itself. facts: of the recording. reasons: why it is not complete. lost: called with a
+    """The metadata of a text. facts: of the recording. reasons: why it is incomplete. lost: called with a
     reason, an example and how many."""
 
     def __init__(self, lost: Callable[[str, str, int], None]) -> None:
@@ -75,7 +75,7 @@ class Callchains:
 
     def intern_frames(self, frames: Sequence[ScriptFrame]) -> list[int]:
         """Such frames as those of the profile, outermost first."""
-        # Each line's frame is kept, and so is its identity.
+        # The frame of each line is kept, and so is its identity.
         known = self._frames
         return [known[id(frame)] if id(frame) in known else self._new(frame) for frame in reversed(frames)]
 

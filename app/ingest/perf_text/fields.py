@@ -1,4 +1,4 @@
-"""What `perf script` is asked to print of a recording: here and on any host, so that one reader understands it."""
+"""The fields that `perf script` prints of a recording: on this and any host, for one reader."""
 
 FIELDS = ("comm", "pid", "tid", "cpu", "time", "period", "event", "ip", "sym", "symoff", "dso")
 OPTIONS = ("--ns", "--header", "--no-inline", "--show-lost-events", "--force")
@@ -11,6 +11,6 @@ _PLACES = frozenset({"ip", "sym", "symoff", "dso"})
 
 
 def add_tracepoint_field(fields: tuple[str, ...], stacks: bool) -> tuple[str, ...]:
-    """What to ask for of a recording of tracepoints alone of which a reader wants to know what they tell. stacks:
+    """The fields of a recording of only tracepoints, for a reader of their values. stacks:
     whether there are call stacks; else all that could be printed is the same place in the kernel, again and again."""
     return (*(field for field in fields if stacks or field not in _PLACES), TRACEPOINT_FIELD)

@@ -18,7 +18,7 @@ _NESTED = 16
 MAX_CACHED_FRAMES = 1 << 17
 """How many lines without their addresses are remembered."""
 
-# perf writes time with 6 digits, or 9 with --ns; others have as many as they like, or none. What stands before it is
+# perf writes time with 6 digits, or 9 with --ns; others have any number, or none. The text before it is
 # short (a comm has at most 15 characters), and held short here so that no line takes time that grows with the square of
 # its length.
 _TIMED = re.compile(
@@ -97,7 +97,7 @@ class ScriptFrame:
 
 def decode_text(raw: bytes) -> str:
     """Bytes of a file as text. A byte that is not UTF-8 becomes four characters, for instance "\\xff", so that names
-    that differ stay different and whatever shows or stores them may rely on Unicode."""
+    that differ stay different, and all users may rely on Unicode."""
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -105,7 +105,7 @@ def decode_text(raw: bytes) -> str:
 
 
 def format_example(line: bytes, number: int) -> str:
-    """A line of a file with its number, for who reads what was lost; cut where it is long."""
+    """A line of a file with its number, as an example of a loss; shortened if it is long."""
     text = decode_text(line[: 4 * MAX_EXAMPLE_CHARS])
     return f"line {number}: {shorten(text, MAX_EXAMPLE_CHARS)}"
 
@@ -217,7 +217,7 @@ def parse_frame(line: bytes) -> ScriptFrame | None:
 
 def split_address(line: bytes) -> tuple[int, bytes] | None:
     """(address, what follows it) of a line of a stack as perf writes it: what follows is the same for all processes
-    that run the program, and tells symbol, offset and module. None where it may be read in another way."""
+    that run the program, and returns symbol, offset and module. None if it is ambiguous."""
     if line[:1] != b"\t":
         return None
     first, _, rest = line.lstrip().partition(b" ")

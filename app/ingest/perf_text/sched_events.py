@@ -48,7 +48,7 @@ class SchedPatterns:
 
 
 def make_patterns(before: bytes, prefix: bytes, stack: bytes) -> SchedPatterns:
-    """before: what stands before the event, with the groups tid, pid, cpu, seconds and part. prefix: of its name.
+    """before: the text before the event, with the groups tid, pid, cpu, seconds and part. prefix: of its name.
     stack: what follows the line and belongs to it."""
 
     def lines(pattern: bytes) -> re.Pattern[bytes]:
@@ -86,18 +86,18 @@ PERF_PATTERNS = make_patterns(PERF_PREFIX, b"sched:", PERF_STACK)
 
 
 def get_waker(task: int, flags: bytes | None) -> int:
-    """Who wakes where the kernel prints such flags: the thread that runs there, unless that is in an interrupt."""
+    """The waker if the kernel prints such flags: the current thread, unless it is in an interrupt."""
     return IDLE_TASK if flags and _FLAGS_OF_INTERRUPTS.match(flags) else task
 
 
 def decode_name(raw: bytes) -> str:
-    """A name, whatever its bytes are."""
+    """A name from any bytes."""
     return raw.decode("utf-8", "backslashreplace")
 
 
 class SchedEventParser:
     """Collects the scheduler's events, and the names of threads. stacks: the numbers of call stacks by their text.
-    skipped: how many switches there were that perf did not take, as it was asked for a sample of them."""
+    skipped: how many switches perf did not record, because they were sampled."""
 
     def __init__(
         self, scheduling: SchedulerTimeline, events: TraceEventBuilder, forms: SchedPatterns = FTRACE_PATTERNS
@@ -150,7 +150,7 @@ class SchedEventParser:
         return True
 
     def feed_lines(self, text: bytes, last_ns: int) -> tuple[bytes, int]:
-        """Parse switches, wakeups and runs of complete lines, all at once.
+        """Parse switches, wakeups and runs of complete lines, vectorized.
 
         Returns the text with empty lines in place of those, and the last time in them, if that is after `last_ns`.
         """
@@ -195,7 +195,7 @@ class SchedEventParser:
 
     def _most_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
         tasks, cpu, stacks = _numbers(of["ran"]), _numbers(of["cpu"]), self._chains(of["chain"])
-        # One may be accounted for by another, on whose CPU and in whose stack it is not.
+        # Another thread may account for it, on another CPU and with another stack.
         own = tasks == _numbers(of["tid"])
         self.unused_stacks += int(np.count_nonzero(stacks[~own] >= 0))
         lengths = np.array(of["length"], "S18").astype(np.int64)

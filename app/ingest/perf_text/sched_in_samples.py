@@ -15,7 +15,7 @@ def text_has_switches(text: bytes) -> bool:
 
 
 class SchedInSamples:
-    """Collects the events of the scheduler in a text, whose samples are another's."""
+    """Collects the scheduler events of a text whose samples another parser reads."""
 
     def __init__(self) -> None:
         self._found = SchedTextParser()

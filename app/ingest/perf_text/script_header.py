@@ -34,6 +34,6 @@ def detect_tracepoint_group(text: bytes) -> str | None:
 
 def header_has_switches(text: bytes) -> bool:
     """Whether the heading names switches of the scheduler among other events, and call stacks for all tracepoints: then
-    what they tell can be printed, and no address is mixed up with that."""
+    their values can be printed, and are not confused with addresses."""
     points = [line for line in _EVENT_LINE.findall(text) if b" type = 2," in line]
     return REQUIRED_EVENTS[SCHEDULER].encode() in _EVENT.findall(text) and all(b"|CALLCHAIN" in line for line in points)

@@ -5,7 +5,7 @@ lines within them. So nothing is parsed here but the numbers of the headers. Eve
 for its text, and each distinct text is checked once by the caller. What does not look like the usual form is left
 to the grammar, header by header, or named in `odd` for the caller to read line by line.
 
-The array operations let go of the interpreter's lock, so that chunks can be cut in several threads at once.
+The array operations release the interpreter lock, so that chunks can be tokenized in parallel threads.
 """
 
 from dataclasses import dataclass
@@ -205,7 +205,7 @@ class _HeaderColumns:
         self.found &= ~np.array(odd or [False], bool)[self.prefix]
 
     def _tracepoint_tails(self, chunk: bytes) -> None:
-        """Forget tails of tracepoints, which are fields of theirs, save those that are a frame."""
+        """Discard tails of tracepoints, which are their fields, except those that are a frame."""
         for row in np.flatnonzero((self.tail_start > 0) & self.trace):
             end = int(self.chunk_end[row])
             if CLOSE not in chunk[max(0, end - 3) : end] or not is_frame_like(chunk[self.tail_start[row] : end]):
@@ -357,7 +357,7 @@ def _is_space(values: Array) -> Array:
 def build_call_tree(ends: Array, frames: Array, kept: Array) -> tuple[Array, Array, Array]:
     """The tree of call stacks given as runs of frames, innermost first: stack i is frames[ends[i-1]:ends[i]].
 
-    kept: bools, which stacks to take. Returns (parent, frame, node): of the tree's nodes without its root, NO_ID
+    kept: mask of the stacks. Returns (parent, frame, node): of the tree's nodes without its root, NO_ID
     standing for that, and each stack's innermost node.
     """
     length = np.diff(ends, prepend=0)

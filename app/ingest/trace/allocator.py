@@ -92,7 +92,7 @@ class AllocatorBlocks:
 def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_ns: int) -> AllocatorBlocks:
     """The blocks that lived at any time. A block ends when it is freed, not when it can be handed out again.
 
-    state: None where the file does not tell it. end_ns: when the recording ended.
+    state: None if the file does not contain it. end_ns: when the recording ended.
     """
     rows = _frees_once(history)
     address, stack = history.address[rows], history.stack[rows]
@@ -131,7 +131,7 @@ def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
 
 
 def _with_state(allocator_blocks: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
-    """Blocks that are there at the end and of which no event tells are added; those that are not there any more end."""
+    """Blocks that exist at the end without an event are added; those that no longer exist end."""
     rows = np.flatnonzero(state.allocated)
     order = np.argsort(allocator_blocks.address, kind="stable")
     open_ = order[allocator_blocks.end_ns[order] == MISSING]
@@ -251,7 +251,7 @@ def compute_active_curve(history: AllocatorHistory, state: AllocatorState, began
 
 def find_retries(history: AllocatorHistory) -> Array:
     """The events with which allocations succeeded, or failed for good, after the allocator had given back what it had
-    cached: a segment or an oom right behind segments given back, all asked for by one and the same call stack."""
+    cached: a segment or an oom right after freed segments, all with the same call stack."""
     rows = history.select(*range(SEGMENT_ALLOC, OOM + 1), ALLOC, FREE_REQUESTED)
     action, stack = history.action[rows], history.stack[rows]
     gave_back = np.isin(action[:-1], (SEGMENT_FREE, SEGMENT_UNMAP))
@@ -271,7 +271,7 @@ class Fragmentation:
 
 
 def compute_fragmentation(state: AllocatorState) -> Fragmentation:
-    """How the free memory lies. A free block is split off where its segment has other blocks too."""
+    """The layout of free memory. A free block is split off if its segment has other blocks."""
     free = ~state.active
     number = np.bincount(state.segment, minlength=len(state.segments))
     split = free & (number[state.segment] > 1)

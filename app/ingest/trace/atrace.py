@@ -26,7 +26,7 @@ CPU_TASK = -2
 
 
 class AtraceMarkers:
-    """Marks while they are collected. processes: that of each thread, as far as known; marks tell more."""
+    """Marks while they are collected. processes: that of each thread, if known; markers add more."""
 
     def __init__(self, events: TraceEventBuilder, processes: dict[int, int]) -> None:
         self._events, self._processes = events, processes
@@ -56,7 +56,7 @@ class AtraceMarkers:
         return True
 
     def feed_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> IndexArray:
-        """Take in marks of threads: code says which of `marks`, each of which is checked once. Returns which are
+        """Add markers of threads: code says which of `marks`, each of which is checked once. Returns which are
         none."""
         meant = [self._meant(mark) for mark in marks]
         none = np.flatnonzero(np.array([one is None for one in meant], bool)[code])

@@ -153,7 +153,7 @@ def is_launch_flow(events: TraceEvents, found: Array) -> Array:
 def _by_external_id(rows: SliceTable, work: Array, launch: Array, operators: Array, operator: Array) -> None:
     """Correct and complete the operators by the number that PyTorch gives them and the calls in them.
 
-    Some traces have there the correlation again: then it tells nothing. Times that were rounded can put a call beside
+    Some traces repeat the correlation there: then it is not used. Times that were rounded can put a call beside
     its operator.
     """
     if not len(work):

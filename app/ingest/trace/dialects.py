@@ -1,4 +1,4 @@
-"""What formats make of trace events that are JSON: PyTorch's, and of whoever else writes them."""
+"""How dialects interpret JSON trace events: that of PyTorch, and others."""
 
 from ...domain.meta import KERNEL_TRACE, PYTORCH_PROFILE
 from ...domain.tables import FrameKind

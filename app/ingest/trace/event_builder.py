@@ -56,7 +56,7 @@ class TraceEventBuilder:
         return len(self._rows) - 1
 
     def end_slice(self, slice: int, end_ns: int) -> None:
-        """Say when a slice ended."""
+        """Set the end of a slice."""
         _, *places, start_ns, _ = self._rows[slice]
         self._rows[slice] = (ord("X"), *places, start_ns, end_ns - start_ns)
 
@@ -89,7 +89,7 @@ class TraceEventBuilder:
         arguments: int = NONE,
         process: int = NONE,
     ) -> None:
-        """Add a slice that is on no thread, beside others of its category. end_ns: null for one that never ended."""
+        """Add a slice without a thread, on a track of its category. end_ns: null for one that never ended."""
         places = self.intern_text(name), self.intern_text(category), process, self.intern_text(category), id
         self._rows.append((ord("b"), *places, arguments, start_ns, MISSING))
         if end_ns is not None:
@@ -117,7 +117,7 @@ class TraceEventBuilder:
         self._blocks.append((len(time_ns), columns, value))
 
     def add_metadata(self, what: str, thread: str, process: str, **said: Any) -> None:
-        """Tell something of a thread or process, as metadata of traces do: `thread_name` its `name`."""
+        """Set metadata of a thread or process: `thread_name` its `name`."""
         places = self.intern_text(what), NONE, self.intern_text(process), self.intern_text(thread)
         self._rows.append((ord("M"), *places, NONE, self.intern_arguments(said), MISSING, MISSING))
 

@@ -162,7 +162,7 @@ def _add_curves(
 ) -> dict[int, int | None]:
     """Add what was allocated and reserved by device. Returns when most was allocated, by row of the device.
 
-    Where the file does not tell how much there was in all, what was allocated and freed is summed up, from the least
+    If the file has no totals, they are sums of what was allocated and freed, from the least
     with which no sum is negative.
     """
     events = rows.events

@@ -2,7 +2,7 @@
 
 Slices of a thread that runs code are nested. One that reaches a little past the end of another, by what rounding does
 or a quarter of what it has in common with it, is still inside of it: a call that ends an annotation returns a moment
-after it. Where two overlap otherwise, the later one goes on beside the other, whose own time ends there. So every
+after it. Where two overlap otherwise, the later one continues next to the other, whose self time ends there. So every
 moment in which a thread has any slice belongs to exactly one of them, the one that began last.
 
 Slices of a stream or a track may overlap as they like: they get lanes.
@@ -391,7 +391,7 @@ def assign_lanes(
 
     stop: the end of each slice, OPEN where not known (then it is set). sort: 0 for what may be the parent of others (an
     annotation), 1, 2; each sort has its own lanes, below those of the sorts before. parent, lane, end, own: filled
-    in. Own time of an annotation: what is covered by none of the slices directly in it.
+    in. Self time of an annotation: what is covered by none of the slices directly in it.
     """
     for line in range(len(lanes)):
         if lanes[line]:

@@ -201,7 +201,7 @@ class _CounterValues:
 
 
 def _counter_values(events: TraceEvents, found: Array) -> _CounterValues:
-    """The numbers of some events: those that stand apart, then those among the arguments, each text of which is read
+    """The numbers of some events: separate ones, then those among the arguments, each text of which is read
     once."""
     keys: dict[str, int] = {}
     chosen = np.zeros(len(events), bool)

@@ -1,4 +1,4 @@
-"""A profile put together from the events of a trace: of PyTorch's profiler, or of whatever writes such events."""
+"""Builds a profile from trace events: of the PyTorch profiler, or another writer."""
 
 import json
 import re
@@ -79,7 +79,7 @@ class Dialect:
 
 
 class TraceProfileBuilder(ProfileBuilder):
-    """A builder whose samples are put in order together with those of slices."""
+    """A builder that sorts its samples together with those of slices."""
 
     def __init__(self, format: str) -> None:
         super().__init__(format)

@@ -17,8 +17,8 @@ MAX_TEXT_CHARS = 400
 @dataclass(frozen=True)
 class RecorderInfo:
     """rank: None where it is not known. steps_over: how many steps were over when the recording ended; None where there
-    are none. reason: why it is not all that was asked for, a sentence; empty where it is. fact: for a profile, empty
-    where there is nothing to tell."""
+    are none. reason: why it is incomplete, a sentence; else "". fact: for a profile, ""
+    if there is none."""
 
     rank: int | None = None
     steps_over: int | None = None

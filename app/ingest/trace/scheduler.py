@@ -2,8 +2,8 @@
 
 Each thread has a row of its states (running, runnable, sleeping …) and each CPU one of what ran there. Neither is code
 that a thread ran, so neither counts as host time, and no time counts twice: the time of threads in each state is in
-samples of three events, a row of which is a stretch of a thread, with the CPU where it ran. Beside them sleeps count
-once more, by who ended them, and each switch by itself.
+samples of three events, each row an interval of a thread, with the CPU where it ran. Beside them sleeps count
+once more, by who ended them, and each switch separately.
 """
 
 from collections.abc import Callable, Sequence
@@ -348,7 +348,7 @@ class _SampleWriter:
         )
 
     def _add_waker(self, waker: int, _: int, stack: int) -> int:
-        """Who woke a thread, and where that was."""
+        """The waker of a thread, and its stack."""
         if waker == IDLE_TASK:
             return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
         called = f"woken by {self.scheduling.get_thread_name(waker)}"

@@ -1,6 +1,6 @@
 """The slices of a trace: gathered from its events, named, put in order, nested or laid in lanes, with call stacks.
 
-What a category or a name means is the format's to say: see `SliceClassifier`.
+The format defines the meaning of categories and names: see `SliceClassifier`.
 """
 
 from collections.abc import Callable, Collection

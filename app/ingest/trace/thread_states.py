@@ -49,7 +49,7 @@ class StateIntervals:
     """Times in which threads were in one state. task: the number of the thread. cpu: -1 unless it ran. stack: where it
     was when the stretch began, a number of the caller's, -1 none.
 
-    waker: of a sleep that was ended, the thread that did (NOBODY: an interrupt), else UNKNOWN_TASK. call: the stack
+    waker: of a sleep, the thread that ended it (NOBODY: an interrupt), else UNKNOWN_TASK. call: the stack
     from which that was done, as `stack`.
     """
 
@@ -89,12 +89,12 @@ def compute_state_intervals(events: SchedulerEvents, last_ns: int) -> tuple[Stat
     """What each thread did from one thing that happened to it to the next.
 
     Also, of what was recorded of some threads alone, the times up to which it is not known what a thread did, as
-    nothing tells since when, or how long, it ran: there are no stretches there.
+    the start or length of a run is unknown: there are no intervals there.
     """
     few = events.has_thread_filter()
     rows = _rows(events, few)
     task, time, _, kind = rows[:4]
-    # Of several that tell that it ran, the first tells since when; who runs or wants to run cannot be woken.
+    # Of several signs that it ran, the first has the start; a running or runnable thread cannot be woken.
     before, switched = _before(task, kind), _before(task, kind, np.flatnonzero(kind != _WOKEN))
     idle = (kind == _WOKEN) & ((before == _IN) | (before == _WOKEN) | (before == _SEEN) | (before == PREEMPTED))
     idle |= (kind == _SEEN) & ((switched == _IN) | (switched == _SEEN))
@@ -124,7 +124,7 @@ def _rows(events: SchedulerEvents, few: bool) -> Array:
     """What happened to each thread, in order: thread, time, place among what is at one time, kind, CPU, stack, waker,
     the waker's stack, and since when it ran."""
     time_ns, cpu, left, state, taken, _, stack = events.switches
-    # At one time things are in the order of the switches, and what tells of a thread besides before them.
+    # At equal times, order is that of the switches, preceded by other signs of a thread.
     place = 2 * np.arange(len(time_ns))
     of_left = _block(left, time_ns, place, state, stack=stack)
     of_taken = _block(taken, time_ns, place + 1, _IN, cpu=cpu)

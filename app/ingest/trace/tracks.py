@@ -1,6 +1,6 @@
 """The lines of a trace: threads, streams of devices and tracks, with the names and the order that its metadata give.
 
-A thread is given by the texts of `pid` and `tid`, and by what lies on it: a device whose index is also the number of a
+A thread is identified by the texts of `pid` and `tid`, and by its content: a device whose index is also the number of a
 process is not mixed up with it.
 """
 
@@ -78,7 +78,7 @@ def assign_tracks(
 
     where: by code, THREAD, STREAM or TRACK. asynchronous: which slices are, as bools, or empty: they are on a track by
     process and category. tracks: processes that are none, by their pid. There are also lines of threads on which
-    nothing lies but moments.
+    there are only instants.
     """
     thread = events.thread
     if len(asynchronous):
@@ -141,8 +141,8 @@ def _describe_lines(
 def _metadata(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> dict[tuple[int, int, str, bool], Any]:
-    """What metadata events say of these processes and threads: by the texts' places, what it is, and whether it names
-    a stream; ANY in place of the thread for what is said of a process.
+    """The metadata events of these processes and threads: by the texts' places, what it is, and whether it names
+    a stream; ANY in place of the thread for metadata of a process.
 
     There may be a million of them: only those of these threads are read, and of several the last.
     """

@@ -151,7 +151,7 @@ _NUMBERED = {key.encode(): key for key in NUMERIC_ARGUMENTS}
 
 
 def decode_event_at(window: Window | TextChunk, start: int, losses: LossCounts) -> tuple[DecodedEvent | None, int]:
-    """(the event that begins at `start` of what is in sight, None for an empty one, where it ends).
+    """(the event that begins at `start` of the window, None for an empty one, its end).
 
     Raises Damaged, More.
     """
@@ -239,7 +239,7 @@ def _arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable
 def decode_texts(
     text: Array, starts: Array, ends: Array, places: Array, losses: LossCounts
 ) -> tuple[list[str], Array | None]:
-    """(the texts that lie one behind the other in bytes of a file, and where each is among them, None: at its place).
+    """(consecutive texts in bytes of a file, and the index of each among them, None: its own).
 
     Arguments are known by their beginning: no string's text has a quote in it that is not escaped.
     """

@@ -42,7 +42,7 @@ class EventConsumer(Protocol):
     """What takes in events, while the window is inside of a list of events."""
 
     def feed(self, window: Window, losses: "LossCounts") -> None:
-        """Go through whole events, and stop before what is none, or not in sight as a whole."""
+        """Iterate complete events; stop before anything else, or an event that exceeds the window."""
 
     def __len__(self) -> int: ...
 
@@ -114,7 +114,7 @@ def skip_damaged(piece: TextChunk, damaged: int, losses: LossCounts) -> int | No
 
 
 class DocumentReader:
-    """Goes through the documents of a file, and has what is in their lists of events taken in."""
+    """Iterates the documents of a file, and adds the events of their lists."""
 
     def __init__(self, window: Window, block: EventConsumer) -> None:
         self._window = window
@@ -168,7 +168,7 @@ class DocumentReader:
                 return value.start, value.end, value.non_strict
 
     def _note(self, reason: str, at: int) -> None:
-        """Note what is lost at `at` in the data, which may come to lie elsewhere."""
+        """Note a loss at `at` in the data, which may be moved later."""
         window = self._window
         gone = window.at - at
         window.at = at
@@ -306,7 +306,7 @@ class DocumentReader:
         window.at += 1
         while True:
             next_event = self._next_event(window.at)
-            # Whatever is in sight by chance, the same event is found.
+            # The same event is found for any window.
             if next_event is not None and next_event + PLAUSIBLE_BYTES <= len(window.data):
                 break
             if next_event is None:

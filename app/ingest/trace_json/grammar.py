@@ -151,7 +151,7 @@ def scan_value(data: Text, start: int, deepest: int = MAX_DEPTH) -> JsonValue:
 
 
 class UnterminatedValues:
-    """Where in a file values begin that are known to come to no end, so that none is followed to there again.
+    """Positions of values that are known not to end, so that none is scanned twice.
 
     What is in a value that is damaged, and is open where that is, is damaged there as well: however often a file
     opens what it does not close, each part of it is checked once.
@@ -196,7 +196,7 @@ def is_strict_literal(word: bytes) -> bool:
 
 
 def iterate_members(data: bytes, start: int) -> Iterator[tuple[bytes, bytes, bytes, int]]:
-    """(name, text as it stands, value as it stands, how deep that is nested) of the members of the strict object at
+    """(name, text as written, value as written, its nesting depth) of the members of the strict object at
     `start`."""
     position = data.index(b"{", start) + 1
     while True:
@@ -256,7 +256,7 @@ def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *
 
 def _strict_object(text: bytes) -> dict[str, object] | None:
     """The object that `text` begins with, where it is strict JSON that is not nested too deep; its texts are not those
-    of the file. None where only `scan_value` can tell."""
+    of the file. None if only `scan_value` can decide."""
     try:
         found, end = _DECODER.raw_decode(text.decode("latin-1"))
     except (ValueError, RecursionError):
@@ -319,7 +319,7 @@ def _escape_byte(found: re.Match[bytes]) -> bytes:
 
 
 def parse_nanoseconds(text: bytes) -> int | None:
-    """Microseconds as they are written, as exact nanoseconds (half of one goes away from zero); None for no number.
+    """Microseconds as written, as exact nanoseconds (rounded half away from zero); None if it is not a number.
 
     Raises OverflowError from FARTHEST_NS on.
     """

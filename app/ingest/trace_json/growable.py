@@ -21,7 +21,7 @@ class GrowableColumn:
         self.count = 0
 
     def reserve(self, count: int) -> Array:
-        """An array with room for at least so many entries; one that was given before must not be held any more."""
+        """An array with room for at least this many entries; earlier arrays must no longer be used."""
         if self._memory is None or count > self._room:
             room = max(INITIAL_ROWS, count, self._room * 3 // 2)
             size = room * self._kind.itemsize

@@ -2,7 +2,7 @@
 are processors, and what those do not understand is decoded event by event.
 
 Each piece is cut where an event seems to begin, which only the scan of the piece before can prove. Where that comes to
-another end, whatever was made of the pieces behind is thrown away.
+another end, the results of later pieces are discarded.
 """
 
 import os
@@ -199,7 +199,7 @@ class ParallelScanner:
                 self._idle.append(scanner)
 
     def _submit_scan(self, scanner: ChunkScanner, piece: TextChunk) -> Future[ScanResult]:
-        """What is found in a piece, aside; at once where more may be damaged soon, and it is waited for anyway."""
+        """The result of a piece, in another thread; in this one if damage is likely nearby."""
         if self._sure:
             return self._pool.submit(scanner.scan, piece)
         submit_scan: Future[ScanResult] = Future()

@@ -1,6 +1,6 @@
 """Events from bytes, compiled: what is in a list of events, as columns, without a look at how lines are laid out.
 
-It takes strict JSON only, and of that what traces are made of. At whatever else it stops (ODD): a decoder has a look.
+It accepts strict JSON only, and of that the parts that traces use. At anything else it stops (ODD) for the decoder.
 So what it does take, it takes exactly as the decoder would.
 """
 
@@ -150,7 +150,7 @@ def _time(data: Array, p: int) -> tuple[int, int]:
         for _ in range(-power):
             divisor *= uint64(10)
         rest = number % divisor
-        # Half of a nanosecond goes away from zero.
+        # Round half away from zero.
         number //= divisor
         if rest >= divisor - rest:
             number += uint64(1)
@@ -218,7 +218,7 @@ def _whole(data: Array, p: int) -> tuple[int, int]:
 
 @jit_inline
 def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, numbers: Array) -> tuple[int, int, Any]:
-    """Goes through the members of the object at p.
+    """Iterates the members of the object at p.
 
     Returns where it ends (BAD for what is not understood), how many are no numbers, each from one to the next of
     `pieces`, and a mask of the keys of NUMBERED. One that is no number is MISSING.

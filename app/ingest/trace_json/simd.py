@@ -1,6 +1,6 @@
-"""What a compiled loop may ask of 64 bytes at once, or of 8: vector instructions of whatever processor this is.
+"""Operations on 64 bytes at once, or 8, for compiled loops: vector instructions of this processor.
 
-Texts are arrays of bytes (uint8) behind whose end at least PAD bytes may be read. Masks are 64 bits, the lowest for the
+Texts are arrays of bytes (uint8) with PAD readable bytes after their end. Masks are 64 bits, the lowest for the
 first byte. Needs numba, and a processor that puts the lowest byte first.
 """
 

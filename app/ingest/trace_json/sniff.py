@@ -1,4 +1,4 @@
-"""Telling trace events in JSON from other files by how they begin, in whatever encoding of Unicode."""
+"""Detects trace events in JSON by the beginning of a file, in any encoding of Unicode."""
 
 import codecs
 import re
@@ -34,7 +34,7 @@ def find_top_keys(head: bytes) -> list[str]:
             value = scan_value(text, position)
             keys.append(decode_string(text[value.start + 1 : value.end - 1]))
             if keys[-1] == "traceEvents" and len(text) - value.end > MANY_EVENTS_BYTES:
-                # Where there are so many their end is not in sight.
+                # If there are many, their end is beyond the window.
                 return keys
             position = scan_value(text, text.index(b":", value.end) + 1).end
     except (MalformedValue, NeedMoreData, ValueError):

@@ -15,8 +15,8 @@ class StringTable(NamedTuple):
     """Texts by number. Text i is text[start[i] : start[i] + length[i]], first met at `place[i]`; hash[i] is of it.
 
     slots: which text may be found where, -1 none; a power of two, at least twice as many as there is room for texts.
-    seed: differs in each process, so that no file can be made up whose texts all meet in one slot.
-    How many texts there are, and how many bytes of them, is in at[2] and at[3] of an array beside it.
+    seed: differs in each process, so that no file can be crafted whose texts all collide.
+    The number of texts and of their bytes are at[2] and at[3] of a separate array.
     """
 
     slots: Array
@@ -32,7 +32,7 @@ SEED = np.uint64(secrets.randbits(64) | 1)
 
 
 def make_table(texts: int, size: int) -> StringTable:
-    """An empty table with room for so many texts of so many bytes in all."""
+    """An empty table with room for a number of texts and of bytes in total."""
     room = 1 << max(6, (2 * texts - 1).bit_length())
     return StringTable(
         np.full(room, -1, np.int32),
@@ -46,7 +46,7 @@ def make_table(texts: int, size: int) -> StringTable:
 
 
 def grow(old: StringTable, count: int, used: int, texts: int, size: int) -> StringTable:
-    """A table with the same `count` texts, of `used` bytes, and room for so many in all."""
+    """A table with the same `count` texts, of `used` bytes, and the given total capacity."""
     new = make_table(texts, size)
     for name in ("hash", "start", "length", "place"):
         getattr(new, name)[:count] = getattr(old, name)[:count]
@@ -188,7 +188,7 @@ def remove_last(table: StringTable, code: int, at: Array) -> None:
 
 @jit_no_refcount
 def intern_all(data: Array, lengths: Array, place: int, table: StringTable, at: Array, codes: Array) -> None:
-    """Into codes the numbers of the texts that lie one behind the other in `data`; see `intern`."""
+    """Write the numbers of consecutive texts in `data` into codes; see `intern`."""
     p = 0
     for i in range(len(lengths)):
         codes[i] = intern(data, p, lengths[i], place, table, at)

@@ -1,4 +1,4 @@
-"""A part of a file at a time, for whoever goes through trace events: read ahead by a thread, in UTF-8."""
+"""A window on a file of trace events: read ahead by a thread, in UTF-8."""
 
 import codecs
 from collections import deque
@@ -33,7 +33,7 @@ NEAR_BYTES = 4 << 10, 64 << 10, 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class TextChunk:
-    """A part of a file: array[start:stop]. Up to `end` it goes on as the file does. place: of array[0] in the file.
+    """A part of a file: array[start:stop]. Up to `end` it is contiguous in the file. place: of array[0] in the file.
 
     at_end: whether the file ends at `end`. unterminated_values: where in the file no value is to be looked for;
     unterminated_events: nor an event behind something damaged.
@@ -62,7 +62,7 @@ class TextChunk:
 
 @contextmanager
 def open_window(stream: BinaryIO, piece_bytes: int = CHUNK_BYTES) -> Iterator["Window"]:
-    """A window on a stream of text in whatever Unicode."""
+    """A window on a stream of text in any encoding of Unicode."""
     with ThreadPoolExecutor(1, "perfloom-ahead") as pool:
         window = Window(stream, piece_bytes, pool)
         try:
@@ -72,9 +72,9 @@ def open_window(stream: BinaryIO, piece_bytes: int = CHUNK_BYTES) -> Iterator["W
 
 
 class Window:
-    """What is in sight of a file.
+    """The visible part of a file.
 
-    data: the text, of which data[at:] is still to be gone through. place: of data[0] in the file, in UTF-8 and without
+    data: the text, of which data[at:] is still to be scanned. place: of data[0] in the file, in UTF-8 and without
     a mark at its beginning. unterminated_values: where values were begun for nothing; unterminated_events: events,
     behind what is damaged.
     """
@@ -142,7 +142,7 @@ class Window:
         return array, begin, end
 
     def read_more(self) -> bool:
-        """Bring more into sight; False at the end of the file. What was gone through is let go."""
+        """Read more; False at the end of the file. Scanned data is discarded."""
         if self._ended:
             return False
         array, begin, end = self._coming.popleft().result()
@@ -165,7 +165,7 @@ class Window:
         return True
 
     def read_much_more(self) -> bool:
-        """Bring as much again into sight, so that going through all of it anew is worth it; False at the end of the
+        """Double the window, so that scanning it again is worth the time; False at the end of the
         file."""
         wanted = 2 * (self._end - self.at)
         some = False
@@ -174,7 +174,7 @@ class Window:
         return some
 
     def cut_chunk(self) -> TextChunk | None:
-        """A piece that ends where an event seems to begin, or the rest; None where nothing is left. It is gone through
+        """A piece that ends where an event seems to begin, or the rest; None if nothing is left. It is scanned
         then."""
         if self._end - self.at < self._piece_bytes // 2:
             self.read_more()
@@ -189,7 +189,7 @@ class Window:
         return piece
 
     def _boundary(self) -> int | None:
-        """Where the last event in sight seems to begin of those that are whole, and not too far away."""
+        """The likely beginning of the last complete event in the window, if near."""
         if self._ended and self._end - self.at < 2 * self._piece_bytes:
             return None
         size = self._piece_bytes
@@ -213,14 +213,14 @@ class Window:
         return None
 
     def put_back(self, stopped: int, pieces: list[TextChunk]) -> None:
-        """Bring back into sight what is in the first of some pieces from `stopped` on, and all of the others."""
+        """Return the first piece from `stopped` on, and all others, to the window."""
         first = pieces[0]
         if len(pieces) == 1 and first.array is self._array:
             self.at = stopped
             return
         parts = [first.array[stopped : first.stop]] + [piece.array[piece.start : piece.stop] for piece in pieces[1:]]
         parts.append(self._array[self.at : self._end])
-        # An event may have gone on behind the end of its piece.
+        # An event may have extended beyond its piece.
         text = np.concatenate(parts)[max(0, stopped - first.stop) :]
         self.place = first.place + stopped
         self.at = 0

@@ -5,7 +5,7 @@
 
     P123;T0:124;/srv/app.py:<module>:31;/srv/app.py:main:25 5133
 
-A line is what a thread did for so many microseconds; in memory mode, by how many bytes the process grew; in full mode
+A line is a stack with its microseconds; in memory mode, with the bytes by which the process grew; in full mode
 both, `time,idle,memory`. Definition: README.md of github.com/P403n1x87/austin, src/mojo.h.
 """
 

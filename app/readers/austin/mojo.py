@@ -1,6 +1,6 @@
 """MOJO, the binary form of austin's samples: events of a type byte and its payload, texts interned by key.
 
-Whole numbers: six bits and a sign in the first byte, seven in each that follows, the lowest first; the high bit says
+Whole numbers: six bits and a sign in the first byte, seven in each that follows, the lowest first; the high bit means
 that there is another. Texts end with a zero byte. Keys are those of a process. Definition: src/mojo.h of austin;
 version 4 adds STACK_REPEAT and what tasks of asyncio do.
 """
@@ -44,7 +44,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     while byte & 0x80:
         byte = data[at]
         at += 1
-        # More than 64 bits no number has; what is beyond is not kept.
+        # No number has more than 64 bits; further bits are discarded.
         if shift < 64:
             value |= (byte & 0x7F) << shift
         shift += 7

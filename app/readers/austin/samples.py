@@ -1,4 +1,4 @@
-"""Samples of austin as they come, whatever form they are written in, and the Profile of them.
+"""Samples of austin, in either format, and the Profile of them.
 
 A thread's samples follow one another: each lasts from the end of the one before. A thread that is seen for the first
 time begins when the others of its process have got as far.

@@ -102,7 +102,7 @@ def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, na
 
 @jit
 def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
-    """Put the costs of the line that goes on at p into `work`; whether it is a line of costs."""
+    """Write the costs of the line at p into `work`; whether it is a line of costs."""
     n = 0
     while True:
         p = _blank(data, p)
@@ -221,7 +221,7 @@ def scan(
     costs: Array,
     work: Array,
 ) -> int:
-    """Take in the whole lines of data[state[AT]:stop], and say why that ended.
+    """Parse the complete lines of data[state[AT]:stop]; return why that ended.
 
     data: uint8, with a newline before `stop` and PAD more bytes behind it. ids: by kind and id the number of a name in
     `names` and one more, 0 for none. at: as in StringTable. rows, costs: see ROW. work: one number per event, and

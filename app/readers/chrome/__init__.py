@@ -1,4 +1,4 @@
-"""Reader of traces in the JSON of Chrome's trace viewer, whoever wrote them: browsers, Perfetto, build tools, games.
+"""Reader of traces in the JSON of Chrome's trace viewer, by any writer: browsers, Perfetto, build tools, games.
 
 What PyTorch's profiler writes is such JSON too, and has its own reader.
 """

@@ -31,7 +31,7 @@ _BEGIN, _END = re.compile(rb'<script class="trace-data"[^>]*>'), re.compile(rb"<
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is such a trace."""
+    """Whether a file that starts with `head` is a trace of this format."""
     if b"\0" in head:
         return False
     if _PAGE.match(head):

@@ -1,7 +1,7 @@
 """Calls of functions of the kernel, as its tracer function_graph prints them.
 
 Without a time on each line only durations are known: then each CPU's calls follow one another without gaps, and an
-outer call lasts as it says.
+outer call has its recorded duration.
 """
 
 import re
@@ -81,7 +81,7 @@ class FunctionGraph:
         indent: bytes,
         text: bytes,
     ) -> int:
-        """Take in a line of a CPU; the time up to which it goes."""
+        """Parse a line of a CPU; returns the time of its end."""
         cpu = self._cpus.setdefault(int(number), _CpuCalls())
         if tid is not None and comm is not None:
             cpu.task = int(tid)
@@ -97,7 +97,7 @@ class FunctionGraph:
             if not cpu.open and (length is None or not timed):
                 self._lost(UNMATCHED_RETURN, decode_name(text))
                 return cpu.now
-            # A call that began before the trace did ends, and lasts as long as it says, too.
+            # A call that began before the trace also has its recorded duration.
             start, name = cpu.open.pop() if cpu.open else (cpu.now - (length or 0), text)
             stop = start + length if length is not None else cpu.now
             if not timed:

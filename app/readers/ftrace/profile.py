@@ -137,7 +137,7 @@ class FtraceParser:
         self.add_loss(reason, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
     def _add_other_line(self, number: int, line: bytes) -> None:
-        """A line that is none of an event."""
+        """A line without an event."""
         if call := GRAPH.fullmatch(line):
             self.last_ns = max(self.last_ns, self.calls.feed_line(*call.groups()))
         elif self.calls.feed_switch(line):

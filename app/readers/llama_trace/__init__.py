@@ -24,7 +24,7 @@ _SNIFF = re.compile(rb"^\s*start_time: *\d+|^thr: .*, (?:name|counter): .*, time
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is such a trace."""
+    """Whether a file that starts with `head` is a trace of this format."""
     return _SNIFF.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
 

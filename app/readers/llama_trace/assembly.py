@@ -113,7 +113,7 @@ def _events(lines: TraceLines) -> TraceEvents:
 
 
 def _values(lines: TraceLines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
-    """Put the values of counters into `arguments`; returns those whose value is no number."""
+    """Write the values of counters into `arguments`; returns those whose value is not a number."""
     known = np.full(len(lines.texts), NONE, np.int32)
     for place in np.unique(lines.number[counters]).tolist():
         with suppress(ValueError):

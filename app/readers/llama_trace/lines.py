@@ -45,7 +45,7 @@ class TraceLines:
     texts: every distinct text once. kind: uint8. thread, name: int32 places in `texts`; a name is without the number of
     its own, and without what makes it an end. number: int64, that number; NONE, or another below it for each text of
     digits that is not to be counted with; of a counter the place of its value's text. time_ns, line: int64.
-    edges: what stands at the file's ends, whole numbers. lost: by reason how many lines were left out, and the first.
+    edges: integers at the ends of the file. lost: number of skipped lines and the first, by reason.
     """
 
     texts: list[str]

@@ -1,7 +1,7 @@
 """The steps of a trace of a language model: the evaluation of the prompt (`prefill`), then of each token (`decode`).
 
-A program that marks them by these words says so. Else the marks that took most of the time are taken for evaluations,
-or what lies between two computations of the last tensor; then the first is that of the prompt, as models are run so.
+A program may mark them with these words. Else the marks with the most time are considered evaluations,
+or the interval between computations of the last tensor; the first is then that of the prompt.
 """
 
 import re

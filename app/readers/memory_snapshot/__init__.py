@@ -31,7 +31,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     Raises UnreadableInput for a pickle that has anything but plain values, or is no snapshot. One that ends too soon
     gives what was in it till then.
     """
-    # Only here: the compiler that they need is not for every process that knows of formats.
+    # Imported here: most processes that list formats do not need the compiler.
     from . import assembly as snapshot_assembly
     from . import pickle_tape
 

@@ -50,7 +50,7 @@ def run(
 ) -> tuple[int, int, int]:
     """Run the opcodes in the first `length` bytes of `data`. Returns (bytes that were run, how it ended, a detail).
 
-    Every column has room for `length` entries more than counts say, items for as many and those on the stack.
+    Every column has room for `length` more entries than counted, items for as many and those on the stack.
     """
     values, item, chunks, top = counts[VALUES], counts[ITEMS], counts[CHUNKS], counts[STACK]
     depth, remembered, room, known = counts[MARKS], counts[MEMO], counts[ARENA], counts[TEXTS]

@@ -1,6 +1,6 @@
 """Reading a pickle of plain values without running it: lists, tuples, dicts, texts, numbers, True, False and None.
 
-`pickle_machine` does the work; this drives it block by block and turns what it says into sentences. The values stay
+`pickle_machine` does the work; this drives it block by block and translates its errors. The values stay
 on its tape, which takes a few times the pickle's length at most, and are taken from it as columns.
 """
 

@@ -29,7 +29,7 @@ PENDING = ("active_pending_free", "active_awaiting_free")
 
 @dataclass(frozen=True, eq=False)
 class DeviceEvents:
-    """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: of what the program said
+    """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: of what the program set
     of them, a place in the tape's words, -1 for nothing."""
 
     action: Array
@@ -191,7 +191,7 @@ def _set_times(snapshot: Snapshot, raw: dict[int, DeviceEvents]) -> None:
                 int(bad.sum()),
                 f"device {device}, event {int(np.flatnonzero(bad)[0]):,}",
             )
-        # They are written in the order in which they happened, whatever the clock made of that.
+        # They are written in order of occurrence, even if the clock jumped.
         micro = np.maximum.accumulate(time * TICK_NS)
         new = np.ones(count, bool)
         new[1:] = micro[1:] != micro[:-1]

@@ -52,7 +52,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         raise UnreadableInput(
             f"{source} is not a memory timeline: it contains more than lists of numbers. Export it again."
         )
-    # Only here: what it needs is not for every process that knows of formats.
+    # Imported here: most processes that list formats do not need its libraries.
     from . import tables
 
     of = tables.build_from_events if RAW.match(text) else tables.build_from_curves

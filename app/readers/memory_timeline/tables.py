@@ -1,6 +1,6 @@
 """From the text of a memory timeline to a Profile.
 
-It tells no device, and no addresses: which allocation a free belongs to is not known. So there are curves, and of the
+It contains no device and no addresses: frees cannot be matched to allocations. So there are curves, and of the
 form of single events what was made and what was freed.
 """
 

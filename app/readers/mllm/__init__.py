@@ -4,8 +4,8 @@
      "memory_blobs": [{"uuid": 0, "device_type": "CPU", "start_time": …, "end_time": …, "memory_usage": 8388608}, …],
      "op_blobs": [{"op_name": "linear", "device_type": "CPU", "start_time": …, "end_time": …}, …]}
 
-The file does not say in which unit its times are. `init_time` is a moment of some year since 2001 in one of them: that
-one is taken, unless who reads the file says which it is. A block whose `end_time` is 0 was never freed.
+The file does not contain the unit of its times. `init_time` is a date since 2001 in one of them: that
+one is used, unless the user selects another. A block whose `end_time` is 0 was never freed.
 """
 
 import re
@@ -23,7 +23,7 @@ _START = re.compile(rb"^(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*.*?\*/)*\{", re.DOT
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is such a file."""
+    """Whether a file that starts with `head` has this format."""
     return _START.match(head) is not None and (_KEY.search(head) is not None or b'"init_time"' in head)
 
 

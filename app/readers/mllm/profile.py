@@ -123,7 +123,7 @@ class _EventCollector:
     def __init__(self, factor: int, rows: list[Any]) -> None:
         """factor: how many ns the unit of times has. rows: all that will be taken in."""
         starts = [to_int(row.get("start_time")) for row in rows if isinstance(row, Mapping)]
-        # Told from the first: in a unit that is asked for, times need not be of any epoch.
+        # A separate case: in a selected unit, times need not be since an epoch.
         self._first = min((start for start in starts if start is not None and start >= 0), default=0)
         self._zero = self._first * factor if self._first * factor < MAX_TIME_NS else 0
         self.events = TraceEventBuilder()

@@ -71,7 +71,7 @@ def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
 
 
 def _read_text(data: bytes, defect: str | None, source: str, format: str) -> "Profile":
-    # Only here: what it needs is not for every process that knows of formats.
+    # Imported here: most processes that list formats do not need its libraries.
     from .profile import build_profile_from_csv
 
     return build_profile_from_csv(nsight_pages.decode_text(data), source, defect, format)

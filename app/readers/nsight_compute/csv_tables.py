@@ -1,7 +1,7 @@
 """The CSV that `ncu --csv` prints, taken apart: which table a row is of, and what is in its columns.
 
 A file may hold several tables one after the other, each with its heading: the pages raw, details and source of a
-report, or those of several reports. Around and between them may stand what ncu and the program say.
+report, or those of several reports. Output of ncu and of the program may surround them.
 """
 
 import codecs
@@ -175,7 +175,7 @@ def _fit_cells(cells: list[str], heading: CsvHeader) -> list[str] | None:
 
 
 def _records(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]]:
-    """Rows with the number of their first line; one goes on over several lines while a quotation mark is open."""
+    """Rows with the number of their first line; a row continues on the next line while a quotation mark is open."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):

@@ -1,4 +1,4 @@
-"""Launches that Nsight Compute measured, from whatever they were read: their metrics and hints, and lines of source."""
+"""Launches that Nsight Compute measured, from any input: their metrics, hints and source lines."""
 
 import math
 from array import array
@@ -13,7 +13,7 @@ MAX_EXAMPLE_CHARS = 200
 
 @dataclass
 class Launch:
-    """A launch as it was read. identity: the cells of the columns that tell of it. summary_values: value and unit of
+    """A launch as read. identity: the cells of the columns that identify it. summary_values: value and unit of
     the metrics of a summary, and how good each is as that."""
 
     number: int
@@ -56,7 +56,7 @@ class MeasurementCollector:
     def intern_metric(
         self, name: str | None, label: str | None, section: str | None, part: str | None, unit: str
     ) -> int:
-        """The id of a metric; made when first asked for."""
+        """The id of a metric, which is added at its first use."""
         key = (name, label, section, part, unit)
         if key not in self.metrics:
             self.summary_metrics.append(find_summary_metric(name or "", label or "", unit))

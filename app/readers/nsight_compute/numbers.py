@@ -1,4 +1,4 @@
-"""Numbers as Nsight Compute prints them: grouped, in the language of whoever printed them, with a unit that varies.
+"""Numbers as Nsight Compute prints them: grouped, in the locale of the writer, with a unit that varies.
 
 One and the same text may be two numbers ("1.234" is 1.234 in English, and 1234 in German). So all numbers of a file
 are checked first: `DecimalMark` counts what only one of the two can be.
@@ -94,13 +94,13 @@ def _number(text: str, comma: bool) -> float | None:
 
 
 def to_nanoseconds(value: float, unit: str) -> float | None:
-    """A time in ns; None for a unit that is none of time."""
+    """A time in ns; None for a unit that is not a time."""
     match = _SECONDS.fullmatch(unit.strip())
     return value * _FACTORS[match[1]] * NS_PER_S if match else None
 
 
 def to_bytes(value: float, unit: str) -> float | None:
-    """A size in bytes; None for a unit that is none of size. Prefixes are powers of 1000, those with an i of 1024."""
+    """A size in bytes; None for a unit that is not a size. Prefixes are powers of 1000, those with an i of 1024."""
     match = _BYTES.fullmatch(unit.strip())
     if not match:
         return None

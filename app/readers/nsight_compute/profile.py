@@ -1,6 +1,6 @@
 """A profile put together from the launches that Nsight Compute measured.
 
-A report has how long launches took and not when they began. Nsight Compute lets one run at a time, so they lie one
+A report contains durations of launches but not their starts. Nsight Compute lets one run at a time, so they lie one
 after the other in the order of the report; what was between them is not known, and nothing is made of it.
 """
 
@@ -324,7 +324,7 @@ def _duration(launch: Launch) -> int | None:
 
 
 def _shared_memory_bytes(launch: Launch) -> float | None:
-    """Shared memory of a block in bytes, as traces have it: what the kernel and its launch ask for, without what the
+    """Shared memory of a block in bytes, as traces have it: what the kernel and its launch request, without what the
     system adds."""
     parts = [launch.summary_values[key] for key in ("shared_static", "shared_dynamic") if key in launch.summary_values]
     parts = parts or ([launch.summary_values["shared_all"]] if "shared_all" in launch.summary_values else [])

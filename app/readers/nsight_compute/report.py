@@ -201,7 +201,7 @@ class _ResultReader:
         )
 
     def _sections(self) -> dict[str, str]:
-        """What sections are called by their identifiers; which metrics they show is kept, by the sections' order."""
+        """Names of sections by identifier; their metrics are kept in the order of the sections."""
         sections = sorted(self.message.iterate_messages(17), key=lambda section: section.get_int(3) or 0)
         titles = {section.get_text(1): section.get_text(2) or section.get_text(1) for section in sections}
         for section in sections:
@@ -277,7 +277,7 @@ class _ResultReader:
             self.lists[name] = listed
 
     def _get_value(self, name: str) -> tuple[float | None, str | None]:
-        """The number and the text of a metric. Of a list with names, or of one that stands alone, the text has it."""
+        """The number and the text of a metric. For a list with names, or a single one, it is in the text."""
         value = self.values.get(name)
         number = _finite(value)
         text = None if number is not None or value is None else str(value)
@@ -420,7 +420,7 @@ def _pair(content: memoryview) -> tuple[Value | None, Value | None]:
 
 
 def _decimal(content: memoryview) -> float | None:
-    """The number with decimals in a message, whichever field it is."""
+    """The number with decimals in a message, in any of its fields."""
     try:
         for _, kind, value in iterate_fields(content):
             if kind == FIXED64:

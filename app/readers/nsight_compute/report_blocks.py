@@ -2,7 +2,7 @@
 
 The layout is that of the definitions that come with Nsight Compute (extras/FileFormat, ProfilerReport.proto): after
 "NVR\\0" a file header, then blocks: a block header, and what it announces of code, results of launches and results of
-ranges. Before each of these stands its size as 32 bits. Nothing is taken on trust: sizes end where the file does, and
+ranges. Each is preceded by its size as 32 bits. Nothing is trusted: sizes are limited by the file, and
 of a message that is cut off its fields before that place are read.
 """
 

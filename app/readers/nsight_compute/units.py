@@ -1,4 +1,4 @@
-"""Units of metrics by their names, for a report has none beside most numbers.
+"""Units of metrics by their names, because a report has none for most numbers.
 
 Nsight Compute builds names as unit__counter.rollup.submetric (Kernel Profiling Guide, "Metrics Structure"); what is
 counted is the last word of the counter that is something to count. Numbers are in a report as they were measured:

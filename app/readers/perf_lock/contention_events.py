@@ -89,7 +89,7 @@ class LockWaitParser:
         return thread
 
     def _stack(self, chain: bytes, told: bytes) -> int:
-        """Who waits, and innermost for what sort of lock."""
+        """The waiter, and innermost the type of lock."""
         stack = self._stacks.get((chain, told))
         if stack is None:
             flags = decode_name(told)

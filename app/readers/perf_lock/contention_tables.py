@@ -7,7 +7,7 @@
                             0xffffffff8220319d  _raw_spin_lock_irqsave+0x4d
 
 Each line is the sum over a caller, a thread, a lock, an owner of locks or a control group; with -v the call stack
-stands below it, innermost first. With -x the columns are in a comment, apart by what was asked for. Defined by perf's
+stands below it, innermost first. With -x the columns are in a comment, with the selected separator. Defined by perf's
 own printing (tools/perf/builtin-lock.c of Linux).
 """
 
@@ -88,7 +88,7 @@ class LockTableParser:
             self._builder.add_loss(NO_LINE, f"line {number}: {line[:MAX_EXAMPLE_CHARS].strip()}")
 
     def _parse_row(self, line: str) -> tuple[dict[str, int], list[str]] | None:
-        """Numbers by the names of columns, and what else is in the line; None where it is none of the table."""
+        """Numbers by column name, and the rest of the line; None if it is not a line of the table."""
         if self._mark:
             return self._apart(line)
         words: list[str] = []

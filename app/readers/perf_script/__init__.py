@@ -76,8 +76,8 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a perf script text. `source` names it in messages.
 
-    A stream that knows that it ends too early says so in an attribute `defect` (see `compression`). Raises
-    UnreadableInput where there is no sample in the text, nor perf's own heading that tells that there was none.
+    A stream that ends too early has an attribute `defect` (see `compression`). Raises
+    UnreadableInput where there is no sample in the text, nor the header of perf without samples.
     """
     assembly = ScriptProfileBuilder(FORMAT)
     begun = stream.read(CHUNK_BYTES)

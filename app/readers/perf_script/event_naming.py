@@ -39,7 +39,7 @@ class EventNames:
         return self._called[name]
 
     def choose_main_event(self, met: Sequence[bytes]) -> str | None:
-        """The main event of those that were met. The heading lists events in the order in which they were asked for;
+        """The main event of those in the text. The header lists events in the order of the command line;
         the first sample is no guide, as page faults come before the first tick of a clock."""
         names = {decode_text(raw): self.get_name(raw)[0] for raw in met}
         requested_events = self._requested_events()

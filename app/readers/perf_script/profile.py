@@ -127,7 +127,7 @@ class ScriptProfileBuilder:
             self._comment(line)
 
     def feed(self, chunk: bytes, tokens: Tokens, first_line: int, cut: bool) -> None:
-        """Take in a chunk whose first line has the number first_line. cut: it may end within a sample."""
+        """Parse a chunk whose first line has the number first_line. cut: it may end within a sample."""
         for row in tokens.comments[:MAX_FACTS].tolist():
             self._comment(chunk[tokens.starts[row] : tokens.starts[row + 1] - 1])
         frames = np.array([self._frame_of(line) for line in tokens.texts] or [0], np.int64)
@@ -207,7 +207,7 @@ class ScriptProfileBuilder:
         return profile
 
     def _possible(self, columns: dict[str, Array]) -> dict[str, Array]:
-        """The columns without the samples whose periods no sum could hold."""
+        """The columns without the samples whose periods would overflow a sum."""
         absurd = find_overflowing(columns["weight"])
         if absurd is None:
             return columns
@@ -375,7 +375,7 @@ class ScriptProfileBuilder:
                 module, depth = frame.module, 0
                 if about.chain:
                     frames.append(self._frame(replace(frame, symbol=about.chain[0]), source))
-                    # Their address is the first one's; without one of their own they are known to share its line.
+                    # Their address is the first one's; without one of their own they share its line.
                     for depth, symbol in enumerate(about.chain[1:], start=1):
                         frames.append(self._intern_inlined(symbol, module, depth, None, None, frame.offset))
                 else:
@@ -462,7 +462,7 @@ class ScriptProfileBuilder:
         self.builder.add_loss(reason, format_example(line.strip(), number), count)
 
     def _name_threads(self, columns: dict[str, Array]) -> None:
-        """Note the names of threads over time. Where time does not tell which of two names a sample had, because it
+        """Note the names of threads over time. If a time does not determine which of two names a sample had, because it
         is the same, the thread becomes one for each name."""
         names = list(self._names)
         for again in (True, False):

@@ -1,7 +1,7 @@
 """Reader of what `perf stat` prints, in any of its three forms: counts of events, without call stacks.
 
 A value is what perf prints: scaled up where the event had no counter all the time, the mean where the command was
-run several times. Intervals are kept; a summary after them is left out, as it is their sum. Metrics are what perf made
+run several times. Intervals are kept; a summary after them is left out, as it is their sum. Metrics are those of perf
 of its counts.
 """
 
@@ -31,7 +31,7 @@ _TITLE = re.compile(r"^\s*Performance counter stats for (?P<what>.*?)(?: \((?P<r
 _COMMAND = re.compile(r"'(?P<command>.*)'$")
 _ELAPSED = re.compile(r"^\s*(?P<seconds>[0-9][0-9,']*(?:\.[0-9]+)?)\s+(?:\+- [0-9.]+ )?seconds time elapsed\b")
 _STARTED = re.compile(r"^# started on (?P<when>.{1,60})$")
-# What is in the text for people beside the counts.
+# The other parts of the text beside the counts.
 _PEOPLE = re.compile(
     r"""^\s*(?:[0-9][0-9.,']*\s+(?:\+-\s[0-9.]+\s)?seconds\s(?:time|user|sys)\b|Some\sevents\sweren't\scounted
     |\s*echo\s[0-9]\s>\s/proc/sys/kernel/nmi_watchdog|perf\sstat\s\.\.\.)""",
@@ -64,7 +64,7 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in the output of perf stat. `source` names it in messages.
 
-    A stream that knows that it ends too early says so in an attribute `defect`. Raises UnreadableInput where there
+    A stream that ends too early has an attribute `defect`. Raises UnreadableInput where there
     is no count in it.
     """
     builder = ProfileBuilder(FORMAT)

@@ -1,6 +1,6 @@
 """The lines that `perf stat` prints: JSON (`-j`), separated columns (`-x`), and the text for people.
 
-One line gives one `CountLine`, or None where it is none. Seen with perf 6.1; other versions differ in what stands
+One line gives one `CountLine`, or None if it is none. Verified with perf 6.1; other versions differ in the text
 behind the percentage (metrics, see `metrics`) and in the number of aggregated CPUs.
 """
 
@@ -58,7 +58,7 @@ class CountLine(CountScope):
     """One value of one counter.
 
     value: in `unit`, null where `status` is not "ok". running_percent: share of the time in which the event had a
-    counter. deviation_percent: of the mean over repeated runs. metric_value, metric: the metric that stands on the
+    counter. deviation_percent: of the mean over repeated runs. metric_value, metric: the metric on the
     same line, as printed ("1.25", "insn per cycle"), empty for none.
     """
 
@@ -78,7 +78,7 @@ def parse_json(line: str) -> CountLine | None:
     if not line.startswith("{") or '"counter-value"' not in line:
         return None
     try:
-        # C's printf writes numbers that JSON does not know.
+        # printf of C writes numbers that are invalid in JSON.
         data = json.loads(re.sub(r"(:\s*)-?(?:nan|inf)\b", r"\1null", line))
     except (ValueError, RecursionError):
         return None

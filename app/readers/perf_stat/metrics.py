@@ -142,7 +142,7 @@ class MetricLines:
         return self._parse_named(values, parse_text_scope(match["time"] or "", match["aggregate"] or ""))
 
     def _alone(self, most: int) -> tuple[str, ...]:
-        """The names of the heading that have values in rows of at most so many cells."""
+        """The names of the header that have values in rows of at most this many cells."""
         if len(self.heading) <= most and not any(_NEVER_ALONE.search(name) for name in self.heading):
             return self.heading
         return tuple(name for name in self.heading if not _NEVER_ALONE.search(name))
@@ -210,7 +210,7 @@ def _metric(value: str, text: str, event: str, place: CountScope) -> Metric | No
 
 def _object(line: str) -> dict[str, Any] | None:
     try:
-        # C's printf writes numbers that JSON does not know.
+        # printf of C writes numbers that are invalid in JSON.
         data = json.loads(re.sub(r"(:\s*)-?(?:nan|inf)\b", r"\1null", line))
     except (ValueError, RecursionError):
         return None

@@ -20,7 +20,7 @@ AnyScope = TypeVar("AnyScope", bound=CountScope)
 
 @dataclass(frozen=True)
 class StatTables:
-    """The tables beside `counts`, which the builder has."""
+    """The tables other than `counts`, which the builder has."""
 
     count_metrics: pa.Table
     series: pa.Table

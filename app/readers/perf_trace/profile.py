@@ -119,7 +119,7 @@ class PerfTraceParser:
         self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=arguments)
 
     def _end_at_unknown_time(self, task: int) -> None:
-        """A call without an end whose thread makes another one: it has ended at an unknown time."""
+        """A call without an end whose thread makes another call: it ended at an unknown time."""
         if begun := self._open.pop(task, None):
             self.add_loss(NO_END, 0, begun[0])
             self._add(task, begun[1], 0, begun[0], begun[2], b"")

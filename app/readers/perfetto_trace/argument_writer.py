@@ -32,13 +32,13 @@ MAX_LOOKUPS = 1 << 22
 FALLBACK, RETRY = -1, -2
 """What becomes of an event whose arguments were not written; again, once there are texts of all doubles in it."""
 
-# Places in `at`: the next argument, the next of what stands behind them, events and bytes that were written, doubles
+# Places in `at`: the next argument, the next of the deferred ones, events and bytes that were written, doubles
 # that have no text yet, and where in `known` the table of each sort begins and the mask of its slots.
 ONE, OTHER, WRITTEN, END, ASKS, TABLES = range(6)
 KEYS, STRINGS, REALS = range(3)
 """The sorts of tables."""
 
-# Rows of `stack`, by depth, of what others are in: where its next field is, and the next key where these stand apart,
+# Rows of `stack`, by depth, of enclosing messages: position of the next field, and of the next key if separate,
 # where it ends, DICT, ARRAY, OBJECT or LIST, how many were in it, and where the key of each of these begins and ends.
 FIELD_AT, KEY_AT, LAST, KIND, MEMBERS, KEY = range(6)
 
@@ -161,7 +161,7 @@ def _nested_shape(data: Array, at: int, end: int) -> tuple[int, int, int]:
 
 @jit_no_refcount
 def _next(data: Array, at: int, end: int, least: Any, most: Any) -> tuple[int, int, int]:
-    """(where the next field of these numbers begins and ends, and where it goes on; -1 without one) of a message that
+    """(where the next field of these numbers begins and ends, and the continuation; -1 without one) of a message that
     is whole."""
     while at < end:
         tag, at = read_varint(data, at, end)
@@ -359,7 +359,7 @@ def _write_arguments(
 
 class ArgumentWriter:
     """Writes arguments. data: with packets.PAD. given: by column an argument: its event, ascending, where it begins and
-    where it ends. more: what stands behind them: the event, which of the texts is the key and which the value.
+    where it ends. more: the deferred ones: the event, the indexes of key and value.
     generation: by event. quoted: texts in quotes; WORDS come before them."""
 
     def __init__(self, data: bytes, generation: Array, quoted: list[bytes]) -> None:

@@ -142,7 +142,7 @@ class ArgumentDecoder:
         return json.dumps(found)
 
     def _annotation(self, data: memoryview, depth: int) -> tuple[str, Any]:
-        """Name and value of an annotation, whatever it holds."""
+        """Name and value of an annotation of any type."""
         name = ""
         value: Any = None
         for number, _, content in iterate_fields(data):
@@ -173,7 +173,7 @@ class ArgumentDecoder:
         return self._made.get_texts()[place] if place is not None else ""
 
     def _more(self, events: MessageColumns, generation: Array, category: Array) -> Int64Array:
-        """What stands behind the arguments, by column the row, the place of the key and that of the value: where in
+        """The deferred arguments, as columns row, position of the key and of the value: where in
         source code an event is, given in it or by a number, and the category."""
         text, data = self._made.intern_text, self._packets.data
         parts = []

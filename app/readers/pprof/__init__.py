@@ -1,7 +1,7 @@
 """Reader of pprof's files: what Go, gperftools, Pyroscope, Parca and others write. Definition: proto/profile.proto.
 
 The file has values and no times: each becomes a sample that weighs so much, all of them at time 0. Each type of value
-is an event. Labels that name a thread (`thread`, `tid`, `process`, `pid`, `host`, `rank`) tell threads apart; others
+is an event. Labels that name a thread (`thread`, `tid`, `process`, `pid`, `host`, `rank`) distinguish threads; others
 are not kept, and are listed among what could not be read.
 """
 
@@ -60,7 +60,7 @@ def sniff(head: bytes) -> bool:
     except MalformedMessage as error:
         if count < _ENOUGH and not _cut(head, error.at):
             return False
-    # Where the strings come first, there may be nothing else as far as `head` goes.
+    # If the strings come first, `head` may contain nothing else.
     return count > 1 and (messages > 0 or (strings == count and _is_text(head)))
 
 

@@ -144,7 +144,7 @@ class _PprofConverter:
         if spans.shape[1] < len(places):
             self._builder.add_loss(BAD_SAMPLE, "a number", len(places) - spans.shape[1])
         threads, stacks = ThreadLabels(self._builder, self._texts, self._data), StackTree(code)
-        # All at once they could take many times the memory that the file has.
+        # Together they could need many times the size of the file in memory.
         block = np.cumsum(spans[1] - spans[0]) // BLOCK_BYTES
         bounds = np.append(np.flatnonzero(np.diff(block, prepend=-1)), len(block)).tolist()
         for first, last in pairwise(bounds):

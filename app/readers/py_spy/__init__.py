@@ -1,8 +1,8 @@
-"""Reader of what `py-spy record --format raw` writes: collapsed stacks whose elements are labeled.
+"""Reader of the output of `py-spy record --format raw`: collapsed stacks whose elements are labeled.
 
     process 40:"python app.py";thread (41): worker;run (threading.py:982);work (app.py:17) 31
 
-A process stands there with --subprocesses, outside of it those that started it; a thread with --threads. A frame is a
+With --subprocesses there is a process, preceded by its ancestors; with --threads a thread. A frame is a
 function, its file and the line that ran, or with --native a function of a library. Weights count samples.
 """
 
@@ -52,7 +52,7 @@ def sniff(head: bytes) -> bool:
 
 
 def _join_lines(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
-    """Lines, each with its number; one whose command of a process has line ends in it is joined again."""
+    """Lines, each with its number; lines of a process command that contains line breaks are joined."""
     before, first = b"", 0
     for number, line in lines:
         whole, first = before + line, first or number

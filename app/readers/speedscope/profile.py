@@ -1,7 +1,7 @@
 """From what is in a file of speedscope to a Profile.
 
 A profile of time becomes slices: what begins and ends as it is given, samples one after the other, each as long as it
-weighs, with what two have in common going on. One that counts something else becomes samples; where it says what begins
+weighs, and frames common to two samples continue. A profile of another unit becomes samples; if it contains what begins
 and ends, its values count up, and each is what was counted since the one before.
 """
 
@@ -149,7 +149,7 @@ def _spans(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tupl
 
 
 def _stretches(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
-    """The same of samples: what follows one another in the same frames goes on."""
+    """The same for samples: consecutive samples in the same frames are merged."""
     opened: list[int] = []
     at = 0
     for stack, weight in _samples(one, factor, lost):

@@ -160,13 +160,13 @@ def join(argv: tuple[str, ...]) -> str:
 
 
 def format_value(value: str) -> str:
-    """A value on one line: itself wherever that is possible, else `$'…'`."""
+    """A value on one line: unchanged if possible, else `$'…'`."""
     special = _CONTROL_CHARACTERS.search(value) or "\n" in value or value.startswith("$'") or value != value.strip()
     return _quote_ansi(value) if special else value
 
 
 def parse_value(line: str) -> str:
-    """The value that stands on a line, blanks around it left out. Raises InvalidRequest for a `$'…` left open."""
+    """The value of a line, stripped of blanks. Raises InvalidRequest for a `$'…` left open."""
     line = line.strip()
     if not line.startswith("$'"):
         return line

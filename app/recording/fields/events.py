@@ -25,7 +25,7 @@ PAGE_ROWS = 60
 def split_events(text: str) -> tuple[str, ...]:
     """The events of a text: one a line, or several with commas as `perf -e` takes them.
 
-    A comma inside `pmu/…/` or `{…}` belongs to the event. Raises InvalidRequest where such a pair stays open.
+    A comma inside `pmu/…/` or `{…}` belongs to the event. Raises InvalidRequest if such a pair is not closed.
     """
     return tuple(event for line in text.splitlines() for event in _split_line(line))
 
@@ -51,7 +51,7 @@ def _split_line(line: str) -> list[str]:
 
 
 def event_problem(event: str) -> str | None:
-    """What is wrong with the text of one event, or None. Whether a host knows it is for the preflight to say."""
+    """The error in the text of one event, or None. The preflight checks whether a host supports it."""
     if not event.strip():
         return "An event has no name. Enter its name, or remove it from the list."
     if event.startswith("-"):
@@ -101,7 +101,7 @@ class EventIndex:
         return cls(tuple(ordered), names, texts)
 
     def search(self, query: str = "", group: str = "", offset: int = 0, limit: int = PAGE_ROWS) -> EventMatches:
-        """Events that hold every word of the query in name or description: those whose name starts with the query
+        """Events that contain every word of the query in name or description: those whose name starts with the query
         first, then those with all words in the name, then the others; without a query all of them.
         """
         words = query.lower().split()

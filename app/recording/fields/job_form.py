@@ -1,4 +1,4 @@
-"""The job form: fields as typed ↔ JobSpec, with an error by field and the typed text kept whatever happens."""
+"""The job form: fields as typed ↔ JobSpec, with an error by field and the typed text always kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,7 +44,7 @@ class JobForm(FormValues):
 class ParsedJob:
     """A spec, or the reasons why there is none. errors and hints: by field, sentences for a person.
 
-    A hint is what may be meant as it stands, and is a mistake more often than not.
+    A hint marks a value that is valid but usually a mistake.
     """
 
     spec: JobSpec | None
@@ -79,7 +79,7 @@ def parse(job_form: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, comp
         _keep_one_rate(job_form, whole, errors)
     parts = {name: replace(part, **values[name]) for name in JOB_PARTS if (part := getattr(chosen, name)) is not None}
     spec = replace(chosen, **whole, **parts)
-    # A field that could not be read keeps its own message: what the check says of its empty value would hide it.
+    # A field that could not be read keeps its own message: the check of its empty value would hide it.
     errors = validate_job(spec, targets, complete=complete) | errors
     return ParsedJob(None if errors else normalize(spec, targets.get(spec.target)), errors, hints)
 

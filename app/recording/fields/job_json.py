@@ -27,7 +27,7 @@ def from_json(data: object, targets: Mapping[str, Target] = LOCAL_ONLY) -> Parse
 
 
 def parse_unvalidated(data: object) -> ParsedJob:
-    """The same without a look at the values. Here the spec is what can be read, beside errors for the rest; None where
+    """The same without checks of the values. The spec contains what can be read, beside errors for the rest; None if
     nothing can."""
     if not isinstance(data, dict):
         return ParsedJob(None, {"": "Send one JSON object with the fields of a job."})

@@ -1,4 +1,4 @@
-"""What a JobSpec must fulfil before anything is asked of a machine: which fields count, and the values they may have.
+"""The checks of a JobSpec that need no machine: which fields apply, and their permitted values.
 
 One definition for form, API and command line.
 """

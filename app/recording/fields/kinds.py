@@ -231,7 +231,7 @@ def _(kind: kinds.ProgramsField, value: Any) -> str | bool:
 
 @singledispatch
 def find_problem(kind: kinds.FieldKind, value: Any) -> str | None:
-    """What makes a value of the right type unfit: a sentence that says what to do, or None. Types and ranges are for
+    """Why a value of the right type is invalid: a sentence that tells what to do, or None. Types and ranges are for
     `perfloom.recording.fields.models`."""
     return None
 

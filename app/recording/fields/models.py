@@ -134,7 +134,7 @@ def annotation(kind: kinds.FieldKind) -> Any:
 
 
 def _validated_type(kind: kinds.FieldKind, type_: Any) -> Any:
-    """The type, and what `find_problem` says of a value of that type."""
+    """The type, with `find_problem` as its validator."""
 
     def check(value: Any) -> Any:
         problem = find_problem(kind, value)

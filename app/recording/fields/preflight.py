@@ -1,5 +1,5 @@
-"""What speaks against a job before it is queued, and the command that it means: one preflight for form, API and command
-line. What only the machine itself can answer is asked there, by `perfloom.workers.local.checks`. Pure."""
+"""The problems of a job before it is queued, and its command: one preflight for form, API and command
+line. What only the machine can tell is checked there, by `perfloom.workers.local.checks`. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Groups = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class PreflightResult:
-    """findings: as the preflight gives them. command: what would be started, empty where it cannot be told. groups: the
+    """findings: of the preflight. command: what would be started, "" if unknown. groups: the
     events of each run of the command, where there are several. note: what of the command is still open."""
 
     findings: tuple[PreflightFinding, ...]
@@ -30,7 +30,7 @@ class PreflightResult:
 
 
 def check_job(spec: JobSpec, target: Target, recording: HostFacts | None, facts: TargetFacts | None) -> PreflightResult:
-    """Everything that can be said without asking. recording: facts of the host where perf runs, facts: of the target's
+    """Findings without a check on the machine. recording: facts of the host where perf runs, facts: of the target's
     last check; null as long as they are not known."""
     found = [*preflight(spec, recording), *check_at_target(spec, target, facts)]
     try:
@@ -48,7 +48,7 @@ def with_form_fields(findings: Iterable[PreflightFinding]) -> tuple[PreflightFin
 
 
 def spec_for_worker(spec: JobSpec, preflight_result: PreflightResult) -> JobSpec:
-    """The job as its machine is asked about it. Where there are runs, the number of one stands in for each: of the
+    """The job for a check on its machine. Where there are runs, the number of one stands in for each: of the
     first."""
     if len(preflight_result.groups) < 2:
         return spec
@@ -57,7 +57,7 @@ def spec_for_worker(spec: JobSpec, preflight_result: PreflightResult) -> JobSpec
 
 
 def credible_findings(spec: JobSpec, target: Target, findings: Iterable[PreflightFinding]) -> list[PreflightFinding]:
-    """What its machine says that can be believed: where a program is found is not known before modules are loaded."""
+    """The reliable findings of its machine: the path of a program is unknown before modules are loaded."""
     modules = spec.modules or target.modules
     return [
         finding for finding in findings if not (modules and finding.field == "command" and "/" not in spec.command[0])

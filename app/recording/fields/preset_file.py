@@ -51,12 +51,12 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
 
 
 def from_file(data: bytes | str) -> JobSpec:
-    """The spec in such a file; the command may be missing, and its target unknown here. Raises InvalidRequest."""
+    """The spec in a preset file; the command may be missing, and its target unknown here. Raises InvalidRequest."""
     parsed = parse_unvalidated(serialization.from_text(data))
     spec = parsed.spec
     errors = parsed.errors
     if spec is not None:
-        # A target that is not known here may have whatever a job can ask for.
+        # An unknown target may support everything that a job can request.
         errors = validate_job(spec, {spec.target: Target(spec.target, sudo=True)}, complete=False) | errors
     if spec is None or errors:
         field, message = next(iter(errors.items()))

@@ -29,9 +29,9 @@ def to_json(data: Mapping[str, Any]) -> str:
 
 
 def from_text(text: str | bytes) -> dict[str, Any]:
-    """What stands in such a file: TOML, or one JSON object. Raises InvalidRequest that says where it is wrong.
+    """The content of such a file: TOML, or one JSON object. Raises InvalidRequest with the position of an error.
 
-    Only what JSON knows too comes out of it: texts, numbers, switches, lists and objects.
+    Its values are those of JSON: texts, numbers, booleans, lists and objects.
     """
     if len(text) > MAX_BYTES:
         raise InvalidRequest(f"The file has {len(text):,} bytes, but settings have a few hundred. {_ADVICE}")

@@ -31,7 +31,7 @@ def to_file(target: Target, form: str) -> str:
 
 
 def from_file(data: bytes | str, name: str | None = None) -> Target:
-    """The target in such a file. name: in place of its own. Raises InvalidRequest."""
+    """The target in a target file. name: overrides its own. Raises InvalidRequest."""
     try:
         values = serialization.from_text(data)
         if not values:

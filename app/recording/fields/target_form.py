@@ -1,4 +1,4 @@
-"""The form of a target: fields as typed ↔ Target, with an error by field and the typed text kept whatever happens."""
+"""The form of a target: fields as typed ↔ Target, with an error by field and the typed text always kept."""
 
 from dataclasses import dataclass, field, replace
 

@@ -1,6 +1,6 @@
-"""What the last check of a target speaks against a job there: queues, MPI, sudo, its directory. Pure.
+"""The problems of a job by the last check of its target: queues, MPI, sudo, its directory. Pure.
 
-What perf itself can do there is said by the preflight, from the facts of the host that records.
+The preflight checks what perf can do there, by the facts of the host that records.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from ..schedulers import field_label
 
 
 def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) -> list[PreflightFinding]:
-    """Everything that can be said about `spec` at `target`. facts: of its last check, null where none has
+    """All findings about `spec` at `target`. facts: of its last check, null if none has
     succeeded."""
     found = list(_command(spec, target))
     if facts is None:
@@ -39,7 +39,7 @@ def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) ->
 
 
 def _command(spec: JobSpec, target: Target) -> Iterator[PreflightFinding]:
-    """A program that is meant from where somebody typed, and not from where it runs."""
+    """A program whose path is relative to the directory of the user, not of the job."""
     name = spec.command[0] if spec.command else ""
     if target.is_local or spec.cwd or "/" not in name or name.startswith("/"):
         return
@@ -54,7 +54,7 @@ def _command(spec: JobSpec, target: Target) -> Iterator[PreflightFinding]:
 
 
 def _modules(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
-    """Whether modules can be loaded at all. Which there are was not asked but of the target's own."""
+    """Whether modules can be loaded at all. Only the modules of the target were checked."""
     problem = facts.problems.get("modules", "")
     if facts.module_command is False and (spec.modules or target.modules):
         name = (*spec.modules, *target.modules)[0]

@@ -1,4 +1,4 @@
-"""What makes one value unfit, in whatever field it is: a sentence that says what to do, or None."""
+"""Why a value is invalid, in any field: a sentence that tells what to do, or None."""
 
 import base64
 import binascii
