@@ -1,8 +1,8 @@
 """Reader of what `perf stat` prints, in any of its three forms: counts of events, without call stacks.
 
 A value is what perf prints: scaled up where the event had no counter all the time, the mean where the command was
-run several times. Intervals are kept; a summary after them is left out, as it is their sum. Metrics are those of perf
-of its counts.
+run several times. Intervals are kept; a summary after them is left out, as it is their sum. perf computes the
+metrics from its counts.
 """
 
 import re
