@@ -16,9 +16,7 @@ from .options import data_option, load_settings, output_option, rows_format_opti
 from .output import STDIO, refuse_terminal, warn_sampled_only, write_table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..analysis.core.schema import Column
+    from ..analysis.core.schema import TableRows
     from ..domain.profile import Profile
     from ..domain.selection import Selection
 
@@ -74,7 +72,6 @@ def diff(
     """
     prefork_reader((a,))
     from ..analysis.compare import counts, functions, tables
-    from ..analysis.core.schema import records
     from ..analysis.ml.operator_parts import OPERATOR_PARTS
 
     if a == b == STDIO:
@@ -101,34 +98,31 @@ def diff(
                 "Both have only counts of perf stat, without functions. Leave out --by and --absolute."
             )
         table = COUNTS
-    columns: tuple[Column, ...] = tables.COLUMNS if table else functions.COLUMNS
     if table == COUNTS:
         found, growths = _compare_counts(base, other, selection)
-        columns = counts.COLUMNS
     elif table:
         found, growths = _compare_table(base, other, selection, table, by or "", of or "", absolute)
     else:
         by = by or "function"
-        found = functions.diff_functions(base, other, selection, selection, by=by, normalize=not absolute)
+        found = functions.diff_functions.rows(base, other, selection, selection, by=by, normalize=not absolute)
         warn_sampled_only(found, "delta_total")
         if fail_above is not None:
             _report_few(found, fail_above)
-        growths = [(row["name"], _growth(row)) for row in records(found) if row["status"] != functions.FEW_SAMPLES]
-    write_table("Comparison", columns, found, form, output, selection)
+        growths = [(row["name"], _growth(row)) for row in found.records() if row["status"] != functions.FEW_SAMPLES]
+    write_table("Comparison", found, form, output, selection)
     return 0 if fail_above is None else _gate(growths, fail_above)
 
 
 def _compare_counts(
     base: "Profile", other: "Profile", selection: "Selection"
-) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
+) -> "tuple[TableRows, list[tuple[str, float]]]":
     """The comparison of counts, and each event that grew by more than its spread, in percent of its base value."""
     from ..analysis.compare.counts import NOT_COMPARED, diff_counts, has_counts
-    from ..analysis.core.schema import records
 
     if not (has_counts(base) or has_counts(other)):
         raise InvalidRequest("Neither of them has counts of perf stat; compare their functions.")
-    found = diff_counts(base, other, selection, selection)
-    rows = records(found)
+    found = diff_counts.rows(base, other, selection, selection)
+    rows = found.records()
     apart = [row["event"] for row in rows if row["status"] == NOT_COMPARED]
     for row in rows:
         if row["status"] == NOT_COMPARED:
@@ -141,7 +135,7 @@ def _compare_counts(
 
 def _compare_table(
     base: "Profile", other: "Profile", selection: "Selection", table: str, by: str, of: str, absolute: bool
-) -> "tuple[pd.DataFrame, list[tuple[str, float]]]":
+) -> "tuple[TableRows, list[tuple[str, float]]]":
     """The comparison of a table, and the growth of each row in percent: of the total of the base if rows add up to it,
     else of the row's value in the base."""
     from ..analysis.compare.tables import (
@@ -152,34 +146,32 @@ def _compare_table(
         resolve_grouping,
         resolve_measure,
     )
-    from ..analysis.core.schema import records
 
     if not any(has_table(profile, table) for profile in (base, other)):
         raise InvalidRequest(f"Neither of them has {COMPARED_TABLES[table].title.lower()}; compare their functions.")
     by = resolve_grouping(base, other, table, by)
     measure = resolve_measure(list_measures(COMPARED_TABLES[table], base, other), of)
     each_step = not absolute and measure.additive and all(profile.steps.num_rows for profile in (base, other))
-    found = diff_table(base, other, selection, table, measure.column, each_step=each_step, by=by)
+    found = diff_table.rows(base, other, selection, table, measure.column, each_step=each_step, by=by)
     if each_step:
         click.echo("perfloom: Values are per step; --absolute compares whole recordings.", err=True)
-    whole = float(found["base"].sum())
+    whole = sum(value or 0.0 for value in found.column("base"))
     return found, [
-        (row["name"], _grown(row["delta"], whole if measure.additive else row["base"])) for row in records(found)
+        (row["name"], _grown(row["delta"], whole if measure.additive else row["base"])) for row in found.records()
     ]
 
 
-def _report_few(found: "pd.DataFrame", most: float) -> None:
+def _report_few(found: "TableRows", most: float) -> None:
     """Report what the gate ignores: growth in fewer than 30 samples on both sides, which may be chance. Raises
     InvalidRequest if nothing else is left, because then there is no verdict."""
     from ..analysis.compare.functions import FEW_SAMPLES
     from ..analysis.core.sample_counts import MIN_COMPARED_SAMPLES
-    from ..analysis.core.schema import records
 
-    few = [row for row in records(found) if row["status"] == FEW_SAMPLES]
+    few = [row for row in found.records() if row["status"] == FEW_SAMPLES]
     rows = [row for row in few if _growth(row) > most]
     if not rows:
         return
-    highest = max((row[side] or 0 for row in records(found) for side in ("base_samples", "other_samples")), default=0)
+    highest = max((row[side] or 0 for row in found.records() for side in ("base_samples", "other_samples")), default=0)
     if highest < MIN_COMPARED_SAMPLES:
         raise InvalidRequest(
             f"Both have fewer than {MIN_COMPARED_SAMPLES} samples, too few for a verdict. Record for "

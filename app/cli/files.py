@@ -328,7 +328,6 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
         click.echo(f"perfloom: Advice is withheld. {why}", err=True)
     write_table(
         table.title,
-        table.columns,
         rows,
         form,
         output,

@@ -20,9 +20,7 @@ from ..domain.errors import Unavailable
 from ..domain.event_names import SHARES_ONLY
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from ..analysis.core.schema import Column
+    from ..analysis.core.schema import TableRows
     from ..domain.selection import Selection
 
 STDIO = "-"
@@ -32,9 +30,10 @@ PARQUET = "parquet"
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def warn_sampled_only(data: "pd.DataFrame", value: str) -> None:
+def warn_sampled_only(rows: "TableRows", value: str) -> None:
     """Print on standard error the events whose samples give only shares: those without `value`."""
-    warn_shares_only(dict.fromkeys(data["event"][data[value].isna()]))
+    pairs = zip(rows.column("event"), rows.column(value), strict=True)
+    warn_shares_only(dict.fromkeys(event for event, number in pairs if number is None))
 
 
 def warn_shares_only(events: Iterable[str]) -> None:
@@ -45,8 +44,7 @@ def warn_shares_only(events: Iterable[str]) -> None:
 
 def write_table(
     title: str,
-    columns: "Sequence[Column]",
-    data: "pd.DataFrame",
+    rows: "TableRows",
     form: str,
     output: str,
     selection: "Selection",
@@ -57,23 +55,23 @@ def write_table(
     """Write the rows of a table to `output` as `form`. affected: something of the recording was not read, which each
     object of JSON then says. Raises Unavailable where that cannot be written."""
     from ..analysis.core.loss_impact import mark_affected_rows
-    from ..analysis.core.schema import records
 
     affected = affected and form == "json"
-
-    names = [column.name for column in columns]
+    names = [column.name for column in rows.columns]
     if form != PARQUET and output == STDIO:
-        write_rows(names, mark_affected_rows(records(data), affected), form, single=single)
+        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single)
         return
     with open_output(output) as file:
         if form == PARQUET:
             from ..exporters.table_formats import TABLE_FORMATS, table_metadata
 
-            for piece in TABLE_FORMATS[form].write_chunks(data, columns, table_metadata(title, selection.to_query())):
+            for piece in TABLE_FORMATS[form].write_chunks(
+                rows.to_frame(), rows.columns, table_metadata(title, selection.to_query())
+            ):
                 file.write(piece)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        write_rows(names, mark_affected_rows(records(data), affected), form, single=single, out=text)
+        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single, out=text)
         text.detach()
 
 

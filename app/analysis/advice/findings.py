@@ -12,14 +12,12 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-import pandas as pd
-
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.loss_impact import loss_impact_of
 from ..core.memo import memoize
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import has_clock
 from .model import Advice, AdviceFinding, Rule, RuleInput
 from .rules import RULES
@@ -119,13 +117,12 @@ def restore_findings(profile: Profile, data: bytes) -> None:
         memoize(profile, _key(rule, Selection()), partial(tuple, findings), pin=True)
 
 
-def compute_advice(
-    profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None
-) -> pd.DataFrame:
+@table_function
+def compute_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> TableRows:
     """One row per finding, by severity. If advice is withheld, one row with the reason."""
     why = withheld_reason(profile)
     if not why:
-        return build_advice_frame(find_advice(profile, selection, thresholds))
+        return build_advice_frame.rows(find_advice(profile, selection, thresholds))
     values: dict[str, Any] = {
         "rule": "withheld",
         "title": "Advice is withheld",
@@ -139,12 +136,13 @@ def compute_advice(
         "advice": WITHHELD_ADVICE,
         "page": "losses",
     }
-    return build_frame(COLUMNS, {name: [value] for name, value in values.items()})
+    return build_rows(COLUMNS, {name: [value] for name, value in values.items()})
 
 
-def build_advice_frame(advices: list[Advice]) -> pd.DataFrame:
+@table_function
+def build_advice_frame(advices: list[Advice]) -> TableRows:
     """Findings as a table."""
-    return build_frame(
+    return build_rows(
         COLUMNS,
         {
             "rule": [one.rule.key for one in advices],

@@ -6,14 +6,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.list_text import format_ranges, to_ranges
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.units import format_quantity
 from ..core.sample_selection import threads_of
-from ..core.schema import records
+from ..core.schema import TableFunction
 from ..distributed import communication
 from ..memory import allocations as memory
 from ..ml import devices, graphs, idle, kernels, launches, operators, steps
@@ -159,9 +158,9 @@ class RuleInput:
     def memory(self) -> list[Row]:
         return self._rows(memory.compute_memory)
 
-    def _rows(self, table: Callable[[Profile, Selection], pd.DataFrame]) -> list[Row]:
+    def _rows(self, table: TableFunction[...]) -> list[Row]:
         """A table; without ranks where there is one only, whether or not it has a number."""
-        rows = records(table(self.profile, self.selection))
+        rows = table.rows(self.profile, self.selection).records()
         return rows if self.has_several_ranks else [{**row, "rank": None} for row in rows]
 
     @cached_property

@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -22,7 +21,7 @@ from ..core.measurements import (
     sum_known,
 )
 from ..core.sample_selection import event_names
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 
 NOT_COMPARED = "not compared"
 COUNTED, SAMPLED, MISSING = "counted", "sampled", "absent"
@@ -73,7 +72,8 @@ def is_counts_only(profile: Profile) -> bool:
     return has_counts(profile) and not profile.samples.num_rows and not profile.slices.num_rows
 
 
-def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> pd.DataFrame:
+@table_function
+def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_selection: Selection) -> TableRows:
     """One row for each event that was counted in either, in the order of the other.
 
     An event that was counted on one side and sampled on the other has a row with a note and no difference.
@@ -86,7 +86,7 @@ def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_
     ]
     pairs = [(before.get(name, _Value()), after.get(name, _Value())) for name in names]
     deltas = [_delta(b, a) for b, a in pairs]
-    return build_frame(
+    return build_rows(
         COLUMNS,
         {
             "event": names,

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.call_tree import sum_subtrees
@@ -17,7 +16,7 @@ from ..core.measurements import find_share_only_events
 from ..core.sample_counts import MIN_COMPARED_SAMPLES, count_call_samples
 from ..core.sample_rollup import sum_call_weights
 from ..core.sample_selection import event_names
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..stacks.call_tree import build_call_tree
 from ..stacks.hotspots import function_weights, to_percent
 from ..stacks.shapes import shape_of
@@ -88,6 +87,7 @@ class _Side:
     total_samples: Array
 
 
+@table_function
 def diff_functions(
     base: Profile,
     other: Profile,
@@ -96,7 +96,7 @@ def diff_functions(
     by: str = "function",
     normalize: bool = True,
     status_of: str | None = None,
-) -> pd.DataFrame:
+) -> TableRows:
     """One row for each event and function (or stack) that has any weight in either; the greatest change of self first.
 
     Functions are the same when display name and module are. Stacks are the same when all their functions are; those
@@ -125,7 +125,7 @@ def diff_functions(
         part["unit"] = [units[after]] * len(part["name"])
         for column, added in part.items():
             values[column] += added
-    return build_frame(COLUMNS, values)
+    return build_rows(COLUMNS, values)
 
 
 def unknown_columns(base: Profile, other: Profile, before: int, after: int) -> tuple[str, ...]:

@@ -3,17 +3,16 @@
 Rows of several ranks are added up. Sums may be taken for each step, so that recordings of different length compare.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
-from ..core.schema import Column, build_frame, records
+from ..core.schema import Column, TableFunction, TableRows, build_rows, records, table_function
 from ..memory import allocations
 from ..ml import kernels, modules, operators, steps
 from ..ml.operator_parts import OPERATOR_PARTS, operator_parts_of
@@ -143,6 +142,7 @@ def has_table(profile: Profile, name: str) -> bool:
     return bool({"operators": profile.slices, "kernels": profile.device_work, "steps": profile.steps}[name].num_rows)
 
 
+@table_function
 def diff_table(
     base: Profile,
     other: Profile,
@@ -151,7 +151,7 @@ def diff_table(
     measure: str = "",
     each_step: bool = False,
     by: str = "",
-) -> pd.DataFrame:
+) -> TableRows:
     """One row for each name that either has; the greatest change first.
 
     measure: a column of the table, its first one where empty. each_step: sums are divided by the number of steps of
@@ -172,7 +172,7 @@ def diff_table(
         names = [one for one in names if before.get(one) or after.get(one)]
     values = [(before.get(one), after.get(one)) for one in names]
     deltas = [(b or 0.0, a or 0.0) for b, a in values]
-    frame = build_frame(
+    compared_rows = build_rows(
         COLUMNS,
         {
             "name": names,
@@ -184,8 +184,7 @@ def diff_table(
             "delta_percent": [100 * (a - b) / b if b else None for b, a in deltas],
         },
     )
-    order = np.argsort(-frame["delta"].abs().to_numpy(np.float64, na_value=0), kind="stable")
-    return frame.iloc[order].reset_index(drop=True)
+    return compared_rows.take(np.argsort([-abs(a - b) for b, a in deltas], kind="stable"))
 
 
 def list_measures(compared_table: ComparedTable, *profiles: Profile) -> tuple[Measure, ...]:
@@ -237,14 +236,15 @@ def _rows(
     selection = selection.replace(event=None)
     if compared_table.name == "steps":
         return _step_parts(profile, selection, measure)
-    table: Callable[..., pd.DataFrame] = {
+    functions: dict[str, TableFunction[...]] = {
         "operators": operators.compute_operators,
         "kernels": kernels.compute_kernels,
         "modules": modules.compute_modules,
         "memory": allocations.compute_memory,
-    }[compared_table.name]
+    }
+    table = functions[compared_table.name]
     found: dict[str, float] = {}
-    for row in records(table(profile, selection, by) if by else table(profile, selection)):
+    for row in records(table.rows(profile, selection, by) if by else table.rows(profile, selection)):
         value = row[measure.column]
         if value is None:
             continue
@@ -254,7 +254,7 @@ def _rows(
 
 
 def _step_parts(profile: Profile, selection: Selection, measure: Measure) -> dict[str, float]:
-    rows: list[dict[str, Any]] = records(steps.compute_steps(profile, selection))
+    rows: list[dict[str, Any]] = records(steps.compute_steps.rows(profile, selection))
     reduced: Any = {"mean_us": np.mean, "median_us": np.median, "max_us": np.max}[measure.column]
     if not rows:
         return {}

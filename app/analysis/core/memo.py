@@ -5,23 +5,21 @@ every later window, threads and event. Safe for many threads: concurrent request
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...domain.profile import Profile
 
-if TYPE_CHECKING:
-    # Readers use this module, and do without it.
-    import pandas as pd
-
 T = TypeVar("T")
 MEMO_LIMIT_BYTES = 256 << 20
 """How much is kept for one profile; the least recently used goes first. What was built last always stays."""
+VALUE_BYTES = 64
+"""About what a text or number in a list takes."""
 
 
 @dataclass
@@ -80,16 +78,6 @@ def memoize(profile: Profile, key: Hashable, build: Callable[[], T], *, pin: boo
         return cast(T, value)
 
 
-def memoize_table(
-    name: str, profile: Profile, selection: Hashable, build: "Callable[[], pd.DataFrame]"
-) -> "pd.DataFrame":
-    """The table `name` of a selection, made once: several parts of a page, and of the next one, need the same.
-
-    The caller gets its own frame over the same columns: it may add and replace columns, not change their values.
-    """
-    return memoize(profile, ("table", name, selection), build).copy(deep=False)
-
-
 def size_of(value: Any) -> int:
     """Bytes of the arrays in a value made of arrays, tables, dataclasses, tuples and lists; a token amount for the
     rest.
@@ -104,8 +92,10 @@ def _size_of(value: Any, ids: set[int]) -> int:
         known = id(value) in ids
         ids.add(id(value))
         return 0 if known else value.nbytes
-    if hasattr(value, "memory_usage"):
-        return int(value.memory_usage(deep=True).sum())
+    if isinstance(value, list) and value and isinstance(value[0], str | int | float | None):
+        return VALUE_BYTES * len(value)
+    if isinstance(value, Mapping):
+        return sum(_size_of(part, ids) for part in value.values()) + 64
     if isinstance(value, tuple | list):
         return sum(_size_of(part, ids) for part in value) + 64
     if is_dataclass(value) and not isinstance(value, type):

@@ -1,15 +1,29 @@
-"""What a table is: its columns, and how a DataFrame gets exactly those."""
+"""What a table is: its columns, the rows of them, and the function that computes those.
 
-from collections.abc import Callable
+Rows are columns of numpy arrays or lists. pandas is loaded only where a DataFrame is wanted, because loading it takes
+longer than most tables do.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec
 
-import pandas as pd
+import numpy as np
 
+from ...domain.arrays import Array, Int64Array
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from .memo import memoize
 from .sample_selection import check_selection
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+P = ParamSpec("P")
+MAX_EXACT = 1 << 53
+"""Floats beyond it are whole without saying much, and some are no int64."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,75 @@ class Column:
     dtype: str = "str"
 
 
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The rows of a table. values: one numpy array or list for each column; None and NaN are missing."""
+
+    columns: tuple[Column, ...]
+    values: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.values[self.columns[0].name])
+
+    def column(self, name: str) -> list[Any]:
+        """The plain Python values of a column, None for what is missing."""
+        return next(
+            _plain_values(values, dtype) for column, values, dtype in self._typed_columns() if column.name == name
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dicts of plain Python values, None for what is missing: what JSON shows."""
+        names = [column.name for column in self.columns]
+        columns = [_plain_values(values, dtype) for _, values, dtype in self._typed_columns()]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def sort(self, *order: str) -> "TableRows":
+        """The rows by these columns, the most important first; "-" in front of a name: descending. Equal rows keep
+        their order, missing values are last."""
+        keys: list[Array] = []
+        for word in reversed(order):
+            keys += _sort_keys(self.column(word.removeprefix("-")), descending=word.startswith("-"))
+        return self.take(np.lexsort(keys))
+
+    def take(self, places: Array) -> "TableRows":
+        """The rows at these places, in this order."""
+        return TableRows(self.columns, {name: _take(values, places) for name, values in self.values.items()})
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The public form: a DataFrame with exactly the declared columns, in their order and of their types.
+
+        Each caller gets its own frame over the same columns: it may add and replace columns, not change their values.
+        """
+        return self._frame.copy(deep=False)
+
+    @cached_property
+    def _frame(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        return pd.DataFrame({c.name: pd.Series(values, dtype=dtype) for c, values, dtype in self._typed_columns()})
+
+    def _typed_columns(self) -> Iterator[tuple[Column, Any, str]]:
+        for column in self.columns:
+            values = self.values[column.name]
+            yield column, values, _number_type(values) if column.dtype == "number" else column.dtype
+
+
+class TableFunction(Generic[P]):
+    """A function that computes the rows of a table. A call returns a DataFrame; `rows` does without pandas."""
+
+    def __init__(self, compute: Callable[P, TableRows]) -> None:
+        self.rows = compute
+        update_wrapper(self, compute)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "pd.DataFrame":
+        return self.rows(*args, **kwargs).to_frame()
+
+
+def table_function(compute: Callable[P, TableRows]) -> TableFunction[P]:
+    """Decorates a function that computes the rows of a table."""
+    return TableFunction(compute)
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of any profile. compute: takes one of `by` besides where there are some, the first of
@@ -35,48 +118,82 @@ class Table:
     name: str
     title: str
     columns: tuple[Column, ...]
-    compute: Callable[..., pd.DataFrame]
+    compute: TableFunction[...]
     single_row: bool = False
     by: tuple[str, ...] = ()
     uses_selection: bool = True
 
-    def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> pd.DataFrame:
+    def rows(self, profile: Profile, selection: Selection, by: str | None = None) -> TableRows:
         """Its rows, one per value of the grouping `by`. Raises InvalidRequest, also for a selection of what the profile
         does not have where the table would not look at it."""
         if self.uses_selection:
             check_selection(profile, selection)
         if not by:
-            found: pd.DataFrame = self.compute(profile, selection)
-            return found
+            return self.compute.rows(profile, selection)
         if by not in self.by:
             offered = f"accepts by={', '.join(self.by)}" if self.by else "does not accept by"
             raise InvalidRequest(f"The table {self.name} {offered}, not {by[:40]!r}.", "by")
-        found = self.compute(profile, selection, by)
-        return found
+        return self.compute.rows(profile, selection, by)
+
+    def frame(self, profile: Profile, selection: Selection, by: str | None = None) -> "pd.DataFrame":
+        """The same as a DataFrame."""
+        return self.rows(profile, selection, by).to_frame()
 
 
-def build_frame(columns: tuple[Column, ...], values: dict[str, Any]) -> pd.DataFrame:
-    """A DataFrame with exactly the declared columns, in their order and of their types, also when it is empty."""
-    return pd.DataFrame({c.name: _series(values[c.name], c.dtype) for c in columns})
+def build_rows(columns: tuple[Column, ...], values: Mapping[str, Any]) -> TableRows:
+    """Rows of exactly the declared columns. Raises KeyError if one is missing."""
+    return TableRows(columns, {column.name: values[column.name] for column in columns})
 
 
-def _series(values: Any, dtype: str) -> "pd.Series[Any]":
-    if dtype != "number":
-        return pd.Series(values, dtype=dtype)
-    # Floats beyond 2^53 are whole without saying much, and some are no int64.
-    whole = all(value is None or isinstance(value, int) or _is_whole(value) for value in values)
-    return pd.Series(values, dtype="Int64" if whole else "Float64")
+def concatenate_rows(columns: tuple[Column, ...], parts: Sequence[TableRows]) -> TableRows:
+    """The rows of several tables with these columns, one after the other."""
+    return TableRows(columns, {c.name: [value for part in parts for value in part.column(c.name)] for c in columns})
 
 
-def _is_whole(value: float) -> bool:
-    return abs(value) < 1 << 53 and float(value).is_integer()
+def memoize_table(name: str, profile: Profile, selection: Selection, build: Callable[[], TableRows]) -> TableRows:
+    """The table `name` of a selection, computed once: several parts of a page, and of the next one, need the same."""
+    return memoize(profile, ("table", name, selection), build)
 
 
-def records(data: pd.DataFrame) -> list[dict[str, Any]]:
+def records(data: "TableRows | pd.DataFrame") -> list[dict[str, Any]]:
     """The rows as dicts of plain Python values, None for what is missing: what JSON shows."""
+    if isinstance(data, TableRows):
+        return data.records()
     columns: dict[str, list[Any]] = {}
     for name in data.columns:
         values = data[name]
         missing = values.isna().to_numpy().tolist()
         columns[name] = [None if gone else value for value, gone in zip(values.tolist(), missing, strict=True)]
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _number_type(values: Any) -> str:
+    whole = all(value is None or isinstance(value, int) or _is_whole(value) for value in values)
+    return "Int64" if whole else "Float64"
+
+
+def _is_whole(value: float) -> bool:
+    return abs(value) < MAX_EXACT and float(value).is_integer()
+
+
+def _plain_values(values: Any, dtype: str) -> list[Any]:
+    """The values as a pandas column of this type has them, None for what is missing."""
+    plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    kind: Callable[[Any], Any] = {"int64": int, "Int64": int, "bool": bool, "boolean": bool, "str": str}.get(
+        dtype, float
+    )
+    return [None if value is None or value != value else kind(value) for value in plain]
+
+
+def _sort_keys(values: Sequence[Any], *, descending: bool) -> Iterator[Array]:
+    """Keys of a column for `numpy.lexsort`, the least important first."""
+    missing = np.fromiter((value is None for value in values), bool, len(values))
+    distinct = sorted({value for value in values if value is not None})
+    rank = {value: number for number, value in enumerate(distinct)}
+    codes: Int64Array = np.fromiter((rank.get(value, 0) for value in values), np.int64, len(values))
+    yield -codes if descending else codes
+    yield missing
+
+
+def _take(values: Any, places: Array) -> Any:
+    return values[places] if isinstance(values, np.ndarray) else [values[place] for place in places.tolist()]

@@ -1,7 +1,6 @@
 """Metrics that perf stat computed from its counts: `insn per cycle`, `GHz`, top-down shares, as it printed them."""
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from ...domain.arrays import Array
@@ -10,7 +9,7 @@ from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...domain.units import NS_PER_MS
 from ..core.sample_selection import event_id, event_names, match_ranks, select_threads, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 
 COLUMNS = (
     Column("metric", "", "Name of the metric, as printed by perf."),
@@ -27,7 +26,8 @@ COLUMNS = (
 )
 
 
-def compute_count_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_count_metrics(profile: Profile, selection: Selection) -> TableRows:
     """One row for each value of a metric, in the order in which perf printed them.
 
     A window keeps the intervals that start in it, as it does of counts. A metric is of its CPUs and interval; values
@@ -40,7 +40,7 @@ def compute_count_metrics(profile: Profile, selection: Selection) -> pd.DataFram
     threads, events = threads_of(profile), event_names(profile)
     thread_names = np.array([*(name or None for name in threads.name), None], object)
     times = {name: table.column(f"{name}_ns").to_numpy() / NS_PER_MS for name in ("start", "end")}
-    return build_frame(
+    return build_rows(
         COLUMNS,
         {
             "metric": table.column("name").to_pylist(),
@@ -48,8 +48,8 @@ def compute_count_metrics(profile: Profile, selection: Selection) -> pd.DataFram
             "event": np.array([*events, None], object)[get_column(table, "event")],
             "thread": thread_names[get_column(table, "thread")],
             "cpu": _or_none(get_column(table, "cpu")),
-            "start_ms": pd.array(times["start"], "Float64"),
-            "end_ms": pd.array(times["end"], "Float64"),
+            "start_ms": times["start"],
+            "end_ms": times["end"],
         },
     )
 

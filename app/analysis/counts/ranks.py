@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 
 from ...domain.profile import Profile
@@ -19,7 +18,7 @@ from ..core.measurements import (
     running_percent,
 )
 from ..core.sample_selection import event_names, match_ranks, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from .totals import format_numbers
 
 RANKS = (
@@ -64,7 +63,8 @@ RankKey = tuple[int, int | None, str | None]
 """Run, rank, host."""
 
 
-def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_ranks(profile: Profile, selection: Selection) -> TableRows:
     """One row for each rank, run and event; a rank of which nothing was measured has one row without an event.
 
     In the order of runs, events and ranks.
@@ -97,7 +97,7 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
         return None if value[one] is None or one[0] == NO_ID else scale * (value[one] or 0) / total if total else 0.0
 
     about = [rank_facts.get(key, {}) for _, key in order]
-    return build_frame(
+    return build_rows(
         RANKS,
         {
             "rank": [key[1] for _, key in order],
@@ -127,7 +127,8 @@ def compute_ranks(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def compute_runs(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_runs(profile: Profile, selection: Selection) -> TableRows:
     """One row for each execution of the command."""
     names = event_names(profile)
     threads = threads_of(profile)
@@ -147,7 +148,7 @@ def compute_runs(profile: Profile, selection: Selection) -> pd.DataFrame:
             hosts[run][host] = None
         if rank is not None and rank >= 0:
             numbers[run].add(rank)
-    return build_frame(
+    return build_rows(
         RUNS,
         {
             "run": [n for n, _ in every],

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from ...domain.event_names import SAMPLED_ONLY
@@ -30,7 +29,6 @@ from ..core.measurements import (
     running_percent,
     sort_measurements,
 )
-from ..core.memo import memoize_table
 from ..core.sample_selection import (
     ThreadColumns,
     event_id,
@@ -39,7 +37,7 @@ from ..core.sample_selection import (
     select_threads,
     threads_of,
 )
-from ..core.schema import Column, build_frame, records
+from ..core.schema import Column, TableRows, build_rows, memoize_table, records, table_function
 from ..core.slice_selection import has_clock, select_slices
 from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
@@ -208,12 +206,13 @@ def _processes_of(threads: ThreadColumns, inside: Iterable[int]) -> int:
     return len({one for one in known if one[2] is not None} or known)
 
 
-def compute_summary(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_summary(profile: Profile, selection: Selection) -> TableRows:
     """One row about the whole selection."""
     return memoize_table("summary", profile, selection, lambda: _summary(profile, selection))
 
 
-def _summary(profile: Profile, selection: Selection) -> pd.DataFrame:
+def _summary(profile: Profile, selection: Selection) -> TableRows:
     threads, chosen = threads_of(profile), select_threads(profile, selection)
     inside = range(len(threads.key)) if chosen is None else np.flatnonzero(chosen).tolist()
     main = event_id(profile, selection.event)
@@ -222,7 +221,7 @@ def _summary(profile: Profile, selection: Selection) -> pd.DataFrame:
     hosts = {threads.host[i] for i in inside} | {m.host for m in rows}
     ranks = {int(threads.rank[i]) for i in inside} | {m.rank for m in rows if m.rank is not None}
     meta = profile.meta
-    return build_frame(
+    return build_rows(
         SUMMARY,
         {
             "format": [meta.format],
@@ -258,7 +257,9 @@ def _slices(profile: Profile, selection: Selection) -> int:
 
 def _device_facts(profile: Profile, selection: Selection) -> dict[str, list[Any]]:
     """Figures of steps and, if there is only one, of the device."""
-    used = [row for row in records(compute_devices(profile, selection)) if row["work"]] if has_clock(profile) else []
+    used = (
+        [row for row in records(compute_devices.rows(profile, selection)) if row["work"]] if has_clock(profile) else []
+    )
     row = used[0] if len(used) == 1 else {}
     return {
         "steps": [len(select_steps(profile, selection)) if profile.steps.num_rows else 0],
@@ -275,25 +276,27 @@ def _tokens(profile: Profile, selection: Selection) -> dict[str, list[float | No
     return {f"{kind}_tokens_per_s": [token_rates[kind].per_s if kind in token_rates else None] for kind in KINDS}
 
 
-def compute_losses(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_losses(profile: Profile, selection: Selection) -> TableRows:
     """What could not be read, most frequent first. Independent of the selection."""
     data = {c.name: profile.losses.column(c.name).to_pylist() for c in LOSSES}
     order = sorted(range(len(data["count"])), key=lambda i: (-data["count"][i], i))
-    return build_frame(LOSSES, {name: [values[i] for i in order] for name, values in data.items()})
+    return build_rows(LOSSES, {name: [values[i] for i in order] for name, values in data.items()})
 
 
-def compute_events(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_events(profile: Profile, selection: Selection) -> TableRows:
     """One row for each event, in the order of the recording."""
     return memoize_table("events", profile, selection, lambda: _events(profile, selection))
 
 
-def _events(profile: Profile, selection: Selection) -> pd.DataFrame:
+def _events(profile: Profile, selection: Selection) -> TableRows:
     events = select_events(profile, selection)
     rows: dict[int, list[Measurement]] = {event: [] for event in events}
     for m in list_measurements(profile, selection):
         rows[m.event].append(m)
     table = profile.events.take(pa.array(events, pa.int64()))
-    return build_frame(
+    return build_rows(
         EVENTS,
         {
             "event": get_strings(table, "name"),
@@ -311,14 +314,15 @@ def _events(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def compute_counts(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_counts(profile: Profile, selection: Selection) -> TableRows:
     """One row for each event and thread with samples, and one for each thing counted.
 
     Sorted by event, then the greatest value first.
     """
     rows = sort_measurements(list_measurements(profile, selection))
     table = threads_of(profile)
-    return build_frame(
+    return build_rows(
         COUNTS,
         {
             **_common(profile, rows),
@@ -332,7 +336,8 @@ def compute_counts(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def compute_threads(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_threads(profile: Profile, selection: Selection) -> TableRows:
     """One row for each thread and event with samples or counts; a thread with neither has one row with zeros.
 
     Sorted by event, then the greatest value first.
@@ -340,7 +345,7 @@ def compute_threads(profile: Profile, selection: Selection) -> pd.DataFrame:
     return memoize_table("threads", profile, selection, lambda: _threads(profile, selection))
 
 
-def _threads(profile: Profile, selection: Selection) -> pd.DataFrame:
+def _threads(profile: Profile, selection: Selection) -> TableRows:
     rows = measure_samples(profile, selection) + measure_counts(profile, selection, each_cpu=False)
     rows = sort_measurements(rows + list_idle_threads(profile, selection, {m.thread for m in rows}))
     table = threads_of(profile)
@@ -351,7 +356,7 @@ def _threads(profile: Profile, selection: Selection) -> pd.DataFrame:
     def of_counter(m: Measurement, all_threads: str, one_cpu: str) -> str:
         return all_threads if m.cpu is None else one_cpu.format(m.cpu)
 
-    return build_frame(
+    return build_rows(
         THREADS,
         {
             **_common(profile, rows),

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
@@ -21,7 +20,7 @@ from ...domain.units import NS_PER_US
 from ..core.intervals import IntervalSet, merge_intervals, union_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..ml.roles import RankTime, Role, communication_calls, external_ids, rank_times
 from ..ml.steps import Steps, clip_steps, nullable_column, rank_column, select_steps, steps_of, window_bounds
@@ -118,7 +117,8 @@ STRAGGLERS = (
 )
 
 
-def compute_communication(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_communication(profile: Profile, selection: Selection) -> TableRows:
     """One row for each rank and step, clipped by the window. The first four times, and computing, both, communicating
     and neither, are disjoint and add up to total_us."""
     known, rows = steps_of(profile), select_steps(profile, selection)
@@ -136,7 +136,7 @@ def compute_communication(profile: Profile, selection: Selection) -> pd.DataFram
     communicated = ours[1] + ours[2]
     with np.errstate(invalid="ignore", divide="ignore"):
         hidden = np.where(communicated > 0, 100.0 * ours[1] / communicated, np.nan)
-    return build_frame(
+    return build_rows(
         COMMUNICATION,
         {
             "rank": rank_column(known.rank[rows]),
@@ -170,7 +170,8 @@ def compute_communication(profile: Profile, selection: Selection) -> pd.DataFram
     )
 
 
-def compute_collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_collectives(profile: Profile, selection: Selection) -> TableRows:
     """One row for each name, group, type and size; those that took most time on all ranks first."""
     found, rows = _select_collectives(profile, selection)
     match, length, waiting = found.match[rows], (found.end - found.start)[rows], found.waiting_ns[rows]
@@ -217,10 +218,11 @@ def compute_collectives(profile: Profile, selection: Selection) -> pd.DataFrame:
             }
         )
     table.sort(key=lambda row: (-row["total_us"], row["name"]))
-    return build_frame(COLLECTIVES, {c.name: [row[c.name] for row in table] for c in COLLECTIVES})
+    return build_rows(COLLECTIVES, {c.name: [row[c.name] for row in table] for c in COLLECTIVES})
 
 
-def compute_stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_stragglers(profile: Profile, selection: Selection) -> TableRows:
     """One row per rank with collectives that were found on several ranks; the rank with the longest delays first."""
     found, rows = _select_collectives(profile, selection)
     rows = rows[found.match[rows] >= 0]
@@ -247,7 +249,7 @@ def compute_stragglers(profile: Profile, selection: Selection) -> pd.DataFrame:
         "held_up_uncertain": within_skew(profile, held, waits),
     }
     by = np.lexsort((ranks, -held))
-    return build_frame(
+    return build_rows(
         STRAGGLERS,
         {"rank": rank_column(ranks[by])}
         | {name: values[by] for name, values in columns.items()}

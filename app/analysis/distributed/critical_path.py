@@ -9,7 +9,6 @@ stands on it adds up to the time of the recording.
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
@@ -21,7 +20,7 @@ from ..core.group_by import group_by, select_groups
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..ml.operators import to_us
 from ..ml.steps import Steps, rank_column, select_steps, steps_of, window_bounds
@@ -84,7 +83,8 @@ class CriticalPath:
         return len(self.start)
 
 
-def compute_critical_path(profile: Profile, selection: Selection, by: str = "name") -> pd.DataFrame:
+@table_function
+def compute_critical_path(profile: Profile, selection: Selection, by: str = "name") -> TableRows:
     """One row for each name and kind on the path; the longest first. The window, step and ranks clip the path."""
     path, step, whole_part = select_path(profile, selection)
     length = (path.end - path.start).astype(np.int64)
@@ -118,10 +118,10 @@ def compute_critical_path(profile: Profile, selection: Selection, by: str = "nam
         "rank": rank_column(np.where((least == most) & several, least, NO_ID)),
         "uncertain": [None if of is None else of and here for of, here in zip(short, beside.tolist(), strict=True)],
     }
-    critical_path = build_frame(COLUMNS, values)
+    critical_path = build_rows(COLUMNS, values)
     if by == "step":
         return critical_path
-    return critical_path.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+    return critical_path.sort("-total_us", "name")
 
 
 def count_rank_changes(profile: Profile, selection: Selection) -> int:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.list_text import format_ranges, to_ranges
@@ -17,7 +16,7 @@ from ...domain.selection import Selection
 from ...domain.units import NS_PER_US
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from .clock_alignment import ClockEstimate, CollectiveEnds, estimate_clocks
 from .collective_calls import SYNCHRONIZING_COLLECTIVES, MatchBasis
 from .collectives import collectives_of
@@ -112,7 +111,8 @@ def skew_of(profile: Profile) -> ClockSkew | None:
     return memoize(profile, "skew", lambda: _build(profile), pin=True)
 
 
-def compute_clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_clocks(profile: Profile, selection: Selection) -> TableRows:
     """One row for each rank, where there are several."""
     skew = skew_of(profile)
     rows = [] if skew is None else list(skew.ranks)
@@ -123,7 +123,7 @@ def compute_clocks(profile: Profile, selection: Selection) -> pd.DataFrame:
     def clock_values(name: str) -> list[float | None]:
         return [None if row.clock is None else getattr(row.clock, name) / NS_PER_US for row in rows]
 
-    return build_frame(
+    return build_rows(
         CLOCKS,
         {
             "rank": [row.rank for row in rows],

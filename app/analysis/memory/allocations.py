@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.memory import (
@@ -36,7 +35,7 @@ from ..core.sample_selection import (
     sum_by_index,
     threads_of,
 )
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, concatenate_rows, table_function
 from ..core.slice_selection import slices_of
 from ..ml.operators import call_names, innermost_slices, operator_calls_of, select_operator_calls, strip_step_number
 from .blocks import (
@@ -170,14 +169,15 @@ def has_memory(profile: Profile) -> bool:
     return bool(profile.allocations.num_rows) or ALLOCATED in profile.series.column("name").to_pylist()
 
 
-def compute_memory(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_memory(profile: Profile, selection: Selection) -> TableRows:
     """One row for each memory of which something is known: GPUs first."""
     device_memories = select_device_memories(profile, selection)
     values: dict[str, list[Any]] = {c.name: [] for c in MEMORY}
     for device_memory in device_memories:
         for name, value in _memory(profile, selection, device_memory).items():
             values[name].append(value)
-    return build_frame(MEMORY, values)
+    return build_rows(MEMORY, values)
 
 
 def _memory(profile: Profile, selection: Selection, device_memory: DeviceMemory) -> dict[str, Any]:
@@ -282,14 +282,15 @@ def has_operator_allocations(profile: Profile, device_memory: DeviceMemory) -> b
     return bool((_moves(profile).device == device_memory.row).any())
 
 
-def compute_memory_operators(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_memory_operators(profile: Profile, selection: Selection) -> TableRows:
     """One row for each operator or annotation, device and rank with anything allocated or freed in it; what grew most
     by itself first."""
     calls, slices, moves = operator_calls_of(profile), slices_of(profile), _moves(profile)
     device_memories = select_device_memories(profile, selection)
     values: dict[str, list[Any]] = {c.name: [] for c in OPERATORS}
     if not len(moves.call):
-        return build_frame(OPERATORS, values)
+        return build_rows(OPERATORS, values)
     kept = _moves_kept(profile, selection, moves)
     group = calls.label.astype(np.int64) * 2 + calls.annotation
     distinct, code = np.unique(group, return_inverse=True)
@@ -321,9 +322,8 @@ def compute_memory_operators(profile: Profile, selection: Selection) -> pd.DataF
         for word, parts in (("self_", itself), ("", total)):
             for name, part in zip(("growth_bytes", "allocations", "allocated_bytes"), parts, strict=True):
                 values[word + name] += part[shown].tolist()
-    rows = build_frame(OPERATORS, values)
-    order = ["self_growth_bytes", "growth_bytes", "name"]
-    return rows.sort_values(order, ascending=[False, False, True], kind="stable", ignore_index=True)
+    rows = build_rows(OPERATORS, values)
+    return rows.sort("-self_growth_bytes", "-growth_bytes", "name")
 
 
 def _moves_kept(profile: Profile, selection: Selection, moves: _OperatorAllocations) -> Array:
@@ -339,19 +339,21 @@ def _moves_kept(profile: Profile, selection: Selection, moves: _OperatorAllocati
     return found
 
 
-def compute_memory_live(profile: Profile, selection: Selection, by: str = "operator") -> pd.DataFrame:
+@table_function
+def compute_memory_live(profile: Profile, selection: Selection, by: str = "operator") -> TableRows:
     """What lives when most is allocated in the window, by what made it; the largest first."""
     parts = [
-        group_live_blocks(profile, selection, device_memory, most.time_ns, by)
+        group_live_blocks.rows(profile, selection, device_memory, most.time_ns, by)
         for device_memory in select_device_memories(profile, selection)
         if (most := find_block_peak(profile, selection, device_memory)) is not None
     ]
-    return pd.concat(parts, ignore_index=True) if parts else build_frame(LIVE, {c.name: [] for c in LIVE})
+    return concatenate_rows(LIVE, parts)
 
 
+@table_function
 def group_live_blocks(
     profile: Profile, selection: Selection, device_memory: DeviceMemory, time_ns: int, by: str
-) -> pd.DataFrame:
+) -> TableRows:
     """What of a memory lives at a time, by operator, source or category; the largest first. Allocated memory
     without a known block has its own row."""
     categories = (
@@ -373,7 +375,7 @@ def group_live_blocks(
     names = [UNKNOWN, *labels.names]
     shown = np.flatnonzero(bytes_ > 0)
     shown = shown[np.argsort(-bytes_[shown], kind="stable")]
-    return build_frame(
+    return build_rows(
         LIVE,
         {
             "name": [names[n] for n in shown.tolist()],
@@ -386,7 +388,7 @@ def group_live_blocks(
     )
 
 
-def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int, names: list[str]) -> pd.DataFrame:
+def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int, names: list[str]) -> TableRows:
     """What of a memory there was at a time by category, where only sizes were recorded."""
     moment = np.array([time_ns])
     found = [
@@ -396,7 +398,7 @@ def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int,
     ]
     found = sorted((one for one in found if one[0] > 0), key=lambda one: -one[0])
     whole = sum(size for size, _ in found)
-    return build_frame(
+    return build_rows(
         LIVE,
         {
             "name": [name for _, name in found],
@@ -409,13 +411,14 @@ def _live_in_curves(profile: Profile, device_memory: DeviceMemory, time_ns: int,
     )
 
 
-def compute_memory_events(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_memory_events(profile: Profile, selection: Selection) -> TableRows:
     """What went wrong: allocations that failed, and those for which the allocator gave back what it had cached."""
     rows = _memory_events(profile, selection)
     values = {c.name: [row.get(c.name) for row in rows] for c in EVENTS}
     values["time_us"] = [row["time_ns"] / NS_PER_US for row in rows]
     values["device"] = [row["place"].label if row["place"] else None for row in rows]
-    return build_frame(EVENTS, values)
+    return build_rows(EVENTS, values)
 
 
 def _memory_events(profile: Profile, selection: Selection) -> list[dict[str, Any]]:

@@ -5,13 +5,11 @@ the threads, and its call stack is kept. So each belongs to one window.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
-from ...domain.arrays import Array, IndexArray, Int64Array
+from ...domain.arrays import Array, Float64Array, IndexArray, Int64Array
 from ...domain.memory import MISSING, select_live
 from ...domain.profile import Profile
 from ...domain.selection import Selection
@@ -20,7 +18,7 @@ from ...domain.units import NS_PER_US
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import filter_calls, select_threads, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import slices_of
 from ..core.trees import nearest_ancestor
 from ..ml.operators import innermost_slices
@@ -280,12 +278,14 @@ def column_texts(array: pa.Array) -> list[str]:
     return [value or "" for value in array.to_pylist()]
 
 
-def compute_allocations(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_allocations(profile: Profile, selection: Selection) -> TableRows:
     """One row for each block that is picked, in the order in which they were allocated."""
-    return build_allocation_rows(profile, selection, select_blocks(profile, selection))
+    return build_allocation_rows.rows(profile, selection, select_blocks(profile, selection))
 
 
-def build_allocation_rows(profile: Profile, selection: Selection, rows: Array) -> pd.DataFrame:
+@table_function
+def build_allocation_rows(profile: Profile, selection: Selection, rows: Array) -> TableRows:
     """The table of these rows of `allocations`, in their order. selection: whose peaks are meant."""
     blocks, known = (
         blocks_of(profile),
@@ -305,7 +305,7 @@ def build_allocation_rows(profile: Profile, selection: Selection, rows: Array) -
         if most is not None and has_paired_frees(profile, known[row]):
             at_peak[mine] = select_live(start[mine], end[mine], most.time_ns)
     address = profile.allocations.column("address").take(pa.array(rows)).to_pylist()
-    return build_frame(
+    return build_rows(
         ALLOCATIONS,
         {
             "start_us": _micros(start),
@@ -324,9 +324,9 @@ def build_allocation_rows(profile: Profile, selection: Selection, rows: Array) -
     )
 
 
-def _micros(ns: Array) -> "pd.Series[Any]":
-    series = pd.Series(ns / NS_PER_US, dtype="Float64")
-    return series.mask(ns == MISSING)
+def _micros(ns: Array) -> Float64Array:
+    """Microseconds; NaN for MISSING."""
+    return np.where(ns == MISSING, np.nan, ns / NS_PER_US)
 
 
 def search_blocks(profile: Profile, rows: Array, search: str) -> Array:

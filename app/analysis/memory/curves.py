@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
@@ -16,7 +15,7 @@ from ...domain.tables import get_column, get_strings
 from ...domain.units import NS_PER_US
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.windows import MAX_TIME_NS, resolve_step, step_windows
 
 MIN_TIME_NS = -MAX_TIME_NS
@@ -270,7 +269,8 @@ def last_value(profile: Profile, device_memory: DeviceMemory, name: str, unit: s
     return None
 
 
-def compute_memory_curves(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_memory_curves(profile: Profile, selection: Selection) -> TableRows:
     """Every change of what was allocated, reserved and active, by memory; in a window first what held at its start."""
     values: dict[str, list[Any]] = {c.name: [] for c in CURVES}
     for device_memory in select_device_memories(profile, selection):
@@ -285,7 +285,7 @@ def compute_memory_curves(profile: Profile, selection: Selection) -> pd.DataFram
                 values["bytes"] += curve.value[low:high].astype(np.int64).tolist()
                 for word, same in (("rank", device_memory.rank), ("device", device_memory.label), ("series", name)):
                     values[word] += [same] * len(times)
-    return build_frame(CURVES, values)
+    return build_rows(CURVES, values)
 
 
 @dataclass(frozen=True, eq=False)

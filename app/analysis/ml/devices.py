@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
@@ -18,7 +17,7 @@ from ...domain.units import NS_PER_MS, NS_PER_US
 from ..core.intervals import IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import DeviceWorkColumns, device_work_of, has_clock
 from .steps import observed_windows
 from .tensor_cores import has_tensor_cores, tensor_cores_of
@@ -112,7 +111,8 @@ def devices_of(profile: Profile) -> tuple[Device, ...]:
     return memoize(profile, "devices", lambda: _build(profile) if has_clock(profile) else (), pin=True)
 
 
-def compute_devices(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_devices(profile: Profile, selection: Selection) -> TableRows:
     """One row for each device that did anything, and for those of which it is only known that they were there where
     nothing did."""
     observed = observed_windows(profile, selection)
@@ -121,10 +121,11 @@ def compute_devices(profile: Profile, selection: Selection) -> pd.DataFrame:
     rows = [_row(profile, device, *observed[device.rank], uses) for device in devices]
     if not devices_of(profile):
         rows = [_device_properties(profile, NO_ID, row) for row, kind in _kinds(profile) if kind == "gpu"]
-    return build_frame(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
+    return build_rows(DEVICES, {c.name: [row[c.name] for row in rows] for c in DEVICES})
 
 
-def compute_utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_utilization(profile: Profile, selection: Selection) -> TableRows:
     """How busy each device was over time, in equal parts of 1, 2 or 5 times a power of ten. Times in which nothing was
     recorded are missing."""
     observed = observed_windows(profile, selection)
@@ -154,7 +155,7 @@ def compute_utilization(profile: Profile, selection: Selection) -> pd.DataFrame:
                     "sm_efficiency_percent": _known_share(float(used[place]), whole),
                 }
             )
-    return build_frame(UTILIZATION, {c.name: [part[c.name] for part in parts] for c in UTILIZATION})
+    return build_rows(UTILIZATION, {c.name: [part[c.name] for part in parts] for c in UTILIZATION})
 
 
 def sm_efficiency_of(profile: Profile, device: Device) -> RateCurve | None:

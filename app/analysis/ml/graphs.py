@@ -4,7 +4,6 @@ docs/metrics.md has the definitions.
 """
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
@@ -14,7 +13,7 @@ from ..core.functions import functions_of
 from ..core.group_by import group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, select_device_work, select_slices, slices_of
 from .devices import devices_of
 from .idle import IDLE_CAUSES, IdleCause, device_gaps
@@ -55,7 +54,8 @@ def has_graphs(profile: Profile) -> bool:
     return bool(launch_groups_of(profile).is_graph.any())
 
 
-def compute_graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_graphs(profile: Profile, selection: Selection) -> TableRows:
     """One row for each graph, function that launched it and rank; the greatest time on the device first."""
     work, slices, launched = device_work_of(profile), slices_of(profile), launch_groups_of(profile)
     graph_launches = select_graph_launches(profile, selection)
@@ -82,7 +82,7 @@ def compute_graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
     whole = int(everything.sum())
     ids, names = launched.graph_id[row][at], function[at]
     nodes, streams = _distinct(profile, row, groups.code, len(groups))
-    return build_frame(
+    return build_rows(
         GRAPHS,
         {
             "graph_id": [None if of < 0 else of for of in ids.tolist()],
@@ -105,7 +105,7 @@ def compute_graphs(profile: Profile, selection: Selection) -> pd.DataFrame:
             "percent": groups.sum(busy) * (100.0 / max(1, whole)),
             "rank": rank_column(profile, rank[at]),
         },
-    ).sort_values(["total_us", "graph_id"], ascending=[False, True], kind="stable", ignore_index=True)
+    ).sort("-total_us", "graph_id")
 
 
 def select_graph_launches(profile: Profile, selection: Selection) -> Array | None:

@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
@@ -17,7 +16,7 @@ from ...domain.selection import Selection
 from ...domain.units import NS_PER_US
 from ..core.intervals import TIME_LIMIT_NS, IntervalSet, merge_intervals
 from ..core.memo import memoize
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from .devices import Device, devices_of, work_times
 from .steps import observed_windows
@@ -52,7 +51,8 @@ IDLE = (
 )
 
 
-def compute_idle(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_idle(profile: Profile, selection: Selection) -> TableRows:
     """One row for each device and each of its streams (where there are several), and cause."""
     observed = observed_windows(profile, selection)
     rows: list[dict[str, Any]] = []
@@ -76,7 +76,7 @@ def compute_idle(profile: Profile, selection: Selection) -> pd.DataFrame:
                         "longest_us": int(longest[place]) / NS_PER_US,
                     }
                 )
-    return build_frame(IDLE, {c.name: [row[c.name] for row in rows] for c in IDLE})
+    return build_rows(IDLE, {c.name: [row[c.name] for row in rows] for c in IDLE})
 
 
 def _number(profile: Profile, device: Device) -> int | None:

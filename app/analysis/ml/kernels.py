@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
@@ -18,7 +17,7 @@ from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, select_device_work, slices_of
 from .launches import launch_waits_of
 from .operators import call_names, operator_calls_of, rank_column, to_percent, to_us
@@ -106,9 +105,10 @@ COPIES = (
 DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
 
 
+@table_function
 def compute_kernels(
     profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
-) -> pd.DataFrame:
+) -> TableRows:
     """One row for each kernel that ran; the greatest total time first.
 
     by "configuration": one for each name, operator, grid, block, registers and shared memory. by_rank: one for each
@@ -141,9 +141,7 @@ def compute_kernels(
         "occupancy_percent": sums.occupancy_percent,
     }
     values |= _configuration(profile, firsts if by == "configuration" else None, len(firsts))
-    return build_frame(KERNELS, values).sort_values(
-        ["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True
-    )
+    return build_rows(KERNELS, values).sort("-total_us", "name")
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +198,8 @@ def sum_kernels(
     return memoize(profile, ("kernel sums", selection, by, by_rank, name), build)
 
 
-def compute_copies(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_copies(profile: Profile, selection: Selection) -> TableRows:
     """One row for each sort of copy and set of memory of a device; the greatest total time first."""
     work = device_work_of(profile)
     mask = select_device_work(profile, selection)
@@ -216,7 +215,7 @@ def compute_copies(profile: Profile, selection: Selection) -> pd.DataFrame:
     names = functions_of(profile).names_of(work.function[firsts])
     total = some.sum(duration)
     everything = work.duration if mask is None else work.duration[mask]
-    return build_frame(
+    return build_rows(
         COPIES,
         {
             "name": names,
@@ -236,7 +235,7 @@ def compute_copies(profile: Profile, selection: Selection) -> pd.DataFrame:
             "percent": to_percent(total, int(everything.sum())),
             "rank": rank_column(profile, threads_of(profile).rank[work.thread[firsts]]),
         },
-    ).sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+    ).sort("-total_us", "name")
 
 
 def parse_copy_direction(name: str, kind: int) -> str | None:

@@ -7,7 +7,6 @@ docs/metrics.md has each.
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, BoolArray
 from ...domain.profile import Profile
@@ -17,7 +16,7 @@ from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, select_slices, slices_of
 from .launch_groups import launch_groups_of
 from .operators import rank_column, to_us
@@ -98,7 +97,8 @@ def launch_waits_of(profile: Profile) -> LaunchWaits:
     return memoize(profile, "waits", build, pin=True)
 
 
-def compute_launches(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_launches(profile: Profile, selection: Selection) -> TableRows:
     """One row for each function of the device's runtime that the host called; the greatest time of the host first."""
     slices, waits, runtime = slices_of(profile), launch_waits_of(profile), _runtime(profile)
     groups, mask = launch_groups_of(profile), select_slices(profile, selection)
@@ -117,7 +117,7 @@ def compute_launches(profile: Profile, selection: Selection) -> pd.DataFrame:
         found[place] = values
         return found
 
-    rows = build_frame(
+    rows = build_rows(
         LAUNCHES,
         {
             "name": functions_of(profile).names_of(slices.function[firsts]),
@@ -140,7 +140,7 @@ def compute_launches(profile: Profile, selection: Selection) -> pd.DataFrame:
             "rank": rank_column(profile, threads_of(profile).rank[slices.thread[firsts]]),
         },
     )
-    return rows.sort_values(["total_us", "name"], ascending=[False, True], kind="stable", ignore_index=True)
+    return rows.sort("-total_us", "name")
 
 
 @dataclass(frozen=True, eq=False)

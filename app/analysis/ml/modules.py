@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow.compute as pc
 
 from ...domain.arrays import Array, Int64Array
@@ -23,7 +22,7 @@ from ..core.functions import functions_of
 from ..core.group_by import SelectedGroups, group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import sum_by_index, threads_of
-from ..core.schema import Column, build_frame, records
+from ..core.schema import Column, TableRows, build_rows, records, table_function
 from ..core.slice_selection import device_time_prefix_sums, prefix_sums, select_slices, slices_of
 from .operators import innermost_slices, operator_calls_of, rank_column, to_percent, to_us
 
@@ -118,7 +117,8 @@ def has_modules(profile: Profile) -> bool:
     return memoize(profile, "has modules", build, pin=True)
 
 
-def compute_modules(profile: Profile, selection: Selection, by: str = "place") -> pd.DataFrame:
+@table_function
+def compute_modules(profile: Profile, selection: Selection, by: str = "place") -> TableRows:
     """One row for each module at its place in the tree, below the module that called it; in order of first calls.
 
     by "type": one row for each class, with the longest time first; its totals are of modules that are in none of the
@@ -129,7 +129,7 @@ def compute_modules(profile: Profile, selection: Selection, by: str = "place") -
     return _by_type(rows) if by == "type" else rows
 
 
-def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
+def _by_place(profile: Profile, selection: Selection) -> TableRows:
     module_tree = module_tree_of(profile)
     mask = select_slices(profile, selection)
     chosen = np.arange(len(module_tree.row)) if mask is None else np.flatnonzero(mask[module_tree.row])
@@ -165,7 +165,7 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
         return to_us(values[shown]) if devices else np.full(len(shown), np.nan)
 
     paths = _paths(module_tree)
-    return build_frame(
+    return build_rows(
         COLUMNS,
         {
             "module": [module_tree.name[n] for n in shown],
@@ -194,7 +194,7 @@ def _by_place(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def _by_type(rows: pd.DataFrame) -> pd.DataFrame:
+def _by_type(rows: TableRows) -> TableRows:
     """The rows of a tree, in preorder, added up by class and rank."""
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     path: list[tuple[Any, ...]] = []
@@ -212,8 +212,8 @@ def _by_type(rows: pd.DataFrame) -> pd.DataFrame:
                 of[name] = row[name] if of[name] is None else better(of[name], row[name])
     for of in found.values():
         of["host_mean_us"] = of["host_total_us"] / of["calls"] if of["calls"] else None
-    frame = build_frame(COLUMNS, {name: [of[name] for of in found.values()] for name in rows.columns})
-    return frame.sort_values(["host_total_us", "module"], ascending=[False, True], kind="stable", ignore_index=True)
+    frame = build_rows(COLUMNS, {c.name: [of[c.name] for of in found.values()] for c in COLUMNS})
+    return frame.sort("-host_total_us", "module")
 
 
 def module_tree_of(profile: Profile) -> ModuleTree:

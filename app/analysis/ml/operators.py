@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, Float64Array, Int32Array
 from ...domain.profile import Profile
@@ -21,7 +20,7 @@ from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
 from ..core.patterns import unique_texts
 from ..core.sample_selection import sum_by_index, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import (
     device_time_prefix_sums,
     device_work_of,
@@ -138,9 +137,10 @@ def operator_calls_of(profile: Profile) -> OperatorCalls:
     return memoize(profile, "operator calls", lambda: _calls(profile))
 
 
+@table_function
 def compute_operators(
     profile: Profile, selection: Selection, by: str = "name", *, by_rank: bool = True, name: str | None = None
-) -> pd.DataFrame:
+) -> TableRows:
     """One row for each operator and annotation that was called; the greatest device self time first, then host's.
 
     by "shapes": one for each name and shapes of inputs; "stack": for each name and call stack; one of PARTS: for each
@@ -162,10 +162,8 @@ def compute_operators(
         "input_shapes": input_shapes(profile, firsts) if by == "shapes" else nothing,
         "call_stack": call_stacks(profile, firsts) if by == "stack" else nothing,
     }
-    rows = build_frame(COLUMNS, values)
-    return rows.sort_values(
-        ["device_self_us", "host_self_us", "name"], ascending=[False, False, True], kind="stable", ignore_index=True
-    )
+    rows = build_rows(COLUMNS, values)
+    return rows.sort("-device_self_us", "-host_self_us", "name")
 
 
 def select_operator_calls(profile: Profile, selection: Selection, name: str | None = None) -> Array | None:

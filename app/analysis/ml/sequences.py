@@ -5,7 +5,6 @@ as Holistic Trace Analysis counts them (cuda_kernel_analysis.py, get_frequent_cu
 """
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.errors import InvalidRequest
@@ -13,7 +12,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, concatenate_rows, table_function
 from ..core.slice_selection import device_work_of, select_device_work, slices_of
 from .operators import call_names, operator_calls_of, to_us
 
@@ -33,9 +32,10 @@ SEQUENCES = (
 )
 
 
+@table_function
 def compute_sequences(
     profile: Profile, selection: Selection, by: str = "stream", *, length: int = DEFAULT_LENGTH
-) -> pd.DataFrame:
+) -> TableRows:
     """One row for each sequence that occurs more than once; the most frequent first, of those the longest time first.
 
     by "stream": of `length` pieces of device work. "operator": what one call launched, at least two. Raises
@@ -50,20 +50,17 @@ def compute_sequences(
     mask = select_device_work(profile, selection)
     rows = np.arange(len(device_work_of(profile))) if mask is None else np.flatnonzero(mask)
     parts = _stream_sequences(profile, rows, length) if by == "stream" else _operator_sequences(profile, rows)
-    found = pd.concat(parts, ignore_index=True) if parts else build_frame(SEQUENCES, {c.name: [] for c in SEQUENCES})
-    return found.sort_values(
-        ["count", "device_us", "sequence"], ascending=[False, False, True], kind="stable", ignore_index=True
-    )
+    return concatenate_rows(SEQUENCES, parts).sort("-count", "-device_us", "sequence")
 
 
-def _stream_sequences(profile: Profile, rows: Array, length: int) -> list[pd.DataFrame]:
+def _stream_sequences(profile: Profile, rows: Array, length: int) -> list[TableRows]:
     thread = device_work_of(profile).thread[rows]
     first = np.arange(max(0, len(rows) - length + 1))
     first = first[thread[first] == thread[first + length - 1]]
     return _table(profile, rows[first[:, None] + np.arange(length)], None)
 
 
-def _operator_sequences(profile: Profile, rows: Array) -> list[pd.DataFrame]:
+def _operator_sequences(profile: Profile, rows: Array) -> list[TableRows]:
     work, calls = device_work_of(profile), operator_calls_of(profile)
     call = calls.operator_of_work[rows]
     rows, call = rows[call >= 0], call[call >= 0]
@@ -78,7 +75,7 @@ def _operator_sequences(profile: Profile, rows: Array) -> list[pd.DataFrame]:
     return parts
 
 
-def _table(profile: Profile, runs: Array, call: Array | None) -> list[pd.DataFrame]:
+def _table(profile: Profile, runs: Array, call: Array | None) -> list[TableRows]:
     """The rows of the table for runs of one length: rows of `device_work`, one run in each line."""
     work, functions = device_work_of(profile), functions_of(profile)
     if not len(runs):
@@ -109,4 +106,4 @@ def _table(profile: Profile, runs: Array, call: Array | None) -> list[pd.DataFra
         "operator": [None] * len(some) if call is None else call_names(profile, call[firsts]),
         "host_us": np.full(len(some), np.nan) if host is None else to_us(some.sum(host)),
     }
-    return [build_frame(SEQUENCES, values)]
+    return [build_rows(SEQUENCES, values)]

@@ -7,7 +7,6 @@ numbers can be compared; where they mislead, a further column has the exact valu
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
@@ -17,7 +16,7 @@ from ...domain.units import NS_PER_MS, NS_PER_US
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..core.windows import resolve_step
 from .roles import STEP_PREFIX, RankTime, Role, rank_times
@@ -73,7 +72,8 @@ class Steps:
         return len(self.name)
 
 
-def compute_steps(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_steps(profile: Profile, selection: Selection) -> TableRows:
     """One row for each step, in order of rank and time, clipped by the window. The last ones of a rank where the
     profiler missed device work are left out, as torch-tb-profiler does, unless they are selected by name."""
     steps = steps_of(profile)
@@ -90,7 +90,7 @@ def compute_steps(profile: Profile, selection: Selection) -> pd.DataFrame:
             idle[mine] = end[mine] - start[mine] - time.device.length_within(start[mine], end[mine])
     total = end - start
     tokens = _tokens(profile)[rows]
-    return build_frame(
+    return build_rows(
         STEPS,
         {
             "step": [steps.name[row] for row in rows.tolist()],

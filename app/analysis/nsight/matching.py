@@ -9,12 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...ingest.nsight.kernel_names import get_function_name, normalize_kernel_name
-from ..core.schema import Column, build_frame, records
+from ..core.schema import Column, TableRows, build_rows, records, table_function
 from ..core.slice_selection import has_clock
 from ..ml.kernels import compute_kernels
 from .reports import compute_nsight, has_reports
@@ -62,13 +60,14 @@ def pair_trace_with_report(base: Profile, other: Profile) -> TraceReportPair | N
     return None
 
 
-def match_kernels(trace: Profile, report: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def match_kernels(trace: Profile, report: Profile, selection: Selection) -> TableRows:
     """One row for each kernel of the trace, with its grid and block, of which the report has launches, the greatest
     time first; then one for each kernel, grid and block of the report that is not in the trace.
 
     selection: of the trace.
     """
-    launches, ran = records(compute_nsight(report, Selection())), _ran(trace, selection)
+    launches, ran = records(compute_nsight.rows(report, Selection())), _ran(trace, selection)
     names, functions = _groups(launches, normalize_kernel_name), _groups(launches, get_function_name)
     in_trace: dict[str, set[str]] = defaultdict(set)
     for name, _, _ in ran:
@@ -95,13 +94,13 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> pd.D
         {"name": name, "grid": grid, "block": block, **nothing, **_of(taken, None)}
         for (name, grid, block), taken in rest.items()
     ]
-    return build_frame(MATCH_COLUMNS, {column.name: [row[column.name] for row in found] for column in MATCH_COLUMNS})
+    return build_rows(MATCH_COLUMNS, {column.name: [row[column.name] for row in found] for column in MATCH_COLUMNS})
 
 
 def _ran(trace: Profile, selection: Selection) -> dict[tuple[str, str | None, str | None], dict[str, Any]]:
     """The sums per kernel, grid and block of a trace, whatever operator launched it."""
     found: dict[tuple[str, str | None, str | None], dict[str, Any]] = {}
-    for row in records(compute_kernels(trace, selection, "configuration", by_rank=False)):
+    for row in records(compute_kernels.rows(trace, selection, "configuration", by_rank=False)):
         key = row["name"] or "", row["grid"], row["block"]
         sums = found.setdefault(key, {"calls": 0, "total_us": 0.0, "percent": 0.0})
         for name in sums:

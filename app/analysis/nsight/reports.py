@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array
 from ...domain.profile import Profile
@@ -24,7 +23,7 @@ from ...ingest.nsight.summary_metrics import (
 )
 from ..core.functions import functions_of
 from ..core.memo import memoize
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of
 from ..ml.kernels import format_dimensions
 
@@ -163,7 +162,8 @@ def first_available(rows: Array, metric: Array, value: Array, count: int, wanted
     return found
 
 
-def compute_nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_nsight(profile: Profile, selection: Selection) -> TableRows:
     """One row for each launch, in the order of the report."""
     launches, count = report_launches_of(profile), len(report_launches_of(profile))
     values = launches.values
@@ -180,7 +180,7 @@ def compute_nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
         hints[hint["kernel"]] += 1
         if hint["speedup_percent"] is not None and (hint["speedup_kind"] or GLOBAL).lower() == GLOBAL:
             speedup[hint["kernel"]] = np.fmax(speedup[hint["kernel"]], hint["speedup_percent"])
-    return build_frame(
+    return build_rows(
         LAUNCHES,
         {
             "row": range(count),
@@ -209,12 +209,14 @@ def compute_nsight(profile: Profile, selection: Selection) -> pd.DataFrame:
     )
 
 
-def compute_nsight_metrics(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_nsight_metrics(profile: Profile, selection: Selection) -> TableRows:
     """One row for each metric of each launch, in the order of the report."""
-    return metrics_of(profile, range(len(report_launches_of(profile))))
+    return metrics_of.rows(profile, range(len(report_launches_of(profile))))
 
 
-def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
+@table_function
+def metrics_of(profile: Profile, rows: range, search: str = "") -> TableRows:
     """The metrics of some launches that follow each other, by section in the order of the report.
 
     A metric of the page raw that a section shows, too, is in that section only. search: words that must all be in
@@ -243,7 +245,7 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     chosen = [metrics[place] for place in metric[at].tolist()]
     of = kernel[at].tolist()
     taken = part.take(at)
-    return build_frame(
+    return build_rows(
         METRICS,
         {
             "row": of,
@@ -260,11 +262,12 @@ def metrics_of(profile: Profile, rows: range, search: str = "") -> pd.DataFrame:
     )
 
 
-def compute_nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_nsight_hints(profile: Profile, selection: Selection) -> TableRows:
     """One row for each hint; those that estimate most to be won first."""
     launches, hints = report_launches_of(profile), profile.hints.to_pylist()
     rows = [hint["kernel"] for hint in hints]
-    frame = build_frame(
+    frame = build_rows(
         HINTS,
         {
             "row": rows,
@@ -278,9 +281,7 @@ def compute_nsight_hints(profile: Profile, selection: Selection) -> pd.DataFrame
             "text": [hint["text"] for hint in hints],
         },
     )
-    return frame.sort_values(
-        "estimated_speedup_percent", ascending=False, kind="stable", na_position="last", ignore_index=True
-    )
+    return frame.sort("-estimated_speedup_percent")
 
 
 def _floats(profile: Profile, name: str) -> Array:

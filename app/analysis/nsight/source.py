@@ -3,14 +3,13 @@
 import re
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...ingest.nsight.summary_metrics import SOURCE_SECTION
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, table_function
 from .reports import first_available, report_launches_of
 
 
@@ -71,12 +70,14 @@ def has_source(profile: Profile, row: int) -> bool:
     return bool((get_column(profile.source_lines, "kernel") == row).any())
 
 
-def compute_nsight_source(profile: Profile, selection: Selection) -> pd.DataFrame:
+@table_function
+def compute_nsight_source(profile: Profile, selection: Selection) -> TableRows:
     """One row for each instruction or line of each launch, in the order of the report."""
-    return source_of(profile, None)
+    return source_of.rows(profile, None)
 
 
-def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
+@table_function
+def source_of(profile: Profile, row: int | None) -> TableRows:
     """The instructions or lines of the launch in one place of the report, None for all."""
     launches, table = report_launches_of(profile), profile.source_lines
     kernel = get_column(table, "kernel")
@@ -105,7 +106,7 @@ def source_of(profile: Profile, row: int | None) -> pd.DataFrame:
         percent = 100 * counted["samples"] / whole if len(kernels) else np.zeros(0)
     selected = table.take(chosen)
     numbers = {name: [None if of != of else of for of in values.tolist()] for name, values in counted.items()}
-    return build_frame(
+    return build_rows(
         SOURCE,
         {
             "row": kernels,

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from ...domain.arrays import Array, Float64Array
 from ...domain.call_tree import sum_subtrees
@@ -14,10 +13,10 @@ from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_column, get_strings
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
-from ..core.memo import memoize, memoize_table
+from ..core.memo import memoize
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
-from ..core.schema import Column, build_frame
+from ..core.schema import Column, TableRows, build_rows, memoize_table, table_function
 from ..core.trees import outermost
 from .call_tree import CallTree, build_call_tree
 
@@ -61,7 +60,8 @@ class _Labels:
     function: Array
 
 
-def compute_hotspots(profile: Profile, selection: Selection, by: str = "function") -> pd.DataFrame:
+@table_function
+def compute_hotspots(profile: Profile, selection: Selection, by: str = "function") -> TableRows:
     """One row for each event and function (module, thread) that has any weight; the greatest self weight first.
 
     A function is a display name in a module. Hidden frames are left out and their self weight goes to their callers.
@@ -72,14 +72,14 @@ def compute_hotspots(profile: Profile, selection: Selection, by: str = "function
     return memoize_table(f"hotspots by {by}", profile, selection, lambda: _hotspots(profile, selection, by))
 
 
-def _hotspots(profile: Profile, selection: Selection, by: str) -> pd.DataFrame:
+def _hotspots(profile: Profile, selection: Selection, by: str) -> TableRows:
     if by == "thread":
         parts = [_threads(profile, selection, event) for event in select_events(profile, selection)]
     else:
         tree = build_call_tree(profile, selection.hide, kinds=False)
         labels = _labels(profile, selection.hide, by, tree)
         parts = [_places(profile, selection, event, by, tree, labels) for event in select_events(profile, selection)]
-    return build_frame(COLUMNS, _join_parts(profile, parts))
+    return build_rows(COLUMNS, _join_parts(profile, parts))
 
 
 def self_and_total(tree: CallTree, weights: Array) -> tuple[Array, Array]:

@@ -62,7 +62,7 @@ def table(id: str, table: str) -> AnyResponse:
     if found is None:
         raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     profile, selection = current_services().store.results.open(id), request_selection()
-    data = found.rows(profile, selection, request.args.get("by"))
+    data = found.frame(profile, selection, request.args.get("by"))
     return table_response(
         f"{current_services().store.results.get(id).name} {table}",
         data,

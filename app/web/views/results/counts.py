@@ -84,7 +84,7 @@ def show(id: str) -> Response:
     bar_choices = _list_bar_choices(profile)
     usual = "rank" if "rank" in bar_choices else BY[0]
     by = _by(usual)
-    every = TABLES["counts"].rows(profile, frame.selection)
+    every = TABLES["counts"].frame(profile, frame.selection)
     rows, order = _filter_and_sort(every)
     keys = [frame.event] if frame.selection.event is not None else [link.key for link in frame.events if link.key]
     bars = {event: build_bars(profile, frame.selection.replace(event=event), by) for event in keys[:MAX_CHARTS]}
@@ -132,14 +132,14 @@ def show(id: str) -> Response:
 def metrics_as_file(id: str, form: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
     frame, profile = open_result_frame(id, "counts")
-    return table_file_response(f"{frame.name} metrics", form, TABLES["count-metrics"].rows(profile, frame.selection))
+    return table_file_response(f"{frame.name} metrics", form, TABLES["count-metrics"].frame(profile, frame.selection))
 
 
 @blueprint.get(f"/results/<id>/counts.{FILE_RULE}")
 def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "counts")
-    rows, _ = _filter_and_sort(TABLES["counts"].rows(profile, frame.selection))
+    rows, _ = _filter_and_sort(TABLES["counts"].frame(profile, frame.selection))
     return table_file_response(f"{frame.name} counts", form, rows)
 
 
@@ -191,7 +191,7 @@ def _filter_and_sort(rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:
 
 def _metrics(frame: ResultFrame, profile: Profile) -> tuple[MetricRow, ...]:
     """Of several intervals of one metric the range: a mean of ratios would be none of the whole."""
-    rows = TABLES["count-metrics"].rows(profile, frame.selection)
+    rows = TABLES["count-metrics"].frame(profile, frame.selection)
     keys = ["metric", "unit", "event", "thread", "cpu", "host", "rank", "run"]
     groupby = rows.groupby(keys, dropna=False, sort=False)
     found = groupby["value"].agg(["min", "max"]).join(groupby["start_ms"].count().rename("intervals")).reset_index()

@@ -45,7 +45,7 @@ def table(id: str, table: str, form: str) -> Response:
         raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     store, by = current_services().store, request.args.get("by")
     name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
-    return table_file_response(name, form, found.rows(store.results.open(id), request_selection(), by), found.columns)
+    return table_file_response(name, form, found.frame(store.results.open(id), request_selection(), by), found.columns)
 
 
 def signed_url(id: str, form: str, words: Pairs) -> str:

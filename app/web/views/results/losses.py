@@ -56,5 +56,5 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """The table; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "losses")
-    rows = TABLES["losses"].rows(profile, frame.selection)
+    rows = TABLES["losses"].frame(profile, frame.selection)
     return table_file_response(f"{frame.name} losses", form, rows)

@@ -95,7 +95,7 @@ def as_file(id: str, form: str) -> Response:
 def ranks_as_file(id: str, form: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
-    return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].rows(profile, frame.selection))
+    return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].frame(profile, frame.selection))
 
 
 def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
@@ -132,7 +132,7 @@ def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
-    return TABLES["threads"].rows(profile, frame.selection.replace(event=frame.event or None))
+    return TABLES["threads"].frame(profile, frame.selection.replace(event=frame.event or None))
 
 
 def _filter_and_sort(frame: ResultFrame, rows: pd.DataFrame) -> tuple[pd.DataFrame, SortOrder]:

@@ -179,16 +179,16 @@ class CommunicationPage(Page):
 def show(id: str) -> Response:
     """What is selected."""
     frame, profile = open_result_frame(id, "communication")
-    table = TABLES["communication"].rows(profile, frame.selection)
+    table = TABLES["communication"].frame(profile, frame.selection)
     steps = records(table)
-    every = TABLES["collectives"].rows(profile, frame.selection)
+    every = TABLES["collectives"].frame(profile, frame.selection)
     shown = tuple(
         column
         for column in _uncertain(every, COLLECTIVES)
         if column.column in REQUIRED_COLUMNS or _has_values(every, column)
     )
     rows, order = filter_and_sort(every, shown, "-total_us", ("name", "group", "dtype"))
-    stragglers = TABLES["stragglers"].rows(profile, frame.selection)
+    stragglers = TABLES["stragglers"].frame(profile, frame.selection)
     by_step, by_rank = _means(steps, "step"), _means(steps, "rank")
     named = [
         StackedValues(f"step {name}", values, frame.filtered_url(None, step=name)) for name, values in by_step.items()
@@ -236,7 +236,7 @@ def show(id: str) -> Response:
 def as_file(id: str, name: str, form: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "communication")
-    return table_file_response(f"{frame.name} {name}", form, TABLES[name].rows(profile, frame.selection))
+    return table_file_response(f"{frame.name} {name}", form, TABLES[name].frame(profile, frame.selection))
 
 
 def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]:
@@ -305,7 +305,7 @@ def _plain(
 
 def _clocks(profile: Profile, frame: ResultFrame) -> PlainTable | None:
     """The clocks of ranks, where there are several; columns of which something is known."""
-    rows = TABLES["clocks"].rows(profile, frame.selection)
+    rows = TABLES["clocks"].frame(profile, frame.selection)
     if not len(rows):
         return None
     return _plain(rows, tuple(column for column in CLOCKS if _has_values(rows, column)), None)

@@ -123,7 +123,7 @@ def as_file(id: str, form: str) -> Response:
 
 
 def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.DataFrame:
-    return TABLES["critical-path"].rows(profile, frame.selection, by)
+    return TABLES["critical-path"].frame(profile, frame.selection, by)
 
 
 def _steps(frame: ResultFrame, profile: Profile) -> list[StackedValues]:

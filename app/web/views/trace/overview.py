@@ -389,7 +389,7 @@ def _tops(frame: ResultFrame, profile: Profile, tabs: set[str]) -> tuple[TopList
             tops.append(_top(frame, key, title, top.entries, top.count, top.total_ns))
     elif "operators" in tabs:
         by_kind = "kind" in operator_parts_of(profile)
-        rows = TABLES["operators"].rows(profile, frame.selection, "kind" if by_kind else None)
+        rows = TABLES["operators"].frame(profile, frame.selection, "kind" if by_kind else None)
         if by_kind:
             # Annotations around operators would come before all of them.
             rows = rows[rows["kind"] == "operator"]

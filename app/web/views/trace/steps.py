@@ -122,7 +122,7 @@ def as_file(id: str, form: str) -> Response:
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
-    return TABLES["steps"].rows(profile, frame.selection)
+    return TABLES["steps"].frame(profile, frame.selection)
 
 
 def _visible_columns(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
