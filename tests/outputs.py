@@ -71,7 +71,7 @@ def tables(profile: Profile) -> Iterator[tuple[str, str]]:
     for table in TABLES.values():
         for by in ("", *table.by):
             try:
-                rows = table.rows(profile, Selection(), by)
+                rows = table.frame(profile, Selection(), by)
                 text = rows.to_json(orient="records", lines=True, double_precision=12)
             except PerfloomError as error:
                 text = f"{type(error).__name__}: {error.message}\n"

@@ -151,6 +151,9 @@ def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
         raise InvalidRequest("Standard input can be read only once. Use - for one of them.")
     with _reader_ahead(sources if all(are_files) else ()), _progress_line() as progress:
         from ..workers.read import reading
+        from ..workers.read.without_pandas import load_pyarrow
+
+        load_pyarrow()
 
         if all(are_files):
             return reading.read_profile(settings, sources, progress)

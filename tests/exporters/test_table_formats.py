@@ -33,7 +33,7 @@ def test_every_table_in_every_form() -> None:
     profile, filled = a_trace(), set()
     for name, table in TABLES.items():
         try:
-            data = table.rows(profile, Selection())
+            data = table.frame(profile, Selection())
         except PerfloomError:
             continue
         rows = records(data)

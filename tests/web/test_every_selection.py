@@ -112,7 +112,7 @@ def test_every_table_and_export_answers(name: str) -> None:
         for at, table in enumerate(TABLES.values()):
             by = ("", *table.by)[number % (1 + len(table.by))]
             try:
-                rows = table.rows(profile, selection, by)
+                rows = table.frame(profile, selection, by)
             except InvalidRequest as error:
                 assert error.field in query, (table.name, query, error.message)
                 continue

@@ -31,6 +31,7 @@ from .. import processes
 from .prefork import END
 from .request import AnswerWriter, Limits, Request
 from .watchdog import DeadlockWatchdog
+from .without_pandas import block_pandas
 
 CPU_GRACE_S = 5
 """Between the signal that says that the CPU time is over and the one that ends a process that heeds no signal."""
@@ -47,15 +48,6 @@ MIN_MEMORY_BYTES = 1_000_000_000
 """So much is enough for any small file; most of it is libraries and what is compiled."""
 
 
-class _WithoutPandas:
-    """pyarrow imports it on the first occasion, which takes longer than reading a small file; nobody needs it here."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """As the import system asks for it."""
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is not used here", name=name)
-
-
 def main() -> None:
     """Answer one request and end: status 0 with the result, 1 with an error that was reported, 3 out of memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -64,7 +56,7 @@ def main() -> None:
     answer_fd = os.dup(1)
     os.dup2(2, 1)
     os.umask(0o077)
-    sys.meta_path.insert(0, _WithoutPandas())
+    block_pandas()
     path = sys.argv[1] if len(sys.argv) == 2 else _wait_for_path(int(sys.argv[1]), int(sys.argv[2]), bool(sys.argv[3]))
     _answer(Request.from_json(Path(path).read_text(encoding="utf-8")), AnswerWriter(answer_fd))
 
