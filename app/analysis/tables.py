@@ -1,81 +1,70 @@
-"""The tables of a profile: what `perfloom report`, the API and the pages show. Rows are never cut."""
+"""The tables of a profile: what `perfloom report`, the API and the pages show. Rows are never cut.
 
-from .advice import findings
+A table is declared in the module that computes it. The module is imported when the table is needed: a command that
+prints one table does not wait for the others.
+"""
+
+import importlib
+from collections.abc import Iterator, Mapping
+
 from .core.schema import Column, Table, records
-from .counts import count_metrics, ranks, totals
-from .distributed import communication, critical_path, skew
-from .memory import allocations, blocks, curves
-from .ml import devices, graphs, idle, kernels, launches, modules, operators, sequences, steps
-from .nsight import reports, source
-from .stacks import hotspots
 
 __all__ = ["TABLES", "Column", "Table", "records"]
 
-TABLES: dict[str, Table] = {
-    table.name: table
-    for table in (
-        Table("summary", "Summary", totals.SUMMARY, totals.compute_summary, single_row=True),
-        Table("losses", "What could not be read", totals.LOSSES, totals.compute_losses, uses_selection=False),
-        Table("hotspots", "Hotspots", hotspots.COLUMNS, hotspots.compute_hotspots, by=hotspots.BY),
-        Table("counts", "Event counts", totals.COUNTS, totals.compute_counts),
-        Table("count-metrics", "Metrics of perf stat", count_metrics.COLUMNS, count_metrics.compute_count_metrics),
-        Table("threads", "Threads", totals.THREADS, totals.compute_threads),
-        Table("events", "Events", totals.EVENTS, totals.compute_events),
-        Table("ranks", "Ranks", ranks.RANKS, ranks.compute_ranks),
-        Table("runs", "Runs", ranks.RUNS, ranks.compute_runs),
-        Table("operators", "Operators", operators.COLUMNS, operators.compute_operators, by=operators.BY),
-        Table("kernels", "Kernels", kernels.KERNELS, kernels.compute_kernels, by=kernels.BY),
-        Table("copies", "Memcpy and memset", kernels.COPIES, kernels.compute_copies),
-        Table("launches", "Launches", launches.LAUNCHES, launches.compute_launches),
-        Table("graphs", "CUDA graphs", graphs.GRAPHS, graphs.compute_graphs),
-        Table("sequences", "Sequences of kernels", sequences.SEQUENCES, sequences.compute_sequences, by=sequences.BY),
-        Table("modules", "Modules", modules.COLUMNS, modules.compute_modules, by=modules.BY),
-        Table("steps", "Steps", steps.STEPS, steps.compute_steps),
-        Table("devices", "Devices", devices.DEVICES, devices.compute_devices),
-        Table("utilization", "Utilization over time", devices.UTILIZATION, devices.compute_utilization),
-        Table("idle", "Idle time of devices", idle.IDLE, idle.compute_idle),
-        Table("memory", "Memory", allocations.MEMORY, allocations.compute_memory),
-        Table("memory-operators", "Memory by operator", allocations.OPERATORS, allocations.compute_memory_operators),
-        Table(
-            "memory-live",
-            "Memory live at the peak",
-            allocations.LIVE,
-            allocations.compute_memory_live,
-            by=allocations.BY,
-        ),
-        Table("memory-events", "Failed allocations and retries", allocations.EVENTS, allocations.compute_memory_events),
-        Table("memory-curves", "Memory over time", curves.CURVES, curves.compute_memory_curves),
-        Table("allocations", "Allocations", blocks.ALLOCATIONS, blocks.compute_allocations),
-        Table("communication", "Communication", communication.COMMUNICATION, communication.compute_communication),
-        Table("clocks", "Clocks of ranks", skew.CLOCKS, skew.compute_clocks),
-        Table("advice", "Advice", findings.COLUMNS, findings.compute_advice),
-        Table(
-            "critical-path",
-            "Critical path",
-            critical_path.COLUMNS,
-            critical_path.compute_critical_path,
-            by=critical_path.BY,
-        ),
-        Table("collectives", "Collectives", communication.COLLECTIVES, communication.compute_collectives),
-        Table("nsight", "Nsight Compute", reports.LAUNCHES, reports.compute_nsight, uses_selection=False),
-        Table(
-            "nsight-metrics",
-            "Metrics of Nsight Compute",
-            reports.METRICS,
-            reports.compute_nsight_metrics,
-            uses_selection=False,
-        ),
-        Table(
-            "nsight-hints", "Hints of Nsight Compute", reports.HINTS, reports.compute_nsight_hints, uses_selection=False
-        ),
-        Table(
-            "nsight-source",
-            "Instructions by Nsight Compute",
-            source.SOURCE,
-            source.compute_nsight_source,
-            uses_selection=False,
-        ),
-        Table("stragglers", "Stragglers", communication.STRAGGLERS, communication.compute_stragglers),
-    )
+TABLE_MODULES = {
+    "summary": "counts.totals",
+    "losses": "counts.totals",
+    "hotspots": "stacks.hotspots",
+    "counts": "counts.totals",
+    "count-metrics": "counts.count_metrics",
+    "threads": "counts.totals",
+    "events": "counts.totals",
+    "ranks": "counts.ranks",
+    "runs": "counts.ranks",
+    "operators": "ml.operators",
+    "kernels": "ml.kernels",
+    "copies": "ml.kernels",
+    "launches": "ml.launches",
+    "graphs": "ml.graphs",
+    "sequences": "ml.sequences",
+    "modules": "ml.modules",
+    "steps": "ml.steps",
+    "devices": "ml.devices",
+    "utilization": "ml.devices",
+    "idle": "ml.idle",
+    "memory": "memory.allocations",
+    "memory-operators": "memory.allocations",
+    "memory-live": "memory.allocations",
+    "memory-events": "memory.allocations",
+    "memory-curves": "memory.curves",
+    "allocations": "memory.blocks",
+    "communication": "distributed.communication",
+    "clocks": "distributed.skew",
+    "advice": "advice.findings",
+    "critical-path": "distributed.critical_path",
+    "collectives": "distributed.communication",
+    "nsight": "nsight.reports",
+    "nsight-metrics": "nsight.reports",
+    "nsight-hints": "nsight.reports",
+    "nsight-source": "nsight.source",
+    "stragglers": "distributed.communication",
 }
-"""Every table by its name on the command line and in URLs."""
+"""By the name of each table the module of this package whose `TABLES` declares it, in the order of pages."""
+
+
+class TableRegistry(Mapping[str, Table]):
+    """Every table by its name on the command line and in URLs."""
+
+    def __getitem__(self, name: str) -> Table:
+        module = importlib.import_module(f".{TABLE_MODULES[name]}", __package__)
+        tables: dict[str, Table] = {table.name: table for table in module.TABLES}
+        return tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLE_MODULES)
+
+    def __len__(self) -> int:
+        return len(TABLE_MODULES)
+
+
+TABLES = TableRegistry()

@@ -309,7 +309,6 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
     """
     *sources, name = arguments
     prefork_reader(sources)
-    from ..analysis.advice.findings import withheld_reason
     from ..analysis.core.loss_impact import LOSS_TABLES, loss_impact_of
     from ..analysis.tables import TABLES
 
@@ -327,8 +326,11 @@ def report(form: str, by: str | None, output: str, data: Path | None, arguments:
         click.echo(f"perfloom: {state.note}{' See the table losses.' if state.losses else ''}", err=True)
     if name == "hotspots":
         warn_sampled_only(rows, "total")
-    if name == "advice" and (why := withheld_reason(profile)):
-        click.echo(f"perfloom: Advice is withheld. {why}", err=True)
+    if name == "advice":
+        from ..analysis.advice.findings import withheld_reason
+
+        if why := withheld_reason(profile):
+            click.echo(f"perfloom: Advice is withheld. {why}", err=True)
     write_table(
         table.title,
         rows,

@@ -36,6 +36,7 @@ def rows_of(name: str, profile: Profile, selection: Selection | None = None) -> 
     data = table.compute(profile, selection or Selection())
     assert list(data.columns) == [column.name for column in table.columns]
     rows = records(data)
+    assert rows == table.compute.rows(profile, selection or Selection()).records()
     json.dumps(rows, allow_nan=False)
     assert not table.single_row or len(rows) == 1
     return rows

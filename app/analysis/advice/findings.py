@@ -17,7 +17,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ..core.loss_impact import loss_impact_of
 from ..core.memo import memoize
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import has_clock
 from .model import Advice, AdviceFinding, Rule, RuleInput
 from .rules import RULES
@@ -177,3 +177,7 @@ def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
             )
         thresholds[rule.key] = value
     return thresholds
+
+
+TABLES = (Table("advice", "Advice", COLUMNS, compute_advice),)
+"""The tables of this module."""

@@ -9,7 +9,7 @@ from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...domain.units import NS_PER_MS
 from ..core.sample_selection import event_id, event_names, match_ranks, select_threads, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 
 COLUMNS = (
     Column("metric", "", "Name of the metric, as printed by perf."),
@@ -79,3 +79,7 @@ def _mask_rows(profile: Profile, selection: Selection) -> Array:
         if selection.end_ns is not None:
             inside &= start < selection.end_ns
     return inside
+
+
+TABLES = (Table("count-metrics", "Metrics of perf stat", COLUMNS, compute_count_metrics),)
+"""The tables of this module."""

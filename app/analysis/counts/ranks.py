@@ -18,7 +18,7 @@ from ..core.measurements import (
     running_percent,
 )
 from ..core.sample_selection import event_names, match_ranks, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .totals import format_numbers
 
 RANKS = (
@@ -185,3 +185,10 @@ def _ran_ms(row: Mapping[str, Any]) -> float | None:
 
 def _ms(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / NS_PER_MS
+
+
+TABLES = (
+    Table("ranks", "Ranks", RANKS, compute_ranks),
+    Table("runs", "Runs", RUNS, compute_runs),
+)
+"""The tables of this module."""

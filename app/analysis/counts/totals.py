@@ -37,7 +37,7 @@ from ..core.sample_selection import (
     select_threads,
     threads_of,
 )
-from ..core.schema import Column, TableRows, build_rows, memoize_table, records, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, records, table_function
 from ..core.slice_selection import has_clock, select_slices
 from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
@@ -433,3 +433,13 @@ def _duration_ms(profile: Profile, selection: Selection) -> float | None:
     start = max(selection.start_ns or 0, 0)
     end = whole if selection.end_ns is None else min(selection.end_ns, whole)
     return max(end - start, 0) / NS_PER_MS
+
+
+TABLES = (
+    Table("summary", "Summary", SUMMARY, compute_summary, single_row=True),
+    Table("losses", "What could not be read", LOSSES, compute_losses, uses_selection=False),
+    Table("counts", "Event counts", COUNTS, compute_counts),
+    Table("threads", "Threads", THREADS, compute_threads),
+    Table("events", "Events", EVENTS, compute_events),
+)
+"""The tables of this module."""

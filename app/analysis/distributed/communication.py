@@ -20,7 +20,7 @@ from ...domain.units import NS_PER_US
 from ..core.intervals import IntervalSet, merge_intervals, union_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..ml.roles import RankTime, Role, communication_calls, external_ids, rank_times
 from ..ml.steps import Steps, clip_steps, nullable_column, rank_column, select_steps, steps_of, window_bounds
@@ -381,3 +381,11 @@ def _nodes(profile: Profile, steps: Steps) -> dict[str, dict[int, list[Array]]]:
         ranges = np.stack((slices.start[rows], slices.start[rows] + slices.duration[rows]), 1)
         nodes[steps.name[step]][step].append(ranges[np.lexsort((-ranges[:, 1], ranges[:, 0]))])
     return nodes
+
+
+TABLES = (
+    Table("communication", "Communication", COMMUNICATION, compute_communication),
+    Table("collectives", "Collectives", COLLECTIVES, compute_collectives),
+    Table("stragglers", "Stragglers", STRAGGLERS, compute_stragglers),
+)
+"""The tables of this module."""

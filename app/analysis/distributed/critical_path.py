@@ -20,7 +20,7 @@ from ..core.group_by import group_by, select_groups
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..ml.operators import to_us
 from ..ml.steps import Steps, rank_column, select_steps, steps_of, window_bounds
@@ -377,3 +377,15 @@ class _BackwardTraversal:
         row = gaps[:, 3]
         none = np.full(len(gaps), NO_ID)
         return gaps[:, 0], gaps[:, 1], gaps[:, 2], none, none, work.thread[row], self.waiting.rank[row]
+
+
+TABLES = (
+    Table(
+        "critical-path",
+        "Critical path",
+        COLUMNS,
+        compute_critical_path,
+        by=BY,
+    ),
+)
+"""The tables of this module."""

@@ -16,7 +16,7 @@ from ...domain.selection import Selection
 from ...domain.units import NS_PER_US
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .clock_alignment import ClockEstimate, CollectiveEnds, estimate_clocks
 from .collective_calls import SYNCHRONIZING_COLLECTIVES, MatchBasis
 from .collectives import collectives_of
@@ -210,3 +210,7 @@ def _state(clock: ClockEstimate | None, shift_ns: int | None, same_host: bool) -
     if clock.reference and not shift_ns:
         return ClockState.REFERENCE
     return ClockState.SHIFTED if shift_ns else ClockState.AGREES
+
+
+TABLES = (Table("clocks", "Clocks of ranks", CLOCKS, compute_clocks),)
+"""The tables of this module."""

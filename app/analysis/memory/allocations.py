@@ -35,7 +35,7 @@ from ..core.sample_selection import (
     sum_by_index,
     threads_of,
 )
-from ..core.schema import Column, TableRows, build_rows, concatenate_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, concatenate_rows, table_function
 from ..core.slice_selection import slices_of
 from ..ml.operators import call_names, innermost_slices, operator_calls_of, select_operator_calls, strip_step_number
 from .blocks import (
@@ -470,3 +470,18 @@ def _all_troubles(profile: Profile) -> list[dict[str, Any]]:
 
 def _whole(value: Any) -> int | None:
     return abs(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62 else None
+
+
+TABLES = (
+    Table("memory", "Memory", MEMORY, compute_memory),
+    Table("memory-operators", "Memory by operator", OPERATORS, compute_memory_operators),
+    Table(
+        "memory-live",
+        "Memory live at the peak",
+        LIVE,
+        compute_memory_live,
+        by=BY,
+    ),
+    Table("memory-events", "Failed allocations and retries", EVENTS, compute_memory_events),
+)
+"""The tables of this module."""

@@ -18,7 +18,7 @@ from ...domain.units import NS_PER_US
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import filter_calls, select_threads, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import slices_of
 from ..core.trees import nearest_ancestor
 from ..ml.operators import innermost_slices
@@ -375,3 +375,7 @@ def sort_blocks(
         rows, key = rows[first], key[first]
     found: Array = rows[np.argsort(key, kind="stable")][:most]
     return found
+
+
+TABLES = (Table("allocations", "Allocations", ALLOCATIONS, compute_allocations),)
+"""The tables of this module."""

@@ -15,7 +15,7 @@ from ...domain.tables import get_column, get_strings
 from ...domain.units import NS_PER_US
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.windows import MAX_TIME_NS, resolve_step, step_windows
 
 MIN_TIME_NS = -MAX_TIME_NS
@@ -322,3 +322,7 @@ def downsample_curve(of: Curve, start_ns: int, end_ns: int, columns: int) -> Dow
     before = np.concatenate([[first], last[:-1]])
     least, most = np.minimum.reduceat(value, starts), np.maximum.reduceat(value, starts)
     return DownsampledCurve(rows, np.minimum(least, before), np.maximum(most, before), last, first)
+
+
+TABLES = (Table("memory-curves", "Memory over time", CURVES, compute_memory_curves),)
+"""The tables of this module."""

@@ -17,7 +17,7 @@ from ...domain.units import NS_PER_MS, NS_PER_US
 from ..core.intervals import IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import DeviceWorkColumns, device_work_of, has_clock
 from .steps import observed_windows
 from .tensor_cores import has_tensor_cores, tensor_cores_of
@@ -293,3 +293,10 @@ def _build(profile: Profile) -> tuple[Device, ...]:
             )
         )
     return tuple(devices)
+
+
+TABLES = (
+    Table("devices", "Devices", DEVICES, compute_devices),
+    Table("utilization", "Utilization over time", UTILIZATION, compute_utilization),
+)
+"""The tables of this module."""

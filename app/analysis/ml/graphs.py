@@ -13,7 +13,7 @@ from ..core.functions import functions_of
 from ..core.group_by import group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, select_device_work, select_slices, slices_of
 from .devices import devices_of
 from .idle import IDLE_CAUSES, IdleCause, device_gaps
@@ -160,3 +160,7 @@ def _distinct(profile: Profile, row: Array, code: Array, size: int) -> tuple[Arr
     nodes = np.unique(np.stack((group[rows][with_node], node[with_node])), axis=1)[0]
     streams = np.unique(np.stack((group[rows], work.thread[rows].astype(np.int64))), axis=1)[0]
     return np.bincount(nodes, minlength=size), np.bincount(streams, minlength=size)
+
+
+TABLES = (Table("graphs", "CUDA graphs", GRAPHS, compute_graphs),)
+"""The tables of this module."""

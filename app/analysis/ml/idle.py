@@ -16,7 +16,7 @@ from ...domain.selection import Selection
 from ...domain.units import NS_PER_US
 from ..core.intervals import TIME_LIMIT_NS, IntervalSet, merge_intervals
 from ..core.memo import memoize
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from .devices import Device, devices_of, work_times
 from .steps import observed_windows
@@ -131,3 +131,7 @@ def _find_causes(profile: Profile, work: Array, busy: IntervalSet) -> tuple[Inte
     cause[(launch >= 0) & (launched > gaps.start)] = IDLE_CAUSES.index(IdleCause.HOST_WAIT)
     cause[[0, -1]] = IDLE_CAUSES.index(IdleCause.EDGE)
     return gaps, cause
+
+
+TABLES = (Table("idle", "Idle time of devices", IDLE, compute_idle),)
+"""The tables of this module."""

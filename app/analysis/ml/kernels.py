@@ -17,7 +17,7 @@ from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, select_device_work, slices_of
 from .launches import launch_waits_of
 from .operators import call_names, operator_calls_of, rank_column, to_percent, to_us
@@ -363,3 +363,10 @@ def _mask_negative(values: Array) -> Array:
     """Floats, with NaN for what is negative and so not known."""
     found: Array = np.where(values < 0, np.nan, values)
     return found
+
+
+TABLES = (
+    Table("kernels", "Kernels", KERNELS, compute_kernels, by=BY),
+    Table("copies", "Memcpy and memset", COPIES, compute_copies),
+)
+"""The tables of this module."""

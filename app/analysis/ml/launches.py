@@ -16,7 +16,7 @@ from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, select_slices, slices_of
 from .launch_groups import launch_groups_of
 from .operators import rank_column, to_us
@@ -183,3 +183,7 @@ def _count_queued(stream: Array, called: Array, began: Array) -> Array:
     begun = np.searchsorted(np.sort(begins), calls, "right")
     found: Array = np.maximum(0, before - begun)
     return found
+
+
+TABLES = (Table("launches", "Launches", LAUNCHES, compute_launches),)
+"""The tables of this module."""

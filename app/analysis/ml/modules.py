@@ -22,7 +22,7 @@ from ..core.functions import functions_of
 from ..core.group_by import SelectedGroups, group_by, select_groups
 from ..core.memo import memoize
 from ..core.sample_selection import sum_by_index, threads_of
-from ..core.schema import Column, TableRows, build_rows, records, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, records, table_function
 from ..core.slice_selection import device_time_prefix_sums, prefix_sums, select_slices, slices_of
 from .operators import innermost_slices, operator_calls_of, rank_column, to_percent, to_us
 
@@ -488,3 +488,7 @@ def _paths(module_tree: ModuleTree) -> list[str]:
     for name, parent in zip(module_tree.name, module_tree.parent.tolist(), strict=True):
         paths.append(f"{paths[parent]}/{name}" if parent >= 0 else name)
     return paths
+
+
+TABLES = (Table("modules", "Modules", COLUMNS, compute_modules, by=BY),)
+"""The tables of this module."""

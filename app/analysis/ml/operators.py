@@ -20,7 +20,7 @@ from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
 from ..core.patterns import unique_texts
 from ..core.sample_selection import sum_by_index, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import (
     device_time_prefix_sums,
     device_work_of,
@@ -493,3 +493,7 @@ def _stack_codes(profile: Profile, rows: Array) -> Array:
     node = get_column(profile.stacks, "call")[slices_of(profile).stack[rows]]
     above: Array = get_column(profile.calls, "parent")[node]
     return above
+
+
+TABLES = (Table("operators", "Operators", COLUMNS, compute_operators, by=BY),)
+"""The tables of this module."""

@@ -12,7 +12,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
-from ..core.schema import Column, TableRows, build_rows, concatenate_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, concatenate_rows, table_function
 from ..core.slice_selection import device_work_of, select_device_work, slices_of
 from .operators import call_names, operator_calls_of, to_us
 
@@ -107,3 +107,7 @@ def _table(profile: Profile, runs: Array, call: Array | None) -> list[TableRows]
         "host_us": np.full(len(some), np.nan) if host is None else to_us(some.sum(host)),
     }
     return [build_rows(SEQUENCES, values)]
+
+
+TABLES = (Table("sequences", "Sequences of kernels", SEQUENCES, compute_sequences, by=BY),)
+"""The tables of this module."""

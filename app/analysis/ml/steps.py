@@ -16,7 +16,7 @@ from ...domain.units import NS_PER_MS, NS_PER_US
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads, threads_of
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of, slices_of
 from ..core.windows import resolve_step
 from .roles import STEP_PREFIX, RankTime, Role, rank_times
@@ -257,3 +257,7 @@ def _mark_incomplete(steps: Steps, first: int, last: int) -> None:
     if kept - first > 1 and steps.work[kept - 2] * MIN_COMPLETE_SHARE > steps.work[kept - 1]:
         kept -= 1
     steps.complete[kept:last] = False
+
+
+TABLES = (Table("steps", "Steps", STEPS, compute_steps),)
+"""The tables of this module."""

@@ -23,7 +23,7 @@ from ...ingest.nsight.summary_metrics import (
 )
 from ..core.functions import functions_of
 from ..core.memo import memoize
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import device_work_of
 from ..ml.kernels import format_dimensions
 
@@ -318,3 +318,17 @@ def _limit(launches: ReportLaunches, row: int) -> str | None:
     if not values or not theoretical < 100:
         return None
     return ", ".join(label for label, value in limits.items() if value == min(values))
+
+
+TABLES = (
+    Table("nsight", "Nsight Compute", LAUNCHES, compute_nsight, uses_selection=False),
+    Table(
+        "nsight-metrics",
+        "Metrics of Nsight Compute",
+        METRICS,
+        compute_nsight_metrics,
+        uses_selection=False,
+    ),
+    Table("nsight-hints", "Hints of Nsight Compute", HINTS, compute_nsight_hints, uses_selection=False),
+)
+"""The tables of this module."""

@@ -9,7 +9,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...ingest.nsight.summary_metrics import SOURCE_SECTION
-from ..core.schema import Column, TableRows, build_rows, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .reports import first_available, report_launches_of
 
 
@@ -159,3 +159,15 @@ def _stalls(
         stall[at] = reasons[int(metric[most])]
         samples[at] = float(value[most])
     return stall, samples
+
+
+TABLES = (
+    Table(
+        "nsight-source",
+        "Instructions by Nsight Compute",
+        SOURCE,
+        compute_nsight_source,
+        uses_selection=False,
+    ),
+)
+"""The tables of this module."""

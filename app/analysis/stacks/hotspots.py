@@ -16,7 +16,7 @@ from ..core.measurements import absolute_totals
 from ..core.memo import memoize
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
-from ..core.schema import Column, TableRows, build_rows, memoize_table, table_function
+from ..core.schema import Column, Table, TableRows, build_rows, memoize_table, table_function
 from ..core.trees import outermost
 from .call_tree import CallTree, build_call_tree
 
@@ -192,3 +192,7 @@ def _join_parts(profile: Profile, parts: list[dict[str, Any]]) -> dict[str, Any]
 def to_percent(value: Array, total: int) -> Float64Array:
     """`part` as percentages of `whole`; 0 where the whole is."""
     return value * (100.0 / total) if total else np.zeros(len(value))
+
+
+TABLES = (Table("hotspots", "Hotspots", COLUMNS, compute_hotspots, by=BY),)
+"""The tables of this module."""
