@@ -252,7 +252,7 @@ def list_(search: str, tags: tuple[str, ...], form: str, data: Path | None) -> i
                 break
     if form == "csv":
         rows = [row | {"events": ", ".join(row["events"]), "tags": ", ".join(row["tags"])} for row in rows]
-    write_rows(DEFAULT_LIST_COLUMNS if form == "table" else LIST_COLUMNS, rows, form)
+    write_rows(DEFAULT_LIST_COLUMNS if form == "table" else LIST_COLUMNS, rows, form, fit=True)
     return 0
 
 

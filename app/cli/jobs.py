@@ -65,7 +65,7 @@ def list_jobs(active: bool, limit: int, form: str, data: Path | None) -> int:
         write_rows(LIST_COLUMNS, rows, form)
         return 0
     short = [row | {name: row[name] and shorten(row[name], width) for name, width in WIDTHS.items()} for row in rows]
-    write_rows(TABLE_COLUMNS, short, form)
+    write_rows(TABLE_COLUMNS, short, form, fit=True)
     return 0
 
 

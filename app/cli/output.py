@@ -6,9 +6,10 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -18,6 +19,7 @@ import click
 from ..domain.csv_cells import escape_csv_cell
 from ..domain.errors import Unavailable
 from ..domain.event_names import SHARES_ONLY
+from .aligned_table import align
 
 if TYPE_CHECKING:
     from ..analysis.core.schema import TableRows
@@ -59,7 +61,7 @@ def write_table(
     affected = affected and form == "json"
     names = [column.name for column in rows.columns]
     if form != PARQUET and output == STDIO:
-        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single)
+        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single, fit=True)
         return
     with open_output(output) as file:
         if form == PARQUET:
@@ -87,10 +89,11 @@ def write_rows(
     form: str,
     *,
     single: bool = False,
+    fit: bool = False,
     out: TextIO | None = None,
 ) -> None:
     """Write a table to `out`, else to standard output, as `form`. single: it has one row, which JSON shows as one
-    object."""
+    object. fit: on a terminal, shorten texts to its width."""
     out = out or sys.stdout
     if form == "json":
         _json(rows, single, out)
@@ -101,7 +104,7 @@ def write_rows(
     elif single and rows:
         _write_aligned(["field", "value"], [{"field": name, "value": rows[0][name]} for name in columns], out)
     else:
-        _write_aligned(columns, rows, out)
+        _write_aligned(columns, rows, out, fit=fit)
 
 
 def _json(rows: Sequence[dict[str, Any]], single: bool, out: TextIO) -> None:
@@ -114,20 +117,20 @@ def _json(rows: Sequence[dict[str, Any]], single: bool, out: TextIO) -> None:
     out.write("\n]\n")
 
 
-def _write_aligned(columns: Sequence[str], rows: Sequence[dict[str, Any]], out: TextIO) -> None:
+def _write_aligned(columns: Sequence[str], rows: Sequence[dict[str, Any]], out: TextIO, *, fit: bool = False) -> None:
     cells = [[_cell(row[name]) for name in columns] for row in rows]
     numeric = [
         all(isinstance(row[name], int | float) or row[name] is None for row in rows) and bool(rows) for name in columns
     ]
-    widths = [max([len(name), *(len(line[i]) for line in cells)]) for i, name in enumerate(columns)]
-    put: list[Callable[[str, int], str]] = [str.rjust if right else str.ljust for right in numeric]
-
-    def lines() -> Iterator[str]:
-        for line in [list(columns), *cells]:
-            parts = (put[i](text, widths[i]) for i, text in enumerate(line))
-            yield "  ".join(parts).rstrip() + "\n"
-
-    out.writelines(lines())
+    width = shutil.get_terminal_size().columns if fit and out.isatty() else None
+    lines, hidden = align(columns, cells, numeric, width)
+    out.writelines(line + "\n" for line in lines)
+    if hidden:
+        click.echo(
+            f"perfloom: Left out, because the terminal has {width} columns: {', '.join(hidden)}. "
+            "--format csv has all of them.",
+            err=True,
+        )
 
 
 def _cell(value: Any) -> str:
