@@ -1,0 +1,48 @@
+"""A table as aligned text, made to fit the width of a terminal."""
+
+from collections.abc import Callable, Sequence
+
+from ..domain.text import shorten_middle
+
+GAP = "  "
+MIN_TEXT_WIDTH = 16
+"""No text is cut below this width. If columns still do not fit, the last ones are left out."""
+
+
+def align(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], is_numeric: Sequence[bool], width: int | None = None
+) -> tuple[list[str], list[str]]:
+    """The lines of a table, heading first, and the headings of the columns that were left out.
+
+    width: characters of a terminal, None for no limit. Texts that are too long lose their middle, the widest column
+    first. Numbers are right-aligned and never cut.
+    """
+    widths = [max(len(text) for text in column) for column in zip(headings, *cells, strict=True)]
+    count = len(widths)
+    if width is not None:
+        narrowest = [_min_width(*column) for column in zip(headings, widths, is_numeric, strict=True)]
+        while count > 1 and sum(narrowest[:count]) + len(GAP) * (count - 1) > width:
+            count -= 1
+        limit = max(width - len(GAP) * (count - 1), sum(narrowest[:count]))
+        widths = _shrink(widths[:count], narrowest[:count], limit)
+    put: list[Callable[[str, int], str]] = [str.rjust if right else str.ljust for right in is_numeric]
+    lines = [
+        GAP.join(put[i](shorten_middle(line[i], widths[i]), widths[i]) for i in range(count)).rstrip()
+        for line in (headings, *cells)
+    ]
+    return lines, list(headings[count:])
+
+
+def _min_width(heading: str, width: int, is_numeric: bool) -> int:
+    return width if is_numeric else min(width, max(len(heading), MIN_TEXT_WIDTH))
+
+
+def _shrink(widths: Sequence[int], narrowest: Sequence[int], limit: int) -> list[int]:
+    """Widths that add up to at most `limit`, the largest cut first and none below its narrowest."""
+    shrunk = list(widths)
+    while (excess := sum(shrunk) - limit) > 0:
+        largest = max((i for i in range(len(shrunk)) if shrunk[i] > narrowest[i]), key=lambda i: shrunk[i])
+        others = [w for i, w in enumerate(shrunk) if w < shrunk[largest] and w > narrowest[i]]
+        step = shrunk[largest] - max([narrowest[largest], *others])
+        shrunk[largest] -= max(1, min(excess, step))
+    return shrunk
