@@ -58,22 +58,22 @@ def write_table(
     object of JSON then says. Raises Unavailable where that cannot be written."""
     from ..analysis.core.loss_impact import mark_affected_rows
 
-    affected = affected and form == "json"
     names = [column.name for column in rows.columns]
+    marks_rows = affected and form == "json"
     if form != PARQUET and output == STDIO:
-        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single, fit=True)
+        write_rows(names, mark_affected_rows(rows.records(), marks_rows), form, single=single, fit=True)
         return
     with open_output(output) as file:
         if form == PARQUET:
             from ..exporters.table_formats import TABLE_FORMATS, table_metadata
 
             for piece in TABLE_FORMATS[form].write_chunks(
-                rows.to_frame(), rows.columns, table_metadata(title, selection.to_query())
+                rows.to_frame(), rows.columns, table_metadata(title, selection.to_query(), is_affected=affected)
             ):
                 file.write(piece)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single, out=text)
+        write_rows(names, mark_affected_rows(rows.records(), marks_rows), form, single=single, out=text)
         text.detach()
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..analysis.core.loss_impact import AFFECTED_FIELD, mark_affected_rows
 from ..analysis.core.schema import Column, records
 from ..domain.csv_cells import escape_csv_cell
 
@@ -57,10 +58,10 @@ def write_csv(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping
 
 
 def write_json(data: pd.DataFrame, columns: Sequence[Column] = (), facts: Mapping[str, str] = {}) -> Iterator[bytes]:
-    """A list of objects, one a line; null for what is missing."""
+    """A list of objects, one per line; null for missing values. Objects whose figures are affected by losses say so."""
     yield b"["
     for start in range(0, len(data), CHUNK_ROWS):
-        rows = records(data.iloc[start : start + CHUNK_ROWS])
+        rows = mark_affected_rows(records(data.iloc[start : start + CHUNK_ROWS]), AFFECTED_FIELD in facts)
         yield ("," if start else "").encode() + ",".join(f"\n {json.dumps(row)}" for row in rows).encode()
     yield b"\n]\n"
 
@@ -98,9 +99,14 @@ def _kind(values: "pd.Series[Any]") -> pa.DataType:
     return pa.float64() if pd.api.types.is_float_dtype(values.dtype) else pa.string()
 
 
-def table_metadata(title: str, words: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Metadata of a file: its table and selection."""
-    return {"title": title, "exporter": "Perfloom", "selection": " ".join(f"{word}={value}" for word, value in words)}
+def table_metadata(title: str, words: Sequence[tuple[str, str]], *, is_affected: bool = False) -> dict[str, str]:
+    """Metadata of a file: its table and selection, and whether losses affect its figures."""
+    metadata = {
+        "title": title,
+        "exporter": "Perfloom",
+        "selection": " ".join(f"{word}={value}" for word, value in words),
+    }
+    return metadata | {AFFECTED_FIELD: "true"} if is_affected else metadata
 
 
 TABLE_FORMATS: dict[str, TableFormat] = {

@@ -9,14 +9,13 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from ....analysis.core.loss_impact import LOSS_TABLES, loss_impact_of
 from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest, NotFound
 from ....domain.units import NS_PER_MS, format_utc_iso
 from ....store import Result
 from ...services import current_services
 from ..results.result_frame import request_selection
-from ..results.tables import table_response
+from ..results.tables import figures_of, table_response
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 MAX_LIMIT = 1000
@@ -66,9 +65,9 @@ def table(id: str, table: str) -> AnyResponse:
     return table_response(
         f"{current_services().store.results.get(id).name} {table}",
         data,
-        found.columns,
+        *figures_of(table, profile),
+        columns=found.columns,
         single=found.single_row,
-        affected=table not in LOSS_TABLES and bool(loss_impact_of(profile)),
     )
 
 

@@ -150,6 +150,10 @@ class _FunctionsQuery:
     has_estimates: bool
 
     @property
+    def profiles(self) -> tuple[Profile, Profile]:
+        return self.base_profile, self.other_profile
+
+    @property
     def delta(self) -> str:
         return f"delta_{self.measure}_percent" if self.has_estimates else f"delta_{self.measure}"
 
@@ -221,7 +225,7 @@ def as_file(form: str) -> Response:
     status that of the measure shown."""
     query = _parse_query()
     rows, _ = _filter_and_sort(query, _rows(query))
-    return table_file_response(f"{query.base.name} to {query.other.name}", form, rows, COLUMNS)
+    return table_file_response(f"{query.base.name} to {query.other.name}", form, rows, *query.profiles, columns=COLUMNS)
 
 
 @blueprint.get("/api/v1/compare")
@@ -230,7 +234,7 @@ def as_json() -> Response:
     format=csv|parquet: as a file."""
     query = _parse_query()
     rows = filter_rows(_with_status(query, _rows(query)), parse_search(), SEARCHED_COLUMNS)
-    return table_response(f"{query.base.name} to {query.other.name}", rows, COLUMNS)
+    return table_response(f"{query.base.name} to {query.other.name}", rows, *query.profiles, columns=COLUMNS)
 
 
 def _pair() -> tuple[str, str] | None:

@@ -122,7 +122,7 @@ def as_file(form: str) -> Response:
     selection = request_selection().replace(event=None)
     rows = match_kernels(sides.trace, sides.report, selection)
     found, _ = filter_and_sort(rows, _visible_columns(base, other, sides, selection), "-total_us", SEARCH_COLUMNS)
-    return table_file_response(f"{base.name} and {other.name}", form, found)
+    return table_file_response(f"{base.name} and {other.name}", form, found, sides.trace, sides.report)
 
 
 def _sides() -> tuple[Result, Result, TraceReportPair]:

@@ -175,14 +175,16 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
 def as_file(table: str, form: str) -> Response:
     """All rows that status and search leave."""
     query = _parse_query(table)
-    return table_file_response(f"{query.base.name} to {query.other.name} {table}", form, _filtered_rows(query))
+    return table_file_response(
+        f"{query.base.name} to {query.other.name} {table}", form, _filtered_rows(query), *query.profiles
+    )
 
 
 @blueprint.get("/api/v1/compare/<table>")
 def as_json(table: str) -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     query = _parse_query(table)
-    return table_response(f"{query.base.name} to {query.other.name} {table}", _filtered_rows(query))
+    return table_response(f"{query.base.name} to {query.other.name} {table}", _filtered_rows(query), *query.profiles)
 
 
 def _parse_query(table: str) -> _TableQuery:

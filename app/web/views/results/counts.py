@@ -132,7 +132,9 @@ def show(id: str) -> Response:
 def metrics_as_file(id: str, form: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
     frame, profile = open_result_frame(id, "counts")
-    return table_file_response(f"{frame.name} metrics", form, TABLES["count-metrics"].frame(profile, frame.selection))
+    return table_file_response(
+        f"{frame.name} metrics", form, TABLES["count-metrics"].frame(profile, frame.selection), profile
+    )
 
 
 @blueprint.get(f"/results/<id>/counts.{FILE_RULE}")
@@ -140,7 +142,7 @@ def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "counts")
     rows, _ = _filter_and_sort(TABLES["counts"].frame(profile, frame.selection))
-    return table_file_response(f"{frame.name} counts", form, rows)
+    return table_file_response(f"{frame.name} counts", form, rows, profile)
 
 
 def _list_bar_choices(profile: Profile) -> tuple[str, ...]:

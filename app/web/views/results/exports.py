@@ -20,7 +20,7 @@ from ...pages import Pairs
 from ...security import SANDBOX_POLICY, public
 from ...services import current_services
 from .result_frame import request_selection
-from .tables import FILE_RULE, attachment, table_file_response
+from .tables import FILE_RULE, attachment, figures_of, table_file_response
 
 blueprint = Blueprint("exports", __name__)
 SIGNED_URL_SECONDS = 15 * 60
@@ -45,7 +45,9 @@ def table(id: str, table: str, form: str) -> Response:
         raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     store, by = current_services().store, request.args.get("by")
     name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
-    return table_file_response(name, form, found.frame(store.results.open(id), request_selection(), by), found.columns)
+    profile = store.results.open(id)
+    data = found.frame(profile, request_selection(), by)
+    return table_file_response(name, form, data, *figures_of(table, profile), columns=found.columns)
 
 
 def signed_url(id: str, form: str, words: Pairs) -> str:

@@ -79,7 +79,7 @@ def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "hotspots")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile, _by()))
-    return table_file_response(f"{frame.name} hotspots", form, rows)
+    return table_file_response(f"{frame.name} hotspots", form, rows, profile)
 
 
 def _columns(by: str, frame: ResultFrame) -> tuple[ColumnView, ...]:

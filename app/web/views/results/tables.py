@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import pandas as pd
 from flask import Response, jsonify, request
 
-from ....analysis.core.loss_impact import mark_affected_rows
+from ....analysis.core.loss_impact import LOSS_TABLES, loss_impact_of, mark_affected_rows
 from ....analysis.tables import TABLES, Column, records
 from ....domain.errors import InvalidRequest
+from ....domain.profile import Profile
 from ....exporters.table_formats import TABLE_FORMATS, table_metadata
 from ...pages import Pairs, with_query
 from ...parameters import parse_choice
@@ -152,25 +153,38 @@ def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "ro
     )
 
 
-def table_file_response(name: str, form: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
-    """The rows of a table as a download, as CSV, JSON or Parquet. columns: their descriptions, not needed for
-    tables of `TABLES`."""
+def figures_of(table: str, profile: Profile) -> tuple[Profile, ...]:
+    """The profile whose losses affect the figures of a table: none for tables that report losses themselves."""
+    return () if table in LOSS_TABLES else (profile,)
+
+
+def table_file_response(
+    name: str, form: str, data: pd.DataFrame, *profiles: Profile, columns: Sequence[Column] = ()
+) -> Response:
+    """The rows of a table as a download, as CSV, JSON or Parquet. profiles: those whose figures these are; the file
+    says if something of them was not read. columns: their descriptions, not needed for tables of `TABLES`."""
     kind, names = TABLE_FORMATS[form], list(data)
     columns = columns or next((t.columns for t in TABLES.values() if [c.name for c in t.columns] == names), ())
-    content = kind.write_chunks(data, columns, table_metadata(name, list(request.args.items(multi=True))))
+    metadata = table_metadata(name, list(request.args.items(multi=True)), is_affected=_are_affected(profiles))
+    content = kind.write_chunks(data, columns, metadata)
     return attachment(Response(content, content_type=kind.media_type), name + kind.suffix)
 
 
 def table_response(
-    name: str, data: pd.DataFrame, columns: Sequence[Column] = (), *, single: bool = False, affected: bool = False
+    name: str, data: pd.DataFrame, *profiles: Profile, columns: Sequence[Column] = (), single: bool = False
 ) -> Response:
     """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
-    or a file. affected: something of the recording was not read, which each object then says. Raises InvalidRequest."""
+    or a file. profiles: those whose figures these are; each object says if something of them was not read. Raises
+    InvalidRequest."""
     form = parse_choice("format", TABLE_FORMATS, "json")
     if form != "json":
-        return table_file_response(name, form, data, columns)
-    rows = mark_affected_rows(records(data), affected)
+        return table_file_response(name, form, data, *profiles, columns=columns)
+    rows = mark_affected_rows(records(data), _are_affected(profiles))
     return jsonify(rows[0] if single else rows)
+
+
+def _are_affected(profiles: Sequence[Profile]) -> bool:
+    return any(loss_impact_of(profile) for profile in profiles)
 
 
 def attachment(response: Response, name: str) -> Response:

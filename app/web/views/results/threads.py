@@ -88,14 +88,14 @@ def as_file(id: str, form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile))
-    return table_file_response(f"{frame.name} threads", form, rows)
+    return table_file_response(f"{frame.name} threads", form, rows, profile)
 
 
 @blueprint.get(f"/results/<id>/ranks.{FILE_RULE}")
 def ranks_as_file(id: str, form: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
-    return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].frame(profile, frame.selection))
+    return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].frame(profile, frame.selection), profile)
 
 
 def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:

@@ -236,7 +236,7 @@ def show(id: str) -> Response:
 def as_file(id: str, name: str, form: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "communication")
-    return table_file_response(f"{frame.name} {name}", form, TABLES[name].frame(profile, frame.selection))
+    return table_file_response(f"{frame.name} {name}", form, TABLES[name].frame(profile, frame.selection), profile)
 
 
 def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]:

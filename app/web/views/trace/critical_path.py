@@ -119,7 +119,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "critical-path")
-    return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile))
+    return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile), profile)
 
 
 def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.DataFrame:

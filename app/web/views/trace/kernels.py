@@ -205,7 +205,7 @@ def as_file(id: str, form: str) -> Response:
     view = _view()
     rows = _rows(frame, profile, view)
     found, _ = filter_and_sort(rows, _columns(view, rows, True), _default(view), _searched_columns(view))
-    return table_file_response(f"{frame.name} {view}", form, found)
+    return table_file_response(f"{frame.name} {view}", form, found, profile)
 
 
 def _all(frame: ResultFrame, profile: Profile) -> Response:

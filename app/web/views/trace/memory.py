@@ -181,7 +181,7 @@ def as_file(id: str, form: str) -> Response:
     place = _place(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
-    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.load_all())
+    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.load_all(), profile)
 
 
 def _place(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:

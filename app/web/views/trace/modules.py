@@ -132,7 +132,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "modules")
-    return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()))
+    return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()), profile)
 
 
 def _tree(

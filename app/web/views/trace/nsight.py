@@ -227,7 +227,7 @@ def as_file(id: str, form: str) -> Response:
     frame, profile = open_result_frame(id, "nsight")
     row = _row(profile)
     view = _view(row)
-    return table_file_response(f"{frame.name} nsight {view}", form, _load_table(profile, view, row).rows)
+    return table_file_response(f"{frame.name} nsight {view}", form, _load_table(profile, view, row).rows, profile)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def as_file(id: str, form: str) -> Response:
     found, _ = filter_and_sort(
         rows, _columns(_by(), _devices(rows), True, True), _default(rows), ("name", "input_shapes", "call_stack")
     )
-    return table_file_response(f"{frame.name} operators", form, found)
+    return table_file_response(f"{frame.name} operators", form, found, profile)
 
 
 def _all(frame: ResultFrame, profile: Profile) -> Response:

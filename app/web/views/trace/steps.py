@@ -118,7 +118,7 @@ def show(id: str) -> Response:
 def as_file(id: str, form: str) -> Response:
     """All of them; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "steps")
-    return table_file_response(f"{frame.name} steps", form, _rows(frame, profile))
+    return table_file_response(f"{frame.name} steps", form, _rows(frame, profile), profile)
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
