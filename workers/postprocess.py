@@ -26,7 +26,7 @@ def postprocess_result(store: Store, id: str) -> None:
     try:
         store.results.compress(id)
         store.results.prepare_tables(id)
-        store.timelines.prepare_large(id, store.results.open(id))
+        store.timelines.prepare_large(id, store.results.open_once(id))
     except (PerfloomError, OSError) as error:
         log.warning("result %s is stored, but not postprocessed yet: %s", id, error)
 

@@ -158,12 +158,18 @@ class Results:
         """The profile of a result, mapped. Raises NotFound, or UnreadableInput where its files are damaged."""
         return self._opened.get(self._path(id), self.data / "cache" / id)
 
+    def open_once(self, id: str) -> "Profile":
+        """The profile of a result, mapped for the caller alone and freed after use, with the disk space of a deleted
+        result. Raises NotFound, UnreadableInput."""
+        from .files import columns
+
+        return columns.read(self.path(id))
+
     def prepare_tables(self, id: str) -> None:
         """Prepare what the tables of a large result need. Raises NotFound, Unavailable, UnreadableInput."""
-        from .files import columns, table_cache
+        from .files import table_cache
 
-        # Its own profile: what is computed on the way is freed with it.
-        table_cache.save(self.cache(id), columns.read(self.path(id)))
+        table_cache.save(self.cache(id), self.open_once(id))
 
     def path(self, id: str) -> Path:
         """The local directory of a result. Raises NotFound."""

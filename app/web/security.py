@@ -52,6 +52,9 @@ _PUBLIC = "_perfloom_public"
 _TOKEN = "perfloom token"
 _THROTTLE = "perfloom throttle"
 _View = TypeVar("_View", bound=Callable[..., Any])
+PUBLIC_BODY_BYTES = 16 * 1024
+"""The largest body of a request without a token: so small that it takes no upload slot (`workers.serve.web_gate`), so
+that a stranger cannot keep others from uploading."""
 blueprint = Blueprint("login", __name__)
 
 
@@ -226,6 +229,7 @@ def _guard() -> AnyResponse | None:
     if "token" in request.args and request.method in SAFE_METHODS:
         return _exchange()
     if open_to_all:
+        request.max_content_length = PUBLIC_BODY_BYTES
         return None
     scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
     bearer = scheme.lower() == "bearer" and _is_token(credentials.strip())

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +43,9 @@ def test_what_takes_long_is_left_to_another_process(context: JobContext, monkeyp
     assert process.wait(60) == 0
     until(lambda: settled(context, job), "the original is compressed")
     assert (context.store.results.open(job.id)).samples.num_rows
+
+
+def test_postprocessed_result_stays_unmapped(context: JobContext) -> None:
+    job = imported(replace(context, ends_with_job=True))
+    postprocess.postprocess_result(context.store, job.id)
+    assert str(context.store.results.path(job.id)) not in Path("/proc/self/maps").read_text()

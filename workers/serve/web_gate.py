@@ -26,6 +26,8 @@ from gunicorn import http
 from gunicorn import sock as gunicorn_sock
 from gunicorn.workers.gthread import ThreadWorker
 
+from perfloom.store.files.profile_cache import evict_deleted_profiles
+
 from .. import processes
 from .web_connection import Connection, Slots, TLSConnection
 
@@ -39,6 +41,8 @@ MAX_OPEN_FILES = 8192
 TICK_S = 0.25
 TRIM_S = 15.0
 """How often memory goes back to the kernel, if there were requests."""
+EVICT_S = 5.0
+"""How often profiles of results that another process deleted are dropped."""
 
 
 class ConnectionPhase(enum.Enum):
@@ -338,7 +342,7 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         self.max_keepalived = half
         self.gate = Gate(self._receiving, half, self._start, self._forget)
         self._tls: ssl.SSLContext | None = None
-        self._trim_at, self._trimmed_nr = 0.0, 0
+        self._trim_at, self._trimmed_nr, self._evict_at = 0.0, 0, 0.0
 
     def init_process(self) -> None:
         """Open many files, and get ready for TLS."""
@@ -362,6 +366,9 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
         if self.gate.poller is not None:
             self.gate.tick()
         now = time.monotonic()
+        if now >= self._evict_at:
+            self._evict_at = now + EVICT_S
+            evict_deleted_profiles()
         if self.nr != self._trimmed_nr and now >= self._trim_at:
             self._trim_at, self._trimmed_nr = now + TRIM_S, self.nr
             processes.trim_malloc()

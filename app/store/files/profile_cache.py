@@ -63,9 +63,24 @@ class ProfileCache:
         with self._lock:
             self._profiles.pop(directory, None)
 
+    def evict_deleted(self) -> None:
+        """Drop the profiles of deleted results: the space of their files is free only when no process maps them."""
+        from ...ingest.storage_format import MANIFEST
+
+        with self._lock:
+            deleted = [directory for directory in self._profiles if not (directory / MANIFEST).exists()]
+            for directory in deleted:
+                del self._profiles[directory]
+
     def unlock(self) -> None:
         """After a fork: a lock that another thread of the parent held would never be released here."""
         self._lock = threading.Lock()
+
+
+def evict_deleted_profiles() -> None:
+    """Drop the profiles of results that another process deleted, from all caches of this process."""
+    for profiles in list(_all):
+        profiles.evict_deleted()
 
 
 def _after_fork() -> None:
