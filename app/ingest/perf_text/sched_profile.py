@@ -15,7 +15,6 @@ from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from ..trace.atrace import AtraceMarkers
 from ..trace.event_builder import NONE, TraceEventBuilder
-from ..trace.losses import UNKNOWN_RUNTIME
 from ..trace.profile import Dialect
 from ..trace.profile import build_profile as of_events
 from ..trace.scheduler import INTERRUPT as INTERRUPTED
@@ -57,7 +56,7 @@ class SchedTextParser:
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()
-        self.scheduling = SchedulerTimeline()
+        self.scheduling = SchedulerTimeline(requires_runtimes=True)
         self.sched = SchedEventParser(self.scheduling, self.events, PERF_PATTERNS)
         self.markers = AtraceMarkers(self.events, self.scheduling.processes)
         self.last_ns = 0
@@ -74,11 +73,6 @@ class SchedTextParser:
         """Note what could not be read."""
         before, first = self._lost.get(reason, (0, example))
         self._lost[reason] = (before + count, first)
-
-    @property
-    def loss_reasons(self) -> frozenset[str]:
-        """Why something was lost."""
-        return frozenset(self._lost)
 
     def get_losses(self) -> list[tuple[str, int, str]]:
         """What could not be read."""
@@ -270,6 +264,6 @@ def build_profile(sched_text_parser: SchedTextParser, source: str, defect: str |
     )
     profile = of_events(sched_text_parser.events.finish(sched_text_parser.get_losses()), source, defect, dialect)
     reasons = (*profile.meta.reasons, *sched_text_parser.remarks.reasons)
-    if not profile.slices.num_rows and UNKNOWN_RUNTIME in sched_text_parser.loss_reasons:
+    if sched_text_parser.scheduling.lacks_runtimes:
         reasons = (*reasons, ONLY_SWITCH_OUT)
     return replace(profile, meta=replace(profile.meta, command=command, complete=not reasons, reasons=reasons))

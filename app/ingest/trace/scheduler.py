@@ -62,10 +62,14 @@ def classify(category: str, name: str) -> SliceType | None:
 @dataclass(eq=False)
 class SchedulerTimeline:
     """What is known of threads and CPUs while it is collected. comms: the name of each thread, the last it had.
-    processes: the process of a thread, as far as known."""
+    processes: the process of a thread, as far as known. requires_runtimes: leave out the states of threads where only
+    switches of some threads were recorded, without how long they ran: the few known runs would look like all of them.
+    lacks_runtimes: whether that happened."""
 
     comms: dict[int, str] = field(default_factory=dict)
     processes: dict[int, int] = field(default_factory=dict)
+    requires_runtimes: bool = False
+    lacks_runtimes: bool = False
     _switches: list[Array] = field(default_factory=list)
     _wakes: list[Array] = field(default_factory=list)
     _ran: list[Array] = field(default_factory=list)
@@ -160,7 +164,11 @@ class SchedulerTimeline:
         found, unknown = compute_state_intervals(scheduler_events, last_ns)
         if len(unknown):
             lost(UNKNOWN_RUNTIME, f"at {unknown[0]} ns", len(unknown))
-        return not scheduler_events.has_thread_filter(), found, switches, ran
+        has_filter = scheduler_events.has_thread_filter()
+        self.lacks_runtimes = self.requires_runtimes and has_filter and len(unknown) > 0 and not ran.shape[1]
+        if self.lacks_runtimes:
+            found = found.take(np.zeros(0, np.int64))
+        return not has_filter, found, switches, ran
 
     def _add_runs(self, events: TraceEventBuilder, state_intervals: StateIntervals) -> None:
         """Slices of CPUs, of stretches in which threads ran."""

@@ -1,6 +1,6 @@
 """What threads did from one moment to the next, from the switches and wakeups of a scheduler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -61,6 +61,10 @@ class StateIntervals:
     stack: Array
     waker: Array
     call: Array
+
+    def take(self, rows: Array) -> "StateIntervals":
+        """The intervals of these rows."""
+        return StateIntervals(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,8 +172,9 @@ class ScriptProfileBuilder:
         """Note something that could not be read."""
         self.builder.add_loss(reason, example, count)
 
-    def finish(self, more: Callable[[ProfileBuilder], None] | None = None) -> Profile:
-        """The profile of all that was taken in. more: adds further samples, at times of the text's clock."""
+    def finish(self, more: Callable[[ProfileBuilder], str] | None = None) -> Profile:
+        """The profile of all that was taken in. more: adds further samples, at times of the text's clock, and returns
+        why the recording is not complete, if it knows."""
         self._close()
         columns = {}
         for name, kind in _COLUMNS.items():
@@ -199,8 +200,8 @@ class ScriptProfileBuilder:
             event = self._event(name.encode(), weighted=True)
             self.builder.add_count(run=run, thread=NO_ID, cpu=-1, event=event, value=None, status=NOT_OBSERVABLE)
             self.add_loss(f"{EVENT_WITHOUT_VALUE}{NOT_OBSERVABLE}", explain_unobservable(name))
-        if more is not None and timed:
-            more(self.builder)
+        if more is not None and timed and (reason := more(self.builder)):
+            self.reasons.append(reason)
         profile = self.builder.finish(self._meta(zero))
         if not timed:
             profile = replace(profile, meta=replace(profile.meta, duration_ns=None, clock=IN_ORDER))

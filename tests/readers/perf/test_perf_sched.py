@@ -189,6 +189,24 @@ def test_switches_of_one_program_alone_say_what_to_record() -> None:
     assert "sched_stat_runtime" in reason and "-a" in reason
 
 
+@pytest.mark.parametrize("with_samples", [False, True])
+def test_switches_of_several_threads_of_one_program_say_what_to_record(with_samples: bool) -> None:
+    """Some runs are known, from one thread of the program to another: their sum is not the running time."""
+    text = ""
+    for number, tid in enumerate((7, 8, 7, 8, 7, 8), start=1):
+        next_comm, next_tid = ("app", 15 - tid) if number == 3 else ("other", 99)
+        text += event(f"app 5/{tid}", f"50.0000{number}1", switch("app", tid, "S", next_comm, next_tid), 0)
+    if with_samples:
+        text += "app 5/7 [000] 50.000092: 1000000 cpu-clock: \n\n"
+    data = text.encode()
+    profile = detect_format(data).read(io.BytesIO(data), "switches")
+    assert profile.meta.format == ("perf-script" if with_samples else "perf-sched")
+    assert not profile.slices.num_rows and not profile.meta.complete
+    assert RUNNING not in events_of(profile)
+    (reason,) = profile.meta.reasons
+    assert "sched_stat_runtime" in reason and "-a" in reason
+
+
 @pytest.mark.heavy
 def test_a_perf_data_of_the_scheduler_is_what_ran_when(tmp_path: Path) -> None:
     """A real one, of a program with threads that wait (tests/data/perf/waits.c)."""
