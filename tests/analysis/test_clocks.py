@@ -348,14 +348,14 @@ def test_what_is_shorter_than_the_skew_is_marked_and_no_advice() -> None:
     assert not [one for one in find_advice(profile, Selection(), {"stragglers": 0}) if one.rule.key == "stragglers"]
 
 
-def jittered(waits_us: tuple[float, float] = (0, 0), count: int = 20) -> Profile:
+def jittered(waits_us: tuple[float, float] = (0, 0), count: int = 20, jump_us: float = 0) -> Profile:
     """Two ranks, whose all-reduces end up to 400 µs apart. waits_us: by how much the first begins earlier in the first
-    three, and the second in the others."""
+    three, and the second in the others. jump_us: by how much the clock of the second rank jumps at half-time."""
     made, noise = Trace(), random.Random(5)
     for rank in (0, 1):
         host, stream = made.thread(rank), made.stream(20, rank)
         for number in range(count):
-            at = 2_000.0 * number
+            at = 2_000.0 * number + (jump_us if rank and 2 * number >= count else 0)
             made.step(host, number, at, 1_900, rank)
             made.slice(host, "record_param_comms", at + 10, 20, arguments=KNOWN | {"Seq": number})
             call = made.slice(host, "cudaLaunchKernel", at + 12, 2, "runtime")
