@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,7 @@ import click
 from ..domain.errors import InvalidRequest, JobFailed, NotFound, Unavailable, UnreadableInput
 from ..domain.selection import Selection
 from ..domain.units import NS_PER_MS, TIME_UNITS, format_utc_iso
-from ..ingest.jit.mode import PLAIN_TEXT_BYTES
+from ..ingest.jit.mode import PLAIN_TEXT_BYTES, estimate_decompressed_bytes
 from .ids import ResultId, Source
 from .options import data_option, format_option, load_settings, open_store, output_option, rows_format_option
 from .output import STDIO, open_output, refuse_terminal, warn_sampled_only, warn_shares_only, write_rows, write_table
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ..domain.profile import Profile
     from ..exporters import Exporter
 
-COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
-PLAIN_COMPRESSED_BYTES = 64_000
-"""About how many bytes text of PLAIN_TEXT_BYTES has when it is compressed."""
 F = TypeVar("F", bound=Callable[..., Any])
 EXPORT_SWITCHES = {
     "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
@@ -116,13 +113,8 @@ def prefork_reader(sources: Sequence[str]) -> None:
 
 
 def _are_large(files: Sequence[str]) -> bool:
-    """Whether files are read with compiled loops: several, or one that is large, maybe after decompression."""
-    if len(files) > 1:
-        return True
-    with suppress(OSError):
-        size = os.path.getsize(files[0])
-        return size > (PLAIN_COMPRESSED_BYTES if Path(files[0]).suffix in COMPRESSED_SUFFIXES else PLAIN_TEXT_BYTES)
-    return False
+    """Whether files are read with compiled loops."""
+    return estimate_decompressed_bytes(files) > PLAIN_TEXT_BYTES
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import BinaryIO, Protocol
 
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
-from ..ingest.jit.mode import PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
+from ..ingest.jit.mode import PLAIN_LINES_BYTES, PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
 from ..ingest.truncation import detect_truncation
 from . import (
     austin,
@@ -134,11 +134,18 @@ READERS: dict[str, Reader] = {
             read_with_time_unit=mllm.read,
         ),
         Reader(*_fields_of(chrome, "a Chrome JSON trace"), uses_jit=True),
-        Reader(*_fields_of(llama_trace, "a llama.cpp text trace"), uses_jit=True, plain_bytes=0, line_based=True),
+        Reader(
+            *_fields_of(llama_trace, "a llama.cpp text trace"),
+            uses_jit=True,
+            plain_bytes=PLAIN_LINES_BYTES,
+            line_based=True,
+        ),
         Reader(*_fields_of(cpuprofile, "a .cpuprofile of Node or Chrome")),
         Reader(*_fields_of(perfetto_trace, "a Perfetto trace"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
         Reader(*_fields_of(pprof, "a pprof profile"), uses_jit=True, plain_bytes=PLAIN_PROTOBUF_BYTES),
-        Reader(*_fields_of(callgrind, "a callgrind file"), uses_jit=True, plain_bytes=0, line_based=True),
+        Reader(
+            *_fields_of(callgrind, "a callgrind file"), uses_jit=True, plain_bytes=PLAIN_LINES_BYTES, line_based=True
+        ),
         Reader(*_fields_of(austin, "austin samples")),
         Reader(*_fields_of(py_spy, "py-spy stacks"), line_based=True),
         Reader(*_fields_of(memray_csv, "a memray table"), line_based=True),

@@ -147,10 +147,13 @@ class FileReading:
 
     def _uses_plain_loops(self, plain_bytes: int, stream: DecompressedStream) -> bool:
         """Choose plain loops where the file is read before compiled ones are loaded; whether that was done."""
-        # Of several files, a later one may be large.
-        if plain_bytes == 0 or self.count > 1 or jit_mode.has_loops():
-            return False
+        if jit_mode.has_loops():
+            return jit_mode.is_plain()
         limit = plain_bytes if compiled_cache.is_ready() else jit_mode.COLD_FACTOR * plain_bytes
+        # Of several files, a later one may be large.
+        names = [each.path for each in self.request.inputs]
+        if self.count > 1 and jit_mode.estimate_decompressed_bytes(names) > limit:
+            return False
         if len(stream.peek(limit + 1)) > limit:
             return False
         jit_mode.use_plain_loops()

@@ -19,7 +19,7 @@ from ... import __version__
 
 SHARED = (
     *("jit/decorators.py", "jit/hashing.py", "jit/protobuf_columns.py"),
-    *("trace_json/string_table.py", "trace_json/simd.py", "trace_json/values.py"),
+    *("trace_json/string_table.py", "trace_json/simd_compiled.py", "trace_json/values.py"),
 )
 """Modules of which parts are compiled into loops of others: the compiler sees only that a loop's own module changes."""
 LOCK = "lock"
@@ -40,11 +40,12 @@ def get_base_folder() -> Path:
 
 
 def get_folder() -> Path:
-    """The folder for this version, this Python and this compiler. It may not exist."""
+    """The folder for this version, this Python, this compiler and this kind of CPU. It may not exist."""
     digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
     for package in ("numba", "llvmlite", "numpy"):
         with suppress(metadata.PackageNotFoundError):
             digest.update(f"{package} {metadata.version(package)}\n".encode())
+    digest.update(identify_cpu())
     for name in SHARED:
         digest.update(Path(__file__).parents[1].joinpath(name).read_bytes())
     # Their number is a constant of compiled loops whose own modules may be unchanged.
@@ -53,6 +54,18 @@ def get_folder() -> Path:
 
     digest.update(repr(NUMERIC_ARGUMENTS).encode())
     return get_base_folder() / digest.hexdigest()[:16]
+
+
+def identify_cpu() -> bytes:
+    """The model and instruction sets of this CPU: compiled code is for them, and a home directory may be shared by
+    hosts with other CPUs. Empty if unknown."""
+    lines: dict[bytes, bytes] = {}
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_bytes().split(b"\n\n", 1)[0].splitlines():
+            name, _, value = line.partition(b":")
+            lines[name.strip()] = value
+    known = (b"vendor_id", b"cpu family", b"model", b"flags", b"CPU implementer", b"CPU part", b"Features")
+    return b"\n".join(lines.get(name, b"") for name in known)
 
 
 def configure_folder(numba: Any) -> bool:

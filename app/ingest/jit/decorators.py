@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from .cache import configure_folder
 from .mode import is_plain
 
@@ -17,6 +19,8 @@ if not is_plain():
     with suppress(ImportError):
         import numba
 
+uint64: Any = np.uint64 if numba is None else numba.uint64
+"""The type of unsigned 64-bit numbers in loops."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 HAS_NUMBA = numba is not None

@@ -7,11 +7,10 @@ So what it does take, it takes exactly as the decoder would.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import uint64
 
 from ...domain.arrays import Array
 from ...domain.tables import NUMERIC_ARGUMENTS
-from ..jit.decorators import jit_inline, jit_no_refcount
+from ..jit.decorators import jit_inline, jit_no_refcount, uint64
 from ..trace.events import ID_TEXT, MISSING
 from .grammar import MAX_TIME_NS
 from .simd import count_trailing_zeros, load_word, special_mask

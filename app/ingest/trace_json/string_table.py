@@ -4,10 +4,9 @@ import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import uint64
 
 from ...domain.arrays import Array
-from ..jit.decorators import jit_inline, jit_no_refcount
+from ..jit.decorators import jit_inline, jit_no_refcount, uint64
 from .simd import PAD, copy64, load_word, multiply_fold
 
 

@@ -5,10 +5,8 @@ Parts of the loops of `kernel`. BAD where something is not strict, or deeper or 
 
 from typing import Any
 
-from numba import uint64
-
 from ...domain.arrays import Array
-from ..jit.decorators import jit_inline
+from ..jit.decorators import jit_inline, uint64
 from .grammar import MAX_NUMBER_CHARS
 from .simd import (
     count_trailing_zeros,

@@ -137,7 +137,7 @@ def _whole(data: Array, p: int, end: int) -> int:
     """The number that data[p:end] is, all digits."""
     number = 0
     for i in range(p, end):
-        number = number * 10 + (data[i] - _ZERO)
+        number = number * 10 + (int(data[i]) - _ZERO)
     return number
 
 
@@ -211,7 +211,7 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
                 return LATE
             time_ns = time_us
             for i in range(3):
-                time_ns = time_ns * 10 + (data[part + i] - _ZERO if part + i < end else 0)
+                time_ns = time_ns * 10 + (int(data[part + i]) - _ZERO if part + i < end else 0)
             if kind == COUNTER:
                 number = intern(data, value, back - value, 0, words, at)
             elif own == back:
