@@ -15,10 +15,13 @@ from typing import Any
 from ...domain.errors import InvalidRequest
 from ...domain.profile import Profile
 from ...domain.selection import Selection
+from ..core.facts import is_pytorch_trace
 from ..core.loss_impact import loss_impact_of
 from ..core.memo import memoize
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from ..core.slice_selection import has_clock
+from .cpu_detectors import has_cpu_samples
+from .cpu_rules import CPU_RULES
 from .model import Advice, AdviceFinding, Rule, RuleInput
 from .rules import RULES
 
@@ -41,6 +44,12 @@ COLUMNS = (
 )
 WITHHELD_ADVICE = "Copy the file again, or record again and let the program and its profiler exit normally."
 """What to do where advice is withheld."""
+
+
+def list_rules(profile: Profile) -> tuple[Rule, ...]:
+    """The rules that apply to a profile: for traces of devices and of PyTorch, and for sampled CPU time."""
+    is_trace = has_clock(profile) and (is_pytorch_trace(profile) or bool(profile.device_work.num_rows))
+    return (RULES if is_trace else ()) + (CPU_RULES if has_cpu_samples(profile) else ())
 
 
 def find_advice(profile: Profile, selection: Selection, thresholds: Mapping[str, float] | None = None) -> list[Advice]:
@@ -87,10 +96,9 @@ def _merge_ranks(rule: Rule, threshold: float, findings: list[AdviceFinding]) ->
 
 def _apply_rules(profile: Profile, selection: Selection) -> Iterator[tuple[Rule, tuple[AdviceFinding, ...]]]:
     """The findings of each rule, whatever its threshold."""
-    if has_clock(profile):
-        evidence = RuleInput(profile, selection)
-        for rule in RULES:
-            yield rule, memoize(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
+    evidence = RuleInput(profile, selection)
+    for rule in list_rules(profile):
+        yield rule, memoize(profile, _key(rule.key, evidence.selection), partial(_findings, rule, evidence))
 
 
 def _key(rule: str, selection: Selection) -> tuple[object, ...]:
@@ -163,7 +171,7 @@ def build_advice_frame(advices: list[Advice]) -> TableRows:
 def parse_thresholds(params: Mapping[str, str]) -> dict[str, float]:
     """Thresholds by the keys of rules, from the parameters of a query. Raises InvalidRequest for what is no number."""
     thresholds = {}
-    for rule in RULES:
+    for rule in RULES + CPU_RULES:
         text = params.get(rule.key, "").strip()
         if not text:
             continue

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
+from ...analysis.advice.findings import find_advice
 from ...analysis.core.facts import is_pytorch_trace
 from ...analysis.core.slice_selection import has_clock, has_operators, has_times
 from ...analysis.memory.allocations import has_memory
@@ -38,9 +39,11 @@ from .results.functions import FunctionRow, build_function_rows
 from .results.participants import Participants, format_hosts, list_participants
 from .results.result_frame import ResultFrame, open_result_frame
 from .results.run_notes import list_run_notes, list_stack_notes
+from .trace.advice import AdviceItem, build_advice_item
 from .trace.overview import TraceOverview, build_trace_overview
 
 blueprint = Blueprint("overview", __name__)
+TOP_ADVICE = 3
 TOP_FUNCTIONS = 12
 TOP_THREADS = 8
 MAX_MEMORIES = 4
@@ -105,7 +108,8 @@ class OverviewPage(Page):
     """`/results/<id>`. recorded_text: what was recorded, if not a command. recorder: the exact command that recorded,
     for a job of Perfloom. facts: as the file names them. clock: the unit of its times, if the file does not contain
     it; clocks: the units with which it can be read again. sampled_note: what samples are called, empty without
-    samples. trace: summary of slices, steps and devices; None without these.
+    samples. trace: summary of slices, steps and devices; None without these. advice: the most important of advice_count
+    findings.
     """
 
     template: ClassVar[str] = "results/overview.html"
@@ -134,6 +138,8 @@ class OverviewPage(Page):
     thread_count: int
     participants: Participants | None
     clock_note: ClockNote | None
+    advice: tuple[AdviceItem, ...]
+    advice_count: int
     notes: tuple[str, ...]
     losses: tuple[LossSummary, ...]
     originals: tuple[DownloadLink, ...]
@@ -147,6 +153,7 @@ def show(id: str) -> Response:
     chosen = frame.selection.replace(event=frame.event or None)
     top = compute_hotspots(profile, chosen) if profile.samples.num_rows else None
     threads = records(TABLES["threads"].rows(profile, chosen)) if profile.threads.num_rows else []
+    advice = find_advice(profile, frame.selection)
     job = current_services().store.jobs.find(frame.result.job_id) if frame.result.job_id else None
     recorded_text = _describe_observed(job)
     started = frame.result.recorded
@@ -181,6 +188,8 @@ def show(id: str) -> Response:
             thread_count=len(threads),
             participants=list_participants(profile),
             clock_note=build_clock_note(frame, profile),
+            advice=tuple(build_advice_item(frame, profile, one) for one in advice[:TOP_ADVICE]),
+            advice_count=len(advice),
             notes=list_run_notes(profile, Selection()) + list_stack_notes(profile),
             losses=tuple(
                 LossSummary(row["reason"] or "", format_quantity(row["count"], "count"), row["example"] or "")

@@ -7,9 +7,15 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.advice.findings import WITHHELD_ADVICE, compute_advice, find_advice, parse_thresholds, withheld_reason
+from ....analysis.advice.findings import (
+    WITHHELD_ADVICE,
+    compute_advice,
+    find_advice,
+    list_rules,
+    parse_thresholds,
+    withheld_reason,
+)
 from ....analysis.advice.model import Advice, Rule
-from ....analysis.advice.rules import RULES
 from ....domain.profile import Profile
 from ...pages import RESULT_PAGES
 from ...rendering import Page, render
@@ -69,11 +75,12 @@ def show(id: str) -> Response:
     frame, profile = open_result_frame(id, "advice")
     thresholds = parse_thresholds(request.args)
     advice = find_advice(profile, frame.selection, thresholds)
-    keys = {rule.key for rule in RULES}
+    rules = list_rules(profile)
+    keys = {rule.key for rule in rules}
     return render(
         AdvicePage(
             frame=frame,
-            advice=tuple(_advice_item(frame, profile, one) for one in advice),
+            advice=tuple(build_advice_item(frame, profile, one) for one in advice),
             settings=tuple(
                 ThresholdSetting(
                     rule.key,
@@ -84,7 +91,7 @@ def show(id: str) -> Response:
                     f"{thresholds[rule.key]:g}" if rule.key in thresholds else "",
                     sum(one.rule is rule for one in advice),
                 )
-                for rule in RULES
+                for rule in rules
             ),
             changed_count=len(thresholds),
             hidden=tuple((k, v) for k, v in request.args.items(multi=True) if k not in keys),
@@ -103,7 +110,8 @@ def as_file(id: str, form: str) -> Response:
     return table_file_response(f"{frame.name} advice", form, rows)
 
 
-def _advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> AdviceItem:
+def build_advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> AdviceItem:
+    """A piece of advice as pages show it."""
     rank = advice.finding.rank
     page = next(
         (page for page in RESULT_PAGES if page.key == advice.rule.page and page.has_data(profile)), RESULT_PAGES[0]
