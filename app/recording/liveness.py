@@ -18,7 +18,7 @@ _CREDIBLE = (BatchState.RUNNING, BatchState.SUSPENDED)
 
 
 def with_heartbeats(job_status: JobStatus, last: JobStatus | None, now: float) -> JobStatus:
-    """The sight with what can be told of signs of life, from what was last seen. now: epoch seconds."""
+    """The job status with `life_at`, `doubted_at` and `lives`, derived from the previous status. now: epoch seconds."""
     before = {submission.number: submission for submission in last.submissions} if last else {}
     return replace(
         job_status,

@@ -29,7 +29,7 @@ FACTS = TargetFacts(
     HostFacts("login", cpus=4),
     compute=HostFacts("node7", paranoid=2),
     queues=(BatchQueue("debug", default=True, wall_time_s=60),),
-    starters={"openmpi": "mpirun"},
+    mpi_launchers={"openmpi": "mpirun"},
 )
 LINES = (CheckLine("Connection", CheckStatus.GOOD, "ok"), CheckLine("perf", CheckStatus.BAD, "none", "Install it."))
 

@@ -1,6 +1,6 @@
 """The process that reads a recording: everything that comes from outside is parsed in one of these, below limits.
 
-It is given the name of a file with one request in JSON, or (`read_spare`) a descriptor to read that name from once all
+It is given the name of a file with one request in JSON, or (`prefork`) a descriptor to read that name from once all
 is loaded. It answers in lines of JSON on standard output:
 
     {"progress": 0.25, "text": "…"}                              progress: 0 to 1, or null where it is not known
@@ -69,17 +69,17 @@ def _wait_for_path(descriptor: int, parent: int, loads_loops: bool) -> str:
     processes.die_with_parent(signal.SIGKILL, parent)
     from . import columns  # noqa: F401
 
-    def asked() -> bool:
+    def has_request() -> bool:
         return bool(select.select([descriptor], [], [], 0)[0])
 
     # Whoever asks already waits: what he does not need would only keep him.
     # Where nothing is kept for this user, it would be compiled here each time, whether needed or not.
-    if loads_loops and compiled_cache.is_ready() and not asked():
+    if loads_loops and compiled_cache.is_ready() and not has_request():
         from perfloom.ingest.jit import decorators
         from perfloom.readers import warmup as compiling
 
         if decorators.IS_CACHED:
-            compiling.load_all(asked)
+            compiling.load_all(has_request)
     path = b""
     while not path.endswith(END):
         data = os.read(descriptor, 1 << 16)

@@ -1,6 +1,6 @@
 """A report of Nsight Compute made text by `ncu`, in a process that can do little harm.
 
-As perf (see perf_tool.py), ncu runs below the limits that read_child has put on itself, with an environment of its own,
+As perf (see perf_tool.py), ncu runs below the limits that `workers.read.child` has put on itself, with an environment of its own,
 in an empty directory. It needs neither a GPU nor a driver to print a report.
 """
 

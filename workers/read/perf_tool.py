@@ -1,7 +1,7 @@
 """perf.data made text by `perf script`, in a process that can do little harm.
 
 A perf.data file may come from anybody, and perf is a large parser of it. So perf runs below the limits that its
-parent (read_child) has put on itself, with an environment of its own, in an empty directory, and without anything
+parent (`workers.read.child`) has put on itself, with an environment of its own, in an empty directory, and without anything
 that starts further programs or asks the network. Of what others left it sees perf's build-id cache alone, which has
 symbols by what is in a binary: by it a recording gets its own names, or none.
 """

@@ -1,4 +1,4 @@
-"""A process that reads (see `read_child`), begun before there is anything to read: what it needs to load takes longer
+"""A process that reads (see `workers.read.child`), begun before there is anything to read: what it needs to load takes longer
 than most files. It waits for one request, obeys the same limits as any other, and is gone after that.
 
 Nothing but the standard library is imported here: who begins one early has not loaded anything yet.
@@ -82,10 +82,10 @@ def prefork_reader(*, loads_loops: bool = True) -> None:
         return
     finally:
         os.close(descriptor)
-    spare = PreforkedReader(process, asked, stderr, os.getpid())
+    preforked = PreforkedReader(process, asked, stderr, os.getpid())
     with _lock:
-        _waiting.append(spare)
-    idle = threading.Timer(IDLE_S, _end_idle, [spare])
+        _waiting.append(preforked)
+    idle = threading.Timer(IDLE_S, _end_idle, [preforked])
     idle.daemon = True
     idle.start()
 
@@ -99,9 +99,9 @@ def take_reader() -> PreforkedReader | None:
     return None
 
 
-def _end_idle(spare: PreforkedReader) -> None:
+def _end_idle(preforked: PreforkedReader) -> None:
     with _lock:
-        if spare not in _waiting:
+        if preforked not in _waiting:
             return
     end_reader()
 
@@ -112,15 +112,15 @@ def end_reader() -> None:
         with _lock:
             if not _waiting:
                 return
-            spare = _waiting.pop()
-        os.close(spare.request_descriptor)
-        spare.stderr.close()
-        if spare.process.stdout:
-            spare.process.stdout.close()
-        if spare.owner == os.getpid():
+            preforked = _waiting.pop()
+        os.close(preforked.request_descriptor)
+        preforked.stderr.close()
+        if preforked.process.stdout:
+            preforked.process.stdout.close()
+        if preforked.owner == os.getpid():
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(spare.process.pid, signal.SIGKILL)
-            spare.process.wait()
+                os.killpg(preforked.process.pid, signal.SIGKILL)
+            preforked.process.wait()
 
 
 def reader_environment() -> dict[str, str]:

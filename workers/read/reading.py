@@ -1,6 +1,6 @@
 """Reading recordings into results, and for commands on files: always in a child process with limits.
 
-What is recorded elsewhere is hostile until it was read. The child (read_child) may take only so much memory, time and
+What is recorded elsewhere is hostile until it was read. The child (`workers.read.child`) may take only so much memory, time and
 disk, knows none of the server's secrets, and whatever becomes of it, the caller gets a result or a PerfloomError.
 """
 
@@ -25,8 +25,7 @@ from perfloom.store.files import columns
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from .. import processes
-from . import prefork as read_spare
-from . import rank_archive
+from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name
 from .rank_folders import PLAN, STATE, rank_folders
@@ -225,16 +224,16 @@ class _Child:
     def _start_reader(self) -> "subprocess.Popen[bytes]":
         """A process that does what is asked: the one that waits, where there is one and it can."""
         from_input = any(one.path == "-" for one in self.request.inputs)
-        spare = None if from_input or self.request.out is None else read_spare.take_reader()
-        if spare is not None and spare.send_request(self.asked):
-            self.said = spare.stderr
-            return spare.process
+        preforked = None if from_input or self.request.out is None else prefork.take_reader()
+        if preforked is not None and preforked.send_request(self.asked):
+            self.said = preforked.stderr
+            return preforked.process
         return subprocess.Popen(
             processes.python_argv("perfloom.workers.read.child", str(self.asked)),
             stdin=None if from_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self.said,
-            env=read_spare.reader_environment(),
+            env=prefork.reader_environment(),
             cwd=self.request.scratch,
             start_new_session=True,
         )

@@ -1,4 +1,4 @@
-"""What reading is asked for, and how the process that reads answers: see `read_child`."""
+"""What reading is asked for, and how the process that reads answers: see `workers.read.child`."""
 
 import json
 import os

@@ -68,7 +68,7 @@ class Connection(socket.socket):
         self._receiving, self._sending, self._linger = receiving, sending, linger
         self.buffer = bytearray()
         self.has_slot = False
-        self._patience = TransferBudget()
+        self._budget = TransferBudget()
         # A page fits in there, so that its thread is free again however slowly it is taken.
         super().setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         super().settimeout(0.0)
@@ -76,7 +76,7 @@ class Connection(socket.socket):
     def begin_request(self) -> None:
         """A new request is handed to a thread."""
         self._answered = False
-        self._patience = TransferBudget()
+        self._budget = TransferBudget()
 
     def end_request(self) -> None:
         """The thread has ended: its slot is free again."""
@@ -125,7 +125,7 @@ class Connection(socket.socket):
             if count is None:
                 self._await_client()
             else:
-                self._patience.spend(0.0, count)
+                self._budget.spend(0.0, count)
         taken = bytes(self.buffer[:size])
         del self.buffer[:size]
         return taken
@@ -136,11 +136,11 @@ class Connection(socket.socket):
         if not self.has_slot and not self._receiving.take():
             raise RequestTimeout("Too many slow uploads at once. Send it again later.")
         self.has_slot = True
-        limit = self._patience.left_s
+        limit = self._budget.left_s
         begin = time.monotonic()
         ready = _ready(self, select.POLLIN, limit)
-        self._patience.spend(time.monotonic() - begin, 0)
-        if not ready or self._patience.left_s <= 0:
+        self._budget.spend(time.monotonic() - begin, 0)
+        if not ready or self._budget.left_s <= 0:
             raise RequestTimeout(
                 f"The upload was slower than {MIN_BYTES_PER_S // 1000} kB/s, and was stopped. Send it again."
             )
@@ -152,23 +152,23 @@ class Connection(socket.socket):
             self._answered = True
         if not view:
             return 0
-        patience: TransferBudget | None = None
+        budget: TransferBudget | None = None
         try:
             while True:
                 sent = self._send_some(view)
                 if sent is not None:
                     return sent
-                if patience is None:
+                if budget is None:
                     if not self._sending.take(SEND_SLOT_TIMEOUT_S):
                         raise _connection_reset("too many clients receive their responses slowly")
-                    patience = self._patience
+                    budget = self._budget
                 begin = time.monotonic()
-                ready = _ready(self, select.POLLOUT, max(0.0, patience.left_s))
-                patience.spend(time.monotonic() - begin, 0)
+                ready = _ready(self, select.POLLOUT, max(0.0, budget.left_s))
+                budget.spend(time.monotonic() - begin, 0)
                 if not ready:
                     raise _connection_reset("the client does not receive its response")
         finally:
-            if patience is not None:
+            if budget is not None:
                 self._sending.release()
 
     def _send_some(self, view: memoryview) -> int | None:
@@ -176,7 +176,7 @@ class Connection(socket.socket):
             sent = self._transmit(view[:CHUNK])
         except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
-        self._patience.spend(0.0, sent)
+        self._budget.spend(0.0, sent)
         return sent
 
     def sendall(self, data: Any, flags: int = 0) -> None:

@@ -17,7 +17,7 @@ class SshTransport:
     """A Transport over SSH. Connects at its first use, and shares the connection with others to the same target."""
 
     def __init__(self, ssh: Ssh, secrets: SecretProvider, owner: str = "") -> None:
-        """owner: who gives the secrets, see `connections.using`."""
+        """owner: the session that gives the secrets, see `connections.open_link`."""
         self.ssh = ssh
         self.secrets = secrets
         self.owner = owner

@@ -88,9 +88,9 @@ def _place(target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
 
 def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[PreflightFinding]:
     mpi = spec.mpi
-    if mpi is None or mpi.program or target.starters.get(mpi.flavour) or mpi.flavour in facts.starters:
+    if mpi is None or mpi.program or target.starters.get(mpi.flavour) or mpi.flavour in facts.mpi_launchers:
         return
-    labels = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.starters]
+    labels = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.mpi_launchers]
     text = f"The check of “{target.name}” found no {mpi_title(mpi.flavour)}"
     text += f"; it found {', '.join(labels)}." if labels else ", and no other MPI implementation."
     # A module of the job may bring it.

@@ -109,5 +109,7 @@ def check_arguments(launcher: MpiLauncher, words: Sequence[str], field: str) -> 
 def launcher_programs(launcher: MpiLauncher, mpi: Mpi, target: Target, facts: TargetFacts | None) -> tuple[str, ...]:
     """Possible names of the launcher there: what the user says, what the target says, what its check found, or else
     its usual names, of which the first is taken that is there and says that it is of the flavor."""
-    program = mpi.program or target.starters.get(str(mpi.flavour)) or (facts.starters if facts else {}).get(mpi.flavour)
+    program = (
+        mpi.program or target.starters.get(str(mpi.flavour)) or (facts.mpi_launchers if facts else {}).get(mpi.flavour)
+    )
     return (program,) if program else launcher.program_names

@@ -148,7 +148,7 @@ pl_bring_rest() {
     if [ -e "$pl_place/perf.data" ]; then return 0; fi
     pl_its_run=${pl_place%/*}
     pl_its_run=${pl_its_run##*/run}
-    [ -z "$pl_injects" ] || pl_leave_nobody "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_patience" || :
+    [ -z "$pl_injects" ] || pl_kill_all "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_stop_timeout" || :
     pl_take_notes "$pl_place"
     if [ -n "$pl_has_scratch" ] && pl_find_scratch "$pl_its_run" "${pl_place##*/}"; then
         pl_take_notes "$pl_out"
@@ -165,9 +165,9 @@ pl_take_notes() {
     done
 }
 
-# pl_leave_nobody PART SECONDS: end what still runs of a part, at once where it does not end by itself until then. Fails
+# pl_kill_all PART SECONDS: end what still runs of a part, at once where it does not end by itself until then. Fails
 # where there was nothing.
-pl_leave_nobody() {
+pl_kill_all() {
     pl_kill TERM "PERFLOOM_PART=$1" || return 1
     pl_tries=$(($2 * 20))
     while pl_nap && pl_kill CONT "PERFLOOM_PART=$1" && [ "$pl_tries" -gt 0 ]; do
@@ -258,7 +258,7 @@ pl_wait() {
 }
 
 # pl_later SECONDS COMMAND …: does it later, in pl_timer; pl_forget PID: or never, or no further. The command waits with
-# pl_doze, so that nothing of it goes on sleeping.
+# pl_sleep, so that nothing of it continues to sleep.
 pl_later() {
     (
         pl_before=$!
@@ -267,7 +267,7 @@ pl_later() {
         # Not every sleep knows parts of a second.
         pl_seconds=$1
         case $1 in *.*) sleep 0.01 2>/dev/null || pl_seconds=$((${1%%.*} + 1)) ;; esac
-        pl_doze "$pl_seconds"
+        pl_sleep "$pl_seconds"
         shift
         "$@"
     ) </dev/null >/dev/null 2>&1 &
@@ -276,7 +276,7 @@ pl_later() {
 
 # A trap runs while the shell waits, but only after a command that it runs itself has ended. It may run between any two
 # lines, so that what sleeps is known by $! alone; and what has just been forked takes TERM for a shell's and goes on.
-pl_doze() {
+pl_sleep() {
     sleep "$1" &
     wait "$!"
     pl_before=$!

@@ -35,7 +35,7 @@ pl_live() {
     while pl_alive $$ "$1"; do
         pl_beats=$((pl_beats + 1))
         { printf '%010d\n' "$pl_beats" 1<>"$pl_directory/sub$pl_number.life"; } 2>/dev/null || :
-        pl_doze "$pl_beat_s"
+        pl_sleep "$pl_beat_s"
     done
 }
 # Before PERFLOOM_JOB is in the environment, by which the job's own processes are counted and ended.
@@ -66,7 +66,7 @@ pl_ask() {
 
 pl_press_on() {
     kill -s TERM "$pl_child" 2>/dev/null
-    pl_doze "$pl_grace"
+    pl_sleep "$pl_grace"
     pl_kill KILL "PERFLOOM_JOB=$pl_id" $$
 }
 

@@ -65,7 +65,7 @@ def plan_text(
         "artefact": recorder_of(spec).artifacts(spec)[0].name,
         "injects": "1" if injection else "",
         "counts": "1" if any(stat_argv(run.as_spec(observed), facts) for run in runs) else "",
-        "patience": str(STOP_TIMEOUT_S[injection is not None]),
+        "stop_timeout": str(STOP_TIMEOUT_S[injection is not None]),
         "grace": str(GRACE_S),
         "perf": perf_program(facts),
         "uses_perf": "1" if recorder_of(spec).uses_perf else "",

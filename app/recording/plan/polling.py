@@ -104,7 +104,7 @@ def _parse_job(job: PollRequest, reader: _Reader) -> PollResult:
     output = reader.piece(count)
     if reader.line() != b"end":
         raise ValueError("no end")
-    return PollResult(_sight(job, states, alive, beats, size), output, directory_exists=True)
+    return PollResult(_job_status(job, states, alive, beats, size), output, directory_exists=True)
 
 
 def _number(line: bytes, key: bytes, place: int) -> int:
@@ -114,7 +114,7 @@ def _number(line: bytes, key: bytes, place: int) -> int:
     return int(words[place])
 
 
-def _sight(
+def _job_status(
     job: PollRequest, states: str, alive: Mapping[int, tuple[str, bool | None]], beats: Mapping[int, str], size: int
 ) -> JobStatus:
     submissions = {number: SubmissionStatus(number, native, alive=lives) for number, (native, lives) in alive.items()}
@@ -197,7 +197,7 @@ def _int(text: str | None) -> int | None:
 
 
 def with_batch_status(job_status: JobStatus, statuses: Mapping[str, BatchStatus]) -> JobStatus:
-    """The sight with what the batch system says of its submissions, by their native ids."""
+    """The job status with the batch system's status of each submission, by native id."""
     return replace(
         job_status,
         submissions=tuple(

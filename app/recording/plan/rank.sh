@@ -169,9 +169,9 @@ pl_ask() {
 
 pl_press_on() {
     pl_kill TERM "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
-    pl_doze "$pl_patience"
+    pl_sleep "$pl_stop_timeout"
     pl_kill KILL "PERFLOOM_PART=$pl_part" "$pl_child" "$pl_recorder_pid"
-    pl_doze 30
+    pl_sleep 30
     pl_kill KILL "PERFLOOM_PART=$pl_part"
 }
 
@@ -230,7 +230,7 @@ pl_seek_program() {
             fi
             ;;
         esac
-        pl_doze 1
+        pl_sleep 1
     done
 }
 
@@ -243,7 +243,7 @@ pl_follow_program() {
     pl_alive "$pl_left" "$pl_since" || return 0
     pl_killed=$((pl_status - 128))
     pl_program=$pl_left
-    while pl_alive "$pl_left" "$pl_since"; do pl_doze 1; done
+    while pl_alive "$pl_left" "$pl_since"; do pl_sleep 1; done
     pl_status=0
 }
 
@@ -409,7 +409,7 @@ pl_say state ended
 pl_end_counting
 
 # Nobody is left behind.
-if pl_leave_nobody "$pl_part" 2; then
+if pl_kill_all "$pl_part" 2; then
     pl_note "Processes that still ran when the program ended were also ended."
 fi
 

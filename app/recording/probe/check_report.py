@@ -182,10 +182,10 @@ def _stacks(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
 
 def _mpi(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     title = "MPI"
-    found = [facts.versions.get(name) or mpi_title(name, short=True) for name in facts.starters]
+    found = [facts.versions.get(name) or mpi_title(name, short=True) for name in facts.mpi_launchers]
     shown = "; ".join(
         f"{text} ({program})" if program != text.split(" ")[0] else text
-        for text, program in zip(found, facts.starters.values(), strict=True)
+        for text, program in zip(found, facts.mpi_launchers.values(), strict=True)
     )
     mpi = target.mpi
     if mpi is not None and mpi.value not in facts.versions:

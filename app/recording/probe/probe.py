@@ -146,7 +146,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
     modules = sections.get("modules")
     if modules and (modules[0].status or _complains(modules[0].text)):
         problems["modules"] = _short(modules[0].text) or f"It ended with exit status {modules[0].status}."
-    starters, versions = _starters(one, target)
+    launchers, versions = _mpi_launchers(one, target)
     programs = _fields(one.text("programs"), " ")
     place, scratch = _place(one.text("directory")), _place(one.text("scratch"))
     if place.problem:
@@ -163,7 +163,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
     best = best_clock_reading(clocks)
     return TargetFacts(
         host=_host(one, now),
-        starters=starters,
+        mpi_launchers=launchers,
         versions=versions,
         schedulers=tuple(name.value for name, each in SCHEDULERS.items() if each.programs[0] in programs),
         scheduler_version=version,
@@ -198,7 +198,7 @@ def with_compute_node(facts: TargetFacts, seen: TargetFacts | None, *, shared: b
         facts,
         compute=seen.host,
         shared=shared,
-        starters=seen.starters | facts.starters,
+        mpi_launchers=seen.mpi_launchers | facts.mpi_launchers,
         versions=seen.versions | facts.versions,
         scratch=seen.scratch,
         scratch_free_bytes=seen.scratch_free_bytes,
@@ -335,7 +335,7 @@ def _events(one: _Sections) -> tuple[PerfEvent, ...]:
         return perf_list.events_from_text(one.text("list"))
 
 
-def _starters(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
+def _mpi_launchers(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
     """The program and its version, by MPI implementation. What the target names itself goes first."""
     programs: dict[str, str] = {}
     versions: dict[str, str] = {}

@@ -17,7 +17,7 @@ CLUSTER = Target("cluster", ssh=Ssh("login"), scheduler=SchedulerName.SLURM, sud
 FACTS = TargetFacts(
     host=HostFacts("login1"),
     compute=HostFacts("node1"),
-    starters={"openmpi": "/usr/bin/mpirun"},
+    mpi_launchers={"openmpi": "/usr/bin/mpirun"},
     queues=(BatchQueue("debug", default=True, wall_time_s=3600), BatchQueue("long"), BatchQueue("shut", open=False)),
     directory="/home/me/.perfloom",
     shared=True,
@@ -77,7 +77,7 @@ def test_queues(batch: Batch, field: str, part: str) -> None:
 def test_an_mpi_that_was_not_found() -> None:
     spec = replace(SPEC, mpi=Mpi(MpiFlavor.INTEL, 4))
     assert said(spec) == {"warning mpi": "The check of “cluster” found no Intel MPI; it found Open MPI."}
-    assert "no other MPI" in said(spec, replace(FACTS, starters={}))["warning mpi"]
+    assert "no other MPI" in said(spec, replace(FACTS, mpi_launchers={}))["warning mpi"]
     assert list(said(replace(spec, modules=("impi",)))) == ["hint mpi"]
     assert said(replace(spec, mpi=Mpi(MpiFlavor.INTEL, 4, program="/opt/mpiexec"))) == {}
     assert said(spec, target=replace(CLUSTER, starters={"intel": "/opt/mpiexec"})) == {}
@@ -112,7 +112,7 @@ def test_the_directory_and_what_is_missing() -> None:
 
 
 def test_everything_says_what_to_do() -> None:
-    bad = replace(FACTS, compute=None, shared=False, missing=("sbatch",), free_bytes=1, sudo=False, starters={})
+    bad = replace(FACTS, compute=None, shared=False, missing=("sbatch",), free_bytes=1, sudo=False, mpi_launchers={})
     bad = replace(bad, module_command=False)
     spec = replace(SPEC, mpi=Mpi(MpiFlavor.SRUN, 4), batch=Batch("gone"), sudo=True, modules=("gcc",))
     found = check_at_target(spec, CLUSTER, bad)

@@ -87,7 +87,7 @@ def test_what_the_user_says_is_not_said_twice(flavour: MpiFlavor, given: tuple[s
 def test_the_starters_name_is_the_users_or_the_targets_or_what_was_found() -> None:
     starter = mpi_launcher_of(MpiFlavor.MPICH)
     mpi, target = Mpi(MpiFlavor.MPICH), Target("t", starters={"mpich": "of target"})
-    facts = TargetFacts(HostFacts(host=""), starters={"mpich": "of facts"})
+    facts = TargetFacts(HostFacts(host=""), mpi_launchers={"mpich": "of facts"})
     assert launcher_programs(starter, replace(mpi, program="own"), target, facts) == ("own",)
     assert launcher_programs(starter, mpi, target, facts) == ("of target",)
     assert launcher_programs(starter, mpi, Target("t"), facts) == ("of facts",)

@@ -34,7 +34,7 @@ HOST = HostFacts(
 )
 FACTS = TargetFacts(
     host=HOST,
-    starters={"openmpi": "mpirun"},
+    mpi_launchers={"openmpi": "mpirun"},
     versions={"openmpi": "Open MPI 4.1.4"},
     directory="/home/ada/.perfloom",
     file_system="nfs",
@@ -128,7 +128,7 @@ PLACE_CASES: list[tuple[Target, dict[str, Any], str, CheckStatus, str]] = [
     (FAR, {"clock_ns": None}, "Clock", CheckStatus.NOTE, "cannot be compared"),
     (FAR, {"clock_ns": -(10**10)}, "Clock", CheckStatus.NOTE, "10.0\u00a0s behind"),
     (FAR, {"clock_ns": 200_000}, "Clock", CheckStatus.GOOD, "The same"),
-    (FAR, {"starters": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "were not found"),
+    (FAR, {"mpi_launchers": {}, "versions": {}}, "MPI", CheckStatus.NOTE, "were not found"),
     (
         replace(FAR, mpi=MpiFlavor.MPICH),
         {},

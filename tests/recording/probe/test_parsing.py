@@ -53,7 +53,7 @@ def test_a_login_node_of_red_hat_with_slurm_and_intel_mpi() -> None:
         "faults": "software",
         "dsb2mite_switches.penalty_cycles": "frontend",
     }
-    assert facts.starters == {"intel": "mpirun", "srun": "srun"}
+    assert facts.mpi_launchers == {"intel": "mpirun", "srun": "srun"}
     assert facts.versions == {
         "intel": "Intel MPI 2021.10 Build 20230619",
         "srun": "srun with cray_shasta, pmi2, pmix",
@@ -80,17 +80,17 @@ def test_a_login_node_of_red_hat_with_slurm_and_intel_mpi() -> None:
 def test_whose_mpi_a_starter_is(said: str, flavour: str, version: str) -> None:
     launcher = ("launcher", f"mpirun\n/opt/mpi/bin/mpirun\n{said}", 0)
     facts = facts_of(*changed(launcher, ("srun", "", 1)))
-    assert facts.starters == {flavour: "mpirun"} and facts.versions[flavour].startswith(version)
+    assert facts.mpi_launchers == {flavour: "mpirun"} and facts.versions[flavour].startswith(version)
 
 
 def test_a_starter_that_says_nothing_known_is_none() -> None:
     facts = facts_of(*changed(("launcher", "mpirun\n/opt/mpirun\nmpirun 1.0 by somebody", 0), ("srun", "", 1)))
-    assert facts.starters == {} and facts.versions == {}
+    assert facts.mpi_launchers == {} and facts.versions == {}
 
 
 def test_how_a_target_calls_its_starter_goes_first() -> None:
     target = replace(TARGET, starters={"intel": "/opt/impi/mpirun"}, mpi=MpiFlavor.INTEL)
-    assert facts_of(*RED_HAT, target=target).starters["intel"] == "/opt/impi/mpirun"
+    assert facts_of(*RED_HAT, target=target).mpi_launchers["intel"] == "/opt/impi/mpirun"
 
 
 @pytest.mark.parametrize("said", [answers.SRUN_20, answers.SRUN_23], ids=["slurm 20", "slurm 23"])
@@ -101,7 +101,7 @@ def test_srun_of_every_version(said: str) -> None:
 
 def test_srun_that_does_not_reach_its_controller_is_none() -> None:
     said = "srun: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\nsrun: fatal: Could not"
-    assert "srun" not in facts_of(*changed(("srun", said, 1))).starters
+    assert "srun" not in facts_of(*changed(("srun", said, 1))).mpi_launchers
 
 
 def test_versions_of_lsf_and_slurm() -> None:

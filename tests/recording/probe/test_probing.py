@@ -174,7 +174,7 @@ def test_mpi_of_this_machine(tmp_path: Path, quick: str) -> None:
     require("openmpi")
     require("mpich")
     facts, _ = probe(Target("x"), tmp_path / "home", PATH=quick)
-    assert {"openmpi", "mpich"} <= set(facts.starters)
+    assert {"openmpi", "mpich"} <= set(facts.mpi_launchers)
     assert facts.versions["openmpi"].startswith("Open MPI ") and facts.versions["mpich"].startswith("MPICH ")
 
 

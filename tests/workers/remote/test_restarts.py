@@ -13,7 +13,7 @@ import pytest
 from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import Job
-from perfloom.web.views.jobs import progress as job_sight
+from perfloom.web.views.jobs import progress as job_progress
 from perfloom.workers.context import JobContext
 from perfloom.workers.remote import outcome
 from tests.support.batch import Daemons, restartable_slurm
@@ -134,6 +134,6 @@ def test_who_was_killed_with_its_node_ends_all_the_same(
     daemons.stack.close()
     sight = sight_of(context, job)
     job = until_job(context, job, lambda job: job.details.unreachable_since, 90)
-    later = job_sight.build_progress_view(replace(sight, seen_at=sight.seen_at + 120), None, {})
+    later = job_progress.build_progress_view(replace(sight, seen_at=sight.seen_at + 120), None, {})
     assert later.submissions[0].unreachable_since.startswith("No heartbeat since 20")
-    assert not job_sight.build_progress_view(sight, None, {}).submissions[0].unreachable_since
+    assert not job_progress.build_progress_view(sight, None, {}).submissions[0].unreachable_since

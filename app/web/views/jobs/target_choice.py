@@ -65,8 +65,8 @@ class SelectedTarget:
     @property
     def suggestions(self) -> str:
         """The MPI implementations found there; empty where nothing is known."""
-        starters = self.target_facts.starters if self.target_facts else {}
-        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in starters]
+        launchers = self.target_facts.mpi_launchers if self.target_facts else {}
+        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in launchers]
         if self.target is not None and self.target.mpi is not None:
             return f"Suggested: {mpi_title(self.target.mpi)}."
         return f"Found: {', '.join(names)}." if names else ""
