@@ -1,7 +1,7 @@
-"""A report of Nsight Compute made text by `ncu`, in a process that can do little harm.
+"""Converts a report of Nsight Compute to text with `ncu`, in a restricted process.
 
-As perf (see perf_tool.py), ncu runs below the limits that `workers.read.child` has put on itself, with an environment of its own,
-in an empty directory. It needs neither a GPU nor a driver to print a report.
+Like perf (see perf_tool.py), ncu runs under the limits that `workers.read.child` has set for itself, with a minimal
+environment, in an empty directory. It needs neither a GPU nor a driver to print a report.
 """
 
 import os

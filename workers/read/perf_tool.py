@@ -1,9 +1,9 @@
-"""perf.data made text by `perf script`, in a process that can do little harm.
+"""Converts perf.data to text with `perf script`, in a restricted process.
 
-A perf.data file may come from anybody, and perf is a large parser of it. So perf runs below the limits that its
-parent (`workers.read.child`) has put on itself, with an environment of its own, in an empty directory, and without anything
-that starts further programs or asks the network. Of what others left it sees perf's build-id cache alone, which has
-symbols by what is in a binary: by it a recording gets its own names, or none.
+A perf.data file is untrusted, and perf is a large parser of it. So perf runs under the limits that its parent
+(`workers.read.child`) has set for itself, with a minimal environment, in an empty directory, and without anything that
+starts further programs or queries the network. The only shared files that it reads are perf's build-id cache. That is
+indexed by the content of binaries, so a recording gets its own symbols or none.
 """
 
 import mmap

@@ -1,7 +1,7 @@
-"""A process that reads (see `workers.read.child`), begun before there is anything to read: what it needs to load takes longer
-than most files. It waits for one request, obeys the same limits as any other, and is gone after that.
+"""A reader process (see `workers.read.child`) that is started before there is a request, because loading its libraries
+takes longer than reading most files. It waits for one request, obeys the same limits as any other, and then exits.
 
-Nothing but the standard library is imported here: who begins one early has not loaded anything yet.
+Only the standard library is imported here: a command starts it before it loads anything else.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Reading recordings into results, and for commands on files: always in a child process with limits.
+"""Reads recordings into results, and for commands on files: always in a child process with limits.
 
-What is recorded elsewhere is hostile until it was read. The child (`workers.read.child`) may take only so much memory, time and
-disk, knows none of the server's secrets, and whatever becomes of it, the caller gets a result or a PerfloomError.
+Recordings are untrusted input. The child (`workers.read.child`) has limits on memory, time and disk space, and none of
+the server's secrets. However it ends, the caller gets a result or a PerfloomError.
 """
 
 import json
