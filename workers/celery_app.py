@@ -24,8 +24,8 @@ from .serve.logs import set_up_logging
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
 
 
-def work(settings: Settings, queue: str, count: int) -> int:
-    """Work until a signal to end; returns the exit status."""
+def run_worker(settings: Settings, queue: str, count: int) -> int:
+    """Run a worker until a signal to end; returns the exit status."""
     app = celery_app(settings)
     tasks.register(app, settings)
     app.finalize()
@@ -70,4 +70,4 @@ def main() -> None:
     processes.name_process(f"perfloom-{queue}")
     # Tasks are ids as JSON, so running as root is accepted; the user has chosen it.
     warnings.simplefilter("ignore", SecurityWarning)
-    sys.exit(work(Settings.load(), queue, count))
+    sys.exit(run_worker(Settings.load(), queue, count))

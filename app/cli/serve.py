@@ -105,7 +105,7 @@ def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbo
     def said(text: str) -> None:
         click.echo(f"perfloom: {text}", err=True)
 
-    server.work(load_settings(data, run_as=run_as), queues or ("launch", "target", "read"), said)
+    server.run_workers(load_settings(data, run_as=run_as), queues or ("launch", "target", "read"), said)
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Reading one file: unpacked, recognized, by way of perf or ncu where that is needed, with word of how far it got."""
+"""Reads one file: decompresses it, detects its format, converts it with perf or ncu if necessary, reports progress."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ LINES_BYTES = 1 << 16
 
 
 class ProgressStream:
-    """A stream that tells when it was read, and writes what was read to a second file where one is wanted."""
+    """A stream that reports what was read from it, and writes that to a second file if one is given."""
 
     def __init__(self, stream: Any, tell: Callable[[int], None], copy: IO[bytes] | None = None) -> None:
         self._stream = stream
@@ -53,7 +53,7 @@ class ProgressStream:
         return data
 
     def readinto(self, buffer: memoryview) -> int:
-        """As `read`, into a buffer."""
+        """Like `read`, into a buffer."""
         count: int = self._stream.readinto(buffer)
         if self._copy is not None:
             self._copy.write(buffer[:count])
@@ -62,7 +62,7 @@ class ProgressStream:
         return count
 
     def readline(self, limit: int) -> bytes:
-        """The next line with its end, or `limit` bytes of it. For readers that use nothing else."""
+        """The next line with its line break, or `limit` bytes of it. For readers that use no other method."""
         while b"\n" not in self._ahead[:limit] and len(self._ahead) < limit and (data := self.read(LINES_BYTES)):
             self._ahead += data
         end = self._ahead.find(b"\n", 0, limit) + 1 or limit
@@ -71,7 +71,7 @@ class ProgressStream:
 
 
 def read_texts(request: Request, answers: AnswerWriter) -> tuple[Path, ...]:
-    """Write the texts of the recordings of perf that the request names. Returns them. Raises PerfloomError, OSError."""
+    """Convert the perf.data files of the request to text files. Returns these. Raises PerfloomError, OSError."""
     written: list[Path] = []
     for number, wanted in enumerate(request.inputs):
         reading = FileReading(request, answers, wanted, number, len(request.inputs))
@@ -84,7 +84,7 @@ class FileReading:
     """Reads one file."""
 
     def __init__(self, request: Request, answers: AnswerWriter, wanted: Input, number: int = 0, count: int = 1) -> None:
-        """number, count: which file it is of how many, for telling how far reading got."""
+        """number, count: the file's index and the number of files, for progress."""
         self.request = request
         self.answers = answers
         self.wanted = wanted
@@ -95,15 +95,15 @@ class FileReading:
         self.unpacked: Path | None = None
 
     def read_text(self) -> None:
-        """Have perf print the recording; nothing where it is none of perf."""
+        """Convert the file to text with perf script, if it is a perf.data file."""
         with open_decompressed(Path(self.wanted.path), self.request.limits.unpacked_bytes) as stream:
             if perf_data.sniff(stream.peek(len(perf_data.MAGIC))):
                 with self._plain_file(stream) as path:
                     self._by_perf(None, path)
 
     def read(self) -> "Profile | None":
-        """The profile in the file; None where it is an archive of ranks (`unpacked`)."""
-        # Here, as they need the libraries of tables, and text alone does not.
+        """The profile in the file; None for an archive of ranks, whose directory is then `unpacked`."""
+        # Imported here because they load pyarrow, which `read_text` does not need.
         from perfloom.readers import HEAD_BYTES, detect_format
 
         from . import rank_archive
@@ -136,7 +136,7 @@ class FileReading:
             return self._profile(self._with_time_unit(reader), stream)
 
     def _with_time_unit(self, reader: "Reader") -> ReaderFunction:
-        """How to read by the clock that is asked for. Raises UnreadableInput where the format tells its own."""
+        """The read function for the requested time unit. Raises UnreadableInput if the format specifies its unit."""
         clock = self.request.clock
         if not clock:
             return reader.read
@@ -146,7 +146,7 @@ class FileReading:
         return lambda stream, name: by_clock(stream, name, clock)
 
     def _uses_plain_loops(self, plain_bytes: int, stream: DecompressedStream) -> bool:
-        """Choose plain loops where the file is read before compiled ones are loaded; whether that was done."""
+        """Use plain Python loops if they read the file before compiled ones are loaded. Returns whether it does."""
         # Of several files, a later one may be large.
         if plain_bytes == 0 or self.count > 1 or jit_mode.has_loops():
             return False
@@ -157,7 +157,7 @@ class FileReading:
         return True
 
     def _prepare(self) -> None:
-        """Compile all loops once, instead of those of this recording alone, and report that it takes long."""
+        """Compile all loops once, not only those for this recording, and report that this takes long."""
         if compiled_cache.is_ready():
             return
         from perfloom.ingest.jit.decorators import IS_CACHED
@@ -181,7 +181,7 @@ class FileReading:
 
     @contextmanager
     def _plain_file(self, stream: DecompressedStream) -> Iterator[Path]:
-        """A file that holds what the stream does: perf must be able to seek in it."""
+        """A file with the content of the stream, because perf needs a file in which it can seek."""
         if stream.packed is None and self.wanted.path != "-":
             yield Path(self.wanted.path)
             return
@@ -200,14 +200,14 @@ class FileReading:
             yield Path(file.name)
 
     def _room(self) -> int:
-        """How many bytes may be written for what only reading needs."""
+        """How many bytes temporary files may take."""
         disk = os.statvfs(self.request.scratch)
         return disk.f_bavail * disk.f_frsize - self.request.limits.free_bytes
 
     def _by_perf(self, read: ReaderFunction | None, path: Path) -> "Profile | None":
-        """Have perf print the recording; keep the text, and read it by `read`."""
+        """Convert the file to text with perf script, store the text, and read it with `read` unless that is None."""
         perf = perf_tool.find_perf(self.request.perf)
-        # Of two files of one name each has a text of its own.
+        # Files with the same name get separate text files.
         alike = sum(one.name == self.wanted.name for one in self.request.inputs) > 1
         name = f"{self.number + 1}-{self.wanted.name}" if alike else self.wanted.name
         out = Path(self.request.text, perf_tool.script_name(name))
@@ -230,7 +230,7 @@ class FileReading:
         return profile
 
     def _by_ncu(self, reader_function: ReaderFunction, ncu: str, path: Path) -> "Profile":
-        """Have ncu print the report, and read that by `read`; the report itself where ncu cannot read it."""
+        """Convert the report to text with ncu and read that; read the report itself if ncu cannot."""
 
         def tell(taken: int) -> None:
             self.answers.progress(None, f"Converting the report with ncu{self.of}: {format_bytes(taken)} so far")

@@ -1,9 +1,8 @@
-"""Where workers have secrets from: sealed in the catalogue, or typed on a terminal.
+"""The secrets of workers: encrypted in the database, or typed at a terminal.
 
-The parent of a worker household makes one key pair when it starts. Its children get the private half through an
-inherited descriptor of a file that exists in memory alone, and theirs by being forked; it is in no environment, on no
-command line and on no disk. When the parent ends it is gone, and with it whatever was sealed to it: jobs that need a
-secret then ask for it again.
+The parent of the workers (`services.ProcessManager`) generates a key pair when it starts. Its children inherit a
+descriptor of a file in memory with the private key. The key is in no environment, on no command line and on no disk.
+When the parent ends, the key is lost, and so are secrets that were encrypted to it: jobs then ask for them again.
 """
 
 import atexit
@@ -30,8 +29,8 @@ _key_pair: KeyPair | None = None
 
 
 def make_key(store: Store) -> int:
-    """For the parent of a household: make its key pair and publish it. Returns a descriptor to hand to children, which
-    may be read as often as children are started."""
+    """For the parent of workers: generate a key pair and publish its public key. Returns a descriptor that any number
+    of children can inherit."""
     pair = KeyPair.generate()
     descriptor = os.memfd_create("perfloom-key", os.MFD_CLOEXEC)
     os.write(descriptor, pair.to_bytes())
@@ -40,8 +39,8 @@ def make_key(store: Store) -> int:
 
 
 def take_key(descriptor: int) -> None:
-    """For a child: take the key pair from an inherited descriptor, and close it, so that no program started from here
-    inherits it."""
+    """For a worker: read the key pair from an inherited descriptor, and close it, so that no program that the worker
+    starts inherits it."""
     global _key_pair
     try:
         _key_pair = KeyPair.from_bytes(os.pread(descriptor, KEY_BYTES, 0))
@@ -56,7 +55,7 @@ def use_key(pair: KeyPair | None) -> None:
 
 
 class SealedSecrets:
-    """Gives secrets that were sealed to this process's key for one of `subjects`; the first that has one counts."""
+    """Provides secrets that were encrypted to this process's key, from the first of `subjects` that has them."""
 
     def __init__(self, store: Store, subjects: tuple[str, ...], pair: KeyPair) -> None:
         self._store = store
@@ -71,7 +70,7 @@ class SealedSecrets:
         return None
 
     def invalidate(self, prompt: Prompt) -> None:
-        """Forget a secret that is wrong or was of use once; the others that came with it stay."""
+        """Delete a secret that is wrong or valid only once; keep the others of its subject."""
         for subject in self._subjects:
             secrets, expires = self._open_secrets(subject)
             if secrets.pop(prompt.name, None) is not None:
@@ -80,7 +79,7 @@ class SealedSecrets:
                     self._store.credentials.put(subject, host_name(), self._pair.key_id, box, expires)
 
     def _open_secrets(self, subject: str) -> tuple[dict[str, str], float]:
-        """What is there for this key, and until when."""
+        """The secrets of a subject for this key, and when they expire (epoch seconds); none and 0 without any."""
         for box in self._store.credentials.get(subject):
             if box.key_id == self._pair.key_id:
                 try:
@@ -91,14 +90,14 @@ class SealedSecrets:
 
 
 def secrets_for(store: Store, target: str, jobs: Sequence[str] = ()) -> SecretProvider:
-    """The provider of secrets for a target: of what was typed for one of these jobs, or for a check of the target."""
+    """The provider of secrets for a target: those typed for one of these jobs, or for a check of the target."""
     if _key_pair is None:
         return no_secrets
     return SealedSecrets(store, (*(f"job:{id}" for id in jobs), f"target:{target}"), _key_pair)
 
 
 def ask_on_terminal(prompt: Prompt) -> str | None:
-    """Ask the person at the terminal; None where there is none, or nothing is typed."""
+    """Prompt at the terminal; None without a terminal or if nothing is typed."""
     if not sys.stderr.isatty():
         return None
     try:
@@ -112,7 +111,7 @@ def ask_on_terminal(prompt: Prompt) -> str | None:
             with contextlib.suppress(termios.error, OSError):
                 termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
-        # Whoever interrupts while typing ends the program, but not this: the terminal must show again what is typed.
+        # Ctrl-C at the prompt ends the program without running the thread's `finally`, and would leave echo disabled.
         atexit.register(restore)
         try:
             return getpass.getpass(f"{prompt.text}: ") or None

@@ -1,4 +1,4 @@
-"""Which hosts lie on the way to a target, and what ~/.ssh/config says of each. Nothing is connected here."""
+"""The jump hosts of a target, and the settings of ~/.ssh/config for each. Opens no connection."""
 
 import getpass
 import os
@@ -15,7 +15,7 @@ from perfloom.domain.targets import Ssh
 
 DEFAULT_PORT = 22
 MAX_HOPS = 8
-"""A way with more hosts goes in a circle."""
+"""With more hosts, ProxyJump is circular."""
 DEFAULT_KEYS = ("id_ed25519_sk", "id_ecdsa_sk", "id_ed25519", "id_ecdsa", "id_rsa")
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -23,11 +23,11 @@ SYSTEM_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
 @dataclass(frozen=True)
 class Hop:
-    """One host on the way. name: as a person wrote it. key_files: private keys, in the order in which they are tried.
-    certificates: files with certificates for them. identities_only: whether keys of the agent that are not among them
-    stay untried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which its key is
-    known. config: files in which asyncssh looks up the rest. algorithms: whether those name kinds of host keys.
-    proxy_command: argv that leads there instead of a plain connection."""
+    """One jump host, or the target. name: as the user wrote it. key_files: private keys, in the order in which they are
+    tried. certificates: files with certificates for them. identities_only: whether other keys of the agent are not
+    tried. agent: the agent's socket, empty for none. known_hosts: files. alias: the name under which its key is known
+    (HostKeyAlias). config: files in which asyncssh looks up other settings. algorithms: whether those set
+    HostKeyAlgorithms. proxy_command: argv of ProxyCommand, if set."""
 
     name: str
     host: str
@@ -46,24 +46,24 @@ class Hop:
 
     @property
     def login(self) -> str:
-        """user@host, with the port where it is another than usual."""
+        """user@host, with a port other than 22."""
         return f"{self.user}@{self.title}"
 
     @property
     def title(self) -> str:
-        """The host for a person."""
+        """The host's name for users."""
         where = self.name if self.port == DEFAULT_PORT else f"{self.name}, port {self.port}"
         return where if self.name.lower() == self.host.lower() else f"{where} ({self.host})"
 
     @property
     def known_hosts_name(self) -> str:
-        """Its name as it stands in a known_hosts file."""
+        """Its name in a known_hosts file."""
         name = (self.alias or self.host).lower()
         return name if self.port == DEFAULT_PORT or self.alias else f"[{name}]:{self.port}"
 
 
 def resolve_hops(ssh: Ssh) -> tuple[Hop, ...]:
-    """The hosts from here to the target, which is the last. Reads files, and runs what `Match exec` in them says.
+    """The jump hosts of a target, and last the target. Reads configuration files, and runs commands of `Match exec`.
 
     Raises InvalidRequest or Refused.
     """
@@ -73,7 +73,7 @@ def resolve_hops(ssh: Ssh) -> tuple[Hop, ...]:
 
 @dataclass(frozen=True)
 class _HostSpec:
-    """A host as it is written in a target or a configuration."""
+    """A host as written in a target or a configuration file."""
 
     host: str
     user: str = ""
@@ -81,7 +81,7 @@ class _HostSpec:
 
 
 def _way(ssh: Ssh, wanted: _HostSpec, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
-    """own: whether it is the target itself, to which the target's key file belongs first of all."""
+    """own: whether it is the target itself, for which the target's key file is tried first."""
     if depth > MAX_HOPS:
         raise Refused(
             f"The path to {ssh.host} has more than {MAX_HOPS} jump hosts. Check whether ProxyJump in ~/.ssh/config "
@@ -95,7 +95,7 @@ def _way(ssh: Ssh, wanted: _HostSpec, jump: Sequence[str] | None, *, own: bool, 
     if not jump:
         return (hop,)
     *before, last = jump
-    # As ssh does it: the last of several is reached through those before it, a single one as its own entry says.
+    # As ssh does: the last of several jump hosts is reached through the others; a single one as its own entry says.
     return (*_way(ssh, parse_jump(last), before or None, own=False, depth=depth + 1), hop)
 
 
@@ -111,7 +111,7 @@ def parse_jump(text: str) -> _HostSpec:
 
 
 def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ...]]:
-    """A host with all that is known of it, and what has to be gone through to get there."""
+    """A host with its settings, and its own jump hosts."""
     if not wanted.host or any(ord(c) <= 32 or ord(c) == 127 for c in wanted.host + wanted.user):
         raise InvalidRequest(
             f"{wanted.host[:80]!r} is not a valid host name, or its user is not a valid user name.", "host"
@@ -123,7 +123,7 @@ def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ..
     names = [str(name) for name in config.get("IdentityFile", ())]
     usual = names or [str(home / name) for name in DEFAULT_KEYS if (home / name).is_file()]
     mine = [ssh.key_file] if ssh.key_file else []
-    # The target's own key is often good for the hosts on the way, too, but what they have is tried first.
+    # Jump hosts often accept the target's key too, but their own keys are tried first.
     keys = (mine or usual) if own else [*usual, *mine]
     timeout = config.get("ConnectTimeout") if ssh.connect_timeout_s == Ssh("").connect_timeout_s else None
     jump = str(config.get("ProxyJump") or "")
@@ -150,7 +150,7 @@ def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ..
 
 
 def _options(files: Sequence[Path], wanted: _HostSpec) -> asyncssh.SSHClientConnectionOptions:
-    """What the configuration says of a host, read by asyncssh."""
+    """The settings for a host in the configuration files, parsed by asyncssh."""
     more: dict[str, Any] = {"username": wanted.user} if wanted.user else {}
     if wanted.port is not None:
         more["port"] = wanted.port

@@ -45,8 +45,8 @@ class TargetFacts:
 
     mpi_launchers: the program of each MPI flavor found (in JSON: starters); versions: as it prints them. schedulers:
     batch systems whose programs are there, whether the target uses them or not. directory: the directory of jobs in
-    full; file_system: what lies below it; runs_programs: whether it permits execution. shared: whether the hosts that run
-    jobs see it too. scratch: the scratch directory in full. clock_ns: the offset of its clock to ours, give or
+    full; file_system: its type; runs_programs: whether it permits execution. shared: whether the hosts that run jobs
+    see it too. scratch: the scratch directory in full. clock_ns: the offset of its clock to ours, give or
     take clock_error_ns. module_command: whether there is a command "module" where jobs run. packers: programs for
     packing there. missing: programs of the batch system and others that were not found. problems: what does
     not work, by its subject (as "directory"), in the words of the target.
