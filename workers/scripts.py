@@ -1,4 +1,4 @@
-"""The constant scripts of POSIX sh beside the modules of this package."""
+"""The constant POSIX sh scripts in this package."""
 
 from functools import partial
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""What the kinds of fields mean: how the text of a form becomes a value, how a value is shown as text, and what makes a
-value unfit."""
+"""The kinds of fields: how form text is parsed to a value, how a value is formatted as text, and which values are
+invalid."""
 
 import re
 from functools import singledispatch
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @singledispatch
 def parse_text(kind: kinds.FieldKind, text: Any) -> Any:
-    """The value that was typed; of a CommandLine or Arguments with hints. Raises InvalidRequest."""
+    """The typed value; for a CommandLine or Arguments with hints. Raises InvalidRequest."""
     raise TypeError(kind)
 
 
@@ -156,7 +156,7 @@ def _(kind: kinds.VariablesField, text: str) -> Any:
 
 @singledispatch
 def format_value(kind: kinds.FieldKind, value: Any) -> str | bool:
-    """What `parse_text` reads: the text of a field, or whether a switch is on."""
+    """The inverse of `parse_text`: the text of a field, or whether a switch is on."""
     return str(value)
 
 
@@ -353,7 +353,7 @@ def _(kind: kinds.RanksField, value: Any) -> str | None:
 def _(kind: kinds.StepsField, value: Any) -> str | None:
     try:
         parse_steps(value)
-        # Python takes more for a number than people do, such as 1_0 and digits of every script.
+        # Python accepts other notations, such as 1_0 and digits of every script.
         fit = value.strip().lower() == WHOLE or not value.strip(" ,0123456789")
     except ValueError:
         fit = False
@@ -414,7 +414,7 @@ def _(kind: kinds.ProgramsField, value: Any) -> str | None:
 
 @singledispatch
 def _find_entry_problem(kind: kinds.TextListField, entry: Any) -> str | None:
-    """What makes one of several texts unfit."""
+    """The first problem of several texts, or None."""
     return find_problem(kind.entry, entry)
 
 

@@ -1,4 +1,4 @@
-"""The settings of a job as a file that people exchange: TOML or JSON, without secrets."""
+"""The settings of a job as a file for exchange: TOML or JSON, without secrets."""
 
 import re
 from collections.abc import Mapping
@@ -21,12 +21,13 @@ _SECRET_VALUE = re.compile(r"://[^/@\s:]*:[^/@\s]+@|-----BEGIN [A-Z ]*PRIVATE KE
 
 
 def find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of variables that look as if they held a secret, by their name or value."""
+    """Matches variables that look like secrets, by name or value."""
     return tuple(n for n, value in environment.items() if _SECRET_NAME.search(n) or _SECRET_VALUE.search(value))
 
 
 def to_file(spec: JobSpec, form: str, title: str = "") -> str:
-    """A spec as text: what differs from its default. form: of FORMATS. title: a comment, where the form has such.
+    """A spec as text: the fields that differ from their defaults. form: the file format, of FORMATS. title: a comment,
+    if the format has comments.
 
     Variables that look like secrets are left out, and named in a comment.
     """
@@ -51,7 +52,7 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
 
 
 def from_file(data: bytes | str) -> JobSpec:
-    """The spec in a preset file; the command may be missing, and its target unknown here. Raises InvalidRequest."""
+    """The spec in a preset file; the command may be missing and the target unknown. Raises InvalidRequest."""
     parsed = parse_unvalidated(serialization.from_text(data))
     spec = parsed.spec
     errors = parsed.errors
@@ -71,5 +72,5 @@ def _select_changed(values: Mapping[str, Any], plain: Mapping[str, Any]) -> dict
 
 
 def _plain(text: str) -> str:
-    """Text that stays on the line of a comment."""
+    """Text without line breaks, for a comment."""
     return "".join(sign if sign.isprintable() else " " for sign in text)[:200]

@@ -17,8 +17,7 @@ from ..schedulers import field_label
 
 
 def check_at_target(spec: JobSpec, target: Target, facts: TargetFacts | None) -> list[PreflightFinding]:
-    """All findings about `spec` at `target`. facts: of its last check, null if none has
-    succeeded."""
+    """All findings about `spec` at `target`. facts: of its last check, null if none has succeeded."""
     found = list(_command(spec, target))
     if facts is None:
         if target.name == LOCAL:
@@ -93,7 +92,7 @@ def _mpi(spec: JobSpec, target: Target, facts: TargetFacts) -> Iterator[Prefligh
     labels = [each.label for name, each in MPI_LAUNCHERS.items() if name in facts.mpi_launchers]
     text = f"The check of “{target.name}” found no {mpi_title(mpi.flavour)}"
     text += f"; it found {', '.join(labels)}." if labels else ", and no other MPI implementation."
-    # A module of the job may bring it.
+    # A module of the job may provide it.
     level = Severity.HINT if spec.modules or spec.path else Severity.WARNING
     yield PreflightFinding(
         level, "mpi", text, "Load its module, set the launcher, or choose another MPI implementation."

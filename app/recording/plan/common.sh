@@ -148,7 +148,7 @@ pl_bring_rest() {
     if [ -e "$pl_place/perf.data" ]; then return 0; fi
     pl_its_run=${pl_place%/*}
     pl_its_run=${pl_its_run##*/run}
-    [ -z "$pl_injects" ] || pl_kill_all "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_stop_timeout" || :
+    [ -z "$pl_injects" ] || pl_kill_part "$pl_id/$pl_its_run/${pl_place##*/}/" "$pl_stop_timeout" || :
     pl_take_notes "$pl_place"
     if [ -n "$pl_has_scratch" ] && pl_find_scratch "$pl_its_run" "${pl_place##*/}"; then
         pl_take_notes "$pl_out"
@@ -165,9 +165,9 @@ pl_take_notes() {
     done
 }
 
-# pl_kill_all PART SECONDS: end what still runs of a part, at once where it does not end by itself until then. Fails
+# pl_kill_part PART SECONDS: end what still runs of a part, at once where it does not end by itself until then. Fails
 # where there was nothing.
-pl_kill_all() {
+pl_kill_part() {
     pl_kill TERM "PERFLOOM_PART=$1" || return 1
     pl_tries=$(($2 * 20))
     while pl_nap && pl_kill CONT "PERFLOOM_PART=$1" && [ "$pl_tries" -gt 0 ]; do

@@ -409,7 +409,7 @@ pl_say state ended
 pl_end_counting
 
 # Nobody is left behind.
-if pl_kill_all "$pl_part" 2; then
+if pl_kill_part "$pl_part" 2; then
     pl_note "Processes that still ran when the program ended were also ended."
 fi
 

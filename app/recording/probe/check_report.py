@@ -1,4 +1,4 @@
-"""What a check says, line by line: each good, worth knowing, or what to do."""
+"""The report of a check, line by line: each is good, a note, or a problem with advice."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,21 +12,21 @@ from ..schedulers import scheduler_title
 from .probe import SHARED_FILESYSTEMS
 
 MIN_FREE_BYTES = 1 << 30
-"""Less than this is worth a word: a recording by dwarf of some minutes fills it."""
+"""With less free space than this, the report has a note: a recording of some minutes with DWARF stacks fills it."""
 MAX_CLOCK_OFFSET_NS = NS_PER_S
-"""A clock that is off by more is worth a word."""
+"""With a larger clock offset, the report has a note."""
 _MAX_LISTED = 8
 _INSTALL = "Install it: apt-get install linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora, Red Hat)."
 _SHARED = {"ext2/ext3": "ext4", "UNKNOWN (0x7461636c)": "lustre"}
 
 
 def check_lines(target: Target, facts: TargetFacts) -> tuple[CheckLine, ...]:
-    """Everything a check found out, in the order in which it matters."""
+    """The lines of a successful check, the most important first."""
     return tuple(line for look in _CHECKS for line in look(target, facts))
 
 
 def failure_lines(target: Target, error: PerfloomError) -> tuple[CheckLine, ...]:
-    """Why a check came to nothing: the one line of a connection that failed."""
+    """The report of a failed connection: one line."""
     if isinstance(error, HostKeyUnknown):
         return (
             _bad(
@@ -79,7 +79,7 @@ def _modules(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
 
 
 def _compute(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
-    """Jobs of a batch system run elsewhere than where they are submitted."""
+    """Whether jobs run on other hosts than those where they are submitted."""
     if target.scheduler is SchedulerName.NONE:
         return
     if problem := facts.problems.get("compute"):

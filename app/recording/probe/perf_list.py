@@ -1,4 +1,4 @@
-"""What `perf list` and its relatives print, as data. perf itself is run by the shell side (workers.facts_probe)."""
+"""Parsers of the output of `perf list`, `perf version` and others. `workers.facts_probe` and the probe run perf."""
 
 import json
 import re
@@ -12,10 +12,10 @@ RECORD_OPTIONS = (
     ("--no-bpf-event", "--no-bpf-event"),
     ("--max-size", "--max-size"),
 )
-"""Options of `perf record` that Perfloom may use: as we write them, and the long form that help lists."""
+"""Options of `perf record` that Perfloom may use: as used, and the long form in perf's help."""
 STAT_OPTIONS = (("-j", "--json-output"),)
 UNWINDERS = ("libunwind", "libdw", "libdw-dwarf-unwind", "dwarf-unwind-support")
-"""Lines of `perf version --build-options`, under the names they had over the years."""
+"""Lines of `perf version --build-options`, whose names changed between versions."""
 
 _GROUPS = {
     "hardware event": "hardware",
@@ -34,7 +34,7 @@ _MAX_TEXT = 300
 
 
 def events_from_json(text: str) -> tuple[PerfEvent, ...]:
-    """From `perf list --json` (perf 6.2 and later). Raises ValueError where `text` is something else."""
+    """From `perf list --json` (perf 6.2 and later). Raises ValueError if `text` is something else."""
     data = _list_of_objects(text)
     found: dict[str, PerfEvent] = {}
     for item in data:
@@ -48,7 +48,7 @@ def events_from_json(text: str) -> tuple[PerfEvent, ...]:
 
 
 def _list_of_objects(text: str) -> list[Any]:
-    # An ordinary user may be told before it what perf is not permitted to see.
+    # Without privileges, perf may print before it what it is not permitted to access.
     start = re.search(r"^\[", text, re.M)
     if start is None:
         raise ValueError("not a list")
@@ -57,7 +57,7 @@ def _list_of_objects(text: str) -> list[Any]:
         found: list[Any] = json.loads(text)
         return found
     except ValueError:
-        # Some versions forget to escape what a description holds; that costs those events alone.
+        # Some versions do not escape descriptions; only the events concerned are skipped.
         pieces = re.findall(r"^\{\n.*?^\}", text, re.M | re.S)
         found = [each for each in map(_load_json, pieces) if each is not None]
         if not found:
@@ -73,7 +73,7 @@ def _load_json(text: str) -> Any:
 
 
 def events_from_text(text: str) -> tuple[PerfEvent, ...]:
-    """From plain `perf list`: one event a line with its sort in brackets, or below the heading of a topic."""
+    """From plain `perf list`: one event per line with its type in brackets, or below the heading of a topic."""
     found: dict[str, PerfEvent] = {}
     topic, last = "", ""
     description: list[str] = []
@@ -110,7 +110,7 @@ def _add(found: dict[str, PerfEvent], name: str, kind: str, description: str) ->
 
 
 def offered_options(help_text: str, options: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    """Which options stand in what `perf … -h` prints. options: (what we write, the long form that help lists)."""
+    """Which options are in the output of `perf … -h`. options: (as used, the long form in the help)."""
     words = set(re.findall(r"--[a-z][a-z0-9-]+", help_text))
     return tuple(short for short, long in options if long in words)
 
@@ -147,7 +147,7 @@ def version(text: str) -> str | None:
 
 
 def counts_hardware_events(text: str) -> bool | None:
-    """From `perf stat -x; -e cycles,instructions`: whether anything was counted. None where perf said neither."""
+    """From `perf stat -x; -e cycles,instructions`: whether anything was counted. None if the output has neither."""
     states = [line.split(";")[0] for line in text.splitlines() if line.count(";") >= 4]
     if any(re.fullmatch(r"[0-9][0-9.,]*", state) for state in states):
         return True

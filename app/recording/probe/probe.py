@@ -1,4 +1,4 @@
-"""How a target is asked what it has: a script of POSIX sh to run there, and the reading of what it prints."""
+"""The probe of a target: a POSIX sh script to run there, and the parser of its output."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ COMPRESSORS = ("zstd", "gzip")
 SHARED_FILESYSTEMS = re.compile(
     r"nfs|lustre|gpfs|beegfs|ceph|afs|panfs|smb|cifs|fuse|9p|orangefs|pvfs|wekafs|daos", re.I
 )
-"""File systems that other hosts may see, too, as `stat -f` calls them."""
+"""File systems that other hosts may share, with the names of `stat -f`."""
 
 _CPU_FACTS = {"vendor_id": "cpu_vendor", "cpu family": "cpu_family", "model": "cpu_model", "CPU part": "cpu_part"}
 _LONGEST = 400
@@ -30,20 +30,20 @@ _LONGEST = 400
 
 @dataclass(frozen=True)
 class Section:
-    """What one question was answered with. status: an exit status, null where its end did not come."""
+    """The output of one command of the probe. status: its exit status, null if its end is missing."""
 
     text: str
     status: int | None
 
     @property
     def line(self) -> str:
-        """Its first line that holds anything."""
+        """Its first non-empty line."""
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "")
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """One look at the clock there. Nanoseconds since the epoch: ours before and after, its own in between."""
+    """One reading of the target's clock. Nanoseconds since the epoch: this machine's clock before and after it."""
 
     before_ns: int
     remote_ns: int
@@ -51,7 +51,7 @@ class ClockReading:
 
     @property
     def offset_ns(self) -> int:
-        """How far it is ahead of ours, give or take `error_ns`."""
+        """How far it is ahead of this machine's clock, ± `error_ns`."""
         return self.remote_ns - (self.before_ns + self.after_ns) // 2
 
     @property
@@ -63,10 +63,10 @@ CLOCK_SCRIPT = "date +%s%N"
 
 
 def probe_script(target: Target, *, compute: bool = False) -> str:
-    """The script to run at the target. Any user may run it there; it needs no program but a shell and its usual ones.
+    """The probe script. Any user may run it at the target; it only needs a shell and standard tools.
 
-    It makes the directory of jobs where that is missing, and that for scratch where jobs run on the same host, and
-    leaves nothing else behind. compute: it runs in a batch job, where the batch system is not asked for its queues.
+    It creates the job directory if it is missing, and the scratch directory if jobs run on the same host; it changes
+    nothing else. compute: it runs in a batch job, where it does not query the batch system's queues.
     """
     scheduler = scheduler_of(target.scheduler)
     wanted = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
@@ -95,14 +95,14 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
 
 
 def _asking(section: str, commands: Sequence[Sequence[str]]) -> str:
-    """sh: run commands until one succeeds, where the first one's program is on PATH."""
+    """sh: run commands until one succeeds, if the program of the first is on PATH."""
     first = quote(commands[0][0])
     said = " || ".join(f"say {section} {join(command)}" for command in commands)
     return f"! command -v {first} >/dev/null 2>&1 || {said} || :"
 
 
 def read_sections(text: str) -> dict[str, list[Section]]:
-    """What the script printed, by the name of the section; those with one name in the order they came."""
+    """The sections of the script's output by name; those of one name in order."""
     found: dict[str, list[Section]] = {}
     name: str | None = None
     lines: list[str] = []
@@ -128,9 +128,9 @@ def read_sections(text: str) -> dict[str, list[Section]]:
 
 
 def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReading, ...] = ()) -> TargetFacts:
-    """What the script printed. now: seconds since the epoch, here. clocks: looks at the clock there.
+    """The facts in the script's output. now: epoch seconds on this machine. clocks: readings of the target's clock.
 
-    Raises Unavailable where it printed nothing of a host: what answered is no shell.
+    Raises Unavailable if the output has no facts of a host: it is not the output of the script.
     """
     sections = read_sections(text)
     if "host" not in sections:
@@ -185,9 +185,9 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
 
 
 def with_compute_node(facts: TargetFacts, seen: TargetFacts | None, *, shared: bool) -> TargetFacts:
-    """The facts with those of a node where jobs run. seen: what the probe printed there, None where it could not run.
+    """The facts with those of a compute node. seen: the facts of the probe there, None if it could not run.
 
-    shared: whether the directory of jobs is seen there.
+    shared: whether the job directory is visible there.
     """
     if seen is None:
         return replace(facts, compute=None, shared=shared)
@@ -210,7 +210,7 @@ def with_compute_node(facts: TargetFacts, seen: TargetFacts | None, *, shared: b
 
 
 def with_previous_probe(facts: TargetFacts, earlier: TargetFacts | None) -> TargetFacts:
-    """The facts of a check without a probe job, with what the last probe job at the same place found."""
+    """The facts of a check without a probe job, with those of the last probe job for the same directory and host."""
     if earlier is None or earlier.compute is None or earlier.directory != facts.directory:
         return facts
     return replace(
@@ -225,13 +225,13 @@ def with_previous_probe(facts: TargetFacts, earlier: TargetFacts | None) -> Targ
 
 
 def read_clock(before_ns: int, text: str, after_ns: int) -> ClockReading | None:
-    """A look at the clock by CLOCK_SCRIPT; None where the `date` there knows no nanoseconds."""
+    """A clock reading from the output of CLOCK_SCRIPT; None if `date` there does not support nanoseconds."""
     match = re.fullmatch(r"\s*(\d{19})\s*", text)
     return ClockReading(before_ns, int(match[1]), after_ns) if match else None
 
 
 def best_clock_reading(clocks: Iterable[ClockReading]) -> ClockReading | None:
-    """The look that tells most of the clock there; None without any."""
+    """The most precise clock reading; None without any."""
     return min(clocks, key=lambda look: look.after_ns - look.before_ns, default=None)
 
 
@@ -245,11 +245,11 @@ class _Sections:
         return self.all[name][0].text if name in self.all else ""
 
     def line(self, name: str) -> str:
-        """The first line that holds anything, fit to be shown."""
+        """The first non-empty line, sanitized for display."""
         return _short(self.all[name][0].line) if name in self.all else ""
 
     def good(self, name: str) -> str:
-        """The text of a section whose command went well."""
+        """The text of a section whose command succeeded; else empty."""
         return self.text(name) if name in self.all and self.all[name][0].status == 0 else ""
 
 
@@ -303,13 +303,13 @@ def _host(one: _Sections, now: float) -> HostFacts:
 
 
 def _python(one: _Sections) -> tuple[str, str]:
-    """(path, version of its PyTorch) of the Python that is found first; empty where there is none."""
+    """(path, version of its PyTorch) of the first Python that is found; empty if there is none."""
     lines = [*map(_short, one.text("python").splitlines()), "", ""]
     return (lines[0], lines[1] if one.good("python") else "") if lines[0].startswith("/") else ("", "")
 
 
 def _perf(one: _Sections) -> tuple[str | None, str | None, str | None]:
-    """(path, version, why not) of the perf that runs."""
+    """(path, version, problem) of the perf that runs."""
     problem = None
     for section in one.all.get("perf", []):
         path, _, said = section.text.partition("\n")
@@ -336,15 +336,15 @@ def _events(one: _Sections) -> tuple[PerfEvent, ...]:
 
 
 def _mpi_launchers(one: _Sections, target: Target) -> tuple[dict[str, str], dict[str, str]]:
-    """The program and its version, by MPI implementation. What the target names itself goes first."""
+    """The programs and their versions, by MPI implementation. The target's own settings take precedence."""
     programs: dict[str, str] = {}
     versions: dict[str, str] = {}
     for section in one.all.get("launcher", []):
         program, _, rest = section.text.partition("\n")
-        said = rest.partition("\n")[2]
-        # Those that are derived from another one come after it, and may print its name, too.
+        output = rest.partition("\n")[2]
+        # Derived implementations are registered after their base, and may print its name, too.
         for launcher in reversed([each for each in MPI_LAUNCHERS.values() if not each.probe_command]):
-            if version := launcher.parse_version(said):
+            if version := launcher.parse_version(output):
                 programs.setdefault(launcher.implementation, program)
                 versions.setdefault(launcher.implementation, version)
                 break
@@ -368,8 +368,7 @@ def _scheduler(one: _Sections, target: Target, problems: dict[str, str]) -> tupl
     try:
         return version, adapter.parse_queues_output(answer.text, one.text("queues-problem"), answer.status or 0)
     except Exception as error:
-        # Only the family of errors is expected; but a version of the batch system that prints something else altogether
-        # must not cost all the other facts.
+        # The output of an unknown version of the batch system may cause any error; the other facts remain valid.
         message = getattr(error, "message", None)
         said = _short(one.text("queues-problem") or answer.text)
         problems["scheduler"] = message or f"Its list of queues cannot be read: {said or type(error).__name__}"
@@ -391,7 +390,7 @@ class _DirectoryFacts:
 
 
 def _place(text: str) -> _DirectoryFacts:
-    """What the script found out about a directory."""
+    """The facts about a directory."""
     found = dict(re.findall(r"^(path|system|runs) (.*)$", text, re.M))
     problem = re.search(r"^problem (.*)", text, re.M)
     free = re.search(r"^\S.*?\s\d+\s+\d+\s+(\d+)\s+\d+%\s", text, re.M)
@@ -409,7 +408,7 @@ def _place(text: str) -> _DirectoryFacts:
 
 
 def _complains(text: str) -> bool:
-    """Whether module said that something failed; its status is 0 in old versions all the same."""
+    """Whether module reported an error; old versions exit with status 0 anyway."""
     return bool(re.search(r"\bERROR\b|Unable to locate a modulefile|The following module\(s\) are unknown", text))
 
 
