@@ -104,7 +104,7 @@ def events_from_text(text: str) -> tuple[PerfEvent, ...]:
 
 def _add(found: dict[str, PerfEvent], name: str, kind: str, description: str) -> None:
     group = _GROUPS.get(kind.lower(), kind.lower() or "pmu")
-    # "software//modifier" says how an event may be written.
+    # "software//modifier" is syntax, not an event.
     if name and name not in found and not name.endswith("//modifier"):
         found[name] = PerfEvent(name, group, description[:_MAX_TEXT])
 
@@ -116,13 +116,13 @@ def offered_options(help_text: str, options: tuple[tuple[str, str], ...]) -> tup
 
 
 def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
-    """The options of a perf for HostFacts, from what its `record -h` and its `version --build-options` print."""
+    """The options of a perf for HostFacts, from the output of `record -h` and `version --build-options`."""
     built = build_options(build_text)
     without = {"-z"} if built.get("zstd") is False else set()
     found = [
         offered_option for offered_option in offered_options(help_text, RECORD_OPTIONS) if offered_option not in without
     ]
-    # A perf too old or too new to say is given the benefit of the doubt.
+    # If the build options are unknown, assume that the libraries are built in.
     said = [built[name] for name in UNWINDERS if name in built]
     if any(said) or not said:
         found.append("--call-graph dwarf")

@@ -1,7 +1,7 @@
-"""Preflight: what will not work on a host, and what to do, said before anything is queued.
+"""Preflight: problems of a job on a host, with advice, before it is queued.
 
-Pure: a JobSpec against the facts of a host. What only the host can answer (does that directory exist?) is asked
-there by `perfloom.workers.local.checks`, in the same findings.
+Pure: checks a JobSpec with the facts of a host. `perfloom.workers.local.checks` makes the checks that need the host
+itself (does a directory exist?) and returns the same findings.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,23 +32,23 @@ from .torch_inject import parse_steps
 REPEAT_LIMIT = 100
 MANY_STEPS = 50
 INTERPRETERS = ("python", "torchrun", "perl", "ruby", "node", "bash", "sh")
-"""How the names of programs begin that take a script as their first word."""
+"""Prefixes of the names of interpreters, whose first argument is a script."""
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """It cannot work."""
+    """The job cannot work."""
     WARNING = "warning"
-    """It works, but not as asked."""
+    """It works, but not as requested."""
     HINT = "hint"
-    """It works; worth knowing."""
+    """It works; for information."""
 
 
 @dataclass(frozen=True)
 class PreflightFinding:
-    """One thing to say about a job that is not yet queued. field: of JobSpec. advice: what to do next."""
+    """One finding about a job before it is queued. field: of JobSpec. advice: what to do next."""
 
     level: Severity
     field: str
@@ -89,22 +89,23 @@ BURSTY_EVENTS = frozenset(
         "page-faults",
     )
 )
-"""Events that come in bursts. perf guesses their period from the last few, and weighs each sample by its guess."""
+"""Events that occur in bursts. perf estimates their period from the last few, and weights each sample by the
+estimate."""
 
 DEFAULT_MAX_STACK = 127
-"""kernel.perf_event_max_stack, where nobody changed it."""
+"""The default of kernel.perf_event_max_stack."""
 
 KERNEL_UNITS = frozenset({"software", "tracepoint", "breakpoint", "kprobe", "uprobe"})
-"""Units that are the kernel's own: perf takes terms of them, and lists none."""
+"""PMUs of the kernel itself: perf accepts their terms, and does not list their events."""
 
 _RUNTIME = frozenset({"sched:*", "sched:sched_stat_runtime", "sched:sched_stat_*"})
-"""Events that tell how long a thread ran, where not all of a CPU is recorded."""
+"""Events that measure the run time of threads, unless whole CPUs are recorded."""
 
 
 def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
-    """Everything that can be said about `spec` before it is queued, errors first, then in the order of the form.
+    """All findings about `spec` before it is queued, errors first, then in the order of the form.
 
-    facts None: no worker has described its host yet, so only the description itself is looked at.
+    facts None: no worker has published facts of its host yet, so only the spec is checked.
     """
     description = list(_description(spec))
     if facts is not None and RECORDERS[spec.recorder].uses_perf:
@@ -115,7 +116,7 @@ def preflight(spec: JobSpec, facts: HostFacts | None) -> list[PreflightFinding]:
 
 
 def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
-    """What is wrong on any host."""
+    """Findings that apply to any host."""
     if spec.scope is Scope.COMMAND and not (spec.command and spec.command[0]):
         yield _error("command", "No command to record.", "Enter the program to start, with its arguments.")
     if any("\0" in word for word in spec.command):
@@ -148,7 +149,7 @@ def _description(spec: JobSpec) -> Iterator[PreflightFinding]:
 
 
 def _script(spec: JobSpec) -> Iterator[PreflightFinding]:
-    """A script by its bare name, where the command runs in a directory of the job's own."""
+    """A script by its bare name, if the command runs in the job's directory."""
     if spec.cwd is not None or spec.scope is Scope.PROCESS or len(spec.command) < 2:
         return
     program, script = PurePath(spec.command[0]).name, PurePath(spec.command[1])
@@ -186,7 +187,7 @@ def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
 
 
 def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
-    """What stands beside the name of an event, and perf does not understand on any host."""
+    """Modifiers and terms of events that perf does not support on any host."""
     for whole in spec.events:
         if fault := find_group_problem(whole):
             yield _error("events", *fault)
@@ -195,7 +196,8 @@ def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
             yield _error("events", *fault)
             continue
         if is_unobservable(event):
-            # Of a tracepoint perf stat does not print that it was counted in user space: its 0 would pass for a count.
+            # For tracepoints, perf stat does not print that only user space was counted: their 0 would look like a
+            # count.
             level = Severity.WARNING if strip_modifiers(event) in SOFTWARE_EVENTS else Severity.ERROR
             text = f"{event} is never recorded: it occurs in the kernel, but u selects user space only."
             yield PreflightFinding(level, "events", text, "Remove the u.")
@@ -288,7 +290,7 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         name = strip_modifiers(event)
         group = event_type(event, facts)
         if group in ("hardware", "cache", "raw") and "/" in name and not needs_counter(name, facts):
-            # Another unit than the CPU, with counters of its own.
+            # Another PMU than the CPU, with its own counters.
             if names and name.partition("/")[0] not in units:
                 text = f"perf list on {facts.host} offers nothing of {name.partition('/')[0]}."
                 yield _warning("events", text, "Check the spelling. perf rejects unknown events.")
@@ -310,7 +312,7 @@ def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
 
 
 def selected_events(spec: JobSpec) -> list[str]:
-    """Each event of a job by itself, as typed."""
+    """Each single event of a job, as typed."""
     return [part for event in spec.events for part in single_events(event)]
 
 
@@ -319,7 +321,7 @@ def _pattern(name: str) -> bool:
 
 
 def samples_by_frequency(event: str, spec: JobSpec) -> bool:
-    """Whether an event is sampled so many times a second. What it says itself goes before what holds for all."""
+    """Whether an event is sampled by frequency. Its own terms take precedence over the job's settings."""
     return get_term(event, "freq") is not None or (get_term(event, "period") is None and spec.period is None)
 
 
@@ -340,14 +342,14 @@ def _frequency(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     advice = f"Use {facts.max_frequency} or less, or raise kernel.perf_event_max_sample_rate as root."
     for event in selected_events(spec):
         if parse_number(get_term(event, "freq") or "") > facts.max_frequency:
-            # The kernel refuses what the option -F lowers.
+            # The kernel rejects a frequency in the event that is too high; perf only lowers that of -F.
             yield _error("events", f"{most}: {event} is rejected.", advice)
     if (spec.frequency or 0) > facts.max_frequency:
         yield _warning("frequency", f"{most}; perf lowers the frequency of {spec.frequency}.", advice)
 
 
 def _check_counts(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
-    """Events that are counted beside their samples, elsewhere."""
+    """Finding for events that are sampled and counted in separate runs."""
     events = countable_events(spec, facts) if spec.recorder is RecorderName.PERF_RECORD else ()
     if events and spec.sudo:
         text = f"With sudo, events are not also counted: {events[0]} has no total."
@@ -383,7 +385,7 @@ def _stacks(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
 
 
 def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
-    """Kernel symbols are addresses for whoever may not read /proc/kallsyms."""
+    """Without access to /proc/kallsyms, kernel symbols are shown as addresses."""
     hidden = (facts.kptr_restrict or 0) >= (2 if facts.root else 1)
     if not hidden or is_user_space_only(facts) or "cap_syslog" in facts.perf_capabilities:
         return
