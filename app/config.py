@@ -1,7 +1,7 @@
-"""Settings with their defaults. Nothing else reads the environment for these.
+"""Settings with their defaults. No other module reads the environment for these.
 
-Each setting is one field of `Settings` with one line of documentation, and is given by the environment variable
-`PERFLOOM_<NAME>` or by an option of a command; a secret also by a file that `PERFLOOM_<NAME>_FILE` names. `SETTINGS`
+Each setting is one field of `Settings` with one line of documentation, and is set by the environment variable
+`PERFLOOM_<NAME>` or an option of a command; a secret also by a file whose path is in `PERFLOOM_<NAME>_FILE`. `SETTINGS`
 lists them all.
 """
 
@@ -256,7 +256,7 @@ class Settings:
     trust_users: bool = field(
         default=False,
         metadata=_about(
-            "1 allows everybody with the token to run programs as the server's own user, who can read its secrets.",
+            "1 allows anyone with the token to run programs as the server's own user, who can read its secrets.",
             _flag,
             default="0",
         ),
@@ -282,7 +282,7 @@ class Settings:
     def load(
         cls, data: Path | str | None = None, environ: Mapping[str, str] | None = None, **overrides: Any
     ) -> "Settings":
-        """From overrides (by setting name; None is none), else the environment, else the defaults.
+        """From overrides (by setting name; None: not set), else the environment, else the defaults.
 
         Raises InvalidRequest, with the permitted values, for an invalid value.
         """
@@ -323,8 +323,7 @@ class Settings:
 
     @property
     def secret_files(self) -> tuple[Path, ...]:
-        """The files with secrets that this process may have: of the data directory, the database, and those that its
-        environment names."""
+        """The files with secrets: in the data directory, the database, and those named in the environment."""
         paths = [self.data / "token", self.data / "secret", self.data / "catalogue.sqlite"]
         if self.uses_sqlite:
             paths.append(Path(self.database_url.partition("///")[2].partition("?")[0]))
@@ -353,9 +352,9 @@ class Settings:
         return hmac.digest(secret.encode(), b"cookie\0" + self.token.encode(), hashlib.sha256)
 
     def prepare(self) -> tuple[str, ...]:
-        """Make the data directory (0700) and what belongs in it. Returns warnings, each a sentence.
+        """Create the data directory (0700) and its subdirectories. Returns warnings, each a sentence.
 
-        Raises InvalidRequest or Unavailable where the directory cannot be used.
+        Raises InvalidRequest or Unavailable if the directory cannot be used.
         """
         warnings = []
         make_private(self.data, known=DATA_DIRECTORY_NAMES)

@@ -162,8 +162,8 @@ def _compare_table(
 
 
 def _report_few(found: "TableRows", most: float) -> None:
-    """Report what the gate ignores: growth in fewer than 30 samples on both sides, which may be chance. Raises
-    InvalidRequest if nothing else is left, because then there is no verdict."""
+    """Report rows that the gate ignores: growth with fewer than 30 samples on both sides, which may be noise. Raises
+    InvalidRequest if there are no other rows, because then there is no verdict."""
     from ..analysis.compare.functions import FEW_SAMPLES
     from ..analysis.core.sample_counts import MIN_COMPARED_SAMPLES
 
@@ -185,7 +185,7 @@ def _report_few(found: "TableRows", most: float) -> None:
 
 
 def _growth(row: Mapping[str, Any]) -> float:
-    """By how much of the whole a row grew; what grew out of nothing at all grew without bound."""
+    """The growth of a row in percent of the total; infinite if the total of the base is 0."""
     if row["delta_total_percent"] is None:
         return math.inf if (row["delta_total"] or 0) > 0 else 0.0
     return float(max(row["delta_self_percent"], row["delta_total_percent"]))
@@ -198,7 +198,8 @@ def _grown(delta: float, base: float | None) -> float:
 
 
 def _gate(growths: list[tuple[str, float]], most: float) -> int:
-    """The exit status: that of a gate that failed, after saying so, where anything grew by more than `most` percent."""
+    """The exit status. If anything grew by more than `most` percent, print a message; the status is that of a failed
+    gate."""
     grown = [one for one in growths if one[1] > most]
     if not grown:
         return 0
@@ -210,4 +211,4 @@ def _gate(growths: list[tuple[str, float]], most: float) -> int:
 
 
 commands: list[click.Command] = [diff]
-"""What this family adds to the group."""
+"""The commands of this module."""

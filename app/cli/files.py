@@ -1,4 +1,4 @@
-"""import, list, delete, report and convert: results, and files that were never stored."""
+"""import, list, delete, report and convert: for stored results, and for files."""
 
 import os
 import re
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
 PLAIN_COMPRESSED_BYTES = 64_000
-"""About how many bytes text of PLAIN_TEXT_BYTES has when it is compressed."""
+"""The approximate compressed size of PLAIN_TEXT_BYTES of text."""
 F = TypeVar("F", bound=Callable[..., Any])
 EXPORT_SWITCHES = {
     "collapsed": ("pid", "tid", "kernel", "jit", "all", "addrs"),
@@ -88,7 +88,7 @@ def build_selection(words: Mapping[str, Any]) -> Selection:
 
 @contextmanager
 def _progress_line() -> Iterator[Callable[[float | None, str], None]]:
-    """A callback that shows the progress of reading in one line of a terminal; nothing elsewhere."""
+    """A callback that shows the progress of reading in one line of a terminal, and nothing without a terminal."""
     shown = 0
 
     def show(part: float | None, text: str) -> None:
@@ -127,7 +127,7 @@ def _are_large(files: Sequence[str]) -> bool:
 
 @contextmanager
 def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
-    """Have the process that reads files load what it needs while this one does."""
+    """Start a reader process, which loads its libraries while this process loads its own."""
     from ..workers.read import prefork
 
     if files and STDIO not in files:
@@ -139,9 +139,9 @@ def _reader_ahead(files: Sequence[str]) -> Iterator[None]:
 
 
 def open_sources(settings: "Settings", sources: Sequence[str]) -> "Profile":
-    """The profile of files or stored results: what exists as a path is a file, else an id. Several: ranks of one run.
+    """The profile of files or stored results: an existing path is a file, else an id. Several are ranks of one run.
 
-    Raises UnreadableInput where there is neither, or a file cannot be read.
+    Raises UnreadableInput if neither exists, or a file cannot be read.
     """
     are_files = [source == STDIO or os.path.exists(source) for source in sources]
     for source, is_file in zip(sources, are_files, strict=True):
@@ -407,4 +407,4 @@ def _exported_event(profile: "Profile", form: str) -> str | None:
 
 
 commands: list[click.Command] = [import_, list_, delete, report, convert]
-"""What this family adds to the group."""
+"""The commands of this module."""

@@ -1,4 +1,4 @@
-"""What several commands share: `--data` with the settings and the store behind it, `--format`, pairs NAME=VALUE."""
+"""Options of several commands: `--data` with its settings and store, `--format`, pairs NAME=VALUE."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ def load_settings(data: Path | None, **overrides: Any) -> Settings:
 
 @contextmanager
 def open_store(data: Path | None) -> "Iterator[Store]":
-    """The store of a command, closed behind it. Raises InvalidRequest or Unavailable."""
+    """The store of a command, closed at the end. Raises InvalidRequest or Unavailable."""
     from ..store import open_store
 
     store = open_store(load_settings(data))
@@ -48,7 +48,7 @@ def open_store(data: Path | None) -> "Iterator[Store]":
 
 
 def typed_options(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """Those of the parameters that were on the command line, not those with defaults."""
+    """The parameters that are on the command line, without defaults."""
     source = click.core.ParameterSource.COMMANDLINE
     return {name: value for name, value in given.items() if context.get_parameter_source(name) is source}
 

@@ -90,7 +90,7 @@ def _final_messages(job: "Job") -> list[str]:
 
 
 def default_name(spec: JobSpec) -> str:
-    """The name of a recording that was given none."""
+    """The default name of a recording."""
     if spec.command:
         return " ".join([Path(spec.command[0]).name, *spec.command[1:]])[:100]
     return f"PID {spec.pid_text}" if spec.scope is Scope.PROCESS else "Whole system"

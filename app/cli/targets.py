@@ -1,4 +1,4 @@
-"""target: named places to run jobs: added, checked, exchanged, deleted."""
+"""target: add, check, export, import and delete named places to run jobs."""
 
 import shlex
 import sys
@@ -234,7 +234,7 @@ def import_(file: str, name: str | None, anew: bool, data: Path | None) -> int:
 
 
 def _build_target(name: str, given: dict[str, Any]) -> Target:
-    """The target that options describe. Raises UsageError."""
+    """The target of the options. Raises UsageError."""
     values: dict[str, dict[str, Any]] = {"": {"name": name}, "ssh": {}}
     for field, value in given.items():
         each = TARGET_FIELDS[field]
@@ -294,7 +294,7 @@ def _check_target(store: "Store", name: str, batch: Batch | None) -> "CheckResul
 
 
 def _print_lines(stored: "StoredTarget") -> None:
-    """What the last check found, with what to do below each line."""
+    """The report of the last check, with advice below each line."""
     width = max((len(line.title) for line in stored.lines), default=0)
     for line in stored.lines:
         click.echo(f"{LIGHT_LABELS[line.light]:5}  {escape_controls(line.title):{width}}  {escape_controls(line.text)}")

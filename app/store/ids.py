@@ -21,7 +21,7 @@ def is_id(text: str) -> bool:
 
 
 def require_id(text: str, what: str) -> str:
-    """`text` where it has the form of an id, so that it is safe in a path. Raises NotFound."""
+    """`text` if it has the form of an id, so that it is safe in a path. Raises NotFound."""
     if not is_id(text):
         raise NotFound(f"No {what} {text[:40]!r}; find its id in the list.")
     return text

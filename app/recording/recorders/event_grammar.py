@@ -73,7 +73,7 @@ def find_event_problem(event: str, counting: bool) -> EventProblem | None:
     bare = split_modifiers(name)[0] if ":" in split_modifiers(name)[0] else name.partition(":")[0]
     if bare != name and (_is_symbol(bare) or _is_tracepoint(bare)):
         return EventProblem(f"{name[len(bare) :]} precedes the terms of {bare}.", _BEHIND)
-    # Behind these perf's grammar takes a colon.
+    # After these, perf's grammar accepts a colon.
     if tail.startswith(":") and (_is_tracepoint(name) or _NUMERIC.fullmatch(name) or CACHE_EVENT.fullmatch(name)):
         tail = tail[1:]
     return _fault_of_modifiers(tail, name) or next(_faults_of_terms(event, name, match["terms"], counting), None)

@@ -47,7 +47,7 @@ class PyTorchProfiler:
 
 
 def injected_variables(asked: PyTorch) -> dict[str, str]:
-    """What the injected file is told."""
+    """The injected file and its variables."""
     found = {"STEPS": asked.steps} | {name: "1" for name in OPTIONS if getattr(asked, name.lower())}
     if asked.seconds is not None:
         found["SECONDS"] = f"{asked.seconds:g}"

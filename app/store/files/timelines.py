@@ -1,4 +1,4 @@
-"""Timelines of results: levels of detail that take a while to make, made once and kept in the result's cache."""
+"""Timelines of results: levels of detail, which are computed once and stored in the result's cache."""
 
 import logging
 import re
@@ -20,19 +20,19 @@ log = logging.getLogger(__name__)
 
 
 class Timelines:
-    """The timelines of stored results. Safe to share between threads, and to carry over a fork."""
+    """The timelines of stored results. Thread-safe and fork-safe."""
 
     def __init__(self, cache: Callable[[str], Path]) -> None:
-        """cache: the directory for what can be worked out again from a result."""
+        """cache: the cache directory of a result, by id."""
         self._cache = cache
         self._opened: WeakKeyDictionary[Profile, Timeline] = WeakKeyDictionary()
         self._running: dict[str, threading.Thread] = {}
         self._failed: WeakKeyDictionary[Profile, PerfloomError] = WeakKeyDictionary()
 
     def get(self, id: str, profile: Profile) -> Timeline | None:
-        """The timeline of a result; None while it is being prepared, which is begun here where it was not.
+        """The timeline of a result; None while it is being prepared, which this call starts if necessary.
 
-        Raises what made preparing it fail: UnreadableInput, Unavailable.
+        Raises the error of the preparation: UnreadableInput, Unavailable.
         """
         known = self._opened.get(profile)
         if known is not None:
@@ -45,25 +45,25 @@ class Timelines:
         if _small(profile):
             return self.prepare(id, profile)
         running = self._running.get(id)
-        # After a fork, a thread of the parent is not alive here.
+        # After a fork, the parent's threads do not exist.
         if running is None or not running.is_alive():
             self._running[id] = thread = threading.Thread(target=self._prepare, args=(id, profile), daemon=True)
             thread.start()
         return None
 
     def prepare_large(self, id: str, profile: Profile) -> None:
-        """Prepare the timeline of a large result before anybody asks for it. Raises UnreadableInput."""
+        """Prepare the timeline of a large result before a page requests it. Raises UnreadableInput."""
         if not _small(profile) and arrays.read(self._path(id)) is None:
             self.prepare(id, profile)
 
     def prepare(self, id: str, profile: Profile) -> Timeline:
-        """Prepare the timeline of a result and keep it, as far as the disk lets. Raises UnreadableInput."""
+        """Prepare the timeline of a result, and store it unless the disk is full. Raises UnreadableInput."""
         made = prepare_timeline(profile)
         try:
             path = self._path(id)
             arrays.write(path, made)
             self._remove_earlier(path)
-            # Mapped, it takes no memory that something else needs more.
+            # Read it again memory-mapped, so that the kernel can reclaim its memory.
             made = arrays.read(path) or made
         except Unavailable as error:
             log.warning("could not cache the timeline of %s: %s", id, error.message)
@@ -71,7 +71,7 @@ class Timelines:
 
     @staticmethod
     def _remove_earlier(path: Path) -> None:
-        """Remove what earlier versions kept, which is never read again."""
+        """Remove the files of earlier versions, which are not read any more."""
         for other in path.parent.iterdir():
             if other != path and _KEPT.fullmatch(other.name):
                 with suppress(OSError):
