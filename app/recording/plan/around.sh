@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2154
-# What every command at a target has around it: its variables, then its modules. See around.py, which writes what stands
-# before this: pl_load, pl_export and those of modules.sh. Nothing is printed but by pl_load.
+# The environment of every command at a target: its variables, then its modules. target_environment.py generates pl_load and
+# pl_export before this. Only pl_load prints.
 
-# pl_surround: set variables and load modules, as far as they can be had.
+# pl_surround: set variables and load modules, as far as possible.
 pl_surround() {
     pl_export
     if [ -n "$pl_modules" ] && pl_find_modules; then
