@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from perfloom.domain.errors import InvalidRequest
 from perfloom.recording.plan.runs import RUN_PLACEHOLDER, with_run_number
-from perfloom.recording.quoting import join, quote
+from perfloom.recording.quoting import join
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from .local.jobfiles import JobFiles
@@ -27,8 +27,8 @@ READ_FOLDER = "inputs"
 """In the job's directory here: input files as another user read them, until they are copied."""
 ENTRY = "%y\\0%m\\0%s\\0%P\\0%l\\0"
 """For find(1): type, permissions, bytes, path below the listed directory, and target of a link."""
-_AT_ONCE = 200
-"""How many names go into one script."""
+_BATCH_SIZE = 200
+"""How many names one script has."""
 T = TypeVar("T")
 
 
@@ -79,10 +79,11 @@ def send_inputs(
             _load_as(reader, input_set, source, name, files.root / READ_FOLDER)
     if not own:
         _refuse_to_replace(transport, files, [str(PurePosixPath(to) / Path(source).name) for source in paths])
-    for part in _parts(input_set.folders):
-        _make(transport, f"mkdir -p -- {join(part)}")
-    for links in _parts(input_set.links):
-        _make(transport, "\n".join(f"ln -sfn -- {quote(says)} {quote(name)} || exit" for name, says in links))
+    for part in _batches(input_set.folders):
+        _run(transport, f"mkdir -p -- {join(part)}")
+    for links in _batches(input_set.links):
+        targets_and_paths = join([word for path, link_target in links for word in (link_target, path)])
+        _run(transport, f"set -- {targets_and_paths}\n{worker_script('create_links.sh')}")
     try:
         if reader is not None:
             _read_as(reader, input_set, progress)
@@ -155,17 +156,17 @@ def _load_folder(input_set: InputFiles, source: Path, to: str) -> None:
 def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str, folder: Path) -> None:
     """The same, as a user lists it. Files are to be read into `folder`. The listing is not trusted, so it determines no
     name of a file here."""
-    done = reader.run(f"LC_ALL=C exec find -H {quote(source)} -printf {quote(ENTRY)}")
+    done = reader.run(f"set -- {join((source, ENTRY))}\n{worker_script('list_input.sh')}")
     if done.status != 0:
         message = " ".join(done.errors.split())[:300] or "find gives no reason"
         raise InvalidRequest(f"The input file {source} cannot be read by {reader.user}: {message}.", "inputs")
     words = os.fsdecode(done.stdout).split("\0")[:-1]
-    for kind, mode, size, below, says in zip(*[iter(words)] * 5, strict=True):
+    for kind, mode, size, below, link_target in zip(*[iter(words)] * 5, strict=True):
         name = f"{to}/{below}" if below else to
         if kind == "d":
             input_set.folders.append(name)
         elif kind == "l" and below:
-            input_set.links.append((name, says))
+            input_set.links.append((name, link_target))
         elif kind == "f":
             number = len(input_set.files)
             input_set.files.append(FileCopy(name, folder / str(number), int(size)))
@@ -192,7 +193,7 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
     note = files.run / INPUTS_FILE
     copied = set((read_json(note) or {}).get("copied", ()))
     foreign = [name for name in wanted if name not in copied]
-    for part in _parts(foreign):
+    for part in _batches(foreign):
         listing = f"set -- {join(part)}\n{worker_script('existing_files.sh')}"
         if existing := transport.run(listing).text.strip():
             raise InvalidRequest(
@@ -203,12 +204,12 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
     write_json(note, {"copied": sorted(copied | set(wanted))})
 
 
-def _make(transport: Transport, script: str) -> None:
+def _run(transport: Transport, script: str) -> None:
     done = transport.run(script)
     if done.status != 0:
         messages = done.errors.strip().splitlines() or ["no reason was given"]
         raise InvalidRequest(f"Input files cannot be copied to {transport.title}: {messages[-1][:300]}.", "inputs")
 
 
-def _parts(whole: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (whole[start : start + _AT_ONCE] for start in range(0, len(whole), _AT_ONCE))
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _BATCH_SIZE] for start in range(0, len(items), _BATCH_SIZE))

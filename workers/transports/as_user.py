@@ -71,11 +71,9 @@ class UserTransport(LocalTransport):
         """Send the script before the input: sudo passes no variables on, and the other user could not read a private
         file."""
         text = os.fsencode(require_script(script))
-        take = f'cd 2>/dev/null; pl_text=$(dd bs=1 count={len(text)} 2>/dev/null); eval "$pl_text"'
+        argv = [SHELL, "-c", worker_script("transports/run_input.sh"), SHELL, str(len(text))]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(
-            self._argv([SHELL, "-c", take]), stdin=pipe, stdout=pipe, stderr=pipe, **self._options()
-        )
+        process = subprocess.Popen(self._argv(argv), stdin=pipe, stdout=pipe, stderr=pipe, **self._options())
         yield process, text + input
 
     def _kill(self, process: "subprocess.Popen[bytes]") -> None:

@@ -18,6 +18,7 @@ from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, unavailable
 
 from ..processes import clean_environment
+from ..scripts import worker_script
 from .base import (
     FileCopy,
     Progress,
@@ -31,8 +32,8 @@ SHELL = "/bin/sh"
 VARIABLE_BYTES = 100_000
 """Linux limits one variable to 128 KiB (MAX_ARG_STRLEN); longer scripts are passed in a file."""
 VARIABLE = "pl_given"
-EVAL_SCRIPT = f'pl_text=${VARIABLE}; unset {VARIABLE}; eval "$pl_text"'
-"""Passed in a variable because all users see command lines, and a script may contain values of a job's variables."""
+"""Scripts are passed in this variable because all users see command lines, and a script may contain values of a job's
+variables."""
 GRACE_S = 1.0
 """How long a script may take to end after TERM, and its output to end after the script: processes that the script left
 running may keep the pipe open."""
@@ -190,7 +191,7 @@ def _script_argv(script: str) -> Iterator[tuple[list[str], dict[str, str]]]:
     """argv that runs a script, and the variable that contains it."""
     text = os.fsencode(require_script(script))
     if len(text) < VARIABLE_BYTES:
-        yield [SHELL, "-c", EVAL_SCRIPT], {VARIABLE: script}
+        yield [SHELL, "-c", worker_script("transports/run_variable.sh")], {VARIABLE: script}
         return
     with tempfile.NamedTemporaryFile(prefix="perfloom-", suffix=".sh") as file:
         file.write(text)

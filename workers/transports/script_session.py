@@ -22,13 +22,8 @@ from . import ssh_errors
 from .base import ScriptResult, output_limit_error, require_script, timeout_error
 from .connections import SshLink, discard_link, start_command
 
-# Without quotes, backslashes, exclamation marks and line breaks, sh, csh and fish parse it alike. dd: for hosts whose
-# head has no -c.
-COMMAND = (
-    'exec /bin/sh -c \'IFS=" " read -r mark bytes && '
-    'script=$(head -c "$bytes" 2>/dev/null || dd bs=1 count="$bytes" 2>/dev/null) && '
-    'echo && echo "$mark $$" && echo >&2 && echo "$mark" >&2 && unset mark bytes && eval "$script"\' perfloom'
-)
+_LINES = [line.strip() for line in worker_script("transports/run_script.sh").splitlines() if not line.startswith("#")]
+COMMAND = f"exec /bin/sh -c '{' '.join(filter(None, _LINES))}' perfloom"
 GRACE_S = 2.0
 """How long the output may take to end after the script: processes that the script left running may keep it open."""
 CLEANUP_S = 5

@@ -29,8 +29,8 @@ def resolve_directory_script(target: Target, job_id: str) -> str:
         environment_functions(target),
         "pl_surround",
         f"pl_base={shell_word(expand_path(target.directory or DEFAULT_DIRECTORY))}",
-        'mkdir -p "$pl_base" && cd "$pl_base" || exit 1',
-        f"printf '%s/%s\\n' \"$(pwd -P)\" {quote(job_id)}",
+        f"pl_id={quote(job_id)}",
+        script_text("plan/resolve_directory.sh"),
         first="umask 077",
     )
 

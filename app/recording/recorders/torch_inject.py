@@ -210,7 +210,7 @@ class TorchRecorder:
             os.environ[CLAIM_VARIABLE] = launcher_role()
 
     def after_fork(self) -> None:
-        """Called in a forked child, which may be a rank if its parent has not used torch. The profiler is the parent's."""
+        """Called in a forked child. It may be a rank if its parent has not used torch; its profiler is the parent's."""
         recording, self.pid, self.child, self.owner = self.prof is not None, os.getpid(), True, 0
         self.off = self.off or self.used or recording
         if recording:

@@ -65,15 +65,6 @@ smt sp stage step_cgroup t T u U v w W wa We wt
 OPTIONS_WITH_VALUE = tuple(f"-{name}" for name in _VALUED.split())
 """Options of LSF 9.1 to 10.1 whose value is the next word (command reference of bsub)."""
 
-FEW_TRIES = """
-LSB_NTRIES=${LSB_NTRIES:-3}; export LSB_NTRIES
-"""
-"""Without it LSF's programs wait for ever for a master that is down. (bsub waits: what was not answered to must not be
-submitted later.)"""
-
-HISTORY_SCRIPT = FEW_TRIES + 'bhist -l -n 2 "$1"\n'
-FIND_SCRIPT = FEW_TRIES + 'bjobs -a -noheader -J "$1" -o "jobid stat delimiter=\'^\'"\n'
-KILL_SCRIPT = FEW_TRIES + 'bkill "$@"\n'
 
 FIELDS: Mapping[str, str] = MappingProxyType(
     {"queue": "Queue", "project": "Project"}
@@ -127,7 +118,7 @@ class Lsf:
         ANSWERS.raise_refused(stderr or stdout)
 
     def find_command(self, job_name: str) -> tuple[str, ...]:
-        return script_argv(FIND_SCRIPT, job_name)
+        return _script_argv("lsf_find.sh", job_name)
 
     def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
         ids = re.findall(r"^(\d+)\^", stdout, re.M)
@@ -139,7 +130,7 @@ class Lsf:
         return None
 
     def status_command(self, ids: Sequence[str]) -> tuple[str, ...]:
-        return script_argv(FEW_TRIES + script_text("schedulers/lsf_status.sh"), *ids)
+        return _script_argv("lsf_status.sh", *ids)
 
     def parse_status_output(
         self, ids: Sequence[str], stdout: str, stderr: str, status: int
@@ -155,7 +146,7 @@ class Lsf:
         return {id: statuses.get(id) or BatchStatus(id, BatchState.UNKNOWN, reason=silent) for id in ids}
 
     def history_command(self, id: str) -> tuple[str, ...]:
-        return script_argv(HISTORY_SCRIPT, id)
+        return _script_argv("lsf_history.sh", id)
 
     def parse_history_output(self, id: str, stdout: str, stderr: str, status: int) -> BatchStatus:
         state, code, signal, keyword = "", "", "", ""
@@ -174,8 +165,7 @@ class Lsf:
         return _status({"JOBID": id, "STAT": state, "EXIT_CODE": code, "EXIT_REASON": keyword})
 
     def cancel_command(self, ids: Sequence[str], *, gently: bool) -> tuple[str, ...]:
-        terminate = FEW_TRIES + script_text("schedulers/lsf_terminate.sh")
-        return script_argv(terminate if gently else KILL_SCRIPT, *ids)
+        return _script_argv("lsf_terminate.sh" if gently else "lsf_kill.sh", *ids)
 
     def parse_cancel_output(self, stdout: str, stderr: str, status: int) -> None:
         lines = stderr.splitlines()
@@ -188,7 +178,7 @@ class Lsf:
             raise InvalidRequest(f"LSF did not cancel the job: {ANSWERS.clean_text(chr(10).join(left))}.")
 
     def queues_command(self) -> tuple[str, ...]:
-        return script_argv(FEW_TRIES + script_text("schedulers/lsf_queues.sh"))
+        return _script_argv("lsf_queues.sh")
 
     def parse_queues_output(self, stdout: str, stderr: str, status: int) -> tuple[BatchQueue, ...]:
         ANSWERS.check_complete("bqueues", stderr, status)
@@ -317,3 +307,7 @@ def _counts(rest: str) -> str:
     """The columns of bqueues after the status, for display: four limits, then slots in total, pending, and running."""
     words = rest.split()
     return f"{words[5]} slots wait, {words[6]} run" if len(words) > 6 else ""
+
+
+def _script_argv(name: str, *arguments: str) -> tuple[str, ...]:
+    return script_argv(script_text("schedulers/lsf_tries.sh") + script_text(f"schedulers/{name}"), *arguments)
