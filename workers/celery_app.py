@@ -15,11 +15,12 @@ from celery.platforms import SecurityWarning
 from perfloom.config import Settings
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TARGET_QUEUE, celery_app
 
-from . import processes, tasks
-from .local.facts_probe import host_name
+from . import tasks
+from .base import processes
+from .base.facts_probe import host_name
 from .read import prefork, warmup
-from .serve import secrets
 from .serve.logs import set_up_logging
+from .targets import secrets
 
 QUEUES = {"launch": LAUNCH_QUEUE, "target": TARGET_QUEUE, "read": READ_QUEUE}
 

@@ -27,14 +27,14 @@ from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
 
 from . import job_runner, preflight
-from .context import JobContext, open_context
+from .base.context import JobContext, open_context
+from .base.facts_probe import host_name
+from .base.jobfiles import JobFiles, save_environment
+from .base.secret_provider import SecretProvider, no_secrets
 from .local import supervisor_client
-from .local.facts_probe import host_name
-from .local.jobfiles import JobFiles, save_environment
 from .preflight import FindingCallback
 from .read import prefork
 from .serve.secret_prompts import SecretPrompter, TerminalSecrets
-from .transports.base import SecretProvider, no_secrets
 
 _PIECE_BYTES = 4 << 20
 POLL_S = 0.1

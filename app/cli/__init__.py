@@ -85,7 +85,7 @@ def _hide_secrets() -> None:
     environment in /proc, which is the initial one: execute this program again, with the secrets in a descriptor."""
     from ..config import SECRETS
     from ..secret_settings import DESCRIPTOR_VARIABLE, secrets_descriptor
-    from ..workers import processes
+    from ..workers.base import processes
 
     processes.disable_dumping()
     values = {name: value for name in SECRETS if (value := os.environ.get(name))}

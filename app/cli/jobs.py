@@ -103,7 +103,7 @@ def wait(data: Path | None, id: str) -> int:
     Progress goes to standard error, and so does the prompt for a password.
     """
     from ..workers import job_client
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
 
     with ProgressLine() as progress:
         job = job_client.wait(load_settings(data), id, progress.show, ask=ask_on_terminal)

@@ -53,7 +53,7 @@ def record(context: click.Context, /, data: Path | None, command: tuple[str, ...
             return 0
     spec = record_spec.with_current_directory(spec)
     from ..workers import job_client
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
 
     name = spec.name or default_name(spec)
     try:

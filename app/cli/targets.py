@@ -255,7 +255,7 @@ def _save(store: "Store", made: Target, anew: bool) -> None:
 
 def _unknown_key(place: Target) -> HostKeyUnknown | None:
     """An unknown host key on the way there."""
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
     from ..workers.transports import open_transport
 
     try:
@@ -270,7 +270,7 @@ def _check_target(store: "Store", name: str, batch: Batch | None) -> "CheckResul
     """Check it here and now, and wait for a probe job."""
     from ..recording.probe.check_messages import CheckRequest, follow_up
     from ..workers.remote import checks
-    from ..workers.serve.secrets import ask_on_terminal
+    from ..workers.serve.secret_prompts import ask_on_terminal
 
     question = CheckRequest(name, batch)
     answer = checks.run_check(store, question, ask_on_terminal)

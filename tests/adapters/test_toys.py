@@ -16,7 +16,7 @@ from perfloom.recording.fields.relevance import hiding_rules
 from perfloom.recording.plan.plan import preview
 from perfloom.store import Store
 from perfloom.web.app import create_app
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import checks
 from perfloom.workers.transports import open_transport
 from tests.adapters.toy_launcher import ToyLauncher

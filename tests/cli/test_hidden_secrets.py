@@ -13,7 +13,7 @@ import pytest
 from perfloom import secret_settings
 from perfloom.config import SECRETS, Settings
 from perfloom.domain.errors import InvalidRequest
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from perfloom.workers.serve import services
 from tests.support.parts import require
 from tests.support.servers import OrdinaryUser, RedisServer

@@ -18,8 +18,9 @@ from perfloom.domain.jobs import JobDetails, JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import job_client, job_runner, processes
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers import job_client, job_runner
+from perfloom.workers.base import processes
+from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.serve import services
 from tests.support.marks import slow_except
 from tests.support.parts import require

@@ -16,9 +16,9 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.ingest.stat_counts import UNREADABLE_COUNTS
 from perfloom.store import open_store
-from perfloom.workers import job_client, processes
-from perfloom.workers.local import facts_probe
-from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers import job_client
+from perfloom.workers.base import facts_probe, processes
+from perfloom.workers.base.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.cli.conftest import Run
 from tests.support import paths

@@ -24,8 +24,8 @@ from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.files import columns
 from perfloom.store.jobs import Job
-from perfloom.workers import processes
-from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.base import processes
+from perfloom.workers.base.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.support import servers
 from tests.support.jobspecs import spec_of

@@ -16,8 +16,8 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
-from perfloom.workers import processes
-from perfloom.workers.local.facts_probe import host_name
+from perfloom.workers.base import processes
+from perfloom.workers.base.facts_probe import host_name
 from perfloom.workers.serve import services
 from tests.support.servers import RedisServer
 from tests.workers.waiting import has_ended, until

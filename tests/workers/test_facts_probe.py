@@ -10,7 +10,7 @@ import pytest
 
 from perfloom.domain.host_facts import HostFacts
 from perfloom.recording.recorders.preflight import Severity, preflight
-from perfloom.workers.local import facts_probe
+from perfloom.workers.base import facts_probe
 from tests.support.jobspecs import spec_of
 from tests.support.parts import missing, require
 from tests.support.servers import OrdinaryUser

@@ -13,7 +13,7 @@ from perfloom.config import Settings
 from perfloom.domain.jobs import JobState
 from perfloom.queue import LAUNCH_QUEUE, READ_QUEUE, TaskQueue
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from tests.support import servers
 from tests.support.marks import SLOW
 from tests.support.parts import require

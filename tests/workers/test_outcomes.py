@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
+from perfloom.workers.base.outcome import RecordingOutcome, explain_no_recording, last_message
 from perfloom.workers.local.outcome import parse_exit
-from perfloom.workers.outcome import RecordingOutcome, explain_no_recording, last_message
 
 SPEC = JobSpec(command=("a.out",), duration_s=5.0)
 

@@ -8,8 +8,8 @@ import pytest
 from perfloom.domain.jobs import JobState
 from perfloom.store.jobs import Job
 from perfloom.workers import postprocess, steps
-from perfloom.workers.context import JobContext
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.jobfiles import JobFiles
 from tests.support import paths
 from tests.workers.waiting import until
 

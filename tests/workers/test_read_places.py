@@ -16,7 +16,7 @@ from perfloom.domain.jobs import JobState
 from perfloom.queue import TaskQueue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.read import long_slots, reading
 from tests.support import paths, servers
 from tests.workers.running import running

@@ -12,7 +12,7 @@ import pytest
 
 from perfloom.config import Settings
 from perfloom.domain.errors import UnreadableInput
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from perfloom.workers.read import prefork, reading
 from tests.support import paths
 from tests.workers.waiting import has_ended, until

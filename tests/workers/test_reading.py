@@ -19,7 +19,7 @@ import zstandard
 from perfloom.config import Settings
 from perfloom.domain.errors import TooLarge, Unavailable, UnreadableInput
 from perfloom.store import Store
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from perfloom.workers.read import perf_tool, reading
 from tests.support import paths
 from tests.support.parts import own_mounts, require

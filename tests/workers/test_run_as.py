@@ -22,7 +22,7 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.isolation import INITIAL_PID_NAMESPACE, ProcessNamespaces, find_exposed_secret
 from perfloom.paths import process_boundary
 from perfloom.store.files import columns
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.base.jobfiles import JobFiles
 from perfloom.workers.serve import services
 from perfloom.workers.transports import FileCopy, as_user
 from perfloom.workers.transports.as_user import UserTransport, require_usable

@@ -15,9 +15,10 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Prompt
 from perfloom.sealing import KeyPair, SealedBoxError, key_id, seal
 from perfloom.store import Store, open_store
-from perfloom.workers import processes
-from perfloom.workers.local.facts_probe import host_name
-from perfloom.workers.serve import secrets, services
+from perfloom.workers.base import processes
+from perfloom.workers.base.facts_probe import host_name
+from perfloom.workers.serve import services
+from perfloom.workers.targets import secrets
 
 NOW = 1_700_000_000.0
 PASSWORD = Prompt("password", "Password of me on far")
@@ -89,9 +90,9 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def pair(store: Store) -> KeyPair:
     pair = KeyPair.generate()
-    secrets.use_key(pair)
+    secrets._key_pair = pair
     yield pair
-    secrets.use_key(None)
+    secrets._key_pair = None
     store.close()
 
 
@@ -121,9 +122,9 @@ def test_what_was_of_use_once_is_forgotten_and_the_rest_stays(store: Store, pair
 
 def test_after_a_restart_nothing_can_be_opened_any_more(store: Store, pair: KeyPair) -> None:
     keep(store, pair, "job:abc", {"password": "word"})
-    secrets.use_key(KeyPair.generate())
+    secrets._key_pair = KeyPair.generate()
     assert secrets.secrets_for(store, "far", ["abc"])(PASSWORD) is None
-    secrets.use_key(None)
+    secrets._key_pair = None
     assert secrets.secrets_for(store, "far", ["abc"])(PASSWORD) is None
 
 
@@ -150,7 +151,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         # A child that is started again finds it as the first one did.
         secrets.take_key(os.dup(handle))
         assert secrets._key_pair is not None and secrets._key_pair.key_id == published.key_id
-        secrets.use_key(None)
+        secrets._key_pair = None
         settings = Settings.load(tmp_path / "data", environ={"HOME": str(tmp_path)})
         raw = os.pread(handle, 32, 0)
         for child in services.worker_children(settings, key=handle):
@@ -174,7 +175,7 @@ def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: P
 
 
 def test_without_a_terminal_nobody_is_asked() -> None:
-    code = "from perfloom.workers.serve import secrets as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
+    code = "from perfloom.workers.serve import secret_prompts as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
     argv = ["setsid", sys.executable, "-c", code]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
@@ -182,7 +183,7 @@ def test_without_a_terminal_nobody_is_asked() -> None:
 
 def test_a_person_at_a_terminal_is_asked_and_what_they_type_is_not_shown() -> None:
     code = (
-        "from perfloom.workers.serve import secrets as s; from perfloom.domain.errors import Prompt; "
+        "from perfloom.workers.serve import secret_prompts as s; from perfloom.domain.errors import Prompt; "
         "print('got', len(s.ask_on_terminal(Prompt('password', 'Password of me on far')) or ''))"
     )
     terminal, other = os.openpty()

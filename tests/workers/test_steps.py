@@ -1,4 +1,4 @@
-"""The whole road in one process, with a real perf: from a job in the catalogue to a stored result, or to a reason."""
+"""All steps of a job in one process, with a real perf: from the queue to a stored result, or to a failure reason."""
 
 import contextlib
 import dataclasses
@@ -19,11 +19,13 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, RecorderName, Scope
 from perfloom.recording.plan import argv as argv_of
 from perfloom.store import Store, open_store
-from perfloom.workers import processes, steps, transitions
-from perfloom.workers.context import JobContext, open_context
+from perfloom.workers import steps
+from perfloom.workers.base import json_files, processes
+from perfloom.workers.base.context import JobContext, open_context
+from perfloom.workers.base.jobfiles import JOB_VARIABLE, save_environment
+from perfloom.workers.jobs import transitions
 from perfloom.workers.local import steps as local_steps
-from perfloom.workers.local import supervisor, supervisor_client
-from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
+from perfloom.workers.local import supervisor_client
 from tests.support.jobspecs import spec_of
 from tests.support.parts import missing, require
 from tests.workers.conftest import files_of, has_no_process, run, submit, until_state
@@ -54,13 +56,12 @@ def test_what_was_shown_is_what_was_run(context: JobContext) -> None:
 
 
 def test_counting(context: JobContext) -> None:
-    spec = spec_of(*BUSY, recorder=RecorderName.PERF_STAT, events=("task-clock", "page-faults"), interval_ms=100)
-    job = run(context, spec)
+    events = ("task-clock", "page-faults")
+    job = run(context, spec_of(*BUSY, recorder=RecorderName.PERF_STAT, events=events, interval_ms=100))
     assert job.state is JobState.STORED, job.reason
     profile = context.store.results.open(job.id)
     # perf adds :u where this user may not count the kernel.
-    names = {name.removesuffix(":u") for name in profile.events.column("name").to_pylist()}
-    assert names == {"task-clock", "page-faults"}
+    assert {name.removesuffix(":u") for name in profile.events.column("name").to_pylist()} == set(events)
     assert profile.counts.num_rows >= 2
 
 
@@ -424,7 +425,7 @@ def test_another_hosts_recording_is_left_to_it_while_it_lives(context: JobContex
     assert context.store.jobs.get(job.id).state is JobState.RUNNING
     # The host has sent no heartbeat for long, and its programs have ended.
     context.store.hosts.heartbeat(context.host, time.time() - transitions.HOST_TIMEOUT_S - 1)
-    identity = supervisor.read_json(files_of(context, job).run / "supervisor.json")
+    identity = json_files.read_json(files_of(context, job).run / "supervisor.json")
     assert identity is not None
     processes.send_signal(processes.ProcessIdentity.from_json(identity), signal.SIGKILL)
     processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)

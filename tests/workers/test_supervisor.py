@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from perfloom.workers import processes
-from perfloom.workers.local import supervisor
+from perfloom.workers.base import json_files, processes
 from tests.support.parts import missing, require
 from tests.workers.waiting import has_ended, pids_in, until
 
@@ -33,7 +32,7 @@ class Supervised:
             "tail_bytes": 4096,
             "finish_s": 5,
         }
-        supervisor.write_json(self.run / "task.json", order | task)
+        json_files.write_json(self.run / "task.json", order | task)
         self.environment = dict(os.environ) | {"PERFLOOM_JOB": folder.name}
         self.process = self.spawn()
 
@@ -49,12 +48,12 @@ class Supervised:
 
     def result(self, limit_s: float = 20.0) -> dict[str, Any]:
         self.process.wait(limit_s)
-        report = supervisor.read_json(self.run / "exit.json")
+        report = json_files.read_json(self.run / "exit.json")
         assert report is not None
         return report
 
     def program(self) -> processes.ProcessIdentity:
-        identity = until(lambda: supervisor.read_json(self.run / "program.json"), "program.json")
+        identity = until(lambda: json_files.read_json(self.run / "program.json"), "program.json")
         return processes.ProcessIdentity.from_json(identity)
 
 

@@ -16,11 +16,11 @@ from perfloom.recording.quoting import join
 from perfloom.recording.recorders.events import is_privileged
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
-from .. import processes
-from ..scripts import worker_script
+from ..base import processes
+from ..base.jobfiles import JobFiles, command_path, working_directory
+from ..base.scripts import worker_script
+from ..targets import job_user
 from ..transports.as_user import UserTransport
-from . import job_user
-from .jobfiles import JobFiles, command_path, working_directory
 
 TORCH_TIMEOUT_S = 2.0
 """Timeout of the check whether a Python has PyTorch. A page waits for the answer."""

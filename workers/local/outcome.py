@@ -4,7 +4,7 @@ from typing import Any
 
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
 
-from ..outcome import RecordingOutcome, signal_name
+from ..base.outcome import RecordingOutcome, signal_name
 from . import supervisor
 
 

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .. import processes
+from ..base import processes
 
 TAIL_BYTES = 8192
 

@@ -27,7 +27,7 @@ from perfloom.domain.errors import PerfloomError
 from perfloom.ingest.jit import cache as compiled_cache
 from perfloom.store.files.disk import unavailable
 
-from .. import processes
+from ..base import processes
 from .prefork import END
 from .request import AnswerWriter, Limits, Request
 from .watchdog import DeadlockWatchdog

@@ -24,7 +24,7 @@ from perfloom.domain.tables import SCHEMAS
 from perfloom.ingest.compression import detect_compression
 from perfloom.readers import perf_data
 
-from .. import processes
+from ..base import processes
 from .files import FileReading
 from .request import AnswerWriter, Input, Request, error_from_json, error_to_json
 from .watchdog import DeadlockWatchdog

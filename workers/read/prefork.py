@@ -16,7 +16,7 @@ from typing import IO
 
 from perfloom.ingest.jit import cache as compiled_cache
 
-from .. import processes
+from ..base import processes
 
 IDLE_S = 20.0
 """How long it waits. It uses 150 MB and saves the next reading one second, which is worth it only while jobs come."""

@@ -24,7 +24,7 @@ from perfloom.domain.profile import Profile
 from perfloom.store.files import columns
 from perfloom.store.files.disk import disk_errors, remove_tree
 
-from .. import processes
+from ..base import processes
 from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name

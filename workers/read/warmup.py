@@ -7,7 +7,7 @@ import sys
 
 from perfloom.ingest.jit import cache as compiled_cache
 
-from .. import processes
+from ..base import processes
 
 NICE = 19
 _begun: "list[subprocess.Popen[bytes]]" = []

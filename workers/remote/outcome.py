@@ -12,7 +12,7 @@ from perfloom.domain.units import format_utc
 from perfloom.recording.job_status import JobStatus, RunStatus, SubmissionStatus
 from perfloom.recording.liveness import silent_since
 
-from ..outcome import RecordingOutcome, signal_name
+from ..base.outcome import RecordingOutcome, signal_name
 
 WAITING_STATES = (BatchState.PENDING, BatchState.HELD)
 RUNNING_STATES = (BatchState.RUNNING, BatchState.SUSPENDED)

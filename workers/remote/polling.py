@@ -25,12 +25,13 @@ from perfloom.recording.plan.plan import PollRequest, PollResult, cancel_script,
 from perfloom.recording.plan.plan import with_batch_status as with_states
 from perfloom.store.jobs import POLLED_STATES, Job
 
-from .. import claims, transitions
-from ..context import JobContext
-from ..local.jobfiles import JobFiles, try_lock
+from ..base.context import JobContext
+from ..base.jobfiles import JobFiles, try_lock
+from ..jobs import claims, transitions
+from ..targets import batch, cleanup
+from ..targets.access import group_by_connection, open_target
 from ..transports import Transport
-from . import batch, cancellation, cleanup, outcome, retries
-from .access import group_by_connection, open_target
+from . import cancellation, outcome, retries
 from .output import RemoteOutput
 
 STATUS_FILE = "sight.json"

@@ -1,8 +1,14 @@
-"""Prompts at the terminal for the secrets of a job, while a command waits for the job.
+"""Prompts at the terminal for secrets, also while a command waits for a job.
 
 A separate thread reads the terminal, so that Ctrl-C still requests the end of the job.
 """
 
+import atexit
+import contextlib
+import getpass
+import os
+import sys
+import termios
 import threading
 import time
 from collections.abc import Sequence
@@ -12,7 +18,7 @@ from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.worker_secrets import send_secrets
 
-from ..transports.base import SecretProvider
+from ..base.secret_provider import SecretProvider
 
 
 class TerminalSecrets:
@@ -88,3 +94,33 @@ class SecretPrompter:
         self._typed = {}
         self._sent_at = time.time()
         return sealed
+
+
+def ask_on_terminal(prompt: Prompt) -> str | None:
+    """Prompt at the terminal; None without a terminal or if nothing is typed."""
+    if not sys.stderr.isatty():
+        return None
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        before = termios.tcgetattr(terminal)
+
+        def restore() -> None:
+            with contextlib.suppress(termios.error, OSError):
+                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+        # Ctrl-C at the prompt ends the program without running the thread's `finally`, and would leave echo disabled.
+        atexit.register(restore)
+        try:
+            return getpass.getpass(f"{prompt.text}: ") or None
+        except (EOFError, OSError):
+            return None
+        finally:
+            restore()
+            atexit.unregister(restore)
+    except termios.error:
+        return None
+    finally:
+        os.close(terminal)

@@ -19,13 +19,13 @@ from perfloom.recording.plan.plan import cancel_script
 from perfloom.store import Store, open_store
 from perfloom.store.jobs import Job
 
+from ..base.facts_probe import host_name
+from ..base.jobfiles import JobFiles
 from ..local import supervisor_client
-from ..local.facts_probe import host_name
-from ..local.jobfiles import JobFiles
-from ..sweep import Sweeper
+from ..targets import secrets
 from ..transports import open_transport
 from ..transports.as_user import require_usable
-from . import secrets, web_server
+from . import web_server
 from .services import (
     REDIS,
     ProcessManager,
@@ -35,6 +35,7 @@ from .services import (
     web_child,
     worker_children,
 )
+from .sweep import Sweeper
 
 START_TIMEOUT_S = 30.0
 END_RECORDINGS_S = 8.0

@@ -29,7 +29,7 @@ from perfloom.secret_settings import DESCRIPTOR_VARIABLE, PATHS_VARIABLE, secret
 from perfloom.store.database import Database, database_errors
 from perfloom.store.files.disk import disk_errors
 
-from .. import processes
+from ..base import processes
 
 START_TIMEOUT_S = 15.0
 RESTART_S = (0.2, 1.0, 5.0, 15.0, 60.0)

@@ -26,7 +26,7 @@ from gunicorn import http
 from gunicorn import sock as gunicorn_sock
 from gunicorn.workers.gthread import ThreadWorker
 
-from .. import processes
+from ..base import processes
 from .web_connection import Connection, Slots, TLSConnection
 
 HEAD_BYTES, HEAD_S = 32 * 1024, 10.0

@@ -12,7 +12,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import Unavailable
 from perfloom.paths import os_error_text
 
-from .. import processes
+from ..base import processes
 from .logs import set_up_logging
 
 THREADS = 12

@@ -10,8 +10,9 @@ from typing import Any
 
 from perfloom.domain.targets import Target
 
+from ..base.secret_provider import SecretProvider, no_secrets
 from .as_user import UserTransport
-from .base import FileCopy, Progress, ScriptResult, SecretProvider, Transport, no_secrets
+from .base import FileCopy, Progress, ScriptResult, Transport
 from .local import LocalTransport
 
 __all__ = [

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from perfloom.domain.errors import Prompt, Unavailable, Unreachable
+from perfloom.domain.errors import Unavailable, Unreachable
 
-SecretProvider = Callable[[Prompt], str | None]
-"""Provides a secret; None if it has none. May be called in another thread."""
 Progress = Callable[[float | None, str], None]
 """Called with the progress (0–1, or null) and what is done; may raise to stop."""
 
@@ -67,19 +65,6 @@ def output_limit_error(where: str, limit_bytes: int) -> Unavailable:
         f"A script on {where} printed more than {limit_bytes} bytes; it was ended. Perfloom expects much "
         "shorter output."
     )
-
-
-def no_secrets(prompt: Prompt) -> str | None:
-    """A provider without secrets."""
-    return None
-
-
-@runtime_checkable
-class SecretInvalidator(Protocol):
-    """A provider of secrets that can also forget them."""
-
-    def invalidate(self, prompt: Prompt) -> None:
-        """Forget a secret that was wrong or is valid only once (a one-time code)."""
 
 
 class Transport(Protocol):

@@ -12,7 +12,7 @@ from perfloom.domain.text import sanitize_line
 from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
-from ..scripts import worker_script
+from ..base.scripts import worker_script
 from . import script_session
 from .base import FileCopy
 from .connections import SshLink

@@ -20,8 +20,8 @@ import asyncssh
 from perfloom.domain.errors import Prompt, Unreachable
 from perfloom.domain.targets import KEEP_HOURS, Ssh
 
+from ..base.secret_provider import SecretProvider
 from . import hostkeys, ssh_errors
-from .base import SecretProvider
 from .hops import Hop, resolve_hops
 from .login import HostSecrets, Login
 from .proxies import ProxyCommand

@@ -17,8 +17,8 @@ from perfloom.domain.errors import NotFound, Refused, Unavailable
 from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, unavailable
 
-from ..processes import clean_environment
-from ..scripts import worker_script
+from ..base.processes import clean_environment
+from ..base.scripts import worker_script
 from .base import (
     FileCopy,
     Progress,

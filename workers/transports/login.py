@@ -13,7 +13,7 @@ import asyncssh
 from perfloom.domain.errors import PASSWORD, Prompt, Refused, SecretNeeded
 from perfloom.domain.text import sanitize_line
 
-from .base import SecretInvalidator, SecretProvider
+from ..base.secret_provider import SecretInvalidator, SecretProvider
 from .hops import Hop
 
 MAX_PROMPT = 200

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from perfloom.domain.errors import Refused
 from perfloom.paths import os_error_text
 
-from ..processes import clean_environment
+from ..base.processes import clean_environment
 
 MAX_STDERR = 300
 

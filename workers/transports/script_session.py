@@ -17,7 +17,7 @@ import asyncssh
 from perfloom.domain.errors import PerfloomError, Refused
 from perfloom.domain.text import sanitize_line
 
-from ..scripts import worker_script
+from ..base.scripts import worker_script
 from . import ssh_errors
 from .base import ScriptResult, output_limit_error, require_script, timeout_error
 from .connections import SshLink, discard_link, start_command

@@ -22,7 +22,7 @@ from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
-from ..scripts import worker_script
+from ..base.scripts import worker_script
 from . import cat_copy, script_session, ssh_errors
 from .base import FileCopy, Progress
 from .connections import LinkBroken, SshLink, discard_link, open_session_on

@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from perfloom.domain.targets import Ssh
 
+from ..base.secret_provider import SecretProvider
 from . import connections, script_session, sftp_copy
-from .base import FileCopy, Progress, ScriptResult, SecretProvider
+from .base import FileCopy, Progress, ScriptResult
 from .connections import SshLink
 from .sftp_copy import CopyProgress
 

@@ -13,7 +13,7 @@ import pytest
 from perfloom.domain.event_names import split_modifiers
 from perfloom.domain.jobs import CallGraph, Scope
 from perfloom.recording.plan import plan as plans
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from tests.recording.plan.conftest import MakeJob
 from tests.recording.plan.jobs import PlannedJob
 from tests.support.parts import require

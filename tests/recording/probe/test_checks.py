@@ -16,7 +16,7 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult, P
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store, open_store
 from perfloom.workers.remote import checks
-from perfloom.workers.serve import secrets
+from perfloom.workers.targets import secrets
 from perfloom.workers.transports import close_all
 from tests.support import sshd as servers
 from tests.support.batch import BatchSystem, LsfDouble
@@ -167,7 +167,7 @@ def test_a_password_is_asked_for_used_once_and_forgotten(store: Store, perf: str
         target = Target("far", perf=str(perf_there), ssh=server.ssh(key_file="", password=True))
         store.targets.save(target)
         pair = KeyPair.generate()
-        secrets.use_key(pair)
+        secrets._key_pair = pair
         try:
             check = store.checks.ask(CheckRequest("far").to_json())
             checks.answer_check(store, check.id)
@@ -183,7 +183,7 @@ def test_a_password_is_asked_for_used_once_and_forgotten(store: Store, perf: str
             assert line(store, target, "Connection").light is CheckStatus.GOOD
             assert store.credentials.get("target:far") == ()
         finally:
-            secrets.use_key(None)
+            secrets._key_pair = None
     kept = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
     assert servers.WORD.encode() not in kept
 

@@ -11,7 +11,7 @@ import pytest
 
 from perfloom.domain.targets import Target, TargetFacts
 from perfloom.recording.probe.probe import parse_probe, probe_script
-from perfloom.workers.local import facts_probe
+from perfloom.workers.base import facts_probe
 from tests.support.parts import require
 from tests.support.servers import OrdinaryUser
 

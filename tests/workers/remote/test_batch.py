@@ -10,7 +10,7 @@ from perfloom.domain.jobs import Batch, EventSplitting, JobSpec, JobState, Mpi, 
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import POLLED_STATES
 from perfloom.workers import steps
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import cancellation, outcome
 from tests.support.batch import BatchSystem, LsfDouble
 from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job

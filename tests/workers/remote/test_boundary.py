@@ -19,13 +19,13 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult
 from perfloom.secret_settings import PATHS_VARIABLE
 from perfloom.store.ids import new_id
 from perfloom.store.jobs import Job
-from perfloom.workers import inputs
-from perfloom.workers.context import JobContext
-from perfloom.workers.local import checks, job_user
-from perfloom.workers.local.jobfiles import JobFiles
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.jobfiles import JobFiles
+from perfloom.workers.jobs import inputs
+from perfloom.workers.local import checks
 from perfloom.workers.remote import checks as target_checks
-from perfloom.workers.remote import cleanup
 from perfloom.workers.serve import services
+from perfloom.workers.targets import cleanup, job_user
 from perfloom.workers.transports import LocalTransport
 from perfloom.workers.transports.as_user import UserTransport
 from tests.support.parts import missing

@@ -15,7 +15,7 @@ import pytest
 from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import SchedulerName, Target, TargetFacts
 from perfloom.store.jobs import Job
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.transports import close_all
 from tests.recording.recorders.test_torch_inject import DOUBLE
 from tests.support import sshd as servers

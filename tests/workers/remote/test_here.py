@@ -13,12 +13,14 @@ import pytest
 from perfloom.domain.errors import Unreachable
 from perfloom.domain.jobs import EventSplitting, JobState, RecorderName
 from perfloom.domain.targets import Target
-from perfloom.workers import processes, steps
-from perfloom.workers.context import JobContext
+from perfloom.workers import steps
+from perfloom.workers.base import processes
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.base.jobfiles import JOB_VARIABLE, save_environment
 from perfloom.workers.local import supervisor_client
-from perfloom.workers.local.jobfiles import JOB_VARIABLE, save_environment
 from perfloom.workers.read.rank_folders import STATE
-from perfloom.workers.remote import cancellation, cleanup, collection, polling, retries
+from perfloom.workers.remote import cancellation, collection, polling, retries
+from perfloom.workers.targets import cleanup
 from tests.workers.remote.driving import at, far, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 from tests.workers.waiting import until
 

@@ -10,8 +10,9 @@ from perfloom.domain.errors import NotFound, Refused, Unavailable, Unreachable
 from perfloom.domain.jobs import JobDetails, JobSpec
 from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.recording.schedulers.slurm import MAX_HOSTS, expand_host_list
-from perfloom.workers.local.jobfiles import JobFiles
-from perfloom.workers.remote import access, batch, collection
+from perfloom.workers.base.jobfiles import JobFiles
+from perfloom.workers.remote import collection
+from perfloom.workers.targets import access, batch
 from perfloom.workers.transports import ScriptResult, connections
 
 ID = "a" * 12

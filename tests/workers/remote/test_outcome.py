@@ -14,9 +14,9 @@ from perfloom.domain.jobs import JobSpec, Mpi, MpiFlavor
 from perfloom.domain.targets import BatchState, BatchStatus
 from perfloom.recording.job_status import JobStatus, RankStatus, RunStatus, SubmissionStatus
 from perfloom.recording.liveness import silent_since, with_heartbeats
-from perfloom.workers.inputs import input_files
+from perfloom.workers.base.jobfiles import JobFiles
+from perfloom.workers.jobs.inputs import input_files
 from perfloom.workers.local import supervisor_client
-from perfloom.workers.local.jobfiles import JobFiles
 from perfloom.workers.remote import outcome
 from perfloom.workers.remote.outcome import Phase, assess, phase, recording_outcome
 from perfloom.workers.remote.output import RemoteOutput

@@ -13,9 +13,9 @@ from perfloom.recording.probe.check_messages import CheckRequest, CheckResult
 from perfloom.sealing import KeyPair, seal
 from perfloom.store.jobs import Job
 from perfloom.workers import transports
-from perfloom.workers.context import JobContext
-from perfloom.workers.remote import access, checks, polling
-from perfloom.workers.serve import secrets
+from perfloom.workers.base.context import JobContext
+from perfloom.workers.remote import checks, polling
+from perfloom.workers.targets import access, secrets
 from perfloom.workers.transports import connections
 from tests.support import sshd as servers
 from tests.support.sshd import Account, Sshd
@@ -37,9 +37,9 @@ def pair() -> Iterator[KeyPair]:
     """The key pair of this worker, whose connections end with the test."""
     transports.close_all()
     made = KeyPair.generate()
-    secrets.use_key(made)
+    secrets._key_pair = made
     yield made
-    secrets.use_key(None)
+    secrets._key_pair = None
     transports.close_all()
 
 

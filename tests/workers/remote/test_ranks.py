@@ -8,7 +8,7 @@ from perfloom.domain.event_names import split_modifiers
 from perfloom.domain.jobs import JobState, Mpi, MpiFlavor, RecorderName
 from perfloom.domain.targets import Target
 from perfloom.store.jobs import Job
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from tests.support.mpi_programs import MpiBuild, MpiProgram
 from tests.workers.remote.driving import at, files_of, is_cleaned_up, run, sight_of, submit, to_the_end, until_job
 

@@ -14,7 +14,7 @@ from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import BatchState, Target
 from perfloom.store.jobs import Job
 from perfloom.web.views.jobs import progress as job_progress
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import outcome
 from tests.support.batch import Daemons, restartable_slurm
 from tests.support.marks import SLOW

@@ -8,7 +8,7 @@ import pytest
 from perfloom.domain.jobs import CallGraph, EventSplitting, JobSpec, JobState, RecorderName
 from perfloom.domain.targets import Target
 from perfloom.readers.perf_script.profile import LOST_IN_KERNEL
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from tests.workers.remote.driving import at, run
 
 WORK = (sys.executable, "-S", "-c", "x = bytearray(80_000_000)\nsum(i * i for i in range(2_000_000))")

@@ -18,10 +18,11 @@ from perfloom.recording.probe.check_messages import KIND, CheckResult
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import Store
 from perfloom.store.jobs import Job
-from perfloom.workers import steps, transitions
-from perfloom.workers.context import JobContext, open_context
-from perfloom.workers.remote import access, cleanup, polling, retries
-from perfloom.workers.serve import secrets
+from perfloom.workers import steps
+from perfloom.workers.base.context import JobContext, open_context
+from perfloom.workers.jobs import transitions
+from perfloom.workers.remote import polling, retries
+from perfloom.workers.targets import access, cleanup, secrets
 from perfloom.workers.transports import close_all, connections
 from tests.support import sshd as servers
 from tests.support.parts import missing
@@ -235,7 +236,7 @@ def test_whoever_sits_here_is_asked_for_a_password(context: JobContext, asking: 
 def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, asking: Sshd) -> None:
     context.store.targets.save(_with_password(asking))
     pair = KeyPair.generate()
-    secrets.use_key(pair)
+    secrets._key_pair = pair
     try:
         job = submit(context.store, at(_with_password(asking), *BUSY_SHELL))
         job = until_job(context, job, lambda job: job.details.needed_secrets)
@@ -248,7 +249,7 @@ def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, askin
         assert job.state is JobState.STORED, job.reason
         assert not job.details.needed_secrets and context.store.credentials.get(f"job:{job.id}") == ()
     finally:
-        secrets.use_key(None)
+        secrets._key_pair = None
 
 
 def test_perf_refuses(context: JobContext, asking: Sshd) -> None:

@@ -20,7 +20,7 @@ from perfloom.queue import TaskQueue
 from perfloom.store import Store
 from perfloom.store.jobs import Job
 from perfloom.workers import job_client
-from perfloom.workers.context import JobContext, open_context
+from perfloom.workers.base.context import JobContext, open_context
 from perfloom.workers.serve import server
 from perfloom.workers.transports import close_all
 from tests.support import sshd as servers

@@ -11,7 +11,7 @@ import pytest
 
 from perfloom.domain.errors import NotFound, PerfloomError, Refused, Unavailable
 from perfloom.domain.targets import Target
-from perfloom.workers.context import StepInterrupted
+from perfloom.workers.base.context import StepInterrupted
 from perfloom.workers.transports import FileCopy, LocalTransport, Transport, open_transport, sftp_copy
 from tests.support.parts import own_mounts
 from tests.support.sshd import Account, Sshd

@@ -18,7 +18,7 @@ from perfloom.domain.targets import Ssh
 from perfloom.sealing import KeyPair, seal
 from perfloom.store import open_store
 from perfloom.workers import transports
-from perfloom.workers.serve.secrets import SealedSecrets
+from perfloom.workers.targets.secrets import SealedSecrets
 from tests.support.sshd import WORD, Account, Sshd, key, make_key, public, sshd
 from tests.workers.transports.asking import asker
 from tests.workers.transports.refusals import failure, works

@@ -21,8 +21,8 @@ from perfloom.recording.plan.submission import job_name
 from perfloom.store.ids import is_id
 from perfloom.store.jobs import Job
 
-from ..context import JobContext
-from ..local.supervisor import read_json, write_json
+from ..base.context import JobContext
+from ..base.json_files import read_json, write_json
 from ..transports import Transport
 from . import batch
 from .access import open_target

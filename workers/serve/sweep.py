@@ -14,10 +14,10 @@ from perfloom.domain.host_facts import HostFacts
 from perfloom.queue import TaskQueue
 from perfloom.store import Store, open_store
 
-from .context import RETRY_S, is_worker_alive, worker_name
-from .local.facts_probe import change_marker, host_name, probe, refresh_facts
-from .local.job_user import with_job_user
-from .remote import cleanup
+from ..base.context import RETRY_S, is_worker_alive, worker_name
+from ..base.facts_probe import change_marker, host_name, probe, refresh_facts
+from ..targets import cleanup
+from ..targets.job_user import with_job_user
 
 LEASE = "sweep"
 LEASE_S = 8.0

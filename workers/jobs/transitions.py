@@ -16,10 +16,10 @@ from perfloom.domain.jobs import Executor, JobState, Outcome
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.jobs import Job
 
-from .context import RETRY_S, JobContext
-from .local.jobfiles import JobFiles, delete_environment
-from .outcome import SAMPLES_LOST
-from .read.perf_tool import HEADING_EDGE
+from ..base.context import RETRY_S, JobContext
+from ..base.jobfiles import JobFiles, delete_environment
+from ..base.outcome import SAMPLES_LOST
+from ..read.perf_tool import HEADING_EDGE
 
 MAX_TRIES = 3
 """How often a step that fails for a temporary reason (such as a full disk) is tried."""
@@ -73,7 +73,7 @@ def finish(
     """Move a job to its final state; nothing of it is left at its target."""
     delete_environment(files)
     if job.details.directory and not job.details.cleaned_up:
-        from .remote import cleanup
+        from ..targets import cleanup
 
         cleanup.clean_up_job(context, job)
     if job.details.executor is Executor.SCRIPTS:

@@ -12,7 +12,7 @@ from perfloom.recording.plan.plan import choose_executor
 from perfloom.store.files.disk import disk_errors
 from perfloom.store.jobs import Job
 
-from .context import RETRY_S, JobContext
+from ..base.context import RETRY_S, JobContext
 
 MIN_WAIT_S = 1.0
 """How long the first job of the queue waits until it is checked again."""

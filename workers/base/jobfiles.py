@@ -11,8 +11,8 @@ from pathlib import Path
 from perfloom.domain.jobs import JobSpec
 from perfloom.store.files.disk import disk_errors, remove_tree
 
-from ..processes import clean_environment
-from .supervisor import read_json, write_json
+from .json_files import read_json, write_json
+from .processes import clean_environment
 
 JOB_VARIABLE = "PERFLOOM_JOB"
 """Environment variable of every process of a job: its id. It identifies processes that lost their ancestors."""

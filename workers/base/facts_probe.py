@@ -15,7 +15,7 @@ from pathlib import Path
 from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.recording.probe import perf_capabilities, perf_list
 
-from ..processes import clean_environment
+from .processes import clean_environment
 
 _TIMEOUT_S = 20.0
 

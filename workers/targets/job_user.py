@@ -13,7 +13,7 @@ from perfloom.domain.isolation import ProtectedServer, find_exposed_secret
 from perfloom.paths import process_boundary
 from perfloom.recording.quoting import join
 
-from ..scripts import worker_script
+from ..base.scripts import worker_script
 from ..transports.as_user import UserTransport, passwd_entry
 
 CACHE_S = 2.0
@@ -64,7 +64,7 @@ def _readable(settings: Settings, names: Sequence[str]) -> tuple[str, ...]:
     if not settings.run_as:
         return tuple(name for name in names if os.access(name, os.R_OK, effective_ids=True))
     try:
-        done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{worker_script('local/readable_files.sh')}")
+        done = UserTransport(settings.run_as).run(f"set -- {join(names)}\n{worker_script('targets/readable_files.sh')}")
     except (PerfloomError, OSError):
         # It is unknown whether they can be read.
         return tuple(names)

@@ -12,10 +12,10 @@ from perfloom.domain.jobs import JobState
 from perfloom.domain.targets import Ssh, Target
 from perfloom.store.jobs import Job
 
-from ..context import JobContext
-from ..local import job_user
-from ..serve.secrets import secrets_for
+from ..base.context import JobContext
 from ..transports import Transport, close_owned, no_secrets, open_transport, owners
+from . import job_user
+from .secrets import secrets_for
 
 FAILURE_CACHE_S = 10.0
 """How long a host that could not be reached, or refused the login, is not tried again, for any job."""

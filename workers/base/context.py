@@ -14,8 +14,8 @@ from perfloom.store import Store
 from perfloom.store.jobs import Job
 
 from . import processes
-from .local.facts_probe import host_name, probe
-from .transports.base import SecretProvider
+from .facts_probe import host_name, probe
+from .secret_provider import SecretProvider
 
 RETRY_S = 5.0
 """A job that a process works on is due again after this, in case that process has ended."""

@@ -16,11 +16,11 @@ from perfloom.recording.plan.runs import RUN_PLACEHOLDER, with_run_number
 from perfloom.recording.quoting import join
 from perfloom.store.files.disk import disk_errors, remove_tree
 
-from .local.jobfiles import JobFiles
-from .local.supervisor import read_json, write_json
-from .scripts import worker_script
-from .transports import FileCopy, Progress, Transport
-from .transports.as_user import UserTransport
+from ..base.jobfiles import JobFiles
+from ..base.json_files import read_json, write_json
+from ..base.scripts import worker_script
+from ..transports import FileCopy, Progress, Transport
+from ..transports.as_user import UserTransport
 
 INPUTS_FILE = "inputs.json"
 READ_FOLDER = "inputs"
@@ -83,7 +83,7 @@ def send_inputs(
         _run(transport, f"mkdir -p -- {join(part)}")
     for links in _batches(input_set.links):
         targets_and_paths = join([word for path, link_target in links for word in (link_target, path)])
-        _run(transport, f"set -- {targets_and_paths}\n{worker_script('create_links.sh')}")
+        _run(transport, f"set -- {targets_and_paths}\n{worker_script('jobs/create_links.sh')}")
     try:
         if reader is not None:
             _read_as(reader, input_set, progress)
@@ -156,7 +156,7 @@ def _load_folder(input_set: InputFiles, source: Path, to: str) -> None:
 def _load_as(reader: UserTransport, input_set: InputFiles, source: str, to: str, folder: Path) -> None:
     """The same, as a user lists it. Files are to be read into `folder`. The listing is not trusted, so it determines no
     name of a file here."""
-    done = reader.run(f"set -- {join((source, ENTRY))}\n{worker_script('list_input.sh')}")
+    done = reader.run(f"set -- {join((source, ENTRY))}\n{worker_script('jobs/list_input.sh')}")
     if done.status != 0:
         message = " ".join(done.errors.split())[:300] or "find gives no reason"
         raise InvalidRequest(f"The input file {source} cannot be read by {reader.user}: {message}.", "inputs")
@@ -194,7 +194,7 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
     copied = set((read_json(note) or {}).get("copied", ()))
     foreign = [name for name in wanted if name not in copied]
     for part in _batches(foreign):
-        listing = f"set -- {join(part)}\n{worker_script('existing_files.sh')}"
+        listing = f"set -- {join(part)}\n{worker_script('jobs/existing_files.sh')}"
         if existing := transport.run(listing).text.strip():
             raise InvalidRequest(
                 f"{existing.splitlines()[0]} already exists and is not replaced. Remove it, remove the input file, "

@@ -1,17 +1,13 @@
-"""The secrets of workers: encrypted in the database, or typed at a terminal.
+"""The secrets of workers, which are encrypted in the database.
 
 The parent of the workers (`services.ProcessManager`) generates a key pair when it starts. Its children inherit a
 descriptor of a file in memory with the private key. The key is in no environment, on no command line and on no disk.
 When the parent ends, the key is lost, and so are secrets that were encrypted to it: jobs then ask for them again.
 """
 
-import atexit
 import contextlib
-import getpass
 import logging
 import os
-import sys
-import termios
 import time
 from collections.abc import Sequence
 
@@ -19,8 +15,8 @@ from perfloom.domain.errors import PerfloomError, Prompt
 from perfloom.sealing import KeyPair, SealedBoxError, seal
 from perfloom.store import Store
 
-from ..local.facts_probe import host_name
-from ..transports.base import SecretProvider, no_secrets
+from ..base.facts_probe import host_name
+from ..base.secret_provider import SecretProvider, no_secrets
 
 KEY_BYTES = 32
 
@@ -46,12 +42,6 @@ def take_key(descriptor: int) -> None:
         _key_pair = KeyPair.from_bytes(os.pread(descriptor, KEY_BYTES, 0))
     finally:
         os.close(descriptor)
-
-
-def use_key(pair: KeyPair | None) -> None:
-    """The key pair of this process, or none."""
-    global _key_pair
-    _key_pair = pair
 
 
 class SealedSecrets:
@@ -94,33 +84,3 @@ def secrets_for(store: Store, target: str, jobs: Sequence[str] = ()) -> SecretPr
     if _key_pair is None:
         return no_secrets
     return SealedSecrets(store, (*(f"job:{id}" for id in jobs), f"target:{target}"), _key_pair)
-
-
-def ask_on_terminal(prompt: Prompt) -> str | None:
-    """Prompt at the terminal; None without a terminal or if nothing is typed."""
-    if not sys.stderr.isatty():
-        return None
-    try:
-        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        before = termios.tcgetattr(terminal)
-
-        def restore() -> None:
-            with contextlib.suppress(termios.error, OSError):
-                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-        # Ctrl-C at the prompt ends the program without running the thread's `finally`, and would leave echo disabled.
-        atexit.register(restore)
-        try:
-            return getpass.getpass(f"{prompt.text}: ") or None
-        except (EOFError, OSError):
-            return None
-        finally:
-            restore()
-            atexit.unregister(restore)
-    except termios.error:
-        return None
-    finally:
-        os.close(terminal)
