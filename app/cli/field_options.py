@@ -11,6 +11,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.jobs import JOB_FIELDS, MpiFlavor
 from ..domain.targets import TARGET_FIELDS
 from ..recording import adapters  # noqa: F401  (registers the names of adapters)
+from ..recording.fields.relevance import NO_MPI
 from .option_groups import option_in_group
 from .options import parse_pairs
 
@@ -26,7 +27,6 @@ SECTIONS = {
     "kept": "Settings and files",
 }
 """The headings of the help of `record`, in order."""
-NO_MPI = "none"
 
 
 def job_options(function: F) -> F:

@@ -13,9 +13,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from ..domain.errors import NotFound
 from .files.disk import disk_errors, remove_tree, sync_directory
-from .ids import is_id, require_id
+from .ids import is_id, not_found, require_id
 
 ABOUT_FILE = "result.json"
 """A file next to the manifest with columns of the row that are not in the profile, in case the row is lost."""
@@ -65,7 +64,7 @@ def delete_files_by_id(data: Path, id: str) -> None:
     if is_deleting(results, require_id(id, "result")):
         return
     if not (results / id).is_dir():
-        raise NotFound(f"No result {id!r}; it was deleted, or never existed.")
+        raise not_found("result", id)
     delete_files(data, id)
 
 

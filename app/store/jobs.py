@@ -17,7 +17,7 @@ from ..domain.jobs import JobDetails, JobSpec, JobState, Outcome
 from ..domain.targets import LOCAL
 from .database import Database
 from .files.disk import disk_errors, remove_tree
-from .ids import new_id, require_id
+from .ids import new_id, not_found, require_id
 from .models import JobRow
 
 JobKind = Literal["record", "import"]
@@ -116,7 +116,7 @@ class Jobs:
         with self._database.read() as session:
             row = session.get(JobRow, require_id(id, "job"))
         if row is None:
-            raise NotFound(f"No job {id}; it was deleted, or never existed.")
+            raise not_found("job", id)
         return _job(row)
 
     def find(self, id: str) -> Job | None:
@@ -312,7 +312,7 @@ class Jobs:
         """Change the name. Raises NotFound."""
         require_id(id, "job")
         if not self._execute_change(update(JobRow).where(JobRow.id == id).values(name=name)):
-            raise NotFound(f"No job {id}; it was deleted, or never existed.")
+            raise not_found("job", id)
 
     def request_cancel(self, id: str) -> bool:
         """Request the cancellation of the job, and make it due now. False if it has already ended."""

@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from ..domain.errors import InvalidRequest, NotFound, Unavailable
+from ..domain.errors import InvalidRequest, Unavailable
 from . import deletion
 from .database import Database
 from .deletion import ABOUT_FILE, read_about
@@ -28,7 +28,7 @@ from .files import originals
 from .files.disk import disk_errors, disk_usage, remove_tree, sync_directory
 from .files.originals import Original
 from .files.profile_cache import ProfileCache
-from .ids import require_id
+from .ids import not_found, require_id
 from .models import JobRow, ResultRow, TagRow
 from .recovery import STAGED_PREFIX, RecoveryReport, recover
 from .result import (
@@ -145,7 +145,7 @@ class Results:
         """A result by its id. Raises NotFound."""
         found = self.find(id)
         if found is None:
-            raise NotFound(f"No result {id[:40]!r}; it was deleted, or never existed.")
+            raise not_found("result", id)
         return found
 
     def find(self, id: str) -> Result | None:
@@ -169,7 +169,7 @@ class Results:
         """The local directory of a result. Raises NotFound."""
         directory = self._path(id)
         if not directory.is_dir():
-            raise NotFound(f"No result {id!r}; it was deleted, or never existed.")
+            raise not_found("result", id)
         return directory
 
     def cache(self, id: str) -> Path:
@@ -354,7 +354,7 @@ class Results:
         with self.database.write() as session:
             row = session.scalar(select(ResultRow).where(ResultRow.id == id).with_for_update())
             if row is None:
-                raise NotFound(f"No result {id[:40]!r}; it was deleted, or never existed.")
+                raise not_found("result", id)
             yield session, row
             session.flush()
             tags = session.scalars(select(TagRow.tag).where(TagRow.result_id == id))

@@ -28,7 +28,7 @@ from perfloom.store import Store, open_store
 from perfloom.store.files import columns
 from perfloom.store.files.disk import remove_tree
 from perfloom.store.models import ResultRow
-from tests.store.making import same, small_profile, store_result
+from tests.store.making import has_valid_checksums, same, small_profile, store_result
 
 FAR = 10 * 3600.0
 START = "from perfloom.cli import main; main()"
@@ -199,7 +199,7 @@ def kill_while_publishing(store: Store) -> dict[str, Any]:
         assert kept.path.name == "perf.txt.zst" and store.results.get(id).name == "killed"
         assert list(kept.path.parent.iterdir()) == [kept.path]
         assert store.results.get(before.id) == before and same(store.results.open(before.id), small_profile())
-        columns.verify(store.results.path(id))
+        assert has_valid_checksums(store.results.path(id))
         store.results.delete(id)
         assert sorted(p.name for p in (store.settings.data / "results").iterdir()) == [before.id]
     return {"steps": step, "adopted": adopted, "absent": absent}

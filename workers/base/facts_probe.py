@@ -30,7 +30,7 @@ def probe() -> HostFacts:
     perf, problem, version = find_perf()
     paranoid = _number("/proc/sys/kernel/perf_event_paranoid")
     if perf is not None and paranoid is None:
-        perf, problem = None, "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
+        perf, problem = None, perf_capabilities.NO_PERF_EVENTS
     capabilities = process_capabilities()
     if perf is not None:
         capabilities |= file_capabilities(perf)

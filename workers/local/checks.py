@@ -14,6 +14,7 @@ from perfloom.domain.jobs import JobSpec, RecorderName, Scope
 from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import join
 from perfloom.recording.recorders.events import is_privileged
+from perfloom.recording.recorders.permissions import setcap_command
 from perfloom.recording.recorders.preflight import PreflightFinding, Severity, preflight
 
 from ..base import processes
@@ -206,7 +207,7 @@ def _process(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
             continue
         if owner != os.geteuid() and not is_privileged(facts) and "cap_sys_ptrace" not in facts.perf_capabilities:
             text = f"Process {pid} belongs to {_user(owner)}; {facts.user} may not record it."
-            advice = f"As root: setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
+            advice = f"As root: {setcap_command(facts.perf)}"
             yield PreflightFinding(Severity.ERROR, "pid", text, advice)
 
 

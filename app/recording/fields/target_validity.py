@@ -21,12 +21,6 @@ def validate_target(target: Target) -> dict[str, str]:
     return problems
 
 
-def require_valid(target: Target) -> Target:
-    """The same target. Raises InvalidRequest with everything that is wrong."""
-    raise_problems(validate_target(target))
-    return target
-
-
 def raise_problems(problems: Mapping[str, str]) -> None:
     """Raises InvalidRequest with all problems, each with the name of its field where there are several."""
     if not problems:

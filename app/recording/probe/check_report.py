@@ -8,6 +8,7 @@ from ...domain.targets import CheckLine, CheckStatus, SchedulerName, Target, Tar
 from ...domain.units import NS_PER_S, format_bytes, format_duration
 from ..mpi.registry import mpi_title
 from ..recorders.events import is_privileged
+from ..recorders.permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
 from ..schedulers import scheduler_title
 from .probe import SHARED_FILESYSTEMS
 
@@ -116,17 +117,15 @@ def _rights(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _good(title, f"perf may record everything on {host.host}, including the kernel.")
         return
     level = host.paranoid
-    setcap = f"setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {host.perf}"
     now = f"perf_event_paranoid is {level} on {host.host}"
     if level is None:
         yield _note(title, "The permissions of perf are unknown: /proc/sys/kernel/perf_event_paranoid does not exist.")
     elif level >= 3 and sudo:
         yield _note(title, f"{now}: only root may use perf.", "Choose sudo in the job.")
     elif level >= 3:
-        advice = f"As root: sysctl kernel.perf_event_paranoid=2 — or only for perf: {setcap}"
-        yield _bad(title, f"{now}: only root may use perf.", advice)
+        yield _bad(title, f"{now}: only root may use perf.", paranoid_advice(2, host.perf))
     elif level == 2:
-        advice = f"To record the kernel, as root: sysctl kernel.perf_event_paranoid=1 — or: {setcap}"
+        advice = f"To record the kernel, as root: sysctl kernel.perf_event_paranoid=1 — or: {setcap_command(host.perf)}"
         yield _note(title, f"{now}: your processes, in user space only.", advice)
     elif level == 1:
         yield _good(title, f"{now}: your processes, in user space and kernel.")
@@ -145,7 +144,7 @@ def _symbols(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
         yield _note(title, "It is unknown whether kernel functions have names there.")
     elif host.kptr_restrict >= (2 if host.root else 1) and "cap_syslog" not in host.perf_capabilities:
         text = f"kptr_restrict is {host.kptr_restrict} on {host.host}: kernel functions have no names."
-        yield _note(title, text, "As root: sysctl kernel.kptr_restrict=0")
+        yield _note(title, text, SHOW_KERNEL_SYMBOLS)
     else:
         yield _good(title, "Kernel functions have names.")
 

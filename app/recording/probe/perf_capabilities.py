@@ -4,6 +4,7 @@ import re
 
 CAPABILITIES = {19: "cap_sys_ptrace", 21: "cap_sys_admin", 34: "cap_syslog", 38: "cap_perfmon"}
 """Bit numbers of <linux/capability.h>."""
+NO_PERF_EVENTS = "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
 
 
 def capability_names(bits: int) -> set[str]:

@@ -263,7 +263,7 @@ def _host(one: _Sections, now: float) -> HostFacts:
     )
     paranoid = _number(settings.get("perf_event_paranoid"))
     if perf is not None and paranoid is None:
-        perf, problem = None, "The kernel of this host is built without performance events (CONFIG_PERF_EVENTS)."
+        perf, problem = None, perf_capabilities.NO_PERF_EVENTS
     limits = {
         name: settings[name]
         for name in ("ptrace_scope", "perf_event_max_stack", "perf_cpu_time_max_percent", "nmi_watchdog")

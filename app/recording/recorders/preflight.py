@@ -27,6 +27,7 @@ from .event_grammar import STACK_LIMIT, find_event_problem, find_group_problem, 
 from .event_grouping import needs_counter
 from .events import event_type, events_to_sample, is_privileged, is_user_space_only, needs_event_fields, single_events
 from .perf_record import countable_events
+from .permissions import SHOW_KERNEL_SYMBOLS, paranoid_advice, setcap_command
 from .torch_inject import parse_steps
 
 REPEAT_LIMIT = 100
@@ -246,39 +247,41 @@ def _rights(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
     level = facts.paranoid
     if level is None or is_privileged(facts):
         return
-    setcap = f"setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep {facts.perf or 'perf'}"
-    grant = "As root: sysctl kernel.perf_event_paranoid={} — or only for perf: " + setcap
     now = f"perf_event_paranoid is {level} on {facts.host}"
     if level >= 3:
-        yield _error("recorder", f"{now}: only root may use perf.", grant.format(2))
+        yield _error("recorder", f"{now}: only root may use perf.", paranoid_advice(2, facts.perf))
         return
     if spec.scope is Scope.SYSTEM and level > 0:
-        yield _error("scope", f"{now}: the whole system cannot be recorded.", grant.format(0))
+        yield _error("scope", f"{now}: the whole system cannot be recorded.", paranoid_advice(0, facts.perf))
     if spec.per_cpu and spec.scope is not Scope.SYSTEM and spec.recorder is RecorderName.PERF_STAT and level > 0:
-        yield _error("per_cpu", f"{now}: counts per CPU are not available.", grant.format(0))
+        yield _error("per_cpu", f"{now}: counts per CPU are not available.", paranoid_advice(0, facts.perf))
     events = selected_events(spec)
     kernel = [event for event in events if set(split_modifiers(event)[1]) & {"k", "h"}]
     if kernel and level >= 2:
-        yield _error("events", f"{now}: {kernel[0]} selects the kernel, which cannot be recorded.", grant.format(1))
+        yield _error(
+            "events",
+            f"{now}: {kernel[0]} selects the kernel, which cannot be recorded.",
+            paranoid_advice(1, facts.perf),
+        )
     traced = [event for event in events if event_type(event, facts) == "tracepoint"]
     if traced and level > -1:
-        yield _error("events", f"{now}: tracepoints such as {traced[0]} need root.", grant.format(-1))
+        yield _error("events", f"{now}: tracepoints such as {traced[0]} need root.", paranoid_advice(-1, facts.perf))
     if spec.scope is Scope.PROCESS:
         text = f"Only processes of {facts.user or 'the same user'} can be recorded."
         yield _hint(
             "pid",
             text,
-            "Choose one of them, or grant perf the permission: " + grant.format(level).split(" only for perf: ")[-1],
+            "Choose one of them, or grant perf the permission: " + setcap_command(facts.perf),
         )
     hidden = [
         event for event in events if is_kernel_event(event) and not is_unobservable(event) and event not in traced
     ]
     if hidden and level >= 2 and not kernel:
         text = f"{now}: {hidden[0]} is not recorded, as it occurs in the kernel."
-        yield _warning("events", text, grant.format(1))
+        yield _warning("events", text, paranoid_advice(1, facts.perf))
     elif level == 2 and not kernel:
         text = f"{now}: what the program does in the kernel is not recorded."
-        yield _hint("events", text, grant.format(1))
+        yield _hint("events", text, paranoid_advice(1, facts.perf))
 
 
 def _events(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
@@ -391,7 +394,7 @@ def _names(spec: JobSpec, facts: HostFacts) -> Iterator[PreflightFinding]:
         return
     if spec.recorder is RecorderName.PERF_RECORD and facts.perf is not None:
         text = f"kptr_restrict is {facts.kptr_restrict} on {facts.host}: kernel functions have no names."
-        yield _hint("events", text, "As root: sysctl kernel.kptr_restrict=0")
+        yield _hint("events", text, SHOW_KERNEL_SYMBOLS)
 
 
 _CHECKS: tuple[Callable[[JobSpec, HostFacts], Iterator[PreflightFinding]], ...] = (

@@ -6,12 +6,11 @@ from pathlib import Path, PurePath
 
 from ...domain.host_facts import HostFacts
 from ...domain.jobs import JobSpec, PyTorch, RecorderName
+from ...domain.rank_state import INJECTED_FILE
 from .base import Artifact, Injection
 from .torch_inject import OPTIONS, PREFIX
 
 TRACE_PATTERN = "*.pt.trace.json.gz"
-INJECTED_FILE = "sitecustomize.py"
-"""The name of the module that Python imports when it starts."""
 
 NO_OPERATORS = (
     "The command succeeded, but no PyTorch operator was recorded. Check that it uses PyTorch, in a Python that reads "

@@ -77,20 +77,6 @@ def read_manifest(directory: Path) -> Manifest:
         raise UnreadableInput(f"No stored profile in {directory}. {REREAD_ADVICE}") from None
 
 
-def verify(directory: Path) -> None:
-    """Compare every file with its checksum. Raises UnreadableInput where one differs."""
-    for name, entry in read_manifest(directory).tables.items():
-        if name not in SCHEMAS or entry == EMPTY_FILE:
-            continue
-        try:
-            with open(directory / get_file_name(name), "rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            found = "missing"
-        if found != entry.sha256:
-            raise UnreadableInput(f"The table {name} of this result is damaged: its checksum differs. {REREAD_ADVICE}")
-
-
 def _write_tables(tables: Mapping[str, pa.Table | ChunkedTable], directory: Path) -> dict[str, TableFile]:
     """Write tables, several large ones at a time. Chunked tables share one spill file, so they are written one by
     one."""
