@@ -51,7 +51,7 @@ def _site(value: str) -> str:
     return match[1] + match[2].rstrip("/")
 
 
-def _whole(low: int, high: int, example: int) -> Callable[[str], int]:
+def _parse_int(low: int, high: int, example: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
         if not re.fullmatch(r"[0-9]{1,18}", value) or not low <= int(value) <= high:
             raise ValueError(f"a whole number from {low} to {high}, for example {example}")
@@ -132,7 +132,7 @@ class Settings:
     )
     port: int = field(
         default=8000,
-        metadata=_about("Port that the web server listens on; 0 uses a free one.", _whole(0, 65535, 8000)),
+        metadata=_about("Port that the web server listens on; 0 uses a free one.", _parse_int(0, 65535, 8000)),
     )
     trusted_hosts: tuple[str, ...] = field(
         default=(),
@@ -200,14 +200,14 @@ class Settings:
     )
     read_seconds: int = field(
         default=3600,
-        metadata=_about("Time limit in seconds for reading one recording.", _whole(1, 10**6, 3600)),
+        metadata=_about("Time limit in seconds for reading one recording.", _parse_int(1, 10**6, 3600)),
     )
     read_cpu_seconds: int = field(
         default=120,
         metadata=_about(
             "CPU time limit for reading one recording: this many seconds, plus a tenth of that for each MB of its "
             "files, before decompression. So files that decompress to very much more are rejected early.",
-            _whole(1, 10**6, 120),
+            _parse_int(1, 10**6, 120),
         ),
     )
     buildid_dir: Path = field(
@@ -222,26 +222,26 @@ class Settings:
         default=2,
         metadata=_about(
             "Recordings that run at the same time on one machine; others wait, because they would disturb each other.",
-            _whole(1, 1000, 2),
+            _parse_int(1, 1000, 2),
         ),
     )
     reads_at_once: int = field(
         default=2,
-        metadata=_about("Recordings that a worker reads at the same time.", _whole(1, 100, 2)),
+        metadata=_about("Recordings that a worker reads at the same time.", _parse_int(1, 100, 2)),
     )
     read_short_seconds: int = field(
         default=10,
         metadata=_about(
             "Seconds after which reading a recording counts as long. If PERFLOOM_READS_AT_ONCE is more than 1, one "
             "place is reserved for short ones.",
-            _whole(1, 10**6, 10),
+            _parse_int(1, 10**6, 10),
         ),
     )
     unreachable_seconds: int = field(
         default=7 * 86400,
         metadata=_about(
             "Seconds that a job waits for an unreachable target before it counts as lost.",
-            _whole(1, 10**9, 7 * 86400),
+            _parse_int(1, 10**9, 7 * 86400),
             default="604800 (7 days)",
         ),
     )
@@ -343,12 +343,12 @@ class Settings:
     @property
     def token(self) -> str:
         """The access token; created in `<data>/token` (0600) at its first use."""
-        return self.configured_token or self._kept("token")
+        return self.configured_token or self._stored_secret("token")
 
     @property
     def cookie_key(self) -> bytes:
         """32 bytes to sign cookies with. Derived from the token too, so that changing it ends every session."""
-        secret = self.configured_secret_key or self._kept("secret")
+        secret = self.configured_secret_key or self._stored_secret("secret")
         return hmac.digest(secret.encode(), b"cookie\0" + self.token.encode(), hashlib.sha256)
 
     def prepare(self) -> tuple[str, ...]:
@@ -376,7 +376,7 @@ class Settings:
         """Create the runtime directory (0700) and return it. Raises Unavailable if another user owns it."""
         return make_private(self.runtime)
 
-    def _kept(self, name: str) -> str:
+    def _stored_secret(self, name: str) -> str:
         make_private(self.data, known=DATA_DIRECTORY_NAMES)
         text = read_or_create_secret(self.data / name)
         if len(text) < MIN_SECRET_CHARACTERS:

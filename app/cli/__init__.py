@@ -92,8 +92,10 @@ def _hide_secrets() -> None:
     if values:
         handle = secrets_descriptor(values)
         os.set_inheritable(handle, True)
-        kept = {name: value for name, value in os.environ.items() if name not in values}
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept | {DESCRIPTOR_VARIABLE: str(handle)})
+        environment = {name: value for name, value in os.environ.items() if name not in values}
+        os.execve(
+            sys.executable, [sys.executable, *sys.orig_argv[1:]], environment | {DESCRIPTOR_VARIABLE: str(handle)}
+        )
 
 
 def run(arguments: list[str]) -> int:

@@ -56,7 +56,7 @@ def diff(
     of: str | None,
     absolute: bool,
     fail_above: float | None,
-    form: str,
+    output_format: str,
     output: str,
     data: Path | None,
     a: str,
@@ -88,7 +88,7 @@ def diff(
     for option, given in () if table == COUNTS else (("event", words["event"]),) if table else (("of", of),):
         if given is not None:
             raise click.UsageError(f"--{option} does not apply to {table or 'functions and stacks'}; leave it out.")
-    refuse_terminal(form, output)
+    refuse_terminal(output_format, output)
     selection = build_selection(words)
     settings = load_settings(data)
     base, other = open_sources(settings, [a]), open_sources(settings, [b])
@@ -109,7 +109,7 @@ def diff(
         if fail_above is not None:
             _report_few(found, fail_above)
         growths = [(row["name"], _growth(row)) for row in found.records() if row["status"] != functions.FEW_SAMPLES]
-    write_table("Comparison", found, form, output, selection)
+    write_table("Comparison", found, output_format, output, selection)
     return 0 if fail_above is None else _gate(growths, fail_above)
 
 
@@ -155,9 +155,9 @@ def _compare_table(
     found = diff_table.rows(base, other, selection, table, measure.column, each_step=each_step, by=by)
     if each_step:
         click.echo("perfloom: Values are per step; --absolute compares whole recordings.", err=True)
-    whole = sum(value or 0.0 for value in found.column("base"))
+    base_total = sum(value or 0.0 for value in found.column("base"))
     return found, [
-        (row["name"], _grown(row["delta"], whole if measure.additive else row["base"])) for row in found.records()
+        (row["name"], _grown(row["delta"], base_total if measure.additive else row["base"])) for row in found.records()
     ]
 
 

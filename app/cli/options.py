@@ -21,9 +21,11 @@ data_option = click.option(
     metavar="DIR",
     help="Data directory.  [default: $PERFLOOM_DATA, else $XDG_DATA_HOME/perfloom]",
 )
-format_option = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+format_option = click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="table", show_default=True
+)
 rows_format_option = click.option(
-    "--format", "form", type=click.Choice((*FORMATS, PARQUET)), default="table", show_default=True
+    "--format", "output_format", type=click.Choice((*FORMATS, PARQUET)), default="table", show_default=True
 )
 output_option = click.option(
     "--output", "-o", default=STDIO, metavar="OUT", help="File to write; - is standard output."

@@ -45,7 +45,7 @@ def warn_shares_only(events: Iterable[str]) -> None:
 def write_table(
     title: str,
     rows: "TableRows",
-    form: str,
+    output_format: str,
     output: str,
     selection: "Selection",
     *,
@@ -56,35 +56,35 @@ def write_table(
     read, which JSON objects then contain. Raises Unavailable if it cannot be written."""
     from ..analysis.core.loss_impact import mark_affected_rows
 
-    affected = affected and form == "json"
+    affected = affected and output_format == "json"
     names = [column.name for column in rows.columns]
-    if form != PARQUET and output == STDIO:
-        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single)
+    if output_format != PARQUET and output == STDIO:
+        write_rows(names, mark_affected_rows(rows.records(), affected), output_format, single=single)
         return
     with open_output(output) as file:
-        if form == PARQUET:
+        if output_format == PARQUET:
             from ..exporters.table_formats import TABLE_FORMATS, table_metadata
 
-            for piece in TABLE_FORMATS[form].write_chunks(
+            for piece in TABLE_FORMATS[output_format].write_chunks(
                 rows.to_frame(), rows.columns, table_metadata(title, selection.to_query())
             ):
                 file.write(piece)
             return
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-        write_rows(names, mark_affected_rows(rows.records(), affected), form, single=single, out=text)
+        write_rows(names, mark_affected_rows(rows.records(), affected), output_format, single=single, out=text)
         text.detach()
 
 
-def refuse_terminal(form: str, output: str) -> None:
+def refuse_terminal(output_format: str, output: str) -> None:
     """Raises UsageError for binary output to a terminal."""
-    if form == PARQUET and output == STDIO and sys.stdout.isatty():
-        raise click.UsageError(f"{form} cannot be written to a terminal: name a file with -o.")
+    if output_format == PARQUET and output == STDIO and sys.stdout.isatty():
+        raise click.UsageError(f"{output_format} cannot be written to a terminal: name a file with -o.")
 
 
 def write_rows(
     columns: Sequence[str],
     rows: Sequence[dict[str, Any]],
-    form: str,
+    output_format: str,
     *,
     single: bool = False,
     out: TextIO | None = None,
@@ -92,9 +92,9 @@ def write_rows(
     """Write a table to `out`, else to standard output, in the format `form`. single: write its only row as one JSON
     object."""
     out = out or sys.stdout
-    if form == "json":
+    if output_format == "json":
         _json(rows, single, out)
-    elif form == "csv":
+    elif output_format == "csv":
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([escape_csv_cell(row[name]) for name in columns] for row in rows)

@@ -102,7 +102,7 @@ class ProgressLine:
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._said = ""
+        self._last_text = ""
         self._shown = 0
 
     def __enter__(self) -> "ProgressLine":
@@ -127,9 +127,9 @@ class ProgressLine:
         else:
             if job.progress_text and not job.state.final and _waits(job):
                 text += f", {job.progress_text}"
-            if text != self._said:
+            if text != self._last_text:
                 click.echo(text, err=True)
-                self._said = text
+                self._last_text = text
 
     def _clear(self) -> None:
         if self._shown:

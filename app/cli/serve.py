@@ -102,10 +102,10 @@ def worker(queues: tuple[str, ...], run_as: str | None, data: Path | None, verbo
 
     _log(verbose)
 
-    def said(text: str) -> None:
+    def report(text: str) -> None:
         click.echo(f"perfloom: {text}", err=True)
 
-    server.run_workers(load_settings(data, run_as=run_as), queues or ("launch", "target", "read"), said)
+    server.run_workers(load_settings(data, run_as=run_as), queues or ("launch", "target", "read"), report)
 
 
 @click.command()

@@ -40,11 +40,11 @@ class Credentials:
 
     def get(self, subject: str) -> tuple[SealedBox, ...]:
         """The encrypted secrets of a subject, one for each key."""
-        wanted = select(CredentialRow).where(CredentialRow.subject == subject, CredentialRow.expires > time.time())
+        query = select(CredentialRow).where(CredentialRow.subject == subject, CredentialRow.expires > time.time())
         with self._database.read() as session:
             return tuple(
                 SealedBox(row.subject, row.host, row.key_id, bytes.fromhex(row.sealed), row.expires)
-                for row in session.scalars(wanted.order_by(CredentialRow.key_id))
+                for row in session.scalars(query.order_by(CredentialRow.key_id))
             )
 
     def delete(self, subject: str) -> None:

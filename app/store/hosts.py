@@ -91,18 +91,18 @@ class Hosts:
 
     def list(self) -> tuple[Host, ...]:
         """Hosts, the latest heartbeat first."""
-        wanted = select(HostRow).order_by(*_LATEST_FIRST)
+        query = select(HostRow).order_by(*_LATEST_FIRST)
         with self._database.read() as session:
-            return tuple(_host(row) for row in session.scalars(wanted))
+            return tuple(_host(row) for row in session.scalars(query))
 
     def list_alive(self, since: float | None = None) -> tuple[Host, ...]:
         """Hosts with a heartbeat since then (epoch seconds; default: with a running worker), the latest first. Without
         their facts, which are long."""
         since = time.time() - HEARTBEAT_TIMEOUT_SECONDS if since is None else since
-        wanted = select(HostRow.name, HostRow.seen, HostRow.key_id, HostRow.public_key)
-        wanted = wanted.where(HostRow.seen >= since).order_by(*_LATEST_FIRST)
+        query = select(HostRow.name, HostRow.seen, HostRow.key_id, HostRow.public_key)
+        query = query.where(HostRow.seen >= since).order_by(*_LATEST_FIRST)
         with self._database.read() as session:
-            return tuple(Host(name, None, seen, id, _key(key)) for name, seen, id, key in session.execute(wanted))
+            return tuple(Host(name, None, seen, id, _key(key)) for name, seen, id, key in session.execute(query))
 
     def delete(self, name: str) -> None:
         """Delete a host."""
@@ -137,11 +137,11 @@ class Checks:
 
     def latest(self, kind: str, target: str) -> Check | None:
         """The latest answered check of a target, None without one. kind: the value of `kind` in such requests."""
-        wanted = (
+        query = (
             select(CheckRow).where(CheckRow.answer.is_not(None)).order_by(CheckRow.created.desc()).limit(MAX_SEARCHED)
         )
         with self._database.read() as session:
-            for row in session.scalars(wanted):
+            for row in session.scalars(query):
                 question = row.question
                 if (question.get("kind"), question.get("target")) == (kind, target) and not question.get("close"):
                     return Check(row.id, row.question, row.answer, row.created)

@@ -137,31 +137,31 @@ class Jobs:
         limit: int = 100,
     ) -> tuple[Job, ...]:
         """Jobs, newest first. active: True those that are not final (drafts neither), False the others."""
-        wanted = select(JobRow).order_by(JobRow.created.desc(), JobRow.id)
+        query = select(JobRow).order_by(JobRow.created.desc(), JobRow.id)
         if active is not None:
-            wanted = wanted.where(JobRow.state.in_(ACTIVE_STATES) if active else JobRow.state.not_in(ACTIVE_STATES))
+            query = query.where(JobRow.state.in_(ACTIVE_STATES) if active else JobRow.state.not_in(ACTIVE_STATES))
         if kind is not None:
-            wanted = wanted.where(JobRow.kind == kind)
+            query = query.where(JobRow.kind == kind)
         if states:
-            wanted = wanted.where(JobRow.state.in_([state.value for state in states]))
+            query = query.where(JobRow.state.in_([state.value for state in states]))
         if target is not None:
-            wanted = wanted.where(JobRow.target == target)
+            query = query.where(JobRow.target == target)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(wanted.offset(max(0, offset)).limit(max(0, limit))))
+            return tuple(_job(row) for row in session.scalars(query.offset(max(0, offset)).limit(max(0, limit))))
 
     def counts(self) -> dict[JobState, int]:
         """The number of jobs by state; states without jobs are left out."""
-        wanted = select(JobRow.state, func.count()).group_by(JobRow.state)
+        query = select(JobRow.state, func.count()).group_by(JobRow.state)
         with self._database.read() as session:
-            found = {JobState(state): count for state, count in session.execute(wanted)}
+            found = {JobState(state): count for state, count in session.execute(query)}
         return {state: found[state] for state in JobState if state in found}
 
     def active_by_target(self, *, kind: JobKind) -> dict[str, int]:
         """The number of active jobs by target; targets without jobs are left out."""
         jobs = func.count().label("jobs")
-        wanted = select(JobRow.target, jobs).where(JobRow.state.in_(ACTIVE_STATES), JobRow.kind == kind)
+        query = select(JobRow.target, jobs).where(JobRow.state.in_(ACTIVE_STATES), JobRow.kind == kind)
         with self._database.read() as session:
-            return {row.target: row.jobs for row in session.execute(wanted.group_by(JobRow.target))}
+            return {row.target: row.jobs for row in session.execute(query.group_by(JobRow.target))}
 
     def latest(self, *, kind: JobKind | None = None, states: Collection[JobState] = ()) -> Job | None:
         """The newest job, or None."""
@@ -170,50 +170,52 @@ class Jobs:
 
     def list_queued(self, *, kind: JobKind, limit: int) -> tuple[Job, ...]:
         """Queued jobs, the oldest first."""
-        wanted = select(JobRow).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == kind)
+        query = select(JobRow).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == kind)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(wanted.order_by(JobRow.created, JobRow.id).limit(limit)))
+            return tuple(_job(row) for row in session.scalars(query.order_by(JobRow.created, JobRow.id).limit(limit)))
 
     def count_queued_before(self, job: Job, targets: Collection[str] = ()) -> int:
         """The number of queued jobs of the same kind (and at one of `targets`) that are older than `job`."""
         earlier = (JobRow.created < job.created) | ((JobRow.created == job.created) & (JobRow.id < job.id))
-        wanted = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
+        query = select(func.count()).where(JobRow.state == JobState.QUEUED.value, JobRow.kind == job.kind, earlier)
         if targets:
-            wanted = wanted.where(JobRow.target.in_(targets))
+            query = query.where(JobRow.target.in_(targets))
         with self._database.read() as session:
-            return session.scalar(wanted) or 0
+            return session.scalar(query) or 0
 
     def list_due(self, now: float | None = None, limit: int = 1000) -> tuple[str, ...]:
         """Ids of the jobs that are due at `now`, the longest overdue first, without those of `due_polls`."""
-        wanted = (
+        query = (
             select(JobRow.id)
             .where(
-                JobRow.state.in_(ACTIVE_STATES), JobRow.due_at <= (time.time() if now is None else now), ~_together()
+                JobRow.state.in_(ACTIVE_STATES),
+                JobRow.due_at <= (time.time() if now is None else now),
+                ~_polled_together(),
             )
             .order_by(JobRow.due_at, JobRow.id)
             .limit(limit)
         )
         with self._database.read() as session:
-            return tuple(session.scalars(wanted))
+            return tuple(session.scalars(query))
 
     def due_polls(self, now: float | None = None) -> dict[str, tuple[str, ...]]:
         """Ids, by target, of the due jobs that are polled together: run by scripts, and started."""
-        wanted = (
+        query = (
             select(JobRow.target, JobRow.id)
-            .where(_together(), JobRow.due_at <= (time.time() if now is None else now))
+            .where(_polled_together(), JobRow.due_at <= (time.time() if now is None else now))
             .order_by(JobRow.target, JobRow.id)
         )
         found: dict[str, list[str]] = {}
         with self._database.read() as session:
-            for target, id in session.execute(wanted):
+            for target, id in session.execute(query):
                 found.setdefault(target, []).append(id)
         return {target: tuple(ids) for target, ids in found.items()}
 
     def list_polled(self, target: str) -> tuple[Job, ...]:
         """All started jobs that scripts run at a target, oldest first."""
-        wanted = select(JobRow).where(_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
+        query = select(JobRow).where(_polled_together(), JobRow.target == target).order_by(JobRow.created, JobRow.id)
         with self._database.read() as session:
-            return tuple(_job(row) for row in session.scalars(wanted))
+            return tuple(_job(row) for row in session.scalars(query))
 
     def postpone(self, ids: Sequence[str], due_at: float, *, cancelled: bool = False) -> None:
         """Postpone the next poll of active jobs. cancelled: also those with an unprocessed cancellation."""
@@ -351,7 +353,7 @@ class Jobs:
         return rowcount > 0
 
 
-def _together() -> ColumnElement[bool]:
+def _polled_together() -> ColumnElement[bool]:
     """The condition for jobs of `due_polls`."""
     # The stored form of `JobDetails.executor`.
     by_scripts = func.coalesce(JobRow.details["planned"].as_boolean(), False)

@@ -42,6 +42,6 @@ class Leases:
 
     def holder(self, name: str) -> str | None:
         """The owner of a lease, or None."""
-        wanted = select(LeaseRow.owner).where(LeaseRow.name == name, LeaseRow.expires > self._database.now())
+        query = select(LeaseRow.owner).where(LeaseRow.name == name, LeaseRow.expires > self._database.now())
         with self._database.read() as session:
-            return session.scalar(wanted)
+            return session.scalar(query)

@@ -80,16 +80,16 @@ def normalize_name(text: str) -> str:
 
 def normalize_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Normalized tags: trimmed, without duplicates (ignoring case), in the given order. Raises InvalidRequest."""
-    kept: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for text in tags:
         tag = " ".join(_printable(text).replace(",", " ").split())
         if len(tag) > MAX_TAG:
             raise InvalidRequest(f"The tag {tag[:20]!r}… is longer than {MAX_TAG} characters; shorten it.", "tags")
         if tag:
-            kept.setdefault(casefold_text(tag), tag)
-    if len(kept) > MAX_TAGS:
+            by_key.setdefault(casefold_text(tag), tag)
+    if len(by_key) > MAX_TAGS:
         raise InvalidRequest(f"A result can have at most {MAX_TAGS} tags; leave some out.", "tags")
-    return tuple(kept.values())
+    return tuple(by_key.values())
 
 
 def normalize_notes(text: str) -> str:

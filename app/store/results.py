@@ -197,22 +197,20 @@ class Results:
             raise InvalidRequest(f"Results cannot be sorted by {sort[:40]!r}; use one of {', '.join(SORTS)}.", "sort")
         if len(text) > MAX_SEARCH:
             raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
-        wanted = select(ResultRow)
+        query = select(ResultRow)
         position = func.instr if self.database.sqlite else func.strpos
         for word in dict.fromkeys(casefold_text(text).split()):
-            wanted = wanted.where(position(ResultRow.search, word) > 0)
+            query = query.where(position(ResultRow.search, word) > 0)
         for one in dict.fromkeys([tag] if isinstance(tag, str) else tag):
             if one:
-                wanted = wanted.where(
-                    select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists()
-                )
+                query = query.where(select(TagRow).where(TagRow.result_id == ResultRow.id, TagRow.tag == one).exists())
         order = SORTS[sort]
-        page = wanted.order_by(
+        page = query.order_by(
             order.desc().nulls_last() if descending else order.asc().nulls_last(),
             ResultRow.id,
         )
         with self.database.read() as session:
-            total = session.scalar(select(func.count()).select_from(wanted.subquery())) or 0
+            total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
             rows = session.scalars(page.offset(min(max(0, offset), 2**31)).limit(min(max(0, limit), 10_000)))
             found = _with_tags(session, rows)
         results = tuple(result for result in found if not deletion.is_deleting(self.directory, result.id))
@@ -220,9 +218,9 @@ class Results:
 
     def tags(self) -> tuple[tuple[str, int], ...]:
         """All tags with their number of results, sorted by tag."""
-        wanted = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
+        query = select(TagRow.tag, func.count()).group_by(TagRow.tag).order_by(TagRow.tag)
         with self.database.read() as session:
-            return tuple((tag, count) for tag, count in session.execute(wanted))
+            return tuple((tag, count) for tag, count in session.execute(query))
 
     def count_and_size(self) -> tuple[int, int]:
         """(bytes on disk, number) of all results."""
@@ -244,10 +242,10 @@ class Results:
 
     def set_tags(self, id: str, tags: Iterable[str]) -> Result:
         """Replace the tags. Raises NotFound, InvalidRequest."""
-        wanted = normalize_tags(tags)
+        query = normalize_tags(tags)
         with self._changing(id) as (session, row):
             session.execute(delete(TagRow).where(TagRow.result_id == row.id))
-            session.add_all(TagRow(result_id=row.id, tag=tag) for tag in wanted)
+            session.add_all(TagRow(result_id=row.id, tag=tag) for tag in query)
         return self.get(id)
 
     def original(self, id: str) -> tuple[Original, ...]:
@@ -256,9 +254,9 @@ class Results:
 
     def list_uncompressed(self, limit: int = 100) -> tuple[str, ...]:
         """Ids of results whose originals were not compressed yet, oldest first."""
-        wanted = select(ResultRow.id, ResultRow.originals).where(ResultRow.missing.is_(False))
+        query = select(ResultRow.id, ResultRow.originals).where(ResultRow.missing.is_(False))
         with self.database.read() as session:
-            found = session.execute(wanted.order_by(ResultRow.created)).all()
+            found = session.execute(query.order_by(ResultRow.created)).all()
         waiting = (id for id, files in found if any(not file.get("settled") for file in files))
         return tuple(id for id, _ in zip(waiting, range(limit), strict=False))
 
@@ -364,8 +362,8 @@ class Results:
 def _with_tags(session: Session, rows: Iterable[ResultRow]) -> tuple[Result, ...]:
     found = list(rows)
     tags: dict[str, list[str]] = {row.id: [] for row in found}
-    wanted = select(TagRow).where(TagRow.result_id.in_(list(tags))).order_by(TagRow.tag)
-    for tag in session.scalars(wanted):
+    query = select(TagRow).where(TagRow.result_id.in_(list(tags))).order_by(TagRow.tag)
+    for tag in session.scalars(query):
         tags[tag.result_id].append(tag.tag)
     return tuple(result_from_row(row, tags[row.id]) for row in found)
 

@@ -50,16 +50,16 @@ class Sessions:
 
     def is_valid(self, id: str, realm: str) -> bool:
         """Whether a session is active."""
-        wanted = select(SessionRow.expires).where(SessionRow.hash == hash_of(id), SessionRow.realm == realm)
+        query = select(SessionRow.expires).where(SessionRow.hash == hash_of(id), SessionRow.realm == realm)
         with self._database.read() as session:
-            expires = session.scalar(wanted)
+            expires = session.scalar(query)
         return expires is not None and expires > time.time()
 
     def list(self, realm: str) -> tuple[BrowserSession, ...]:
         """The active sessions, newest first."""
-        wanted = select(SessionRow).where(SessionRow.realm == realm, SessionRow.expires > time.time())
+        query = select(SessionRow).where(SessionRow.realm == realm, SessionRow.expires > time.time())
         with self._database.read() as session:
-            rows = session.scalars(wanted.order_by(SessionRow.began.desc(), SessionRow.hash))
+            rows = session.scalars(query.order_by(SessionRow.began.desc(), SessionRow.hash))
             return tuple(BrowserSession(r.hash[:16], r.began, r.expires, r.address, r.agent) for r in rows)
 
     def end(self, id: str) -> None:

@@ -81,7 +81,7 @@ class Targets:
             else:
                 earlier = Target.from_json(row.target)
                 begun = select(func.count()).where(JobRow.target == target.name, JobRow.state.in_(STARTED_STATES))
-                if _host(earlier) != _host(target) and (count := session.scalar(begun)):
+                if _host_settings(earlier) != _host_settings(target) and (count := session.scalar(begun)):
                     raise Conflict(
                         f"{count} of its jobs have started there, and cannot be found at another host or batch system. "
                         "Wait for them, cancel them, or add a target with another name."
@@ -93,9 +93,9 @@ class Targets:
                         f"{'this' if earlier.ssh is None else 'another'} machine. Wait for them, cancel them, or add a "
                         "target with another name."
                     )
-                if _place(earlier) != _place(target):
+                if _check_settings(earlier) != _check_settings(target):
                     values |= {"facts": None, "lines": None, "checked": None}
-                if _way(earlier) != _way(target):
+                if _connection_settings(earlier) != _connection_settings(target):
                     jobs = select("job:" + JobRow.id).where(
                         JobRow.target == target.name, JobRow.state.in_(ACTIVE_STATES)
                     )
@@ -127,21 +127,28 @@ class Targets:
             session.execute(update(TargetRow).where(TargetRow.name == name).values(values))
 
 
-def _host(target: Target) -> tuple[object, ...]:
+def _host_settings(target: Target) -> tuple[object, ...]:
     """The settings that determine where started jobs are polled."""
     ssh = target.ssh
     return (None if ssh is None else (ssh.host, ssh.user, ssh.port), target.scheduler)
 
 
-def _way(target: Target) -> tuple[object, ...]:
+def _connection_settings(target: Target) -> tuple[object, ...]:
     """The settings that determine the hosts and users of the connection."""
     ssh = target.ssh
     return () if ssh is None else (ssh.host, ssh.user, ssh.port, ssh.jump, ssh.config)
 
 
-def _place(target: Target) -> tuple[object, ...]:
+def _check_settings(target: Target) -> tuple[object, ...]:
     """The settings that the result of a check depends on."""
-    return (_host(target), _way(target), target.directory, target.scratch, target.perf, target.modules)
+    return (
+        _host_settings(target),
+        _connection_settings(target),
+        target.directory,
+        target.scratch,
+        target.perf,
+        target.modules,
+    )
 
 
 def _order_by_name(rows: Select[Any]) -> Select[Any]:

@@ -12,7 +12,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec, JobState, MpiFlavor, RecorderName
 from perfloom.domain.targets import SchedulerName, Target
 from perfloom.recording.adapters import MPI_LAUNCHERS, RECORDERS, SCHEDULERS
-from perfloom.recording.fields.relevance import hiding_rules
+from perfloom.recording.fields.relevance import make_hiding_rules
 from perfloom.recording.plan.plan import preview
 from perfloom.store import Store
 from perfloom.web.app import create_app
@@ -89,7 +89,7 @@ def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Br
     form = browser.page("/jobs/new")
     for text in ("Toy counter", "Count runs of the command.", "Toy MPI", ">Lane</span>"):
         assert text in form, text
-    assert 'form[data-scheduler="toy"] [data-hidden-by~="scheduler-toy"]' in hiding_rules()
+    assert 'form[data-scheduler="toy"] [data-hidden-by~="scheduler-toy"]' in make_hiding_rules()
 
     typed = {"target": "toys", "command": "sh -c 'echo rank $TOY_RANK'", "recorder": "toy-count", "scope": "command"}
     typed |= {"mpi": "toympi", "ranks": "2", "recorded": "ranks", "queue": "fast", "action": "submit"}

@@ -42,7 +42,7 @@ def explain_no_recording(ending: RecordingOutcome, output: str, recorder: str, *
     """Why there is nothing to read, as sentences with what to do. wrote: the recorder wrote a file, with no sample."""
     if ending.error:
         return ending.error
-    said = last_message(output)
+    message = last_message(output)
     missing = re.search(r"Failed to collect .* for the '(.*)' workload: (.*)", output)
     if missing:
         return f"{missing[1]} cannot be executed: {missing[2]}. Check its name and its permissions."
@@ -57,4 +57,6 @@ def explain_no_recording(ending: RecordingOutcome, output: str, recorder: str, *
     if killed:
         # The last message does not explain it.
         return f"{how} {KILLED_ADVICE}"
-    return f"{how} Its message: {said}" if said else f"{how} See the output, correct the job, and submit it again."
+    return (
+        f"{how} Its message: {message}" if message else f"{how} See the output, correct the job, and submit it again."
+    )

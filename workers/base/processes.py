@@ -120,14 +120,14 @@ def find_by_variable(name: str, value: str) -> list[ProcessStat]:
 
     Finds processes that lost their ancestors, but none that cleared its environment or is of another user.
     """
-    wanted = f"{name}={value}".encode()
+    variable = f"{name}={value}".encode()
     marked = []
     for pid, process in list_processes().items():
         if process.state in "ZX" or pid == os.getpid():
             continue
         try:
             with open(f"/proc/{pid}/environ", "rb") as environ:
-                if wanted in environ.read().split(b"\0"):
+                if variable in environ.read().split(b"\0"):
                     marked.append(process)
         except OSError:
             continue

@@ -189,10 +189,10 @@ def _read_as(reader: UserTransport, input_set: InputFiles, progress: Progress) -
         file.local.chmod(0o700 if executable else 0o600)
 
 
-def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[str]) -> None:
+def _refuse_to_replace(transport: Transport, files: JobFiles, paths: Sequence[str]) -> None:
     note = files.run / INPUTS_FILE
     copied = set((read_json(note) or {}).get("copied", ()))
-    foreign = [name for name in wanted if name not in copied]
+    foreign = [name for name in paths if name not in copied]
     for part in _batches(foreign):
         listing = f"set -- {join(part)}\n{worker_script('jobs/existing_files.sh')}"
         if existing := transport.run(listing).text.strip():
@@ -201,7 +201,7 @@ def _refuse_to_replace(transport: Transport, files: JobFiles, wanted: Sequence[s
                 "or leave the working directory empty.",
                 "inputs",
             )
-    write_json(note, {"copied": sorted(copied | set(wanted))})
+    write_json(note, {"copied": sorted(copied | set(paths))})
 
 
 def _run(transport: Transport, script: str) -> None:

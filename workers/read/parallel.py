@@ -82,9 +82,9 @@ def _may_need_perf(head: bytes) -> bool:
     return perf_data.sniff(head) or detect_compression(head) is not None
 
 
-def read_one(request: Request, answers: AnswerWriter, wanted: Input, number: int, count: int) -> FileResult:
+def read_one(request: Request, answers: AnswerWriter, input: Input, number: int, count: int) -> FileResult:
     """Read a file in this process. number, count: see `FileReading`. Raises OSError, MemoryError."""
-    reading = FileReading(request, answers, wanted, number, count)
+    reading = FileReading(request, answers, input, number, count)
     try:
         profile = reading.read()
     except PerfloomError as error:
@@ -191,10 +191,10 @@ def _help(
             answers.write(json.dumps(_read_in_helper(request, inputs[number], number, len(inputs))) + "\n")
 
 
-def _read_in_helper(request: Request, wanted: Input, number: int, count: int) -> dict[str, Any]:
+def _read_in_helper(request: Request, input: Input, number: int, count: int) -> dict[str, Any]:
     """Read a file, and return the answer to the parent."""
     try:
-        found = read_one(request, _NullAnswerWriter(), wanted, number, count)
+        found = read_one(request, _NullAnswerWriter(), input, number, count)
         if found.error is not None:
             return {"error": error_to_json(found.error)}
         path = None

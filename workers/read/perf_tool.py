@@ -138,12 +138,12 @@ def write_script(
     with the bytes of text so far. symbols: the build-id cache. Raises UnreadableInput if perf prints no text, and
     Unavailable without perf or with a full disk.
     """
-    taken = 0
+    byte_count = 0
     with open_script(perf, perf_data, scratch, symbols) as stream, disk_errors(out), compressed_file(out) as target:
         while data := stream.read(PIECE_BYTES):
             target.write(data)
-            taken += len(data)
-            progress(taken)
+            byte_count += len(data)
+            progress(byte_count)
 
 
 @contextmanager

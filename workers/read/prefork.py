@@ -124,8 +124,8 @@ def end_reader() -> None:
 
 def reader_environment() -> dict[str, str]:
     """The environment of a reader process. It has no other variables of the server, as some are secret."""
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
-    return kept | {
+    variables = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV") if name in os.environ}
+    return variables | {
         "LC_ALL": "C.UTF-8",
         # These keep libraries from reserving address space, which is what is limited.
         "ARROW_DEFAULT_MEMORY_POOL": "system",

@@ -40,15 +40,15 @@ def read_planned(request: Request, answers: AnswerWriter, spill: SpillFile) -> t
     found = list(rank_folders(root))
     ranks = RankMerger(plan, ProfileMerger(spill, addresses=len(found) <= MAX_WITH_ADDRESSES, aligner=ClockAligner()))
     found = [one for one in found if ranks.is_planned(one.rank)]
-    tasks = [(folder, wanted) for folder in found for wanted in _inputs(folder, ranks)]
-    read = zip(tasks, read_all(request, answers, [wanted for _, wanted in tasks]), strict=True)
+    tasks = [(folder, input) for folder in found for input in _inputs(folder, ranks)]
+    read = zip(tasks, read_all(request, answers, [input for _, input in tasks]), strict=True)
     written: list[Path] = []
     ready = next(read, None)
     for number, folder in enumerate(found):
         good, counts, counts_path = False, None, _counts_with_samples(folder)
         while ready is not None and ready[0][0] is folder:
-            (_, wanted), one = ready
-            if counts_path is not None and wanted.path == str(counts_path):
+            (_, input), one = ready
+            if counts_path is not None and input.path == str(counts_path):
                 counts = one
             else:
                 good |= _add_result(one, folder, ranks, counts)
@@ -115,8 +115,8 @@ def _symbolize_and_read(
         if counts is not None:
             _add_result(counts, folder, ranks)
         return ()
-    wanted = Input(str(recording), ranks.format_file_name(folder.rank, recording.name))
-    found = read_one(request, answers, wanted, number, count)
+    input = Input(str(recording), ranks.format_file_name(folder.rank, recording.name))
+    found = read_one(request, answers, input, number, count)
     if isinstance(found.error, Unavailable) and found.error.__cause__ is not None:
         # A full disk is not this rank's fault.
         raise found.error

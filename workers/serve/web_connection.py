@@ -127,9 +127,9 @@ class Connection(socket.socket):
                 self._await_client()
             else:
                 self._budget.spend(0.0, count)
-        taken = bytes(self.buffer[:size])
+        data = bytes(self.buffer[:size])
         del self.buffer[:size]
-        return taken
+        return data
 
     def _await_client(self) -> None:
         if self._answered or self._half_closed:
@@ -216,20 +216,20 @@ class TLSConnection(Connection, ssl.SSLSocket):  # type: ignore[misc]
 
     def do_handshake(self, block: bool = False) -> None:
         """Like `ssl.SSLSocket`."""
-        _again(super().do_handshake)
+        _retry_once(super().do_handshake)
 
     def _receive(self) -> bytes:
-        return _again(super()._receive)
+        return _retry_once(super()._receive)
 
     def _transmit(self, data: memoryview) -> int:
-        return _again(lambda: super(TLSConnection, self)._transmit(data))
+        return _retry_once(lambda: super(TLSConnection, self)._transmit(data))
 
     def unread(self) -> int:
         """Bytes that were received and not yet read, including those in the TLS layer."""
         return len(self.buffer) + self.pending()
 
 
-def _again(call: Callable[[], _Answer]) -> _Answer:
+def _retry_once(call: Callable[[], _Answer]) -> _Answer:
     """The result of `call`, which is retried once after an error.
 
     OpenSSL has an error queue for each thread. Python 3.13 leaves system errors in it when it raises them, and raises

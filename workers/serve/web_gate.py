@@ -343,9 +343,9 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
     def init_process(self) -> None:
         """Raise the limit on open files, and prepare TLS."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        new_limit = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(MAX_OPEN_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < new_limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
         if self.cfg.is_ssl:
             self._tls = gunicorn_sock.ssl_context(self.cfg)
             self._tls.sslsocket_class = TLSConnection

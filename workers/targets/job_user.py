@@ -41,7 +41,7 @@ def refusal(settings: Settings, server: ProtectedServer | None) -> str:
     with _lock:
         at, reason = _cache.get(key, (0.0, ""))
         if not at or time.monotonic() - at > CACHE_S:
-            at, reason = time.monotonic(), _look(settings, server)
+            at, reason = time.monotonic(), _find_refusal(settings, server)
             _cache.clear()
             _cache[key] = (at, reason)
     return reason
@@ -53,7 +53,7 @@ def require_allowed(settings: Settings, server: ProtectedServer | None) -> None:
         raise Forbidden(reason)
 
 
-def _look(settings: Settings, server: ProtectedServer) -> str:
+def _find_refusal(settings: Settings, server: ProtectedServer) -> str:
     jobs = process_boundary(passwd_entry(settings.run_as).pw_uid if settings.run_as else None)
     names = dict.fromkeys([*server.secrets, *map(str, settings.secret_files)])
     return find_exposed_secret(server.place, jobs, _readable(settings, list(names)))

@@ -151,9 +151,9 @@ def require_usable(user: str) -> None:
         why = error.message if isinstance(error, Unavailable) else os_error_text(error)
         raise Unavailable(f"Programs cannot be started as {user}: {why}") from None
     if done.text.strip() != str(passwd_entry(user).pw_uid):
-        said = done.errors.strip()[-200:].rstrip(".") or "sudo gives no reason"
+        message = done.errors.strip()[-200:].rstrip(".") or "sudo gives no reason"
         rule = f"{pwd.getpwuid(os.geteuid()).pw_name} ALL=({user}) NOPASSWD: ALL"
         raise Unavailable(
-            f"Programs cannot be started as {user}: {said}. Start the worker as root, or allow it sudo, with this "
+            f"Programs cannot be started as {user}: {message}. Start the worker as root, or allow it sudo, with this "
             f"line in sudoers: {rule}"
         )

@@ -67,8 +67,8 @@ def resolve_hops(ssh: Ssh) -> tuple[Hop, ...]:
 
     Raises InvalidRequest or Refused.
     """
-    wanted = _HostSpec(ssh.host, ssh.user, ssh.port)
-    return _way(ssh, wanted, ssh.jump or None, own=True, depth=1)
+    host_spec = _HostSpec(ssh.host, ssh.user, ssh.port)
+    return _resolve(ssh, host_spec, ssh.jump or None, own=True, depth=1)
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ class _HostSpec:
     port: int | None = None
 
 
-def _way(ssh: Ssh, wanted: _HostSpec, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
+def _resolve(ssh: Ssh, host_spec: _HostSpec, jump: Sequence[str] | None, *, own: bool, depth: int) -> tuple[Hop, ...]:
     """own: whether it is the target itself, for which the target's key file is tried first."""
     if depth > MAX_HOPS:
         raise Refused(
             f"The path to {ssh.host} has more than {MAX_HOPS} jump hosts. Check whether ProxyJump in ~/.ssh/config "
             "has a cycle."
         )
-    hop, proxy_jump = _look_up(ssh, wanted, own)
+    hop, proxy_jump = _look_up(ssh, host_spec, own)
     if jump is None:
         jump = proxy_jump
     else:
@@ -96,7 +96,7 @@ def _way(ssh: Ssh, wanted: _HostSpec, jump: Sequence[str] | None, *, own: bool, 
         return (hop,)
     *before, last = jump
     # As ssh does: the last of several jump hosts is reached through the others; a single one as its own entry says.
-    return (*_way(ssh, parse_jump(last), before or None, own=False, depth=depth + 1), hop)
+    return (*_resolve(ssh, parse_jump(last), before or None, own=False, depth=depth + 1), hop)
 
 
 def parse_jump(text: str) -> _HostSpec:
@@ -110,14 +110,14 @@ def parse_jump(text: str) -> _HostSpec:
     return _HostSpec(match[1] or match[3] or match[5], user, int(port) if port else None)
 
 
-def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ...]]:
+def _look_up(ssh: Ssh, host_spec: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ...]]:
     """A host with its settings, and its own jump hosts."""
-    if not wanted.host or any(ord(c) <= 32 or ord(c) == 127 for c in wanted.host + wanted.user):
+    if not host_spec.host or any(ord(c) <= 32 or ord(c) == 127 for c in host_spec.host + host_spec.user):
         raise InvalidRequest(
-            f"{wanted.host[:80]!r} is not a valid host name, or its user is not a valid user name.", "host"
+            f"{host_spec.host[:80]!r} is not a valid host name, or its user is not a valid user name.", "host"
         )
     files = _config_files() if ssh.config else ()
-    options = _options(files, wanted)
+    options = _options(files, host_spec)
     config = cast(Any, options).config
     home = Path("~/.ssh").expanduser()
     names = [str(name) for name in config.get("IdentityFile", ())]
@@ -130,7 +130,7 @@ def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ..
     known = tuple(str(name) for name in config.get("UserKnownHostsFile", ()))
     system = tuple(str(name) for name in config.get("GlobalKnownHostsFile", SYSTEM_KNOWN_HOSTS))
     hop = Hop(
-        name=wanted.host,
+        name=host_spec.host,
         host=options.host,
         port=options.port,
         user=options.username,
@@ -149,21 +149,21 @@ def _look_up(ssh: Ssh, wanted: _HostSpec, own: bool) -> tuple[Hop, tuple[str, ..
     return hop, tuple(part for part in jump.split(",") if part.strip())
 
 
-def _options(files: Sequence[Path], wanted: _HostSpec) -> asyncssh.SSHClientConnectionOptions:
+def _options(files: Sequence[Path], host_spec: _HostSpec) -> asyncssh.SSHClientConnectionOptions:
     """The settings for a host in the configuration files, parsed by asyncssh."""
-    more: dict[str, Any] = {"username": wanted.user} if wanted.user else {}
-    if wanted.port is not None:
-        more["port"] = wanted.port
+    more: dict[str, Any] = {"username": host_spec.user} if host_spec.user else {}
+    if host_spec.port is not None:
+        more["port"] = host_spec.port
     try:
         return asyncssh.SSHClientConnectionOptions(
-            host=wanted.host, config=[str(file) for file in files], client_keys=None, known_hosts=b"", **more
+            host=host_spec.host, config=[str(file) for file in files], client_keys=None, known_hosts=b"", **more
         )
     except (asyncssh.ConfigParseError, UnicodeDecodeError) as error:
         raise Refused(
             f"The SSH configuration of {_person()} cannot be read: {error}. Correct it, or do not use it in the target."
         ) from None
     except (ValueError, OSError) as error:
-        raise Refused(f"The host {wanted.host} cannot be resolved: {error}.") from None
+        raise Refused(f"The host {host_spec.host} cannot be resolved: {error}.") from None
 
 
 def _certificates(config: Any) -> list[str]:

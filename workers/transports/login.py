@@ -122,14 +122,14 @@ class Login(asyncssh.SSHClient):
         if not self.hop.agent:
             return ()
         found = (_public_data(path) for path in self.hop.key_files)
-        wanted = [data for data in found if data is not None]
-        if self.hop.identities_only and not wanted:
+        configured_keys = [data for data in found if data is not None]
+        if self.hop.identities_only and not configured_keys:
             return ()
         try:
             self._agent = await asyncssh.connect_agent(self.hop.agent)
-            keys = await self._agent.get_keys(wanted if self.hop.identities_only else None)
+            keys = await self._agent.get_keys(configured_keys if self.hop.identities_only else None)
             # A host disconnects after some wrong keys, so configured ones are tried first.
-            return sorted(keys, key=lambda one: one.public_data not in wanted)
+            return sorted(keys, key=lambda one: one.public_data not in configured_keys)
         except (OSError, ValueError, asyncssh.Error):
             # The agent has ended with its session; other keys may work.
             return ()
@@ -256,12 +256,12 @@ class Login(asyncssh.SSHClient):
         if self.unreadable and not self.offered:
             return Refused(f"{self.unreadable} Login to {host} failed. Check the target's key file.")
         keys = f"none of {self.offered} keys that were offered" if self.offered > 1 else "the key that was offered"
-        said = f"accepts {keys}" if self.offered > 1 else f"does not accept {keys}"
+        reason = f"accepts {keys}" if self.offered > 1 else f"does not accept {keys}"
         if not self.offered:
-            said = "was offered no key, as none was found"
+            reason = "was offered no key, as none was found"
         more = "" if self.passwords or not self.asked_for_password else " Or let the target ask for a password."
         return Refused(
-            f"{host} rejected the login of {self.hop.user}: it {said}. Check the user name and the key. The public "
+            f"{host} rejected the login of {self.hop.user}: it {reason}. Check the user name and the key. The public "
             f"key must be in ~/.ssh/authorized_keys there.{more}"
         )
 

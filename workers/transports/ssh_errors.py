@@ -16,15 +16,15 @@ RETRY_NOTE = "Perfloom retries."
 
 
 def connect_error(
-    error: BaseException, hop: Hop, on_the_way: str, before: Hop | None, proxy_said: str = ""
+    error: BaseException, hop: Hop, on_the_way: str, before: Hop | None, proxy_output: str = ""
 ) -> PerfloomError:
     """The error for a connection that could not be opened. on_the_way: text that identifies a jump host, empty for the
     target. before: the jump host before `hop`. proxy_said: the standard error of its ProxyCommand."""
     host = f"{hop.title}{on_the_way}"
     if hop.proxy_command and isinstance(error, asyncssh.ConnectionLost | OSError):
-        said = f"; it printed: {_short(proxy_said)}" if proxy_said.strip() else ""
+        message = f"; it printed: {_short(proxy_output)}" if proxy_output.strip() else ""
         return Unreachable(
-            f"The ProxyCommand for {host} in ~/.ssh/config did not connect to it{said}. Try it manually on the "
+            f"The ProxyCommand for {host} in ~/.ssh/config did not connect to it{message}. Try it manually on the "
             "worker's machine."
         )
     if isinstance(error, TimeoutError):
@@ -100,11 +100,11 @@ CONNECTION_LOST: tuple[type[BaseException], ...] = (
 
 def _words(error: BaseException) -> str:
     """The message of an error on one line of limited length; it may contain text of the server."""
-    said = str(getattr(error, "reason", "") or getattr(error, "strerror", "") or error)
+    message = str(getattr(error, "reason", "") or getattr(error, "strerror", "") or error)
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
         # Messages of asyncio contain irrelevant numbers.
-        said = os.strerror(error.errno or 0)
-    return _short(said) or type(error).__name__
+        message = os.strerror(error.errno or 0)
+    return _short(message) or type(error).__name__
 
 
 def _short(text: str) -> str:

@@ -60,12 +60,12 @@ def default_values(declared_fields: Iterable[DeclaredField]) -> dict[str, str | 
     }
 
 
-def format_fields(declared_fields: Iterable[DeclaredField], whole: Any) -> dict[str, str | bool]:
+def format_fields(declared_fields: Iterable[DeclaredField], instance: Any) -> dict[str, str | bool]:
     """The form values of the instance `whole`, by field; a part that is None has no fields."""
     return {
-        each.name: format_value(each.kind, each.get(whole))
+        each.name: format_value(each.kind, each.get(instance))
         for each in declared_fields
-        if not each.info.internal and (not each.part or getattr(whole, each.part) is not None)
+        if not each.info.internal and (not each.part or getattr(instance, each.part) is not None)
     }
 
 

@@ -11,7 +11,7 @@ from ..recorders.preflight import PreflightFinding, Severity
 from .form_values import FormValues, default_values, format_fields, no_choice_text, parse_fields
 from .job_validity import validate_job
 from .kinds import parse_text
-from .relevance import CHOICES_OF_FORM, LOCAL_ONLY, NO_MPI, choices, normalize, relevant_fields
+from .relevance import CHOICES_OF_FORM, LOCAL_ONLY, NO_MPI, list_choices, normalize, relevant_fields
 
 
 class JobForm(FormValues):
@@ -73,11 +73,11 @@ def parse(job_form: JobForm, targets: Mapping[str, Target] = LOCAL_ONLY, *, comp
     used = relevant_fields(chosen, targets.get(job_form.target))
     fields = [each for name, each in JOB_FIELDS.items() if name in used and name not in CHOICES_OF_FORM]
     values, hints = parse_fields(fields, job_form, JOB_PARTS, errors)
-    whole = values.pop("")
+    own_values = values.pop("")
     if "sampling" in used:
-        _keep_one_rate(job_form, whole, errors)
+        _keep_one_rate(job_form, own_values, errors)
     parts = {name: replace(part, **values[name]) for name in JOB_PARTS if (part := getattr(chosen, name)) is not None}
-    spec = replace(chosen, **whole, **parts)
+    spec = replace(chosen, **own_values, **parts)
     # The message of a field that could not be parsed takes precedence over the one about its empty value.
     errors = validate_job(spec, targets, complete=complete) | errors
     return ParsedJob(None if errors else normalize(spec, targets.get(spec.target)), errors, hints)
@@ -109,7 +109,7 @@ def _choices(job_form: JobForm, errors: dict[str, str]) -> JobSpec:
             job_spec = replace(job_spec, mpi=mpi)
         except ValueError:
             errors["mpi"] = _no_choice("mpi", job_form)
-        if job_form["recorded"] not in choices()["recorded"]:
+        if job_form["recorded"] not in list_choices()["recorded"]:
             errors["recorded"] = _no_choice("recorded", job_form)
     used, plain = relevant_fields(job_spec, None), JobSpec()
     for name in ("call_graph", "splitting", "mpi"):
@@ -123,4 +123,4 @@ def _choices(job_form: JobForm, errors: dict[str, str]) -> JobSpec:
 
 
 def _no_choice(name: str, job_form: JobForm) -> str:
-    return no_choice_text(str(job_form[name]), choices()[name])
+    return no_choice_text(str(job_form[name]), list_choices()[name])

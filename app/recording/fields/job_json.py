@@ -11,7 +11,7 @@ from .events import split_event_lists
 from .job_form import ParsedJob
 from .job_validity import validate_job
 from .models import find_structure_problems, without_paths
-from .relevance import LOCAL_ONLY, form_field, normalize
+from .relevance import LOCAL_ONLY, get_form_field, normalize
 
 
 def from_json(data: object, targets: Mapping[str, Target] = LOCAL_ONLY) -> ParsedJob:
@@ -42,7 +42,7 @@ def parse_unvalidated(data: object) -> ParsedJob:
             hints = {"command": split.hints} if split.hints else {}
         data = data | {"command": [] if errors else list(split.argv)}
     wrong = find_structure_problems(JobSpec, data, "A job")
-    errors |= {form_field(".".join(path)): message for path, message in wrong.items()}
+    errors |= {get_form_field(".".join(path)): message for path, message in wrong.items()}
     try:
         spec = JobSpec.from_json(without_paths(JobSpec, data, wrong))
         return ParsedJob(replace(spec, events=split_event_lists(spec.events)), errors, hints)

@@ -12,18 +12,18 @@ from ..recorders.torch_inject import MAX_SPANS, WHOLE, parse_steps
 from . import command_line, values
 from .events import event_problem, split_events
 from .value_checks import (
-    control_error,
-    first_error,
-    host_error,
-    host_key_error,
-    jump_host_error,
-    path_error,
-    private_key_error,
-    target_name_error,
-    target_path_error,
-    target_program_error,
-    text_error,
-    user_error,
+    find_control_error,
+    find_first_error,
+    find_host_error,
+    find_host_key_error,
+    find_jump_host_error,
+    find_path_error,
+    find_private_key_error,
+    find_target_name_error,
+    find_target_path_error,
+    find_target_program_error,
+    find_text_error,
+    find_user_error,
 )
 
 MAX_NAME = 200
@@ -238,7 +238,7 @@ def find_problem(kind: kinds.FieldKind, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.TextField, value: Any) -> str | None:
-    return text_error(value, kind.what)
+    return find_text_error(value, kind.what)
 
 
 @find_problem.register
@@ -252,7 +252,7 @@ def _(kind: kinds.TitleField, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.LineField, value: Any) -> str | None:
-    problem = text_error(value, kind.what)
+    problem = find_text_error(value, kind.what)
     if problem is None and value and not value.isprintable():
         return f"{kind.what} contains a line break or another control character. Write it on one line."
     return problem
@@ -268,7 +268,7 @@ def _(kind: kinds.WordField, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.ProgramField, value: Any) -> str | None:
-    problem = text_error(value, kind.what)
+    problem = find_text_error(value, kind.what)
     if problem is None and value.startswith("-"):
         return f"{kind.what} starts with a hyphen, like an option. Write only its name or path."
     if problem is None and any(sign in value for sign in "\r\n"):
@@ -278,59 +278,59 @@ def _(kind: kinds.ProgramField, value: Any) -> str | None:
 
 @find_problem.register
 def _(kind: kinds.PathField, value: Any) -> str | None:
-    return path_error(value, kind.what)
+    return find_path_error(value, kind.what)
 
 
 @find_problem.register
 def _(kind: kinds.NewTargetNameField, value: Any) -> str | None:
-    return target_name_error(value)
+    return find_target_name_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.ParagraphsField, value: Any) -> str | None:
     if len(value) > kind.most:
         return f"{kind.what} has {len(value):,} characters. Use at most {kind.most:,}."
-    return control_error(value, kind.what, lines=True)
+    return find_control_error(value, kind.what, lines=True)
 
 
 @find_problem.register
 def _(kind: kinds.HostNameField, value: Any) -> str | None:
-    return host_error(value)
+    return find_host_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.UserNameField, value: Any) -> str | None:
-    return user_error(value)
+    return find_user_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.PrivateKeyField, value: Any) -> str | None:
-    return private_key_error(value, kind.what)
+    return find_private_key_error(value, kind.what)
 
 
 @find_problem.register
 def _(kind: kinds.JumpHostField, value: Any) -> str | None:
-    return jump_host_error(value)
+    return find_jump_host_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.HostKeyField, value: Any) -> str | None:
-    return host_key_error(value)
+    return find_host_key_error(value)
 
 
 @find_problem.register
 def _(kind: kinds.TargetPathField, value: Any) -> str | None:
-    return target_path_error(value, kind.what)
+    return find_target_path_error(value, kind.what)
 
 
 @find_problem.register
 def _(kind: kinds.TargetProgramField, value: Any) -> str | None:
-    return target_program_error(value, kind.what) if value else None
+    return find_target_program_error(value, kind.what) if value else None
 
 
 @find_problem.register
 def _(kind: kinds.PatternField, value: Any) -> str | None:
-    problem = text_error(value, kind.what)
+    problem = find_text_error(value, kind.what)
     if problem is None and value and not re.fullmatch(kind.pattern, value, re.ASCII):
         return f"{kind.what} “{value[:60]}” is not valid. Write for example {kind.example}."
     return problem
@@ -369,7 +369,7 @@ def _(kind: kinds.StepsField, value: Any) -> str | None:
 def _(kind: kinds.TextListField, value: Any) -> str | None:
     if kind.most is not None and len(value) > kind.most:
         return f"The list has {len(value):,} entries. Use at most {kind.most}."
-    return first_error(*(_find_entry_problem(kind, entry) for entry in value))
+    return find_first_error(*(_find_entry_problem(kind, entry) for entry in value))
 
 
 @find_problem.register
@@ -395,7 +395,7 @@ def _(kind: kinds.VariablesField, value: Any) -> str | None:
             return f"“{name[:60]}” is not a valid variable name. Use letters, digits and _, and no digit first."
         if name.startswith(kind.reserved):
             return f"The variable {name[:60]} is reserved for Perfloom. Use another name."
-        problem = text_error(text, f"The value of {name[:60]}")
+        problem = find_text_error(text, f"The value of {name[:60]}")
         if problem is not None:
             return problem
     return None
@@ -406,7 +406,7 @@ def _(kind: kinds.ProgramsField, value: Any) -> str | None:
     for name, program in value.items():
         if name not in tuple(kind.type):
             return f"“{name[:40]}” is not a known {kind.type.kind}. Use one of: {', '.join(kind.type)}."
-        problem = target_program_error(program, f"the {kind.what} of {name}")
+        problem = find_target_program_error(program, f"the {kind.what} of {name}")
         if problem is not None:
             return problem
     return None

@@ -59,11 +59,11 @@ def without_paths(cls: type[Any], data: Mapping[str, Any], paths: Iterable[tuple
     is removed completely."""
     remaining = dict(data)
     parts = kinds.declared_parts(cls)
-    for whole, *inner in paths:
-        if not inner or inner[0] in kinds.required_fields(parts[whole].type):
-            remaining.pop(whole, None)
-        elif whole in remaining:
-            remaining[whole] = {name: value for name, value in remaining[whole].items() if name != inner[0]}
+    for name, *inner in paths:
+        if not inner or inner[0] in kinds.required_fields(parts[name].type):
+            remaining.pop(name, None)
+        elif name in remaining:
+            remaining[name] = {name: value for name, value in remaining[name].items() if name != inner[0]}
     return remaining
 
 

@@ -12,7 +12,7 @@ from ..plan import command_line
 from ..plan.plan import choose_executor, preview, recording_host, require_plannable
 from ..plan.runs import plan_runs, with_run_number
 from ..recorders.preflight import PreflightFinding, Severity, preflight
-from .relevance import form_field
+from .relevance import get_form_field
 from .target_preflight import check_at_target
 
 Groups = tuple[tuple[str, ...], ...]
@@ -43,7 +43,7 @@ def check_job(spec: JobSpec, target: Target, recording: HostFacts | None, facts:
 def with_form_fields(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
     """Findings with form field names, without duplicates, errors first."""
     order = list(Severity)
-    named = dict.fromkeys(replace(finding, field=form_field(finding.field)) for finding in findings)
+    named = dict.fromkeys(replace(finding, field=get_form_field(finding.field)) for finding in findings)
     return tuple(sorted(named, key=lambda finding: order.index(finding.level)))
 
 

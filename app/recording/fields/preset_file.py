@@ -25,14 +25,16 @@ def find_secrets(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(n for n, value in environment.items() if _SECRET_NAME.search(n) or _SECRET_VALUE.search(value))
 
 
-def to_file(spec: JobSpec, form: str, title: str = "") -> str:
+def to_file(spec: JobSpec, file_format: str, title: str = "") -> str:
     """A spec as text: the fields that differ from their defaults. form: the file format, of FORMATS. title: a comment,
     if the format has comments.
 
     Variables that look like secrets are left out, and named in a comment.
     """
-    if form not in FORMATS:
-        raise InvalidRequest(f"Settings can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
+    if file_format not in FORMATS:
+        raise InvalidRequest(
+            f"Settings can be written as {' or '.join(FORMATS)}, not as {file_format[:40]!r}.", "format"
+        )
     left_out = find_secrets(spec.environment)
     environment = {name: value for name, value in spec.environment.items() if name not in left_out}
     data = _select_changed(replace(spec, environment=environment).to_json(), JobSpec().to_json())
@@ -42,7 +44,7 @@ def to_file(spec: JobSpec, form: str, title: str = "") -> str:
     for name, part in JOB_PARTS.items():
         if not part.optional and getattr(spec, name) != part.type():
             data[name] = _select_changed(vars(getattr(spec, name)), vars(part.type()))
-    if form == "json":
+    if file_format == "json":
         return serialization.to_json(data)
     heading = [f"Settings of a Perfloom job{': ' + _plain(title) if title else ''}."]
     heading += ["Use it with: perfloom record --preset THIS-FILE, or under New job, Presets."]

@@ -35,7 +35,7 @@ CHOICES_OF_TARGET = ("scheduler", "sudo")
 """Conditions that depend on the target."""
 
 
-def choices() -> dict[str, tuple[str, ...]]:
+def list_choices() -> dict[str, tuple[str, ...]]:
     """The conditions by name, with their possible values."""
     return {
         **{
@@ -50,18 +50,18 @@ def choices() -> dict[str, tuple[str, ...]]:
     }
 
 
-CHOICES_OF_FORM = tuple(name for name in choices() if name not in CHOICES_OF_TARGET)
+CHOICES_OF_FORM = tuple(name for name in list_choices() if name not in CHOICES_OF_TARGET)
 """The conditions that are form fields themselves."""
 
 
-def form_field(name: str) -> str:
+def get_form_field(name: str) -> str:
     """The form field of a path in JobSpec, such as duration_s, mpi.ranks or batch.queue."""
     if name == "mpi":
         return name
     return _BY_PATH.get(name, name.partition(".")[0])
 
 
-def conditions() -> Mapping[str, Applies]:
+def list_conditions() -> Mapping[str, Applies]:
     """For each form field the choices with which it applies."""
     return _conditions(tuple(SCHEDULERS))
 
@@ -85,10 +85,10 @@ def relevant_fields(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) ->
     if spec.mpi is not None:
         chosen["recorded"] = "hosts" if spec.mpi.per_host else "ranks"
     if target is not None:
-        chosen |= target_choices(target)
+        chosen |= get_target_choices(target)
     return frozenset(
         field
-        for field, condition in conditions().items()
+        for field, condition in list_conditions().items()
         if all(chosen[name] in values for name, values in condition.items() if name in chosen)
     )
 
@@ -101,7 +101,7 @@ class FieldLabel:
     hidden_by: str
 
 
-def batch_labels() -> dict[str, tuple[FieldLabel, ...]]:
+def list_batch_labels() -> dict[str, tuple[FieldLabel, ...]]:
     """The labels of fields that batch systems name differently, by field of the form."""
     found: dict[str, tuple[FieldLabel, ...]] = {}
     for name, field in BATCH_FIELDS.items():
@@ -122,25 +122,25 @@ def normalize(spec: JobSpec, target: Target | None = LOCAL_ONLY[LOCAL]) -> JobSp
         if each.name not in used:
             changes[each.part][each.attribute] = each.default
     parts = {name: getattr(spec, name) for name in JOB_PARTS}
-    whole = {name: part and replace(part, **changes[name]) for name, part in parts.items() if name != "mpi"}
-    whole["mpi"] = replace(spec.mpi, **changes["mpi"]) if spec.mpi is not None and "mpi" in used else None
-    return replace(spec, **changes[""], **whole)
+    changed_parts = {name: part and replace(part, **changes[name]) for name, part in parts.items() if name != "mpi"}
+    changed_parts["mpi"] = replace(spec.mpi, **changes["mpi"]) if spec.mpi is not None and "mpi" in used else None
+    return replace(spec, **changes[""], **changed_parts)
 
 
-def target_choices(target: Target) -> dict[str, str]:
-    """What a target decides, in the words of `choices`."""
+def get_target_choices(target: Target) -> dict[str, str]:
+    """The choices that a target determines, by name, see `list_choices`."""
     return {"scheduler": str(target.scheduler), "sudo": "yes" if target.sudo else "no"}
 
 
-def hiding_choices() -> Mapping[str, str]:
+def list_hiding_choices() -> Mapping[str, str]:
     """For each form field the choices with which it does not apply, as words "name-value" separated by blanks.
 
     A field applies exactly if none of them is made.
     """
-    return hiding_words(conditions(), choices())
+    return list_hiding_words(list_conditions(), list_choices())
 
 
-def hiding_words(conditions: Mapping[str, Applies], choices: Mapping[str, Collection[str]]) -> Mapping[str, str]:
+def list_hiding_words(conditions: Mapping[str, Applies], choices: Mapping[str, Collection[str]]) -> Mapping[str, str]:
     """The same for the conditions of a form's fields, and the possible values of the choices."""
     return {
         field: " ".join(
@@ -153,18 +153,18 @@ def hiding_words(conditions: Mapping[str, Applies], choices: Mapping[str, Collec
     }
 
 
-def hiding_rules() -> str:
+def make_hiding_rules() -> str:
     """CSS rules that hide the fields that do not apply, by their attribute data-hidden-by.
 
     Conditions of the target are attributes of the form and always hide fields. Without scripts the other choices cannot
     be observed, and all fields are visible.
     """
     rules: dict[bool, list[str]] = {True: [], False: []}
-    for name, values in choices().items():
+    for name, values in list_choices().items():
         for value in values:
             of_target = name in CHOICES_OF_TARGET
             # A select contains options; other choices are radio buttons.
             control = f'[name="{name}"] [value="{value}"]' if name == "mpi" else f'[name="{name}"][value="{value}"]'
-            form = f'form[data-{name}="{value}"]' if of_target else f"form:has({control}:checked)"
-            rules[of_target].append(f'{form} [data-hidden-by~="{name}-{value}"] {{ display: none; }}\n')
+            selector = f'form[data-{name}="{value}"]' if of_target else f"form:has({control}:checked)"
+            rules[of_target].append(f'{selector} [data-hidden-by~="{name}-{value}"] {{ display: none; }}\n')
     return "".join(rules[True]) + "@media (scripting: enabled) {\n" + "".join(rules[False]) + "}\n"

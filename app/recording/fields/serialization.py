@@ -36,17 +36,17 @@ def from_text(text: str | bytes) -> dict[str, Any]:
     if len(text) > MAX_BYTES:
         raise InvalidRequest(f"The file has {len(text):,} bytes, but settings have a few hundred. {_ADVICE}")
     try:
-        whole = text if isinstance(text, str) else text.decode("utf-8-sig")
+        content = text if isinstance(text, str) else text.decode("utf-8-sig")
         # JSON and quoted keys allow lone surrogates, which cannot be stored in files and databases.
-        whole.encode()
+        content.encode()
     except UnicodeError:
         raise InvalidRequest(f"The file is not UTF-8 text. {_ADVICE}") from None
-    whole = whole.removeprefix("\ufeff")
+    content = content.removeprefix("\ufeff")
     try:
-        if whole.lstrip().startswith("{"):
-            data = json.loads(whole, parse_constant=_no_number)
+        if content.lstrip().startswith("{"):
+            data = json.loads(content, parse_constant=_no_number)
         else:
-            data = tomllib.loads(whole.replace("\r\n", "\n"))
+            data = tomllib.loads(content.replace("\r\n", "\n"))
     except RecursionError:
         raise InvalidRequest(f"The file has too many nested brackets. {_ADVICE}") from None
     except ValueError as error:

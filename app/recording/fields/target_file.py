@@ -12,17 +12,19 @@ from .preset_file import FORMATS, find_secrets
 from .target_validity import raise_problems, validate_target
 
 
-def to_file(target: Target, form: str) -> str:
+def to_file(target: Target, file_format: str) -> str:
     """A target as text: the fields that differ from their defaults. form: the file format, of FORMATS.
 
     Variables that look like secrets are left out, and named in a comment if the format has comments.
     """
-    if form not in FORMATS:
-        raise InvalidRequest(f"Targets can be written as {' or '.join(FORMATS)}, not as {form[:40]!r}.", "format")
+    if file_format not in FORMATS:
+        raise InvalidRequest(
+            f"Targets can be written as {' or '.join(FORMATS)}, not as {file_format[:40]!r}.", "format"
+        )
     left_out = find_secrets(target.environment)
     environment = {name: value for name, value in target.environment.items() if name not in left_out}
     data = to_data(replace(target, environment=environment))
-    if form == "json":
+    if file_format == "json":
         return serialization.to_json(data)
     heading = ["A target of Perfloom. Use it with: perfloom target import THIS-FILE, or under Targets, New target."]
     if left_out:

@@ -32,7 +32,7 @@ class JumpHostAddress:
     port: int | None = None
 
 
-def text_error(value: str, what: str) -> str | None:
+def find_text_error(value: str, what: str) -> str | None:
     """The problem of a text as an argument, variable or path of a program."""
     try:
         length = len(value.encode())
@@ -45,7 +45,7 @@ def text_error(value: str, what: str) -> str | None:
     return None
 
 
-def control_error(value: str, what: str, *, lines: bool = False) -> str | None:
+def find_control_error(value: str, what: str, *, lines: bool = False) -> str | None:
     """The problem of a text for display and storage. lines: whether it may have line breaks and tabs."""
     if any("\ud800" <= character <= "\udfff" for character in value):
         return f"{what} contains bytes that are not UTF-8. Remove them."
@@ -54,9 +54,9 @@ def control_error(value: str, what: str, *, lines: bool = False) -> str | None:
     return None
 
 
-def path_error(value: str, what: str) -> str | None:
+def find_path_error(value: str, what: str) -> str | None:
     """The problem of a text as an absolute path."""
-    problem = text_error(value, what)
+    problem = find_text_error(value, what)
     if problem is None and not value.startswith("/"):
         return f"{what} “{value[:80]}” is not an absolute path. Start it with /."
     if problem is None and len(value) > MAX_PATH:
@@ -64,7 +64,7 @@ def path_error(value: str, what: str) -> str | None:
     return problem
 
 
-def target_name_error(name: str) -> str | None:
+def find_target_name_error(name: str) -> str | None:
     """The problem of a target's name."""
     if not name:
         return "Enter a name."
@@ -77,9 +77,9 @@ def target_name_error(name: str) -> str | None:
     return None
 
 
-def target_path_error(path: str, what: str) -> str | None:
+def find_target_path_error(path: str, what: str) -> str | None:
     """The problem of a text as a directory at a target, in which variables are expanded."""
-    problem = control_error(path, what)
+    problem = find_control_error(path, what)
     if problem is not None or not path:
         return problem
     if not path.startswith(("/", "~/", "$")) and path != "~":
@@ -97,9 +97,9 @@ def target_path_error(path: str, what: str) -> str | None:
     return None
 
 
-def target_program_error(value: str, what: str) -> str | None:
+def find_target_program_error(value: str, what: str) -> str | None:
     """The problem of a program at a target: a name to search in PATH, or an absolute path."""
-    problem = control_error(value, f"The name of {what}")
+    problem = find_control_error(value, f"The name of {what}")
     if problem is not None:
         return problem
     if value.startswith("/"):
@@ -110,7 +110,7 @@ def target_program_error(value: str, what: str) -> str | None:
     return None
 
 
-def host_error(host: str) -> str | None:
+def find_host_error(host: str) -> str | None:
     """The problem of a host's name or address."""
     if not host:
         return "Enter the name or address of the host, or its alias in ~/.ssh/config."
@@ -123,16 +123,16 @@ def host_error(host: str) -> str | None:
     return None
 
 
-def user_error(user: str) -> str | None:
+def find_user_error(user: str) -> str | None:
     """The problem of a login name."""
     if user and (len(user) > 100 or not _USER.fullmatch(user)):
         return f"“{user[:80]}” cannot be the name of a user. Correct it."
     return None
 
 
-def private_key_error(path: str, what: str) -> str | None:
+def find_private_key_error(path: str, what: str) -> str | None:
     """The problem of the path of a private key."""
-    problem = control_error(path, what)
+    problem = find_control_error(path, what)
     if problem is not None or not path:
         return problem
     if not path.startswith(("/", "~/")):
@@ -159,7 +159,7 @@ def parse_jump_host(text: str) -> JumpHostAddress:
     return JumpHostAddress(host, user, None if port is None else int(port))
 
 
-def jump_host_error(text: str) -> str | None:
+def find_jump_host_error(text: str) -> str | None:
     """The problem of a jump host."""
     try:
         parse_jump_host(text)
@@ -168,11 +168,11 @@ def jump_host_error(text: str) -> str | None:
     return None
 
 
-def host_key_error(line: str) -> str | None:
+def find_host_key_error(line: str) -> str | None:
     """The problem of a line of a known_hosts file."""
     wrong = "This is not a line of a known_hosts file. Write host, key type, key."
     words = line.split()
-    if control_error(line, "") or len(words) < 3 or words[0].startswith("@") or not _KEY_TYPE.fullmatch(words[1]):
+    if find_control_error(line, "") or len(words) < 3 or words[0].startswith("@") or not _KEY_TYPE.fullmatch(words[1]):
         return wrong
     try:
         blob = base64.b64decode(words[2], validate=True)
@@ -183,6 +183,6 @@ def host_key_error(line: str) -> str | None:
     return None if blob.startswith(len(kind).to_bytes(4) + kind) else wrong
 
 
-def first_error(*problems: str | None) -> str | None:
+def find_first_error(*problems: str | None) -> str | None:
     """The first problem, or None."""
     return next(filter(None, problems), None)

@@ -6,7 +6,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.rank_state import is_rank_folder, is_trace_file, parse_run_folder
 from ..quoting import quote
 from ..scripts import script_text
-from .submission import DIRECTORY_MARKER, _full, _script
+from .submission import DIRECTORY_MARKER, _script, require_absolute
 
 ARTIFACTS = ("perf.data", "perf.script.zst", "perf.script.gz", "perf.script", "perf-stat.txt", "state")
 _LINE = re.compile(r"\s*([0-9]{1,20}) (?:\./)?(\S.*)")
@@ -19,7 +19,7 @@ def symbolize_script(directory: str, *, most_s: int = 40) -> str:
     and ends with the line `more`: then run it again.
     """
     return _script(
-        f"cd {quote(_full(directory))} || exit 1",
+        f"cd {quote(require_absolute(directory))} || exit 1",
         "pl_directory=$(pwd -P)",
         f"pl_most={int(most_s)}",
         script_text("plan/symbolize.sh"),
@@ -29,7 +29,9 @@ def symbolize_script(directory: str, *, most_s: int = 40) -> str:
 def list_script(directory: str) -> str:
     """sh: print the non-empty artifacts of all ranks with their sizes."""
     names = " ".join(f"./run*/*/{name}" for name in (*ARTIFACTS, "*.pt.trace.json.gz"))
-    return _script(f"cd {quote(_full(directory))} || exit 1", f"pl_names={quote(names)}", script_text("plan/list.sh"))
+    return _script(
+        f"cd {quote(require_absolute(directory))} || exit 1", f"pl_names={quote(names)}", script_text("plan/list.sh")
+    )
 
 
 def parse_list_output(stdout: bytes) -> tuple[tuple[str, int], ...]:
@@ -51,7 +53,7 @@ def parse_list_output(stdout: bytes) -> tuple[tuple[str, int], ...]:
 def remove_script(directory: str) -> str:
     """sh: remove the job's directory."""
     return _script(
-        f"pl_directory={quote(_full(directory))}",
+        f"pl_directory={quote(require_absolute(directory))}",
         f"pl_mark={quote(DIRECTORY_MARKER)}",
         script_text("plan/remove.sh"),
     )

@@ -16,7 +16,7 @@ def expand_path(path: str) -> ShellCode:
     A leading `~` is $HOME. A variable that is unset or empty there ends the shell with a message that names it. Raises
     InvalidRequest for a $ without a variable name.
     """
-    return ShellCode("".join(_pieces(path)))
+    return ShellCode("".join(_split_path(path)))
 
 
 def path_variables(path: str) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def path_variables(path: str) -> tuple[str, ...]:
     return tuple(_name(match) for match in _PLACEHOLDER.finditer(path))
 
 
-def _pieces(path: str) -> Iterator[str]:
+def _split_path(path: str) -> Iterator[str]:
     end = 0
     if path == "~" or path.startswith("~/"):
         yield '"${HOME:?}"'

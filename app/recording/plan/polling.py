@@ -125,15 +125,15 @@ def _job_status(
     for line in states.split("\n"):
         path, *fields = line.split("\t")
         values = {key: value for key, _, value in (field.partition(" ") for field in fields) if key != "note"}
-        said = [value for key, _, value in (field.partition(" ") for field in fields) if key == "note"]
+        notes_of_file = [value for key, _, value in (field.partition(" ") for field in fields) if key == "note"]
         match path.split("/"):
             case [".", folder, place, "state"] if (run := parse_run_folder(folder)) is not None and is_rank_folder(
                 place
             ):
-                ranks.append(_rank(run, place, values, said))
+                ranks.append(_rank(run, place, values, notes_of_file))
             case [".", folder, "state"] if (run := parse_run_folder(folder)) is not None:
                 found_runs.append(_run(run, values))
-                notes += said
+                notes += notes_of_file
             case [".", file] if sub := _SUB.fullmatch(file):
                 number = int(sub[1])
                 submissions[number] = replace(
@@ -142,7 +142,7 @@ def _job_status(
                     exit_status=_int(values.get("exit")),
                     stopped=values.get("stopped", ""),
                 )
-                notes += said
+                notes += notes_of_file
     for number, native in enumerate(job.native_ids):
         submissions[number] = replace(submissions[number], native=native)
     # For a job with one submission, changes of its output and state files count as heartbeats, too.
@@ -173,9 +173,9 @@ def _run(number: int, known: Mapping[str, str]) -> RunStatus:
     )
 
 
-def _rank(run: int, place: str, known: Mapping[str, str], said: Sequence[str]) -> RankStatus:
+def _rank(run: int, place: str, known: Mapping[str, str], notes_of_file: Sequence[str]) -> RankStatus:
     text = known.get("text", "")
-    notes = [*said, *([text.removeprefix("failed ")] if text.startswith("failed") else [])]
+    notes = [*notes_of_file, *([text.removeprefix("failed ")] if text.startswith("failed") else [])]
     signal = _int(known.get("signal"))
     return RankStatus(
         run,

@@ -41,7 +41,7 @@ def create_directory_script(directory: str) -> str:
     May be repeated.
     """
     return _script(
-        f"pl_directory={quote(_full(directory))}",
+        f"pl_directory={quote(require_absolute(directory))}",
         f"pl_mark={quote(DIRECTORY_MARKER)}",
         script_text("plan/create_directory.sh"),
         first="umask 077",
@@ -55,7 +55,11 @@ def submit_script(target: Target, spec: JobSpec, job_id: str, directory: str, nu
     Raises InvalidRequest for options that the batch system does not support.
     """
     scheduler = scheduler_of(target.scheduler)
-    start = [f"pl_directory={quote(_full(directory))}", f"pl_number={number}", f"pl_half={UNANSWERED_MARKER}"]
+    start = [
+        f"pl_directory={quote(require_absolute(directory))}",
+        f"pl_number={number}",
+        f"pl_half={UNANSWERED_MARKER}",
+    ]
     start += [f"pl_tries={ID_WAIT_S * 20}", '. "$pl_directory/common.sh" || exit 1']
     wait = script_text("plan/wait_for_file.sh")
     if scheduler is None:
@@ -81,24 +85,26 @@ def parse_submit_output(target: Target, stdout: str, stderr: str, status: int | 
         return scheduler.parse_submit_output(stdout, stderr, -1 if status is None else status)
     words = stdout.split()
     if status != 0 or len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
-        said = " ".join(stderr.split())[-300:]
-        raise Unavailable(f"The job could not be started at {target.name}: {said or 'its script printed nothing'}")
+        message = " ".join(stderr.split())[-300:]
+        raise Unavailable(f"The job could not be started at {target.name}: {message or 'its script printed nothing'}")
     return " ".join(words)
 
 
 def reset_submission_script(directory: str, number: int) -> str:
     """sh: remove the mark that a submission was begun, so that `submit_script` submits it again. Only for one that
     certainly does not exist."""
-    return _script(f"cd {quote(_full(directory))} || exit 1", f"rm -rf ./sub{number}.begun ./sub{number}.status")
+    return _script(
+        f"cd {quote(require_absolute(directory))} || exit 1", f"rm -rf ./sub{number}.begun ./sub{number}.status"
+    )
 
 
 def cancel_script(directory: str, *, gently: bool) -> str:
     """sh: end a submission without a batch system. gently: let it complete its files, else kill all its processes."""
     end = "pl_ask_all" if gently else "pl_kill_all"
-    return _script(f"cd {quote(_full(directory))} || exit 0", script_text("plan/cancel.sh"), end)
+    return _script(f"cd {quote(require_absolute(directory))} || exit 0", script_text("plan/cancel.sh"), end)
 
 
-def _full(directory: str) -> str:
+def require_absolute(directory: str) -> str:
     if not directory.startswith("/") or directory.rstrip("/").count("/") < 1 or ".." in directory.split("/"):
         raise InvalidRequest(f"{directory[:200]} is not an absolute path of a job's directory.", "directory")
     return directory

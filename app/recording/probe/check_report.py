@@ -37,8 +37,8 @@ def failure_lines(target: Target, error: PerfloomError) -> tuple[CheckLine, ...]
             ),
         )
     if isinstance(error, SecretNeeded):
-        wanted = "; ".join(prompt.text for prompt in error.prompts) or error.message
-        return (_bad("Connection", error.message, f"Check again and enter: {wanted}"),)
+        prompt_texts = "; ".join(prompt.text for prompt in error.prompts) or error.message
+        return (_bad("Connection", error.message, f"Check again and enter: {prompt_texts}"),)
     advice = ""
     if isinstance(error, Unreachable) and not isinstance(error, Refused):
         advice = "Make sure that the host is up and its name and port are correct, then check again."
@@ -330,9 +330,9 @@ def _sudo(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:
     if facts.sudo is None:
         yield _note("sudo", "Not checked, as perf was not found.")
         return
-    said = facts.problems.get("sudo", "").removeprefix("sudo: ")
+    problem = facts.problems.get("sudo", "").removeprefix("sudo: ")
     advice = f"With visudo: {facts.recording_host.user or 'USER'} ALL=(root) NOPASSWD: {perf} — or do not use sudo."
-    yield _bad("sudo", f"sudo cannot start perf: {_sentence(said)}" if said else "sudo refuses perf.", advice)
+    yield _bad("sudo", f"sudo cannot start perf: {_sentence(problem)}" if problem else "sudo refuses perf.", advice)
 
 
 def _packing(target: Target, facts: TargetFacts) -> Iterator[CheckLine]:

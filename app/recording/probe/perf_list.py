@@ -80,8 +80,8 @@ def events_from_text(text: str) -> tuple[PerfEvent, ...]:
 
     def close() -> None:
         if last and description:
-            whole = " ".join(description).strip("[] ")
-            found[last] = PerfEvent(last, found[last].group, whole[:_MAX_TEXT])
+            text_of_description = " ".join(description).strip("[] ")
+            found[last] = PerfEvent(last, found[last].group, text_of_description[:_MAX_TEXT])
         description.clear()
 
     for line in text.splitlines():
@@ -123,8 +123,8 @@ def record_options(help_text: str, build_text: str) -> tuple[str, ...]:
         offered_option for offered_option in offered_options(help_text, RECORD_OPTIONS) if offered_option not in without
     ]
     # If the build options are unknown, assume that the libraries are built in.
-    said = [built[name] for name in UNWINDERS if name in built]
-    if any(said) or not said:
+    unwinders = [built[name] for name in UNWINDERS if name in built]
+    if any(unwinders) or not unwinders:
         found.append("--call-graph dwarf")
     return tuple(found)
 

@@ -25,7 +25,7 @@ SHARED_FILESYSTEMS = re.compile(
 """File systems that other hosts may share, with the names of `stat -f`."""
 
 _CPU_FACTS = {"vendor_id": "cpu_vendor", "cpu family": "cpu_family", "model": "cpu_model", "CPU part": "cpu_part"}
-_LONGEST = 400
+_MAX_TEXT = 400
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     nothing else. compute: it runs in a batch job, where it does not query the batch system's queues.
     """
     scheduler = scheduler_of(target.scheduler)
-    wanted = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
+    program_names = {*COMPRESSORS, *(name for each in SCHEDULERS.values() for name in each.programs)}
     asked = [each for each in MPI_LAUNCHERS.values() if each.probe_command]
     usual = [name for each in MPI_LAUNCHERS.values() if not each.probe_command for name in each.program_names]
     launchers = dict.fromkeys((*target.starters.values(), *usual))
@@ -83,9 +83,11 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
             "scratch", [f"printf '%s.' {expand_path(target.scratch).text}" if target.scratch else "echo none; false"]
         ),
         *shell_function("each_launcher", [f"launcher {quote(name)}" for name in launchers]),
-        *shell_function("each_probe", [_asking(each.implementation, (each.probe_command,)) for each in asked]),
-        *shell_function("each_scheduler", [_asking(each.name, each.version_commands) for each in SCHEDULERS.values()]),
-        *shell_function("each_program", [f"program {quote(name)}" for name in sorted(wanted)]),
+        *shell_function("each_probe", [_try_commands(each.implementation, (each.probe_command,)) for each in asked]),
+        *shell_function(
+            "each_scheduler", [_try_commands(each.name, each.version_commands) for each in SCHEDULERS.values()]
+        ),
+        *shell_function("each_program", [f"program {quote(name)}" for name in sorted(program_names)]),
         *shell_function(
             "queues", [f"apart queues {join(scheduler.queues_command())}"] if scheduler and not compute else []
         ),
@@ -94,7 +96,7 @@ def probe_script(target: Target, *, compute: bool = False) -> str:
     return "\n".join([environment_functions(target), *lines, body])
 
 
-def _asking(section: str, commands: Sequence[Sequence[str]]) -> str:
+def _try_commands(section: str, commands: Sequence[Sequence[str]]) -> str:
     """sh: run commands until one succeeds, if the program of the first is on PATH."""
     first = quote(commands[0][0])
     said = " || ".join(f"say {section} {join(command)}" for command in commands)
@@ -134,7 +136,7 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
     """
     sections = read_sections(text)
     if "host" not in sections:
-        said = " ".join(text.split())[:_LONGEST]
+        said = " ".join(text.split())[:_MAX_TEXT]
         raise Unavailable(
             f"The probe did not run there; it printed {f'“{said}”' if said else 'nothing'}. Log in there, and check "
             "whether sh starts and what its startup files print."
@@ -144,11 +146,11 @@ def parse_probe(text: str, target: Target, now: float, clocks: tuple[ClockReadin
     if "complete" not in sections:
         problems["probe"] = "It ended early."
     modules = sections.get("modules")
-    if modules and (modules[0].status or _complains(modules[0].text)):
+    if modules and (modules[0].status or _reports_error(modules[0].text)):
         problems["modules"] = _short(modules[0].text) or f"It ended with exit status {modules[0].status}."
     launchers, versions = _mpi_launchers(one, target)
     programs = _fields(one.text("programs"), " ")
-    place, scratch = _place(one.text("directory")), _place(one.text("scratch"))
+    place, scratch = _parse_directory(one.text("directory")), _parse_directory(one.text("scratch"))
     if place.problem:
         problems["directory"] = place.problem
     if target.scratch and scratch.problem:
@@ -389,7 +391,7 @@ class _DirectoryFacts:
     problem: str = ""
 
 
-def _place(text: str) -> _DirectoryFacts:
+def _parse_directory(text: str) -> _DirectoryFacts:
     """The facts about a directory."""
     found = dict(re.findall(r"^(path|system|runs) (.*)$", text, re.M))
     problem = re.search(r"^problem (.*)", text, re.M)
@@ -407,7 +409,7 @@ def _place(text: str) -> _DirectoryFacts:
     )
 
 
-def _complains(text: str) -> bool:
+def _reports_error(text: str) -> bool:
     """Whether module reported an error; old versions exit with status 0 anyway."""
     return bool(re.search(r"\bERROR\b|Unable to locate a modulefile|The following module\(s\) are unknown", text))
 
@@ -430,4 +432,4 @@ def _number(text: str | None) -> int | None:
 
 
 def _short(text: str) -> str:
-    return shorten(sanitize_line(text), _LONGEST)
+    return shorten(sanitize_line(text), _MAX_TEXT)

@@ -74,7 +74,7 @@ def group_events(
     """
     have = Counters(counters) if counters is not None else available_counters(facts)
     found: list[_Group] = []
-    for event in _apart(events):
+    for event in _split_lists(events):
         single = single_events(event)
         names = [strip_modifiers(part) for part in single if needs_counter(part, facts)]
         place = next((one for one in found if one.has_room(len(single), names, most)), None)
@@ -114,7 +114,7 @@ class _Group:
         return general, fixed
 
 
-def _apart(events: Sequence[str]) -> list[str]:
+def _split_lists(events: Sequence[str]) -> list[str]:
     """The events with lists such as "a,b" split, but not groups."""
     return [part for event in events for part in ([event] if event.lstrip().startswith("{") else single_events(event))]
 

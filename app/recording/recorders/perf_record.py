@@ -66,11 +66,11 @@ def countable_events(spec: JobSpec, facts: HostFacts | None) -> tuple[str, ...]:
     """The events whose samples have no absolute total, because they are sampled by occurrence; and on request hardware
     events."""
     found: dict[str, None] = {}
-    for event in (part for whole in spec.events for part in single_events(whole)):
+    for event in (part for typed_event in spec.events for part in single_events(typed_event)):
         name = split_sampling_terms(event)[0]
         hardware = event_type(event, facts) in ("hardware", "cache", "raw")
-        wanted = is_occurrence(name) or (hardware and spec.count_hardware)
-        if wanted and find_event_problem(name, counting=True) is None:
+        is_countable = is_occurrence(name) or (hardware and spec.count_hardware)
+        if is_countable and find_event_problem(name, counting=True) is None:
             found[name] = None
     return tuple(found)
 

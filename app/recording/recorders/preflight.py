@@ -189,8 +189,8 @@ def _sampling(spec: JobSpec) -> Iterator[PreflightFinding]:
 
 def _attributes(spec: JobSpec) -> Iterator[PreflightFinding]:
     """Modifiers and terms of events that perf does not support on any host."""
-    for whole in spec.events:
-        if fault := find_group_problem(whole):
+    for typed_event in spec.events:
+        if fault := find_group_problem(typed_event):
             yield _error("events", *fault)
     for event in selected_events(spec):
         if fault := find_event_problem(event, spec.recorder is RecorderName.PERF_STAT):

@@ -91,13 +91,13 @@ class AnswerParser:
         raise InvalidRequest(message)
 
 
-def reject_options(title: str, program: str, options: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
+def reject_options(title: str, program: str, options: Iterable[tuple[str, str]], reserved: Collection[str]) -> None:
     """Raises InvalidRequest for additional arguments that would not result in one job that runs once.
 
     options: each by its full name, with the argument that contains it. kept: the options that Perfloom itself sets.
     """
     for option, word in options:
-        if option in kept:
+        if option in reserved:
             short = f", or write the option that {word!r} abbreviates in full" if _cut_short(word, option) else ""
             raise InvalidRequest(
                 f"Perfloom sets {option} of {title}, or cannot record with it. Remove {word!r} "

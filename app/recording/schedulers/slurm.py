@@ -126,7 +126,7 @@ class Slurm:
         return script_argv(script_text("schedulers/slurm_find.sh"), job_name)
 
     def parse_find_output(self, stdout: str, stderr: str, status: int) -> str | None:
-        _whole(stdout, stderr, status)
+        _check_end_line(stdout, stderr, status)
         found = ID.findall(stdout)
         return found[0] if found else None
 
@@ -136,7 +136,7 @@ class Slurm:
     def parse_status_output(
         self, ids: Sequence[str], stdout: str, stderr: str, status: int
     ) -> Mapping[str, BatchStatus]:
-        _whole(stdout, stderr, status)
+        _check_end_line(stdout, stderr, status)
         found = {}
         for line in stdout.splitlines():
             words = line.split("|", 6)
@@ -255,7 +255,7 @@ def _status(
     )
 
 
-def _whole(stdout: str, stderr: str, status: int) -> None:
+def _check_end_line(stdout: str, stderr: str, status: int) -> None:
     """Raises Unreachable if squeue failed, or its output lacks the end line of the script."""
     ANSWERS.check_complete("squeue", stderr, status)
     if not stdout.endswith("end\n"):

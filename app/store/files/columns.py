@@ -80,13 +80,13 @@ def read_manifest(directory: Path) -> Manifest:
 def _write_tables(tables: Mapping[str, pa.Table | ChunkedTable], directory: Path) -> dict[str, TableFile]:
     """Write tables, several large ones at a time. Chunked tables share one spill file, so they are written one by
     one."""
-    whole = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
-    if sum(whole.values()) < LARGE_BYTES:
+    sizes = {name: table.nbytes for name, table in tables.items() if isinstance(table, pa.Table)}
+    if sum(sizes.values()) < LARGE_BYTES:
         return {name: _write_table(table, name, directory) for name, table in tables.items()}
     with ThreadPoolExecutor(WRITERS) as pool:
         begun = {
             name: pool.submit(_write_table, tables[name], name, directory)
-            for name in sorted(whole, key=whole.__getitem__, reverse=True)
+            for name in sorted(sizes, key=sizes.__getitem__, reverse=True)
         }
         written = {name: _write_table(table, name, directory) for name, table in tables.items() if name not in begun}
         written |= {name: done.result() for name, done in begun.items()}

@@ -20,8 +20,8 @@ _all: "weakref.WeakSet[ProfileCache]" = weakref.WeakSet()
 class ProfileCache:
     """The most recently used profiles. Thread-safe and fork-safe."""
 
-    def __init__(self, kept: int = MAX_PROFILES) -> None:
-        self._kept = kept
+    def __init__(self, size: int = MAX_PROFILES) -> None:
+        self._size = size
         self._profiles: OrderedDict[Path, tuple[tuple[int, int], Profile]] = OrderedDict()
         self._lock = threading.Lock()
         _all.add(self)
@@ -54,7 +54,7 @@ class ProfileCache:
                 return known[1]
             self._profiles[directory] = (version, profile)
             self._profiles.move_to_end(directory)
-            while len(self._profiles) > self._kept:
+            while len(self._profiles) > self._size:
                 self._profiles.popitem(last=False)
         return profile
 

@@ -41,9 +41,9 @@ def load_into(folder: Path, profile: Profile) -> None:
         return
     from ...analysis.memo_store import analysis_version, restore_memo
 
-    kept = arrays.read(folder / f"{NAME}{analysis_version()}")
-    if kept is not None:
+    stored = arrays.read(folder / f"{NAME}{analysis_version()}")
+    if stored is not None:
         try:
-            restore_memo(profile, kept)
+            restore_memo(profile, stored)
         except (KeyError, TypeError, ValueError):
             log.warning("the cached data for tables in %s is damaged", folder)

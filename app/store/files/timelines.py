@@ -39,9 +39,9 @@ class Timelines:
             return known
         if profile in self._failed:
             raise self._failed[profile]
-        kept = arrays.read(self._path(id))
-        if kept is not None:
-            return self._keep(profile, open_timeline(profile, kept))
+        stored = arrays.read(self._path(id))
+        if stored is not None:
+            return self._keep(profile, open_timeline(profile, stored))
         if _small(profile):
             return self.prepare(id, profile)
         running = self._running.get(id)
@@ -58,16 +58,16 @@ class Timelines:
 
     def prepare(self, id: str, profile: Profile) -> Timeline:
         """Prepare the timeline of a result, and store it unless the disk is full. Raises UnreadableInput."""
-        made = prepare_timeline(profile)
+        prepared = prepare_timeline(profile)
         try:
             path = self._path(id)
-            arrays.write(path, made)
+            arrays.write(path, prepared)
             self._remove_earlier(path)
             # Read it again memory-mapped, so that the kernel can reclaim its memory.
-            made = arrays.read(path) or made
+            prepared = arrays.read(path) or prepared
         except Unavailable as error:
             log.warning("could not cache the timeline of %s: %s", id, error.message)
-        return self._keep(profile, open_timeline(profile, made))
+        return self._keep(profile, open_timeline(profile, prepared))
 
     @staticmethod
     def _remove_earlier(path: Path) -> None:

@@ -14,10 +14,10 @@ from perfloom.recording.fields.job_json import from_json
 from perfloom.recording.fields.job_validity import validate_job
 from perfloom.recording.fields.relevance import (
     CHOICES_OF_FORM,
-    hiding_choices,
+    get_target_choices,
+    list_hiding_choices,
     normalize,
     relevant_fields,
-    target_choices,
 )
 
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=10)
@@ -293,16 +293,18 @@ def test_nothing_invisible_can_be_wrong() -> None:
 
 
 def test_every_field_is_used_somewhere() -> None:
-    assert set(hiding_choices()) == set(JobForm.DEFAULTS)
+    assert set(list_hiding_choices()) == set(JobForm.DEFAULTS)
 
 
 @given(SPECS)
 def test_a_field_is_hidden_exactly_where_it_does_not_count(spec: JobSpec) -> None:
     target = TARGETS[spec.target]
-    chosen = target_choices(target) | {name: value for name, value in to_form(spec).items() if name in CHOICES_OF_FORM}
+    chosen = get_target_choices(target) | {
+        name: value for name, value in to_form(spec).items() if name in CHOICES_OF_FORM
+    }
     words = {f"{name}-{value}" for name, value in chosen.items()}
     used = relevant_fields(spec, target)
-    for field, choices in hiding_choices().items():
+    for field, choices in list_hiding_choices().items():
         assert (field in used) == (not words & set(choices.split())), (field, words)
 
 

@@ -58,7 +58,7 @@ _STOPPED = {
 @dataclass(frozen=True)
 class SubmissionRow:
     """One thing that was handed over. badge: a state for the color. position: how many are before it.
-    unreachable_since: since when there is no sign of life."""
+    unreachable_since: since when there is no heartbeat."""
 
     title: str
     scheduler_id: str
