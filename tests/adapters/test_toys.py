@@ -78,7 +78,7 @@ def submit_form(browser: Browser, typed: dict[str, str]) -> None:
     assert response.status_code == 303, response.text
 
 
-def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Browser) -> None:
+def test_toy_job_becomes_result(context: JobContext, target: Target, browser: Browser) -> None:
     store = context.store
     with open_transport(target) as transport:
         found = checks.probe(transport, target)

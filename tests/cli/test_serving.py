@@ -148,7 +148,7 @@ def _recorded(store: Store, id: str) -> bool:
     return path.exists() and path.stat().st_size > 3000
 
 
-def test_a_killed_serve_takes_all_with_it_but_recordings(server: Kept) -> None:
+def test_killed_server_ends_everything_except_recordings(server: Kept) -> None:
     job = server.submit("endless", *ENDLESS)
     reached(server.store, job.id, JobState.RUNNING)
     until(lambda: len(processes.find_by_variable("PERFLOOM_JOB", job.id)) == 2, "perf and the program run")
@@ -199,7 +199,7 @@ def test_serve_ends_when_another_server_took_its_database(
             assert ended(store, job.id).state is JobState.CANCELLED
 
 
-def test_what_is_killed_inside_is_started_again(server: Kept) -> None:
+def test_killed_children_are_restarted(server: Kept) -> None:
     for name in ("redis", "perfloom-launch", "perfloom-read", "web_server"):
         victims = until(lambda name=name: _named(server.running, name), f"{name} runs")  # type: ignore[misc]
         for victim in victims:
@@ -235,7 +235,7 @@ def test_other_machines_need_a_token(settings: Settings) -> None:
     assert done.stdout == "[2, 2, 2]\n" and done.stderr.count("export PERFLOOM_TOKEN") == 3
 
 
-def test_a_port_that_is_taken(settings: Settings) -> None:
+def test_port_in_use(settings: Settings) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -29,7 +29,7 @@ HOSTILE = "nul\0 half\udc80 <script> ' \" \\ % _ \\u0000 \U0001f525"
 STORED = "nul\ufffd half? <script> ' \" \\ % _ \\u0000 \U0001f525"
 
 
-def test_a_job_is_kept_as_it_was_given(store: Store) -> None:
+def test_job_is_stored_unchanged(store: Store) -> None:
     before = time.time()
     job = store.jobs.create("record", SPEC.to_json(), "try")
     assert store.jobs.get(job.id) == job == store.jobs.find(job.id)
@@ -47,7 +47,7 @@ def test_text_may_be_anything(store: Store) -> None:
     assert job.argv == (STORED,) and job.reason == STORED and job.outcome == Outcome(reasons=(STORED,))
 
 
-def test_a_job_goes_its_way(store: Store) -> None:
+def test_job_transitions(store: Store) -> None:
     id = store.jobs.create("record", {}, "x").id
     claimed = store.jobs.claim(id, "worker 1", "node7", 30)
     assert claimed is not None and (claimed.state, claimed.attempt, claimed.host) == (JobState.STAGING, 1, "node7")
@@ -88,7 +88,7 @@ def test_cancelling_is_noted_and_due(store: Store) -> None:
     assert not store.jobs.request_cancel("0" * 12)
 
 
-def test_what_is_due(store: Store) -> None:
+def test_due_jobs(store: Store) -> None:
     now = 1000.0
     late = store.jobs.create("record", {}, "late", due_at=now - 5).id
     later = store.jobs.create("record", {}, "later", due_at=now).id
@@ -234,7 +234,7 @@ def test_many_threads_write_at_once(store: Store) -> None:
     assert faults == [] and len(store.jobs.list(limit=1000)) == 81
 
 
-def test_a_database_that_is_not_there_is_said(settings: Settings) -> None:
+def test_missing_database_is_reported(settings: Settings) -> None:
     if settings.uses_sqlite:
         url, hint = f"sqlite:///{settings.data}/no/such/folder/x.sqlite", "data directory's owner"
     else:
@@ -244,12 +244,12 @@ def test_a_database_that_is_not_there_is_said(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://h:port/x"])
-def test_a_database_url_that_cannot_be_meant(settings: Settings, url: str) -> None:
+def test_invalid_database_url(settings: Settings, url: str) -> None:
     with pytest.raises(InvalidRequest, match="PERFLOOM_DATABASE_URL"):
         open_store(Settings.load(settings.data, {}, database_url=url))
 
 
-def test_a_file_that_is_no_database(settings: Settings) -> None:
+def test_file_without_database(settings: Settings) -> None:
     if not settings.uses_sqlite:
         return
     settings.prepare()
@@ -270,7 +270,7 @@ def test_a_store_that_is_dropped_closes_its_connections(settings: Settings) -> N
     assert closed
 
 
-def test_the_catalogue_is_private_and_opening_it_again_drops_no_lock(tmp_path: Path) -> None:
+def test_database_is_private_and_reopening_keeps_locks(tmp_path: Path) -> None:
     """Closing any descriptor of a file drops all POSIX locks that the process holds on it, SQLite's too. Another process
     then takes itself for the only one, and removes the journal under us."""
     settings = Settings.load(tmp_path / "data", {"PERFLOOM_RUNTIME": str(tmp_path / "run")})

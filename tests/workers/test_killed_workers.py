@@ -120,7 +120,7 @@ def test_one_process_after_the_other(worker: Worker) -> None:
     assert worker.running.process.poll() is None
 
 
-def test_a_worker_that_is_told_to_end(worker: Worker) -> None:
+def test_terminated_worker(worker: Worker) -> None:
     (id,) = worker.ring((sys.executable, "-S", "-c", "while True: pass"))
     reached(worker.store, id, JobState.RUNNING)
     assert worker.running.stop() == 0

@@ -56,7 +56,7 @@ def test_a_report_is_printed_page_by_page(
     assert "PERFLOOM_TOKEN" not in environment and "LC_ALL=C\n" in environment
 
 
-def test_an_older_ncu_is_asked_for_less(
+def test_older_ncu_gets_fewer_options(
     settings: Settings, tmp_path: Path, report: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It knows one option less, and no page of source: what there is is read, and the rest is told."""

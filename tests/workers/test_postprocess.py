@@ -28,12 +28,12 @@ def settled(context: JobContext, job: Job) -> bool:
     return all(one.settled for one in context.store.results.get(job.id).originals)
 
 
-def test_what_is_soon_done_is_done_at_once(context: JobContext) -> None:
+def test_small_result_is_postprocessed_immediately(context: JobContext) -> None:
     job = imported(replace(context, ends_with_job=True))
     assert job.state is JobState.STORED and settled(context, job)
 
 
-def test_what_takes_long_is_left_to_another_process(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_result_is_postprocessed_in_another_process(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postprocess, "LARGE_BYTES", 1)
     before = len(postprocess._begun)
     job = imported(replace(context, ends_with_job=True))

@@ -34,7 +34,7 @@ def begun() -> int:
     return preforked.process.pid
 
 
-def test_it_reads_one_run_as_any_other_and_only_one(settings: Settings, tmp_path: Path) -> None:
+def test_preforked_reader_reads_one_run(settings: Settings, tmp_path: Path) -> None:
     expected = reading.read_profile(settings, [TRACE])
     pid = begun()
     assert begun() == pid
@@ -62,13 +62,13 @@ def test_one_that_was_killed_is_not_missed(settings: Settings, tmp_path: Path) -
     assert not prefork._waiting
 
 
-def test_it_ends_when_it_is_not_needed(settings: Settings) -> None:
+def test_unused_preforked_reader_ends(settings: Settings) -> None:
     pid = begun()
     prefork.end_reader()
     assert has_ended(pid)
 
 
-def test_it_does_not_wait_for_ever(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_preforked_reader_ends(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefork, "IDLE_S", 0.3)
     pid = begun()
     until(lambda: has_ended(pid), "the end of a process that nobody needs")

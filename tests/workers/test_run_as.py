@@ -112,7 +112,7 @@ def test_a_user_who_does_not_exist_or_is_no_other_is_refused(monkeypatch: pytest
         require_usable(os.environ.get("LOGNAME", "root"))
 
 
-def test_without_a_rule_for_sudo_it_is_told_what_to_do(place: Path, ordinary_user: OrdinaryUser) -> None:
+def test_missing_sudo_rule_has_advice(place: Path, ordinary_user: OrdinaryUser) -> None:
     (place / "rules" / "perfloom").unlink()
     done = subprocess.run(
         inside(place, *ordinary_user.command(*PERFLOOM, "worker", "--run-as", USER)),
@@ -193,17 +193,17 @@ APART = {"mounts": "mnt:2", "pids": "pid:2"}
         ({"boot": "other"}, ("/d/token",), "could read /d/token"),
     ],
 )
-def test_what_is_a_boundary(changed: dict[str, object], readable: tuple[str, ...], words: str) -> None:
+def test_process_boundary(changed: dict[str, object], readable: tuple[str, ...], words: str) -> None:
     reason = find_exposed_secret(WEB, dataclasses.replace(WEB, **changed), readable)  # type: ignore[arg-type]
     assert words in reason and bool(words) == bool(reason)
     assert not reason or "PERFLOOM_TRUST_USERS" in reason
 
 
-def test_without_a_worker_that_said_who_it_is_there_is_no_boundary() -> None:
+def test_unknown_worker_has_no_boundary() -> None:
     assert "No worker has reported" in find_exposed_secret(WEB, HostFacts("h").jobs)
 
 
-def test_another_mount_namespace_is_told_apart_and_is_no_boundary() -> None:
+def test_other_mount_namespace_is_no_boundary() -> None:
     code = "import dataclasses, json; from perfloom.paths import process_boundary as p; print(json.dumps(dataclasses.asdict(p())))"
     seen = [
         ProcessNamespaces(**json.loads(subprocess.check_output([*prefix, sys.executable, "-P", "-c", code])))

@@ -26,7 +26,7 @@ CODE = Prompt("answer me@far Code", "Code (me on far)")
 
 
 @given(some.dictionaries(some.text(max_size=40), some.text(max_size=2000), max_size=4), some.text(max_size=30))
-def test_what_is_sealed_is_opened_by_its_pair_alone(given: dict[str, str], subject: str) -> None:
+def test_encrypted_secrets_are_decrypted_only_by_their_key_pair(given: dict[str, str], subject: str) -> None:
     pair, other = KeyPair.generate(), KeyPair.generate()
     given = {name: value for name, value in given.items() if _utf8(name + value)}
     if not _utf8(subject):
@@ -63,7 +63,7 @@ def test_a_box_is_opened_until_it_expires() -> None:
         pair.open(box, "job:a", NOW + 60)
 
 
-def test_nothing_shows_what_is_secret() -> None:
+def test_repr_hides_secrets() -> None:
     pair = KeyPair.generate()
     box = seal(pair.public, {"password": "tell nobody"}, "job:a", NOW + 60)
     assert b"tell nobody" not in box
@@ -111,7 +111,7 @@ def test_a_worker_gives_what_was_typed_for_its_job_or_target(store: Store, pair:
     assert secrets.secrets_for(store, "near", ["another"])(PASSWORD) is None
 
 
-def test_what_was_of_use_once_is_forgotten_and_the_rest_stays(store: Store, pair: KeyPair) -> None:
+def test_one_time_code_is_deleted_and_others_are_kept(store: Store, pair: KeyPair) -> None:
     keep(store, pair, "job:abc", {"password": "word", CODE.name: "123456"})
     given = secrets.secrets_for(store, "far", ["abc"])
     assert isinstance(given, secrets.SealedSecrets)
@@ -162,7 +162,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         store.close()
 
 
-def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: Path) -> None:
+def test_worker_inherits_key_of_its_parent(store: Store, tmp_path: Path) -> None:
     """The way through guard and celery_app: whoever lacks the descriptor ends at once."""
     handle = secrets.make_key(store)
     argv = processes.python_argv("perfloom.workers.celery_app", "target", "1", str(handle))
@@ -174,14 +174,14 @@ def test_a_worker_process_has_the_key_of_its_household(store: Store, tmp_path: P
         store.close()
 
 
-def test_without_a_terminal_nobody_is_asked() -> None:
+def test_no_prompt_without_terminal() -> None:
     code = "from perfloom.workers.serve import secret_prompts as s; from perfloom.domain.errors import Prompt; print(s.ask_on_terminal(Prompt('a', 'b')))"
     argv = ["setsid", sys.executable, "-c", code]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
     assert done.stdout == "None\n"
 
 
-def test_a_person_at_a_terminal_is_asked_and_what_they_type_is_not_shown() -> None:
+def test_terminal_prompt_hides_typed_text() -> None:
     code = (
         "from perfloom.workers.serve import secret_prompts as s; from perfloom.domain.errors import Prompt; "
         "print('got', len(s.ask_on_terminal(Prompt('password', 'Password of me on far')) or ''))"

@@ -50,7 +50,7 @@ def test_a_recording_becomes_a_result(context: JobContext) -> None:
     assert not files_of(context, job).artifacts.exists() and has_no_process(job)
 
 
-def test_what_was_shown_is_what_was_run(context: JobContext) -> None:
+def test_shown_command_is_executed_command(context: JobContext) -> None:
     job = run(context, spec_of("true"))
     assert job.argv == argv_of(job.job_spec, context.facts(), files_of(context, job).artifacts)
 
@@ -65,7 +65,7 @@ def test_counting(context: JobContext) -> None:
     assert profile.counts.num_rows >= 2
 
 
-def test_the_output_is_kept(context: JobContext) -> None:
+def test_output_is_stored(context: JobContext) -> None:
     job = run(context, spec_of("/bin/sh", "-c", "echo out; echo err >&2"))
     assert files_of(context, job).output.read_text().startswith("out\nerr\n")
 
@@ -87,13 +87,13 @@ def test_a_command_that_fails_at_once_has_no_result(context: JobContext) -> None
     )
 
 
-def test_a_command_that_crashes_says_its_signal(context: JobContext) -> None:
+def test_crashed_command_has_signal(context: JobContext) -> None:
     job = run(context, spec_of(sys.executable, "-c", "import os; sum(range(10**7)); os.kill(os.getpid(), 11)"))
     assert job.state is JobState.STORED and job.outcome is not None and job.outcome.signal == 11
     assert "SIGSEGV" in (job.reason or "")
 
 
-def test_no_sample_at_all_is_a_result_that_says_so(context: JobContext) -> None:
+def test_recording_without_samples_has_reason(context: JobContext) -> None:
     job = run(context, spec_of("true", frequency=1))
     assert job.state is JobState.STORED and transitions.NO_SAMPLE in (job.reason or "")
     assert context.store.results.get(job.id).reasons == (transitions.NO_SAMPLE,)
@@ -140,7 +140,7 @@ def test_a_command_that_cannot_be_executed(context: JobContext, tmp_path: Path, 
         ({"call_graph": CallGraph.DWARF, "stack_bytes": 70_000}, "perf ended with exit status"),
     ],
 )
-def test_a_job_that_cannot_work_says_why(context: JobContext, changes: dict[str, object], words: str) -> None:
+def test_impossible_job_has_reason(context: JobContext, changes: dict[str, object], words: str) -> None:
     job = run(context, dataclasses.replace(spec_of("true"), **changes))  # type: ignore[arg-type]
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert words in (job.reason or "") and has_no_process(job)
@@ -250,7 +250,7 @@ def test_the_command_is_the_one_that_the_user_means(context: JobContext, tmp_pat
     assert files_of(context, job).output.read_text().startswith(f"mine\n{tmp_path}/ls\n")
 
 
-def test_without_a_directory_of_its_own_choice_a_job_has_an_empty_one(context: JobContext) -> None:
+def test_default_directory_is_empty(context: JobContext) -> None:
     job = run(context, spec_of("/bin/sh", "-c", "pwd; ls; touch mine"))
     files = files_of(context, job)
     assert files.output.read_text().startswith(f"{files.work}\n[ perf") and (files.work / "mine").exists()
@@ -407,7 +407,7 @@ def test_an_import_is_read(context: JobContext) -> None:
 @pytest.mark.parametrize(
     "files", [{}, {"empty": b""}, {"junk": bytes(range(256)) * 10}, {"../../etc/passwd": b""}, {"missing": b"x"}]
 )
-def test_an_import_that_cannot_be_read_says_why(context: JobContext, files: dict[str, bytes], tmp_path: Path) -> None:
+def test_unreadable_import_has_reason(context: JobContext, files: dict[str, bytes], tmp_path: Path) -> None:
     job_id = _import(context, {name: data for name, data in files.items() if "/" not in name})
     context.store.jobs.update(job_id, spec={"files": list(files)})
     if "missing" in files:
@@ -416,7 +416,7 @@ def test_an_import_that_cannot_be_read_says_why(context: JobContext, files: dict
     assert job.state is JobState.FAILED and job.reason and job.result_id is None
 
 
-def test_another_hosts_recording_is_left_to_it_while_it_lives(context: JobContext) -> None:
+def test_recording_of_running_host_is_not_taken_over(context: JobContext) -> None:
     job = submit(context.store, spec_of("sleep", "60"))
     until_state(context, job.id, JobState.RUNNING)
     elsewhere = dataclasses.replace(context, host="elsewhere")
@@ -450,7 +450,7 @@ def test_a_step_that_fails_for_a_passing_reason_is_tried_again(
     assert job.state is JobState.STORED and next(failures, None) is None
 
 
-def test_a_step_that_fails_for_good_says_why(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_step_has_reason(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def publish(*arguments: object, **more: object) -> object:
         raise OSError(28, "No space left on device")
 

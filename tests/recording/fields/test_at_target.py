@@ -31,18 +31,18 @@ def said(spec: JobSpec, facts: TargetFacts | None = FACTS, target: Target = CLUS
     return {f"{found.level} {found.field}": found.message for found in check_at_target(spec, target, facts)}
 
 
-def test_where_all_is_well_nothing_is_said() -> None:
+def test_valid_job_at_target_has_no_findings() -> None:
     job = replace(SPEC, mpi=Mpi(MpiFlavor.OPENMPI, 4), batch=Batch("long", wall_time_s=7200), sudo=True)
     assert said(job) == {}
     assert said(SPEC, None, Target("local")) == {}
     assert said(SPEC, FACTS, Target("local")) == {}
 
 
-def test_what_was_never_checked() -> None:
+def test_unchecked_target() -> None:
     assert list(said(SPEC, None)) == ["hint target"]
 
 
-def test_a_program_that_is_meant_from_here() -> None:
+def test_relative_program_is_reported() -> None:
     typed = replace(SPEC, command=("./solver", "in.txt"))
     assert "searched in the job's directory on “cluster”" in said(typed)["warning command"]
     assert list(said(typed, None)) == ["warning command", "hint target"]
@@ -96,7 +96,7 @@ def test_modules_without_a_module_command() -> None:
 
 
 @pytest.mark.parametrize("name", ["PERFLOOM_JOB", "PERFLOOM_OF_LATER", "pl_id"])
-def test_a_variable_of_ours_is_said_before_the_job_is_submitted(name: str) -> None:
+def test_reserved_variable_is_reported_before_submission(name: str) -> None:
     found = check_job(replace(SPEC, environment={name: "x"}), CLUSTER, None, FACTS).findings
     assert [one.field for one in found if one.level is Severity.ERROR] == ["environment"]
     found = check_job(SPEC, replace(CLUSTER, environment={name: "x"}), None, FACTS).findings
@@ -111,7 +111,7 @@ def test_the_directory_and_what_is_missing() -> None:
     assert "sudo" in said(replace(SPEC, sudo=True), replace(FACTS, sudo=False))["warning sudo"]
 
 
-def test_everything_says_what_to_do() -> None:
+def test_every_target_finding_has_advice() -> None:
     bad = replace(FACTS, compute=None, shared=False, missing=("sbatch",), free_bytes=1, sudo=False, mpi_launchers={})
     bad = replace(bad, module_command=False)
     spec = replace(SPEC, mpi=Mpi(MpiFlavor.SRUN, 4), batch=Batch("gone"), sudo=True, modules=("gcc",))

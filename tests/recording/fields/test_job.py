@@ -136,14 +136,14 @@ def posted(fields: JobForm) -> dict[str, list[str]]:
 
 @given(SPECS)
 @example(JobSpec(command=("a",), environment={"A": "\n", "B": "\n0", "C": " \t", "D": "\v", "E": " a\n"}))
-def test_a_spec_comes_back_from_its_form(spec: JobSpec) -> None:
+def test_form_of_spec_is_parsed_to_spec(spec: JobSpec) -> None:
     parsed = parse(JobForm.from_form(posted(to_form(spec))), TARGETS)
     assert parsed.errors == {}
     assert parsed.spec == normalize(spec, TARGETS[spec.target])
 
 
 @given(SPECS)
-def test_a_spec_comes_back_from_its_json(spec: JobSpec) -> None:
+def test_json_of_spec_is_parsed_to_spec(spec: JobSpec) -> None:
     assert from_json(spec.to_json(), TARGETS).spec == normalize(spec, TARGETS[spec.target])
 
 
@@ -297,7 +297,7 @@ def test_every_field_is_used_somewhere() -> None:
 
 
 @given(SPECS)
-def test_a_field_is_hidden_exactly_where_it_does_not_count(spec: JobSpec) -> None:
+def test_irrelevant_fields_are_hidden(spec: JobSpec) -> None:
     target = TARGETS[spec.target]
     chosen = get_target_choices(target) | {
         name: value for name, value in to_form(spec).items() if name in CHOICES_OF_FORM
@@ -308,7 +308,7 @@ def test_a_field_is_hidden_exactly_where_it_does_not_count(spec: JobSpec) -> Non
         assert (field in used) == (not words & set(choices.split())), (field, words)
 
 
-def test_what_a_target_does_not_have_is_not_looked_at() -> None:
+def test_fields_irrelevant_for_target_are_not_checked() -> None:
     typed = JobForm(command="true", queue="-x", wall_time="soon", nodes="?", sudo=True)
     assert parse(typed, TARGETS).spec == JobSpec(command=("true",))
     slurm = errors(target="cluster", queue="-x", wall_time="soon", nodes="?", resources="\n")
@@ -330,7 +330,7 @@ def test_wall_times_as_people_write_them(text: str, seconds: int) -> None:
     assert spec.batch.wall_time_s == seconds
 
 
-def test_entries_of_path_may_stand_as_in_the_variable() -> None:
+def test_path_entries_can_be_separated_by_colons() -> None:
     typed = JobForm(
         command="true", path="/a/bin:/b/bin\n\n /c d ", preload="libx.so:/y/liby.so", modules="gcc/12 mpi\nx"
     )
@@ -352,7 +352,7 @@ def test_durations_may_carry_a_unit(text: str, seconds: float) -> None:
     assert spec.duration_s == seconds
 
 
-def test_variables_are_taken_as_they_stand() -> None:
+def test_variables_are_unchanged() -> None:
     text = "# a comment\nexport A=1\nB= two words \n\nC=\"quoted\"\nD=a=b\nE=\nF=$'x\\ny'\n G=$HOME"
     spec = parse(JobForm(command="true", environment=text)).spec
     assert spec is not None
@@ -493,7 +493,7 @@ def test_one_process_or_several() -> None:
     assert parse(JobForm(scope="process", pid="7 8,9")).spec == JobSpec(scope=Scope.PROCESS, pid=(7, 8, 9))
 
 
-def test_the_api_takes_a_command_line_too() -> None:
+def test_api_accepts_command_line() -> None:
     assert from_json({"command": "sh -c 'exit 3'"}).spec == JobSpec(command=("sh", "-c", "exit 3"))
     assert "command" in from_json({"command": "sh -c 'exit"}).errors
     assert "freq" in from_json({"command": ["true"], "freq": 3}).errors

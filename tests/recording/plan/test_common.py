@@ -28,7 +28,7 @@ DEAF = 'sleep() { trap "" TERM; exec sleep "$1"; }; '
 
 
 @pytest.mark.parametrize("stage", ["before", "within", "just-begun"])
-def test_what_is_put_off_and_then_forgotten_leaves_nothing_asleep(shell: Path, tmp_path: Path, stage: str) -> None:
+def test_forgotten_timer_leaves_no_sleep(shell: Path, tmp_path: Path, stage: str) -> None:
     mark = f"PERFLOOM_JOB={tmp_path.name}-{os.getpid()}"
     delay = "300" if stage == "before" else "0"
     script = (

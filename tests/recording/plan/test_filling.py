@@ -33,23 +33,23 @@ def shown(path: str) -> str:
         ("", ""),
     ],
 )
-def test_what_a_path_stands_for(path: str, whole: str) -> None:
+def test_path_variables_are_expanded(path: str, whole: str) -> None:
     assert shown(path) == whole
 
 
 @pytest.mark.parametrize("path", ["$", "/a$/b", "$(touch x)", "${a b}", "${X:-$(touch x)}", "$1", "${", "$é"])
-def test_what_names_no_variable(path: str) -> None:
+def test_invalid_variable_is_rejected(path: str) -> None:
     for read in (expand_path, path_variables):
         with pytest.raises(InvalidRequest, match="is not followed by a name"):
             read(path)
 
 
 @pytest.mark.parametrize("name", ["EMPTY", "NOT_THERE"])
-def test_what_is_empty_there_is_named(name: str, tmp_path: Path) -> None:
+def test_empty_variable_is_named(name: str, tmp_path: Path) -> None:
     script = f"mkdir {expand_path(f'${name}/x').text}; echo reached"
     done = subprocess.run(["/bin/sh", "-c", script], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode and name in done.stderr and "reached" not in done.stdout
 
 
-def test_the_variables_are_told() -> None:
+def test_path_variables_are_listed() -> None:
     assert path_variables("$A/${B_2}x~") == ("A", "B_2")

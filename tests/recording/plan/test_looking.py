@@ -53,7 +53,7 @@ def test_a_sign_of_life_is_whatever_changes(tmp_path: Path, shell: Path) -> None
     assert life() == seen[-1] and life(sub0_life="no number\n") != ""
 
 
-def test_what_is_there_is_seen(tmp_path: Path, shell: Path) -> None:
+def test_existing_job_is_observed(tmp_path: Path, shell: Path) -> None:
     state = "host n1\nrank 3\nsize 8\nrecorded 1\nstate recording\nstart 17\npid 5\nnote careful\tnow\nnote and\n"
     job = job_in(
         tmp_path,
@@ -83,7 +83,7 @@ def test_what_is_there_is_seen(tmp_path: Path, shell: Path) -> None:
     assert sight.notes == ("of the run",) and sight.output_bytes == 5
 
 
-def test_what_is_not_there_is_gone(tmp_path: Path) -> None:
+def test_missing_directory_is_gone(tmp_path: Path) -> None:
     jobs = [
         PollRequest("a" * 12, f"{tmp_path}/no", 0),
         job_in(tmp_path, "b" * 12),
@@ -94,7 +94,7 @@ def test_what_is_not_there_is_gone(tmp_path: Path) -> None:
     assert "is not accessible" in found["c" * 12].status.notes[0]
 
 
-def test_output_comes_piece_by_piece_and_is_never_taken_for_anything_else(tmp_path: Path, shell: Path) -> None:
+def test_output_is_delimited_by_length(tmp_path: Path, shell: Path) -> None:
     first = job_in(tmp_path, "a" * 12, output=HOSTILE)
     second = job_in(tmp_path, "b" * 12, output=b"")
     got = b""
@@ -149,7 +149,7 @@ HARM = st.binary(max_size=200) | st.sampled_from([b"output 99999999999999 9", b"
 
 
 @given(st.lists(HARM, max_size=8), st.integers(0, 400))
-def test_whatever_is_printed_is_read_without_an_error(pieces: list[bytes], cut: int) -> None:
+def test_arbitrary_output_is_parsed_without_error(pieces: list[bytes], cut: int) -> None:
     good = b"job aaaaaaaaaaaa\nthere\nwho ./sub0.id 1 2 b-c yes\nstates 0\n\noutput 5 5\nhello\nend\n"
     jobs = [PollRequest("a" * 12, "/a", 0), PollRequest("b" * 12, "/b", 0)]
     assert set(parse_poll_output(jobs, good[:cut] + b"".join(pieces))) <= {"a" * 12, "b" * 12}
@@ -178,7 +178,7 @@ def test_hostile_state_files_are_read_as_far_as_they_make_sense(tmp_path: Path, 
     assert found.status.submissions == ()
 
 
-def test_what_the_batch_system_says_stands_with_its_submission() -> None:
+def test_batch_status_is_added_to_submission() -> None:
     sight = JobStatus(submissions=(SubmissionStatus(0, "7"), SubmissionStatus(1, "8")))
     status = BatchStatus("8", BatchState.PENDING, reason="Priority")
     assert with_batch_status(sight, {"8": status}).submissions == (

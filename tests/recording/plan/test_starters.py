@@ -32,7 +32,7 @@ def words(mpi: Mpi, *, batch: Batch = NO_BATCH, **known: str) -> list[str]:
     return subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_every_flavour_has_its_starter() -> None:
+def test_every_mpi_implementation_has_a_launcher() -> None:
     assert set(MPI_LAUNCHERS) == set(MpiFlavor)
     assert all(
         starter.implementation is flavour and starter.title and starter.program_names
@@ -55,7 +55,7 @@ def test_ranks_and_arguments(flavour: MpiFlavor, expected: list[str]) -> None:
     assert words(Mpi(flavour, 8, 4, arguments=("-g",), rank_arguments=("-r",))) == expected
 
 
-def test_what_only_the_host_knows() -> None:
+def test_host_dependent_arguments() -> None:
     mpi = Mpi(MpiFlavor.OPENMPI, 2)
     assert words(mpi, root="1", crowded="1") == ["--allow-run-as-root", "--oversubscribe", "-n", "2"]
     assert words(mpi, hostfile="/a b", blaunch="1") == (
@@ -78,13 +78,13 @@ def test_what_only_the_host_knows() -> None:
         (MpiFlavor.SRUN, ("--ntasks-per-node=1",), "--ntasks-per-node=4"),
     ],
 )
-def test_what_the_user_says_is_not_said_twice(flavour: MpiFlavor, given: tuple[str, ...], absent: str) -> None:
+def test_user_options_are_not_repeated(flavour: MpiFlavor, given: tuple[str, ...], absent: str) -> None:
     known = {"root": "1", "hostfile": "/h", "crowded": "1", "blaunch": "1", "pmi": "pmi2"}
     said = words(Mpi(flavour, 8, 4, arguments=given), **known)
     assert absent not in said and set(given) <= set(said)
 
 
-def test_the_starters_name_is_the_users_or_the_targets_or_what_was_found() -> None:
+def test_launcher_program_precedence() -> None:
     starter = mpi_launcher_of(MpiFlavor.MPICH)
     mpi, target = Mpi(MpiFlavor.MPICH), Target("t", starters={"mpich": "of target"})
     facts = TargetFacts(HostFacts(host=""), mpi_launchers={"mpich": "of facts"})
@@ -119,7 +119,7 @@ def tool(folder: Path, name: str, says: str, status: int = 0) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_the_starter_that_says_its_flavour_is_taken(tmp_path: Path) -> None:
+def test_launcher_is_selected_by_version_pattern(tmp_path: Path) -> None:
     """mpirun may be anybody's."""
     tools = tmp_path / "tools"
     tool(tools, "mpirun", "mpirun (Open MPI) 4.1.4")
@@ -151,9 +151,7 @@ def test_the_starter_that_says_its_flavour_is_taken(tmp_path: Path) -> None:
         ("libc.so.6 => /x", MpiFlavor.MPICH, "", False),
     ],
 )
-def test_whose_library_a_program_has(
-    tmp_path: Path, libraries: str, flavour: MpiFlavor, linked: str, noted: bool
-) -> None:
+def test_mpi_library_is_detected(tmp_path: Path, libraries: str, flavour: MpiFlavor, linked: str, noted: bool) -> None:
     script = (
         functions(tmp_path, Mpi(flavour)) + f"ldd() {{ echo '{libraries}'; }}\npl_check_program sh; echo \"$pl_linked\""
     )
@@ -180,7 +178,7 @@ def test_a_program_without_ldd_is_looked_into(tmp_path: Path) -> None:
         ("libc.so.6", "none pmi2 pmix", ""),
     ],
 )
-def test_how_sruns_ranks_find_each_other(tmp_path: Path, libraries: str, offered: str, expected: str) -> None:
+def test_srun_pmi_is_selected(tmp_path: Path, libraries: str, offered: str, expected: str) -> None:
     tool(tmp_path / "tools", "srun", f"MPI plugin types are... {offered}")
     script = functions(tmp_path, Mpi(MpiFlavor.SRUN)) + f"ldd() {{ echo '{libraries}'; }}\n"
     done = sh(f'{script}pl_launcher={tmp_path}/tools/srun; pl_check_program sh; echo "$pl_pmi"')
@@ -270,7 +268,7 @@ pl_find_rank; echo "$pl_rank/$pl_size/${pl_notes:+noted}"
         ("mpich", {"PMI_RANK": "1", "PMI_SIZE": "many"}, "1//"),
     ],
 )
-def test_who_a_rank_is(tmp_path: Path, flavour: str, variables: dict[str, str], expected: str) -> None:
+def test_rank_number_is_detected(tmp_path: Path, flavour: str, variables: dict[str, str], expected: str) -> None:
     spec = JobSpec(command=("x",), mpi=Mpi(MpiFlavor(flavour)))
     files = plans.make_plan(spec, Target("t"), None, "x" * 12, "/d/x").files
     rank = files["rank.sh"]
@@ -329,7 +327,7 @@ def test_an_option_without_its_value(flavour: MpiFlavor, arguments: tuple[str, .
     ],
     ids=str,
 )
-def test_values_of_options_are_taken(flavour: MpiFlavor, arguments: tuple[str, ...]) -> None:
+def test_option_values_are_counted(flavour: MpiFlavor, arguments: tuple[str, ...]) -> None:
     plans.require_plannable(JobSpec(command=("x",), mpi=Mpi(flavour, 2, arguments=arguments)), Target("t"))
 
 

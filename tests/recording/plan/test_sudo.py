@@ -104,7 +104,7 @@ def test_a_cancel_with_sudo(as_user: MakeJob) -> None:
     job.until_gone()
 
 
-def test_where_sudo_is_refused_the_program_is_not_run(as_user: MakeJob) -> None:
+def test_program_does_not_run_without_sudo_permission(as_user: MakeJob) -> None:
     job = as_user("sh", "-c", "echo was run")
     (job.directory.parent.parent / "rules" / "perfloom").unlink()
     sight = job.start().until_ended()

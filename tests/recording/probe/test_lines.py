@@ -60,7 +60,7 @@ def said(target: Target, facts: TargetFacts, title: str) -> CheckLine | None:
     return found[0] if found else None
 
 
-def test_where_all_is_well_nothing_is_to_be_done() -> None:
+def test_good_check_has_no_advice() -> None:
     lines = check_lines(FAR, FACTS)
     assert {line.light for line in lines} == {CheckStatus.GOOD} and not any(line.advice for line in lines)
     assert [line.title for line in lines] == [
@@ -186,7 +186,7 @@ def test_scratch_of_a_cluster_is_that_of_its_nodes() -> None:
     assert line is not None and line.light is CheckStatus.NOTE and "probe job" in line.advice
 
 
-def test_why_nobody_came_there() -> None:
+def test_failed_connection_has_reason() -> None:
     unknown = HostKeyUnknown("x", "node7", "node7 ssh-ed25519 AAAA", "SHA256:abc")
     secret = SecretNeeded("It wants a password.", (Prompt("p", "Password of ada"),))
     for error, text in (
@@ -210,7 +210,7 @@ def test_fingerprints_are_those_of_ssh(tmp_path: Path) -> None:
         assert fingerprint(text) == "" or text == "a b c d"
 
 
-def test_where_it_is() -> None:
+def test_target_location() -> None:
     assert target_location(Target("x")) == "this machine"
     ssh = Ssh("::1", user="ada", port=2222, jump=("a", "b@c:22"))
     assert target_location(Target("x", ssh=ssh)) == "ada@[::1]:2222 through a, b@c:22"

@@ -51,7 +51,7 @@ def quick(tmp_path: Path) -> str:
     return f"{tmp_path / 'bin'}:/usr/bin:/bin"
 
 
-def test_it_finds_what_a_worker_finds_on_its_own_machine(tmp_path: Path) -> None:
+def test_probe_matches_facts_of_worker(tmp_path: Path) -> None:
     require("perf")
     facts, errors = probe(Target("here"), tmp_path / "home")
     own = facts_probe.probe()
@@ -77,7 +77,7 @@ def test_pytorch_is_found_without_perf_and_without_being_imported(tmp_path: Path
 
 
 @by_shell
-def test_every_shell_says_the_same(shell: str, tmp_path: Path, quick: str) -> None:
+def test_every_shell_prints_the_same(shell: str, tmp_path: Path, quick: str) -> None:
     target = Target(
         "x",
         directory=f"{tmp_path}/a b/$WHERE'\"/c",
@@ -93,7 +93,7 @@ def test_every_shell_says_the_same(shell: str, tmp_path: Path, quick: str) -> No
 
 @pytest.mark.heavy
 @by_shell
-def test_what_stands_in_a_target_is_never_obeyed(shell: str, tmp_path: Path, quick: str) -> None:
+def test_target_text_is_never_executed(shell: str, tmp_path: Path, quick: str) -> None:
     """Values that validity refuses, too: the quoting holds by itself."""
     trap = tmp_path / "trap"
     words = (f"$(touch {trap})", f"`touch {trap}`", f"'; touch {trap}; '", f"\n touch {trap}\n", f'"; touch {trap} #')

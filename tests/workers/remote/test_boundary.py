@@ -85,7 +85,7 @@ def trap(path: Path, marker: Path) -> Path:
     return path
 
 
-def test_nothing_of_a_target_here_is_run_by_its_check(
+def test_local_check_runs_no_program_of_target(
     context: JobContext, server: ProtectedServer, tmp_path: Path, marker: Path
 ) -> None:
     perf = trap(tmp_path / "perf", marker)
@@ -115,7 +115,7 @@ def test_clean_up_of_a_changed_target_does_nothing_here(
         assert directory.exists() is there
 
 
-def test_a_python_of_somebody_is_not_started_by_the_preflight(
+def test_preflight_does_not_start_python_of_other_user(
     context: JobContext, server: ProtectedServer, tmp_path: Path, marker: Path
 ) -> None:
     python = trap(tmp_path / "python3", marker)

@@ -46,7 +46,7 @@ def test_a_planned_job_becomes_a_result(context: JobContext, here: Target) -> No
     assert [run.state for run in sight.runs] == ["ended"] and sight.submissions[0].exit_status == 0
 
 
-def test_it_gets_inputs_and_the_environment_of_who_asked(context: JobContext, here: Target, tmp_path: Path) -> None:
+def test_job_gets_inputs_and_submitters_environment(context: JobContext, here: Target, tmp_path: Path) -> None:
     (tmp_path / "data $(touch x)").write_text("content")
     folder = tmp_path / "folder"
     (folder / "below").mkdir(parents=True)
@@ -86,7 +86,7 @@ def test_inputs_of_each_run(context: JobContext, here: Target, tmp_path: Path) -
     assert runs.num_rows == 2 and len(sight_of(context, job).runs) == 2
 
 
-def test_inputs_replace_nothing_of_somebody_else(context: JobContext, here: Target, tmp_path: Path) -> None:
+def test_inputs_do_not_replace_foreign_files(context: JobContext, here: Target, tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()
     (place / "given").write_text("theirs")
@@ -121,9 +121,7 @@ def test_a_working_directory_there(context: JobContext, here: Target, tmp_path: 
         ({"target": "nowhere"}, "No target 'nowhere'"),
     ],
 )
-def test_a_job_that_cannot_work_says_why(
-    context: JobContext, here: Target, changes: dict[str, object], words: str
-) -> None:
+def test_impossible_job_has_reason(context: JobContext, here: Target, changes: dict[str, object], words: str) -> None:
     job = run(context, dataclasses.replace(at(here, "true"), **changes))  # type: ignore[arg-type]
     assert (job.state, job.result_id) == (JobState.FAILED, None)
     assert words in (job.reason or ""), job.reason
@@ -137,7 +135,7 @@ def test_without_perf_there(context: JobContext, tmp_path: Path) -> None:
     assert job.state is JobState.FAILED and "/no/perf/here" in (job.reason or ""), job.reason
 
 
-def test_no_sample_at_all_is_a_result_that_says_so(context: JobContext, here: Target) -> None:
+def test_recording_without_samples_has_reason(context: JobContext, here: Target) -> None:
     job = run(context, at(here, "true", frequency=1))
     assert job.state is JobState.STORED, job.reason
     result = context.store.results.get(job.id)
@@ -151,7 +149,7 @@ def test_a_command_that_fails_keeps_its_samples(context: JobContext, here: Targe
     assert not result.complete and [reason for reason in result.reasons if "exit status 7" in reason]
 
 
-def test_a_command_that_crashes_says_its_signal(context: JobContext, here: Target) -> None:
+def test_crashed_command_has_signal(context: JobContext, here: Target) -> None:
     job = run(context, at(here, sys.executable, "-c", "import os; sum(range(10**7)); os.kill(os.getpid(), 11)"))
     assert job.state is JobState.STORED and job.outcome is not None
     assert job.outcome.signal == 11 and "SIGSEGV" in (job.reason or ""), job
@@ -170,7 +168,7 @@ def test_counting(context: JobContext, here: Target) -> None:
     assert context.store.results.open(job.id).counts.num_rows >= 2
 
 
-def test_files_may_be_left(context: JobContext, here: Target) -> None:
+def test_unknown_files_are_ignored(context: JobContext, here: Target) -> None:
     job = run(context, at(here, *BUSY, leave_files=True))
     assert job.state is JobState.STORED and (far(job) / "run0" / "all" / "perf.data").exists()
 
@@ -206,7 +204,7 @@ def test_cancelling_twice_drops_it(context: JobContext, here: Target) -> None:
     assert (job.state, job.result_id) == (JobState.CANCELLED, None) and is_cleaned_up(job)
 
 
-def test_who_does_not_end_is_made_to(context: JobContext, here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_that_ignores_term_is_killed(context: JobContext, here: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cancellation, "KILL_AFTER_S", 0.3)
     job = until_job(context, submit(context.store, at(here, *ENDLESS)), lambda job: _said(context, job))
     for one in processes.find_by_variable(JOB_VARIABLE, job.id):
@@ -224,7 +222,7 @@ def test_cancelled_before_it_began(context: JobContext, here: Target) -> None:
     assert job.state is JobState.RUNNING
 
 
-def test_what_vanishes_is_lost_with_its_reason(context: JobContext, here: Target) -> None:
+def test_vanished_job_is_lost_with_reason(context: JobContext, here: Target) -> None:
     job = until_job(context, submit(context.store, at(here, "sleep", "60")), lambda job: job.state is JobState.RUNNING)
     until(lambda: processes.find_by_variable(JOB_VARIABLE, job.id), "it runs")
     processes.terminate_by_variable(JOB_VARIABLE, job.id, grace_s=0)

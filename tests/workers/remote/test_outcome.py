@@ -63,11 +63,11 @@ def submission(state: BatchState | None = None, number: int = 0, reason: str = "
     ],
     ids=lambda value: value.value if isinstance(value, Phase) else "",
 )
-def test_where_a_submission_is(one: SubmissionStatus, expected: Phase) -> None:
+def test_submission_phase(one: SubmissionStatus, expected: Phase) -> None:
     assert get_phase(one) is expected
 
 
-def test_every_state_of_a_batch_system_has_its_phase() -> None:
+def test_every_batch_state_has_a_phase() -> None:
     for state, status in itertools.product(BatchState, (None, 0, 1)):
         assert isinstance(get_phase(submission(state, exit_status=status)), Phase)
 
@@ -81,7 +81,7 @@ def signs(*looks: tuple[float, str, BatchState]) -> SubmissionStatus:
     return last.submissions[0]
 
 
-def test_signs_of_life_count_after_the_batch_system_said_that_it_ended() -> None:
+def test_heartbeats_outrank_batch_state() -> None:
     run, failed, unknown = BatchState.RUNNING, BatchState.FAILED, BatchState.UNKNOWN
     assert get_phase(signs((0, "1", run), (5, "2", failed))) is Phase.SILENT
     assert get_phase(signs((0, "1", run), (5, "2", failed), (10, "2", failed))) is Phase.SILENT
@@ -167,7 +167,7 @@ def test_texts_of_waiting_and_running_jobs() -> None:
     assert "Suspended" in assess_status(SPEC, seen(submission(BatchState.SUSPENDED)), 0).text
 
 
-def test_how_it_ended() -> None:
+def test_recording_outcome() -> None:
     good = seen(submission(exit_status=0), runs=(RunStatus(0, "ended", 0),))
     ending = recording_outcome(SPEC, good, end_requested=False)
     assert (ending.outcome.exit_status, ending.incomplete_reasons) == (0, ())
@@ -228,7 +228,7 @@ def test_input_files_of_all_runs() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=30))
-def test_output_comes_in_any_pieces(pieces: list[tuple[int, bool]]) -> None:
+def test_output_pieces_of_any_size(pieces: list[tuple[int, bool]]) -> None:
     """Its beginning and its end are there, and how much is missing; pieces come twice after a crash."""
     whole = b"".join(b"%04d\n" % number for number in range(400))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

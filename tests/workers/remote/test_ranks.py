@@ -46,7 +46,7 @@ def test_cancelled_ranks_keep_what_they_recorded(
     assert is_cleaned_up(job)
 
 
-def test_the_starter_is_not_there(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
+def test_missing_mpi_launcher(context: JobContext, here: Target, mpi_program: MpiProgram) -> None:
     mpi = Mpi(MpiFlavor.OPENMPI, 2, program="/no/mpirun")
     job = run(context, at(here, str(mpi_program(MpiFlavor.OPENMPI)), mpi=mpi))
     assert job.state is JobState.FAILED and "No launcher of" in (job.reason or ""), job.reason

@@ -124,9 +124,7 @@ def test_a_restart_of_the_controller_changes_nothing(
 
 
 @SLOW
-def test_who_was_killed_with_its_node_ends_all_the_same(
-    context: JobContext, job: Job, daemons: Daemons, tmp_path: Path
-) -> None:
+def test_job_killed_with_its_node_ends(context: JobContext, job: Job, daemons: Daemons, tmp_path: Path) -> None:
     """The heartbeat has stopped, so the state of Slurm counts. The page shows since when there is no heartbeat."""
     elsewhere(job)
     daemons.kill("slurmctld")

@@ -147,7 +147,7 @@ def test_the_network_is_cut_in_the_middle(context: JobContext, net: Network, mon
     assert job.result_id == job.id and is_cleaned_up(job) and not job.details.unreachable_since, job
 
 
-def test_given_up_while_nobody_can_be_reached(
+def test_job_is_given_up_while_target_is_unreachable(
     context: JobContext, net: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "KEEPALIVE_S", 0.3)
@@ -190,7 +190,7 @@ def test_a_host_that_does_not_let_us_in(
     assert not job.details.directory
 
 
-def test_the_key_that_a_job_failed_by_waits_for_somebody_to_accept_it(context: JobContext, server: Sshd) -> None:
+def test_unknown_key_of_failed_job_can_be_accepted(context: JobContext, server: Sshd) -> None:
     target = Target("fresh", ssh=server.ssh(host_keys=()), directory=str(server.home / "jobs"))
     context.store.targets.save(target)
     job = run(context, at(target, "true"))
@@ -219,7 +219,7 @@ def _with_password(server: Sshd) -> Target:
     return Target("asking", ssh=ssh, directory=str(server.home / "jobs"), poll_s=0.3)
 
 
-def test_whoever_sits_here_is_asked_for_a_password(context: JobContext, asking: Sshd) -> None:
+def test_command_prompts_for_password(context: JobContext, asking: Sshd) -> None:
     context.store.targets.save(_with_password(asking))
     asked: list[Prompt] = []
 
@@ -233,7 +233,7 @@ def test_whoever_sits_here_is_asked_for_a_password(context: JobContext, asking: 
     assert servers.WORD not in str(job) and is_cleaned_up(job)
 
 
-def test_a_job_waits_for_a_password_that_comes_sealed(context: JobContext, asking: Sshd) -> None:
+def test_job_waits_for_encrypted_password(context: JobContext, asking: Sshd) -> None:
     context.store.targets.save(_with_password(asking))
     pair = KeyPair.generate()
     secrets._key_pair = pair
