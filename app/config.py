@@ -388,7 +388,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, for help texts and documentation. `default`: in words."""
+    """One setting, for help texts and documentation. `default`: a description."""
 
     name: str
     variable: str

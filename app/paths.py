@@ -150,7 +150,7 @@ def _outside(uid: int) -> int:
 
 
 def os_error_text(error: OSError) -> str:
-    """An OSError in words, without its path."""
+    """The message of an OSError, without its path."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     return (error.strerror or str(error)).lower()

@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 
 NOTE = f"page-faults: {SAMPLED_ONLY}"
 BESIDE = {"pprof": NOTE, "speedscope": f"page-faults ({SAMPLED_ONLY})"}
-"""What stands in files that have a place for it."""
+"""Formats that can contain estimates."""
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ MORE: dict[type, tuple[Any, ...]] = {
     errors.HostKeyUnknown: ("host", "key", "fingerprint"),
     errors.TooManyRequests: (60,),
 }
-"""What some kinds carry beside their message."""
+"""The additional arguments of some errors."""
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.PerfloomError)]
 
 

@@ -55,13 +55,13 @@ class Kept:
         self.begin()
 
     def begin(self) -> None:
-        """Start it, or another one after it was killed or told to end."""
+        """Start it, or another one after it was killed or ended."""
         self._starts += 1
         self.running = Running(self.settings, self._folder / f"log{self._starts}", "serve")
         self.url = link(self.running)
 
     def submit(self, name: str, *command: str) -> Job:
-        """A recording that nobody was rung for."""
+        """A recording without a notification."""
         return self.store.jobs.create("record", spec_of(*command).to_json(), name)
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ def test_killed_server_ends_everything_except_recordings(server: Kept) -> None:
 def test_serve_ends_when_another_server_took_its_database(
     settings: Settings, postgres_url: str, tmp_path: Path
 ) -> None:
-    """And no sooner: what the database ends meanwhile it gets back. What it records goes on for the next one."""
+    """Only then: a lock that the database releases meanwhile is acquired again. Recordings continue for the next server."""
     with servers.postgres_database(postgres_url, "taken") as url, contextlib.ExitStack() as stack:
         settings = dataclasses.replace(settings, database_url=url)
         store = stack.enter_context(contextlib.closing(open_store(settings)))
@@ -306,7 +306,7 @@ def test_demo_of_an_ordinary_user(ordinary_user: OrdinaryUser) -> None:
         url = until(look, "a flame graph", 90)
         assert status_of(url) == 200
         id = url.rpartition("/results/")[2].partition("/")[0]
-        # Theirs, so nobody else may open it as a store.
+        # Owned by that user, so no other user can open it as a store.
         result = ordinary_user.home / ".local/share/perfloom/results" / id
         profile = columns.read(result)
         assert profile.meta.complete and profile.meta.command == shlex.join(workload.command())

@@ -199,7 +199,7 @@ def test_leases(store: Store) -> None:
     assert store.leases.take("other", "b", 60) and store.leases.holder("sweep") == "a"
     assert not store.leases.release("sweep", "b") and store.leases.release("sweep", "a")
     assert store.leases.holder("sweep") is None
-    # One that has run out is anybody's.
+    # Any process may take an expired lease.
     assert store.leases.take("sweep", "b", -0.001)
     assert store.leases.holder("sweep") is None and store.leases.take("sweep", "c", 60)
     assert not store.leases.take("sweep", "b", 60) and not store.leases.release("sweep", "b")
@@ -259,7 +259,7 @@ def test_file_without_database(settings: Settings) -> None:
 
 
 def test_a_store_that_is_dropped_closes_its_connections(settings: Settings) -> None:
-    """Python 3.13 warns of connections to SQLite that are only forgotten."""
+    """Python 3.13 warns about SQLite connections that are not closed."""
     closed: list[object] = []
     store = open_store(settings)
     event.listen(store.database.engine, "close", lambda connection, record: closed.append(record))
@@ -288,7 +288,7 @@ def test_database_is_private_and_reopening_keeps_locks(tmp_path: Path) -> None:
 
 
 def test_a_reader_does_not_keep_others_from_opening_a_new_database(tmp_path: Path) -> None:
-    """The journal is changed then, for which SQLite does not wait."""
+    """Opening changes the journal mode, for which SQLite does not wait."""
     settings = Settings.load(tmp_path / "data", environ={}, reserve_bytes=0)
     settings.prepare()
     path = settings.data / "catalogue.sqlite"

@@ -27,7 +27,7 @@ HOUR = 3600.0
 
 
 def folders(store: Store, name: str = "results") -> list[str]:
-    """What lies in a folder of the data directory."""
+    """The names in a directory of the data directory."""
     return sorted(path.name for path in (store.settings.data / name).iterdir())
 
 
@@ -191,7 +191,7 @@ def test_when_it_was_recorded_is_not_when_it_was_stored(store: Store) -> None:
         (True, ["young", "own job", "old", "unknown"]),
     ):
         assert [row.name for row in store.results.search(sort="recorded", descending=descending)[0]] == names
-    # Where the catalogue is lost, the files tell.
+    # If the database is lost, the files have the data.
     store.results.forget(own.id)
     assert store.results.adopt(own.id).recorded == 7000.0
 

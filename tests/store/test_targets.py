@@ -1,4 +1,4 @@
-"""Targets and sealed secrets, on both databases."""
+"""Targets and encrypted secrets, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migrations: from nothing they make what the models say; a newer catalogue is left alone."""
+"""Migrations: on an empty database they create the schema of the models; a newer database is not changed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_results_of_before_tell_when_they_were_recorded(store: Store) -> None:
 
 
 def test_unused_tables_are_dropped(store: Store) -> None:
-    """0005 drops two tables, and a catalogue of version 0004 keeps its results and their tags."""
+    """0005 drops two tables, and a database of version 0004 keeps its results and their tags."""
     one, two = store_result(store, "one"), store_result(store, "two")
     store.results.set_tags(one.id, ["t"])
     kept = [store.results.get(result.id) for result in (one, two)]

@@ -54,7 +54,7 @@ class Running:
         tree = self.tree()
         processes.send_all(tree, signal.SIGKILL)
         self.process.wait(20)
-        # Redis would give what is rung for next to who waits for it, although he is dying.
+        # Redis would deliver the next message to this worker, although it is ending.
         until(lambda: all(has_ended(one.pid) for one in tree), "all of it has ended")
 
     def stop(self, number: int = signal.SIGTERM) -> int:

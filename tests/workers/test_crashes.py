@@ -195,7 +195,7 @@ def test_supervisor_and_worker_killed_together(context: JobContext, tmp_path: Pa
 
 
 def test_after_a_restart_of_the_machine_a_pid_means_nothing(context: JobContext, tmp_path: Path) -> None:
-    """The numbers that were written down belong to somebody else now: here, to this test."""
+    """The stored pids were reused by another process: here, by this test."""
     job = submit(context.store, counted(tmp_path, "while True: pass"))
     until_state(context, job.id, JobState.RUNNING)
     run = files_of(context, job).run
@@ -234,7 +234,7 @@ def test_a_pid_that_was_given_out_again_is_not_signalled(context: JobContext, tm
 
 @pytest.mark.parametrize("moment", ["perf started", "command started", "samples"])
 def test_a_command_runs_on_when_perf_is_killed(context: JobContext, tmp_path: Path, moment: str) -> None:
-    """What perf had begun goes on to its own end, which is the job's; before that, nothing was started."""
+    """A program that perf had started continues to its end, which ends the job; before that, nothing was started."""
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0)"
     job = submit(context.store, counted(tmp_path, wait))
     until_state(context, job.id, JobState.RUNNING)

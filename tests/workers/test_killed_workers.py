@@ -108,7 +108,7 @@ def _from(state: JobState) -> list[JobState]:
 
 
 def test_one_process_after_the_other(worker: Worker) -> None:
-    """The household starts them again."""
+    """The process manager restarts them."""
     # Nobody is killed before he has begun.
     (first,) = worker.ring(BUSY)
     assert ended(worker.store, first).state is JobState.STORED

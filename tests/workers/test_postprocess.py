@@ -1,4 +1,4 @@
-"""What is done to a result when nobody waits for it: by whoever stored it, or by a process that outlives the command."""
+"""Postprocessing of results: by the process that stored them, or by one that outlives the command."""
 
 import shutil
 from dataclasses import replace

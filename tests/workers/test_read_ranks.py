@@ -1,4 +1,4 @@
-"""The directory of a planned job read into a result: by a child with limits, whatever lies in it, in bounded memory."""
+"""A planned job's directory is read into a result by a child with limits, whatever its content, in bounded memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def by_rank(profile: Profile) -> dict[int | None, int]:
 
 
 def job(root: Path, ranks: int = 4) -> Path:
-    """Rank 1 works twice as long as the others; two hosts, each with a clock of its own."""
+    """Rank 1 works twice as long as the others; two hosts, each with its own clock."""
     write_plan(root, ranks=ranks)
     for rank in range(ranks):
         host = f"node{rank // 2}"

@@ -33,7 +33,7 @@ def limited(settings: Settings, **changes: int) -> Settings:
 
 
 def nothing(part: float | None, text: str) -> None:
-    """Progress that nobody looks at."""
+    """Progress that is discarded."""
 
 
 def direct_children() -> set[int]:
@@ -337,7 +337,7 @@ def _runs(one: processes.ProcessStat) -> bool:
 
 
 def test_a_full_disk(settings: Settings, tmp_path: Path) -> None:
-    """In a small filesystem of its own: a clear message, and what was stored before stays."""
+    """In a small separate file system: a clear message, and earlier results are kept."""
     inner = (
         "import sys; from pathlib import Path; from perfloom.config import Settings; from perfloom.store import "
         "open_store; from perfloom.workers.read import reading; from perfloom.domain.errors import Unavailable\n"

@@ -68,7 +68,7 @@ def test_the_memory_that_the_error_names_is_enough(settings: Settings, tmp_path:
         # The thread never gives the sign that it began: what Python waits for where its first step finds no memory.
         "threading._start_new_thread = threading._start_joinable_thread = lambda *_, **__: 0\n"
         "threading.Thread(target=print).start()",
-        # A worker ends with its work, and nobody else will do it.
+        # A worker of a pool ends with its task, which no other will do.
         "pool = ThreadPoolExecutor(2)\n"
         "import concurrent.futures.thread as t\n"
         "def end(self): raise MemoryError\n"
@@ -118,7 +118,7 @@ def test_out_of_memory_is_distinguished_from_damaged_file() -> None:
 
 
 def test_a_watched_process_ends_by_itself() -> None:
-    """No tick comes while Python takes itself apart, when nobody handles it any more."""
+    """No timer signal arrives while Python shuts down, after it has restored the default handler."""
     code = (
         "import signal\nfrom perfloom.workers.read.watchdog import DeadlockWatchdog\n"
         "class Slow:\n    def __del__(self, sleep=__import__('time').sleep): sleep(0.5)\n"

@@ -128,7 +128,7 @@ def test_missing_sudo_rule_has_advice(place: Path, ordinary_user: OrdinaryUser) 
 def test_files_and_scripts_of_another_user(
     ordinary_user: OrdinaryUser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As root, with the user who is there."""
+    """As root, with an existing user."""
     if os.geteuid() != 0:
         missing("permission to become another user", "run the tests as root")
     there = UserTransport(ordinary_user.name)

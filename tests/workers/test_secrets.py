@@ -1,4 +1,4 @@
-"""Secrets on their way from a page to a worker: sealed, opened by that worker alone, gone with it."""
+"""Secrets from a page to a worker: encrypted, decrypted only by that worker, and lost when it ends."""
 
 import contextlib
 import os
@@ -163,7 +163,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
 
 
 def test_worker_inherits_key_of_its_parent(store: Store, tmp_path: Path) -> None:
-    """The way through guard and celery_app: whoever lacks the descriptor ends at once."""
+    """Through guard and celery_app: a process without the descriptor ends immediately."""
     handle = secrets.make_key(store)
     argv = processes.python_argv("perfloom.workers.celery_app", "target", "1", str(handle))
     try:

@@ -1,4 +1,4 @@
-"""Processes that live and die together, the private Redis, and who may serve."""
+"""The process manager, the private Redis, and the locks of a server."""
 
 import contextlib
 import dataclasses
@@ -95,7 +95,7 @@ def test_children_end_with_parent(tmp_path: Path, number: signal.Signals) -> Non
     pids = [int(word) for line in (until(lambda: _lines(note, 2), "children")) for word in line.split()]
     parent.send_signal(number)
     parent.wait(20)
-    # Those of a killed household end by the kernel's hand, their own children by themselves or not at all.
+    # The kernel kills the children of a killed process manager; their own children may continue.
     until(lambda: all(has_ended(pid) for pid in pids[::2]), "the children have ended")
     if number is not signal.SIGKILL:
         assert all(has_ended(pid) for pid in pids)
@@ -176,7 +176,7 @@ def test_one_server_for_one_runtime_directory(settings: Settings, tmp_path: Path
 
 
 def test_one_server_for_one_sqlite_catalogue(settings: Settings, tmp_path: Path) -> None:
-    """Wherever it lies, and by whatever name it is called."""
+    """Wherever it is, and under any name."""
     (tmp_path / "link").symlink_to(settings.data)
     url = f"sqlite:///{tmp_path}/link/catalogue.sqlite"
     other = Settings.load(tmp_path / "other", environ={}, runtime=tmp_path / "run-other", database_url=url)
@@ -222,7 +222,7 @@ ADVISORY = "JOIN pg_database d ON d.oid = l.database WHERE l.locktype = 'advisor
 
 
 def _end_holder(url: str) -> None:
-    """As somebody with pg_terminate_backend does."""
+    """Like an administrator with pg_terminate_backend."""
     engine = create_engine(url)
     with engine.connect() as connection:
         ended = connection.scalars(text(f"SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l {ADVISORY}"))

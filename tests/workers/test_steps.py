@@ -243,7 +243,7 @@ def test_the_environment_of_the_submitter_is_used_and_deleted(context: JobContex
 
 
 def test_the_command_is_the_one_that_the_user_means(context: JobContext, tmp_path: Path) -> None:
-    """perf would look beside itself first, were it called by its path."""
+    """Called by its path, perf would search its own directory first."""
     (tmp_path / "ls").write_text("#!/bin/sh\necho mine; command -v ls\n")
     (tmp_path / "ls").chmod(0o755)
     job = run(context, spec_of("ls", environment={"PATH": f"{tmp_path}:/usr/bin:/bin"}))

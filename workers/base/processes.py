@@ -1,4 +1,4 @@
-"""Processes of this machine: their identity, their descendants, and ending a whole tree. Standard library only.
+"""Processes of this machine: their identity, their descendants, and ending process trees. Standard library only.
 
 A process is named by its pid together with its start time and the boot it belongs to, never by the pid alone: pids are
 reused. Definitions of /proc/PID/stat and /proc/PID/environ: proc(5).
@@ -59,7 +59,7 @@ def boot_id() -> str:
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """The present state of process `pid`; None where there is none."""
+    """The present state of process `pid`; None if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
             text = stat.read()
@@ -71,7 +71,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def identity(pid: int | None = None) -> ProcessIdentity | None:
-    """The identity of `pid` (default: this process); None where there is no such process."""
+    """The identity of `pid` (default: this process); None if it does not exist."""
     status = read_stat(os.getpid() if pid is None else pid)
     return None if status is None else ProcessIdentity(status.pid, status.started, boot_id())
 

@@ -41,7 +41,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Assessment:
-    """The conclusion from all submissions. text: about a job that has not ended, for a person."""
+    """The conclusion from all submissions. text: for the page, about a job that has not ended."""
 
     is_pending: bool
     has_ended: bool

@@ -410,7 +410,7 @@ class GatedWorker(ThreadWorker):  # type: ignore[misc]
             sock = Connection(fileno=conn.sock.detach())
         conn.sock = sock
         sock.prepare(self._receiving, self._sending, self.gate.linger)
-        # A parser that is there already is what gunicorn goes on with, instead of a handshake in a thread.
+        # If the connection has a parser, gunicorn does not make a handshake in a thread.
         conn.parser = http.RequestParser(self.cfg, sock, conn.client)
 
     def _start(self, conn: Any) -> None:

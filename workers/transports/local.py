@@ -221,7 +221,8 @@ def _close(stream: IO[bytes] | None) -> None:
 
 
 def copy_to(source: IO[bytes], to: Path, mode: int, report: Callable[[int], None] = lambda copied: None) -> None:
-    """Copy to a temporary name beside `to`, then rename. report: called with the bytes copied so far; may raise."""
+    """Copy to a temporary name in the same directory, then rename. report: called with the bytes copied so far; may
+    raise."""
     partial = to.parent / f".{to.name[:100]}.{secrets.token_hex(6)}.part"
     try:
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

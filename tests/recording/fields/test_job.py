@@ -155,7 +155,7 @@ TYPED = {name: st.booleans() if isinstance(default, bool) else ANY for name, def
 
 @given(st.builds(JobForm, **TYPED))
 def test_anything_can_be_typed(typed: JobForm) -> None:
-    """Whatever stands in the fields: errors by field or a spec that survives, never an exception."""
+    """Any content of fields: errors by field or a spec that can be stored, never an exception."""
     parsed = parse(typed, TARGETS)
     assert (parsed.spec is None) == bool(parsed.errors)
     assert set(parsed.errors) <= set(JobForm.DEFAULTS)
@@ -314,7 +314,7 @@ def test_fields_irrelevant_for_target_are_not_checked() -> None:
     slurm = errors(target="cluster", queue="-x", wall_time="soon", nodes="?", resources="\n")
     assert set(slurm) == {"queue", "wall_time", "nodes"}
     assert set(errors(target="farm", nodes="?", resources="a\nb")) == {"resources"}
-    # A description that names it all the same is told, as nobody has hidden it there.
+    # A description with that field is reported, because no form has hidden the field.
     wanted = {"command": ["true"], "sudo": True, "target": "cluster"}
     assert "does not allow perf with sudo" in from_json(wanted, TARGETS).errors["sudo"]
     assert from_json(wanted | {"target": "node"}, TARGETS).spec == JobSpec(command=("true",), target="node", sudo=True)

@@ -1,4 +1,4 @@
-"""What is counted beside a recording at a target; the program ends as it would without."""
+"""Counting during a recording at a target; the program ends as it would without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def perf() -> Path:
 def counted(job: PlannedJob, place: str = "run0/all") -> dict[str, int]:
     assert "perf-stat.txt" in str(job.listed()), (job.log(), list((job.directory / place).iterdir()))
     lines = [line.split(",") for line in (job.directory / place / "perf-stat.txt").read_text().splitlines()]
-    # With `:u` where only root may see the kernel.
+    # With `:u` if only root may observe the kernel.
     return {split_modifiers(line[2])[0]: int(line[0]) for line in lines if len(line) > 3}
 
 
@@ -54,7 +54,7 @@ def test_the_program_ends_as_it_did(make_job: MakeJob, how: str) -> None:
 
 
 def test_faults_of_children_are_counted_by_any_shell(make_job: MakeJob, shell: Path) -> None:
-    """With what mmap touches, Python has some 1,500 faults of its own."""
+    """With the pages that mmap touches, Python itself has about 1,500 faults."""
     job = make_job(
         "sh", "-c", f'for n in 1 2; do {sys.executable} -S -c "$1"; done; exit 5', "sh", TOUCHES, shell=shell, **FAULTS
     )
@@ -132,7 +132,7 @@ def test_a_perf_that_is_killed(make_job: MakeJob, tmp_path: Path, who: str) -> N
 
 
 def marks_gone(job: PlannedJob) -> bool:
-    """Whether the program was let begin."""
+    """Whether the program was started."""
     return not (job.directory / "run0/all/.go").exists() and bool(of_job(job, "stat"))
 
 
@@ -142,7 +142,7 @@ def test_a_killed_rank_is_counted_to_its_end(make_job: MakeJob, tmp_path: Path) 
     present = processes.list_processes()
     found = [pid for pid in present if b"rank.sh" in command_of(pid) and str(job.directory).encode() in command_of(pid)]
     for pid in found:
-        # Those that it starts for a moment are its children.
+        # Short-lived processes are its children.
         if present[pid].parent not in found:
             os.kill(pid, signal.SIGKILL)
     (tmp_path / "go").touch()

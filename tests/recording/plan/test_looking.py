@@ -1,4 +1,4 @@
-"""Many jobs are looked at in one call; what their programs print and leave there confuses nobody."""
+"""Many jobs are polled in one call; output and files of their programs cannot confuse the parser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOSTILE = b"job bbbbbbbbbbbb\nthere\nstates 0\n\noutput 5 5\nhello\nend\n\0\xff\
 
 
 def job_in(place: Path, id: str = "a" * 12, **files: str | bytes) -> PollRequest:
-    """A job's directory with these files: __ stands for a slash, _ for a dot."""
+    """A job's directory with these files: __ means a slash, _ a dot."""
     directory = place / id
     directory.mkdir(exist_ok=True)
     for name, content in files.items():
@@ -36,7 +36,7 @@ def look(*jobs: PollRequest, shell: Path = Path("/bin/sh"), most: int = 1000) ->
 
 
 def test_a_sign_of_life_is_whatever_changes(tmp_path: Path, shell: Path) -> None:
-    """Also of a job without any: one that another version laid down."""
+    """Also for a job without any, of another version."""
 
     def life(**files: str) -> str:
         job = job_in(tmp_path, **files)

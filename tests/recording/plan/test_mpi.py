@@ -1,4 +1,4 @@
-"""Ranks are started, told apart, recorded and read, by real MPI on this machine."""
+"""Ranks are started, distinguished, recorded and read, with real MPI on this machine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_four_ranks_and_rank_1_works_twice_as_long(
 
 @both
 def test_crashed_rank_does_not_lose_others(make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor) -> None:
-    """The starter kills the others, Hydra on the spot: what they had recorded is whole and read all the same."""
+    """The launcher kills the others, Hydra immediately: their recordings are complete and are read."""
     job = job_of(make_job, mpi_program, flavour, "200", "crash", "2").start()
     sight = job.until_ended()
     assert sight.submissions[0].exit_status not in (0, None)
@@ -85,7 +85,7 @@ def test_a_cancel_keeps_what_all_ranks_recorded(make_job: MakeJob, mpi_program: 
 def test_time_limit_signal_to_all_processes(
     make_job: MakeJob, mpi_program: MpiProgram, flavour: MpiFlavor, signals: tuple[signal.Signals, ...]
 ) -> None:
-    """A batch system tells all processes of a job at once: starter, ranks, perf and program."""
+    """A batch system signals all processes of a job at the same time: launcher, ranks, perf and program."""
     job = job_of(make_job, mpi_program, flavour, "50", "on").start()
     job.until_recording(4)
     leader = job.natives[0].split()[0]

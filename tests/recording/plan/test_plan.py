@@ -1,4 +1,4 @@
-"""What is laid down for a job, and which runs it means."""
+"""The files of a job's plan, and its runs."""
 
 from __future__ import annotations
 

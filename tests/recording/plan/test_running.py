@@ -83,7 +83,7 @@ def test_unknown_start_result_is_distinguished(make_job: MakeJob, monkeypatch: p
 
 
 def test_job_continues_after_its_parent(make_job: MakeJob, tmp_path: Path) -> None:
-    """A connection that ends takes its session's processes along, and waits for whoever has its ends open."""
+    """The end of a connection ends the processes of its session, and waits for those that have its pipes open."""
     job = make_job("sh", "-c", f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; {BUSY}")
     job.lay_down()
     script = plans.submit_script(job.target, job.spec, job.id, job.place, 0)
@@ -118,7 +118,7 @@ def test_a_cancel_keeps_what_was_recorded(make_job: MakeJob, shell: Path, comman
 
 @pytest.mark.parametrize("before", [False, True], ids=["once-it-is-known", "before-it-is-known"])
 def test_early_cancellation_is_sent_once(make_job: MakeJob, shell: Path, before: bool) -> None:
-    """Who is told of a signal asks for the end, and who looks whether one came in the meantime finds that done."""
+    """The trap requests the end, and the check after the start finds that this is done."""
     job = make_job("sh", "-c", ON, shell=shell)
     job.lay_down()
     script = job.directory / "rank.sh"
@@ -170,7 +170,7 @@ def test_exit_status_is_recorded(make_job: MakeJob) -> None:
 
 
 def test_a_program_runs_on_when_perf_is_killed(make_job: MakeJob, tmp_path: Path, shell: Path) -> None:
-    """As the kernel kills it when memory is short. That it was perf is told, and the recording is brought."""
+    """Like the kernel when memory is low. The killed perf is reported, and the recording is collected."""
     mark = tmp_path / "to the end"
     line = f"{BUSY}; {BUSY}; {BUSY}; sleep 3; {BUSY}; : >'{mark}'"
     job = make_job("sh", "-c", line, shell=shell, frequency=999)

@@ -1,4 +1,4 @@
-"""The command lines that start ranks, for flavours that are here and for those that are not."""
+"""The command lines of MPI launchers, for installed implementations and others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_BATCH = Batch()
 
 
 def words(mpi: Mpi, *, batch: Batch = NO_BATCH, **known: str) -> list[str]:
-    """What the words become where these variables are set."""
+    """The words after expansion with these variables."""
     spec = JobSpec(command=("x",), mpi=mpi, batch=batch)
     text = join(mpi_launcher_of(mpi.flavour).arguments(spec, mpi))
     script = "".join(f"pl_{name}='{value}'\n" for name, value in known.items()) + f'printf "%s\\n" {text}'
@@ -95,7 +95,7 @@ def test_launcher_program_precedence() -> None:
 
 
 def functions(tmp_path: Path, mpi: Mpi) -> str:
-    """The functions of job.sh that come before the ranks, and what they need."""
+    """The functions of job.sh that run before the ranks, and what they need."""
     plan = plans.make_plan(JobSpec(command=("x",), mpi=mpi), Target("t"), None, "x" * 12, str(tmp_path))
     for name, text in plan.files.items():
         (tmp_path / name).write_text(text)
@@ -120,7 +120,7 @@ def tool(folder: Path, name: str, says: str, status: int = 0) -> None:
 
 
 def test_launcher_is_selected_by_version_pattern(tmp_path: Path) -> None:
-    """mpirun may be anybody's."""
+    """mpirun may belong to any MPI implementation."""
     tools = tmp_path / "tools"
     tool(tools, "mpirun", "mpirun (Open MPI) 4.1.4")
     tool(tools, "mpiexec.hydra", "HYDRA build details:")
@@ -215,7 +215,7 @@ def test_the_situation_of_a_batch_job(tmp_path: Path) -> None:
 def test_ranks_that_share_cores_in_a_batch_job_are_not_bound(
     tmp_path: Path, ranks: int, variables: dict[str, str], usable: str, unbound: bool
 ) -> None:
-    """Open MPI 5 would refuse to start them. The user is told, and what to ask for."""
+    """Open MPI 5 would refuse to start them. A note has the advice."""
     hosts = tmp_path / "hosts"
     hosts.write_text("a\nb\na\n")
     tool(tmp_path / "tools", "nproc", usable)
@@ -307,7 +307,7 @@ def test_real_libraries_are_known(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("field", ["mpi_arguments", "rank_arguments"])
 def test_an_option_without_its_value(flavour: MpiFlavor, arguments: tuple[str, ...], option: str, field: str) -> None:
-    """A word of ours would be taken for it: the number of ranks, or what each of them runs."""
+    """An argument of Perfloom would become its value: the number of ranks, or the command of each."""
     name = field.removeprefix("mpi_")
     spec = JobSpec(command=("x",), mpi=replace(Mpi(flavour, 2), **{name: arguments}))
     with pytest.raises(InvalidRequest, match=f"'{option}' .* needs") as refused:
@@ -332,7 +332,7 @@ def test_option_values_are_counted(flavour: MpiFlavor, arguments: tuple[str, ...
 
 
 def _values(text: str, pattern: str, value: str) -> dict[str, int]:
-    """The options of a starter's help with the number of their values."""
+    """The options of a launcher's help with the number of their values."""
     found = {}
     for names, values in re.findall(pattern, text, re.M):
         found |= dict.fromkeys(re.split(r"[|/]", names), len(re.findall(value, values)))
@@ -352,7 +352,7 @@ def test_values_are_those_that_open_mpi_tells() -> None:
 
 
 def test_values_are_those_that_hydra_tells() -> None:
-    """Where it tells them; of its own options it does not."""
+    """Its help lists the values, except for its own options."""
     done = subprocess.run([require("mpiexec.hydra"), "--help"], capture_output=True, text=True)
     told = _values(done.stdout, r"^ +(-[-/\w]+)((?: \{[^}]*\})+)", r"\{")
     assert len(told) > 6 and 2 in told.values()

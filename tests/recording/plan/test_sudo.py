@@ -20,7 +20,7 @@ BUSY = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 
 @pytest.fixture
 def as_user(make_job: MakeJob) -> Iterator[MakeJob]:
-    """Makes jobs of an ordinary user who may start perf as root, in a /etc/sudoers.d that nobody else sees."""
+    """Creates jobs of an ordinary user who may start perf as root, with a private /etc/sudoers.d."""
     perf = require("perf")
     require("sudo")
     if os.geteuid() != 0:

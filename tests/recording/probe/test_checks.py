@@ -234,7 +234,7 @@ def test_a_probe_job_sees_a_compute_node(store: Store, system: BatchSystem, tmp_
 def test_a_directory_that_the_node_does_not_see(
     store: Store, system: BatchSystem, tmp_path: Path, perf: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As on a node with a disk of its own: what was laid down is not there.
+    # Like on a node with its own disk: the copied files are not there.
     monkeypatch.setattr(checks, "_create_script", lambda parent, directory: f"mkdir '{directory}' && cat >/dev/null")
     target = batched(system, tmp_path, perf)
     answer = checked(store, target, batch=Batch())

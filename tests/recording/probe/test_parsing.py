@@ -291,7 +291,7 @@ def test_compute_node_facts_are_separate() -> None:
 
 
 def test_every_section_of_the_script_is_parsed() -> None:
-    """A question that nobody reads the answer of is a question too many."""
+    """The script has no section that is not parsed."""
     from importlib import resources
 
     script = resources.files("perfloom.recording.probe").joinpath("probe.sh").read_text()

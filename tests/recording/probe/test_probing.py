@@ -1,4 +1,4 @@
-"""The probe runs here, in every sh there is, and finds what is here. Whatever stands in a target is not obeyed."""
+"""The probe runs here, in every installed sh, and finds the facts of this machine. Text of a target is not executed."""
 
 import os
 import platform
@@ -179,7 +179,7 @@ def test_mpi_of_this_machine(tmp_path: Path, quick: str) -> None:
 
 
 def test_programs_that_hang_are_ended(tmp_path: Path) -> None:
-    """A starter that waits for standard input gets none; what sleeps is ended."""
+    """A launcher that waits for standard input gets none; sleeping programs are ended."""
     folder = tmp_path / "bin"
     stand_in(folder, "perf", 'case "$*" in --version) echo "perf version 9.9";; *) cat; sleep 300;; esac')
     stand_in(folder, "timeout", 'shift 3; [ "$1" = true ] || case "$*" in *--version*) "$@";; *) exit 124;; esac')

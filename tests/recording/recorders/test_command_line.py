@@ -1,4 +1,4 @@
-"""From a job description to argv: what perf is told, option by option."""
+"""From a job spec to argv: the options of perf."""
 
 import shlex
 from dataclasses import replace
@@ -193,7 +193,7 @@ def test_every_recorder_lists_its_artifacts() -> None:
     for name, recorder in RECORDERS.items():
         spec = JobSpec(recorder=name, command=("x",))
         main = recorder.artifacts(spec)[0]
-        # Who is injected is told a folder, and names its files itself.
+        # The injected recorder gets a directory, and chooses its file names.
         injection = recorder.injection(spec)
         assert (f"{injection.folder}=/d/artefacts" if injection else f"/d/artefacts/{main.name}") in words(spec)
         assert main.text == (name is not RecorderName.PERF_RECORD) and main.title and recorder.title

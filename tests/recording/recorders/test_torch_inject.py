@@ -137,7 +137,7 @@ def test_too_few_steps_are_reported(program: Runner) -> None:
 
 
 def test_of_several_optimizers_one_counts(program: Runner) -> None:
-    """Steps within each other, and one that a scaler skips, are one step each; who compiles is left alone."""
+    """Nested steps, and one that a scaler skips, are one step each; compilation is not affected."""
     ran = program(
         """
 import torch
@@ -244,7 +244,7 @@ def test_program_continues_after_errors(program: Runner, how: str) -> None:
 
 
 def test_launched_process_has_rank_and_children_are_not_recorded(program: Runner) -> None:
-    """The launcher is not recorded, nor are children of who is, however they are started; ranks of mp.spawn are."""
+    """The launcher and children of a recorded process are not recorded, however they are started; ranks of mp.spawn are."""
     ran = program(
         """
 import multiprocessing, os, subprocess, sys

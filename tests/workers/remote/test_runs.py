@@ -52,7 +52,7 @@ def test_runs_add_up(context: JobContext, here: Target, recorder: RecorderName, 
     assert number == len(events) and sorted(runs.values()) == [{run} for run in range(number)]
     assert together.keys() == split.keys()
     for name, value in together.items():
-        # What is counted is the same program's; only its time depends on who else uses the machine.
+        # The counts are of the same program; only its time depends on other load.
         allowed = value * (3.0 if name.startswith("task-clock") else 0.1)
         # On a busy machine perf may lose samples, and then says so.
         allowed += (lost + lost_apart) * PERIOD if sampled else 0

@@ -161,7 +161,7 @@ def test_job_is_given_up_while_target_is_unreachable(
             steps.advance(context, job.id)
         job = context.store.jobs.get(job.id)
         assert job.state is JobState.CANCELLED and retries.UNREACHABLE_NOTE in (job.reason or "")
-    # What it left is seen to as soon as somebody answers again.
+    # Leftovers are removed when the host answers again.
     until(
         lambda: (polling.poll(context, target.name), cleanup.targets_to_clean_up(context.settings) == ())[1],
         "it is cleared",

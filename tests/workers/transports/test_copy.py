@@ -234,7 +234,7 @@ def test_missing_permission_is_reported(make_host: Callable[..., Sshd], here: Pa
         secret = file(away, "secret", b"root's own")
         secret.chmod(0o600)
         with open_transport(host.target()) as there:
-            # The folder of the test is closed to others: what lies in /etc is not.
+            # The directory of the test is private; /etc is not.
             with pytest.raises(Refused, match="may not be read by remote"):
                 there.get([FileCopy("/etc/shadow-", here / "a")])
             with pytest.raises(Refused, match=r"may not be written on .* by remote"):

@@ -177,7 +177,7 @@ def test_a_server_that_ends_in_the_middle_is_reported_and_reached_again(
         with pytest.raises(Unreachable, match="was lost while a script ran"):
             there.run(f"echo once >>{count}; kill -9 $PPID; sleep 5")
         assert count.read_text() == "once\n"
-        # A connection that was lost while nobody used it is not missed.
+        # A connection that was lost while idle is replaced.
         host.hang_up()
         assert there.run("echo well").text == "well\n"
 

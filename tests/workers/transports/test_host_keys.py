@@ -1,4 +1,4 @@
-"""Nobody is taken for the host who is not: keys known, unknown, changed, revoked, certified."""
+"""Host keys: known, unknown, changed, revoked, certified."""
 
 import subprocess
 from collections.abc import Callable
@@ -118,7 +118,7 @@ def test_a_certificate_of_a_known_authority_is_good(
     # A host that shows no certificate is as unknown as any other.
     plain = make_host()
     assert isinstance(failure(plain.ssh(host_keys=())), HostKeyUnknown)
-    # Another authority: its own key is what counts, and nobody knows that.
+    # Another authority: its key is unknown.
     known_hosts(no_home, f"@cert-authority [127.0.0.1]:* {public(key('client'))}")
     assert type(failure(host.ssh(host_keys=()))) is Refused
     known_hosts(no_home, f"@revoked * {public(authority)}", f"@cert-authority [127.0.0.1]:* {public(authority)}")

@@ -26,7 +26,7 @@ from tests.workers.waiting import until
 
 
 class Person:
-    """Somebody who knows these secrets, and notes what was asked for and what is of no use any more."""
+    """A provider with these secrets, which records requests and invalidated secrets."""
 
     def __init__(self, known: dict[str, str]) -> None:
         self.known = dict(known)
