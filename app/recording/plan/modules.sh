@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Finds the function "module". Precedes around.sh and common.sh; prints nothing.
+# Finds the function "module". Precedes target_environment.sh and common.sh; prints nothing.
 
 # pl_find_modules: whether the function "module" exists, now or after sourcing the file that defines it. A file with syntax
 # that this shell does not support would end it, so it is tried in a subshell first.

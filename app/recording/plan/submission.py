@@ -27,7 +27,7 @@ def resolve_directory_script(target: Target, job_id: str) -> str:
     """sh: create the target's job directory, and print the absolute path of this job's directory in it."""
     return _script(
         environment_functions(target),
-        "pl_surround",
+        "pl_set_environment",
         f"pl_base={shell_word(expand_path(target.directory or DEFAULT_DIRECTORY))}",
         f"pl_id={quote(job_id)}",
         script_text("plan/resolve_directory.sh"),

@@ -1,6 +1,6 @@
 # Probes a target. Runs there, in any POSIX sh, and prints sections: see probe.py, which generates the preceding probe_mark,
 # probe_perf, probe_sudo, probe_makes, the functions directory, scratch, each_launcher, each_program and queues, and those
-# of recording/plan/around.sh. Variables begin with probe_, because those of the target are set, too.
+# of recording/plan/target_environment.sh. Variables begin with probe_, because those of the target are set, too.
 # shellcheck shell=sh disable=SC2086,SC2154
 
 umask 077
