@@ -142,7 +142,7 @@ def test_children_inherit_the_key_and_nothing_else_shows_it(store: Store, tmp_pa
         published = store.hosts.get(host_name())
         assert published.key_id == key_id(published.public_key or b"")
         code = (
-            "from perfloom.workers.serve import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
+            "from perfloom.workers.targets import secrets; import os, sys; secrets.take_key(int(sys.argv[1])); "
             "print(secrets._key_pair.key_id, os.path.exists('/proc/self/fd/' + sys.argv[1]))"
         )
         argv = [sys.executable, "-c", code, str(handle)]

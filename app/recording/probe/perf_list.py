@@ -1,4 +1,5 @@
-"""Parsers of the output of `perf list`, `perf version` and others. `workers.facts_probe` and the probe run perf."""
+"""Parsers of the output of `perf list`, `perf version` and others. `workers.base.facts_probe` and the probe run
+perf."""
 
 import json
 import re
