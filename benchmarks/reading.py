@@ -28,7 +28,7 @@ from typing import Any
 from perfloom.config import Settings
 from perfloom.readers import perf_script
 from perfloom.store.files import columns
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from perfloom.workers.read import prefork
 from perfloom.workers.read.request import Input, Limits, Request
 

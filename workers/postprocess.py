@@ -12,7 +12,7 @@ from perfloom.config import Settings
 from perfloom.domain.errors import PerfloomError
 from perfloom.store import Store, open_store
 
-from . import processes
+from .base import processes
 
 LARGE_BYTES, MANY_SAMPLES = 64 << 20, 500_000
 """With larger originals, or more samples, it takes several seconds."""

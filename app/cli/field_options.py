@@ -1,4 +1,4 @@
-"""The options of `record` and `target add` for declared fields, and the values that they give."""
+"""The options of `record` and `target add` for declared fields, and the conversion of their values."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +11,7 @@ from ..domain.errors import InvalidRequest
 from ..domain.jobs import JOB_FIELDS, MpiFlavor
 from ..domain.targets import TARGET_FIELDS
 from ..recording import adapters  # noqa: F401  (registers the names of adapters)
+from ..recording.fields.relevance import NO_MPI
 from .option_groups import option_in_group
 from .options import parse_pairs
 
@@ -26,11 +27,11 @@ SECTIONS = {
     "kept": "Settings and files",
 }
 """The headings of the help of `record`, in order."""
-NO_MPI = "none"
 
 
 def job_options(function: F) -> F:
-    """Adds an option for each declared field of a job that has one. A parameter is named as the field of the form."""
+    """Adds an option for each declared field of a job that has one. The parameters have the names of the form
+    fields."""
     order = list(SECTIONS)
     declared = sorted(_with_options(JOB_FIELDS), key=lambda pair: order.index(_section(*pair)))
     return _add_options(function, declared, lambda each, option: option_in_group(SECTIONS[_section(each, option)]))
@@ -42,7 +43,7 @@ def target_options(function: F) -> F:
 
 
 def option_name(field: str, declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> str:
-    """The option for a field of the form; in capitals an argument."""
+    """The option for a form field; an argument is in capitals."""
     each = declared.get(field)
     option = each.info.option if each else None
     if option is None and field in ("command", "name"):
@@ -51,7 +52,7 @@ def option_name(field: str, declared: Mapping[str, kinds.DeclaredField] = JOB_FI
 
 
 def name_option(error: InvalidRequest, declared: Mapping[str, kinds.DeclaredField] = JOB_FIELDS) -> InvalidRequest:
-    """What is wrong with a field, as what is wrong with its option. What concerns the whole stays as it is."""
+    """The message about a field as a message about its option. Messages without a field are unchanged."""
     known = not error.field or error.field in ("recorder", "scope")
     text = f"{option_name(error.field or '', declared)}: {error.message}"
     return error if known else InvalidRequest(text, error.field)
@@ -65,7 +66,7 @@ def raise_problems(problems: Mapping[str, str], declared: Mapping[str, kinds.Dec
 
 
 def option_value(each: kinds.DeclaredField, given: Any) -> Any:
-    """The value of a field from what its option was given. Raises InvalidRequest, UsageError, named by the option."""
+    """The value of a field from its option's values. Raises InvalidRequest, UsageError, which name the option."""
     from ..recording.fields.events import split_event_lists
     from ..recording.fields.kinds import parse_text
 
@@ -96,7 +97,7 @@ def _add_options(
     declared: Iterable[tuple[kinds.DeclaredField, kinds.CliOption]],
     decorator: Callable[[kinds.DeclaredField, kinds.CliOption], OptionDecorator[F]],
 ) -> F:
-    # A decorator puts its option before those that are there.
+    # A decorator inserts its option before the existing ones.
     for each, option in reversed(list(declared)):
         given: dict[str, Any] = {"help": option.help, **_type(each.kind)}
         if option.metavar:
@@ -110,7 +111,7 @@ def _section(each: kinds.DeclaredField, option: kinds.CliOption) -> str:
 
 
 def _type(kind: kinds.FieldKind) -> dict[str, Any]:
-    """How click reads an option of a kind."""
+    """The arguments of click.option for a kind of field."""
     if isinstance(kind, kinds.ChoiceField):
         none = [NO_MPI] if kind.type is MpiFlavor and not isinstance(kind, kinds.OptionalChoiceField) else []
         return {"type": click.Choice([*none, *(str(value) for value in kind.type)])}

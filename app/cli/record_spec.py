@@ -50,7 +50,7 @@ def with_current_directory(spec: JobSpec) -> JobSpec:
 
 
 def save_settings(spec: JobSpec, path: Path) -> None:
-    """Write the settings to a file, by its name as TOML or JSON."""
+    """Write the settings to a file, as TOML or JSON depending on its name."""
     try:
         path.write_text(to_file(spec, "json" if path.suffix == ".json" else "toml", spec.name), encoding="utf-8")
     except OSError as error:
@@ -58,7 +58,7 @@ def save_settings(spec: JobSpec, path: Path) -> None:
 
 
 def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, ...]) -> JobSpec:
-    """All that does not depend on the target."""
+    """The spec without the settings that depend on the target."""
     values = _values(given)
     changes = values[""]
     if "frequency" in given and "period" in given:
@@ -85,7 +85,7 @@ def _with_options(spec: JobSpec, given: Mapping[str, Any], command: tuple[str, .
 
 
 def _values(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The values of options by the part of the spec ("": itself) and the name there; that no MPI starts ranks aside."""
+    """The values of options by part of the spec ("": the spec itself) and attribute, without `--mpi none`."""
     values: dict[str, dict[str, Any]] = {part: {} for part in ("", *JOB_PARTS)}
     for name, each in JOB_FIELDS.items():
         if name in given and not (name == "mpi" and given[name] == NO_MPI):

@@ -33,6 +33,8 @@ _RUN = re.compile(r"run(0|[1-9][0-9]{0,5})", re.ASCII)
 _PLACE = re.compile(r"0|[1-9][0-9]{0,6}|all|on-[\w.-]{1,200}", re.ASCII)
 TRACE_FILE_PATTERN = r"(?:rank[0-9]{1,7}|process)-[A-Za-z0-9-]{1,120}\.pt\.trace\.json\.gz"
 """How the file of a process that PyTorch's profiler recorded is called, as a regular expression."""
+INJECTED_FILE = "sitecustomize.py"
+"""The file that the PyTorch recorder injects into programs: Python imports a module of that name when it starts."""
 _TRACE = re.compile(TRACE_FILE_PATTERN, re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 

@@ -1,5 +1,7 @@
 """Text that others wrote (hosts, programs, files), made fit for a message or a table."""
 
+import signal
+
 MESSAGE_CHARACTERS = 80
 """How much of a name a message quotes."""
 
@@ -20,3 +22,11 @@ def shorten_middle(text: str, limit: int) -> str:
 def sanitize_line(text: str) -> str:
     """`text` on one line: of printable characters alone, with single blanks between words."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def signal_name(number: int) -> str:
+    """The number of a signal and, if it has one, its name."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"

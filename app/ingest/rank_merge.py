@@ -6,7 +6,6 @@ that recorded soonest after its start (or is recorded by perf). If the clocks of
 because no moment would have seen all of them at work, the hosts begin together.
 """
 
-import signal
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from dataclasses import replace
 from ..domain.list_text import abbreviate_names, format_ranges, to_ranges
 from ..domain.profile import Meta, Profile
 from ..domain.rank_state import Rank, RankState, RecordingPlan
+from ..domain.text import signal_name
 from .merge import Ends, MergedProfile, MergeInput, Origin, ProfileMerger
 
 ALL = "all"
@@ -256,23 +256,16 @@ def _describe_end(state: RankState) -> str:
     """Worded for one or several; "" for success."""
     if state.perf_signal is not None:
         return (
-            f"its perf was ended by {_signal(state.perf_signal)}; the program continued without recording, and its "
+            f"its perf was ended by {signal_name(state.perf_signal)}; the program continued without recording, and its "
             "exit status is unknown"
         )
     if state.signal is not None:
-        return f"ended by {_signal(state.signal)}"
+        return f"ended by {signal_name(state.signal)}"
     if state.exit_status:
         return f"ended with exit status {state.exit_status}"
     if state.stop_reason:
         return "stopped early"
     return "" if state.exit_status == 0 else NO_END
-
-
-def _signal(number: int) -> str:
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
 
 
 def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | None]:

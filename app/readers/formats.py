@@ -7,6 +7,7 @@ from typing import BinaryIO, Protocol
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..ingest.jit.mode import PLAIN_LINES_BYTES, PLAIN_PROTOBUF_BYTES, PLAIN_TEXT_BYTES
+from ..ingest.perf_text import script_header
 from ..ingest.truncation import detect_truncation
 from . import (
     austin,
@@ -36,7 +37,7 @@ from . import (
 )
 from .unsupported import get_advice
 
-HEAD_BYTES = 256 << 10
+HEAD_BYTES = script_header.HEAD_BYTES
 """How much of a file, unpacked, is checked to detect its format."""
 
 

@@ -12,11 +12,11 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.jobs import JobSpec, JobState, MpiFlavor, RecorderName
 from perfloom.domain.targets import SchedulerName, Target
 from perfloom.recording.adapters import MPI_LAUNCHERS, RECORDERS, SCHEDULERS
-from perfloom.recording.fields.relevance import hiding_rules
+from perfloom.recording.fields.relevance import make_hiding_rules
 from perfloom.recording.plan.plan import preview
 from perfloom.store import Store
 from perfloom.web.app import create_app
-from perfloom.workers.context import JobContext
+from perfloom.workers.base.context import JobContext
 from perfloom.workers.remote import checks
 from perfloom.workers.transports import open_transport
 from tests.adapters.toy_launcher import ToyLauncher
@@ -78,7 +78,7 @@ def submit_form(browser: Browser, typed: dict[str, str]) -> None:
     assert response.status_code == 303, response.text
 
 
-def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Browser) -> None:
+def test_toy_job_becomes_result(context: JobContext, target: Target, browser: Browser) -> None:
     store = context.store
     with open_transport(target) as transport:
         found = checks.probe(transport, target)
@@ -89,7 +89,7 @@ def test_a_job_goes_all_the_way(context: JobContext, target: Target, browser: Br
     form = browser.page("/jobs/new")
     for text in ("Toy counter", "Count runs of the command.", "Toy MPI", ">Lane</span>"):
         assert text in form, text
-    assert 'form[data-scheduler="toy"] [data-hidden-by~="scheduler-toy"]' in hiding_rules()
+    assert 'form[data-scheduler="toy"] [data-hidden-by~="scheduler-toy"]' in make_hiding_rules()
 
     typed = {"target": "toys", "command": "sh -c 'echo rank $TOY_RANK'", "recorder": "toy-count", "scope": "command"}
     typed |= {"mpi": "toympi", "ranks": "2", "recorded": "ranks", "queue": "fast", "action": "submit"}

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from perfloom.domain.targets import Ssh, Target
-from perfloom.workers import processes
+from perfloom.workers.base import processes
 from tests.support.network_lock import network_change
 from tests.support.parts import missing, require
 

@@ -43,10 +43,10 @@ class TargetFacts:
     """What a check found out. host: facts of the host where jobs are submitted; compute: of one where they run, once
     a probe job was there (null: not asked, or the same).
 
-    starters: the program of each MPI flavor found; versions: as it prints them. schedulers: batch systems whose
-    programs are there, whether the target uses them or not. directory: the directory of jobs in full; file_system:
-    what lies below it; runs_programs: whether it permits execution. shared: whether the hosts that run
-    jobs see it too. scratch: the scratch directory in full. clock_ns: the offset of its clock to ours, give or
+    mpi_launchers: the program of each MPI flavor found (in JSON: starters); versions: as it prints them. schedulers:
+    batch systems whose programs are there, whether the target uses them or not. directory: the directory of jobs in
+    full; file_system: its type; runs_programs: whether it permits execution. shared: whether the hosts that run jobs
+    see it too. scratch: the scratch directory in full. clock_ns: the offset of its clock to ours, give or
     take clock_error_ns. module_command: whether there is a command "module" where jobs run. packers: programs for
     packing there. missing: programs of the batch system and others that were not found. problems: what does
     not work, by its subject (as "directory"), in the words of the target.
@@ -54,7 +54,7 @@ class TargetFacts:
 
     host: HostFacts
     compute: HostFacts | None = None
-    starters: dict[str, str] = field(default_factory=dict)
+    mpi_launchers: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     schedulers: tuple[str, ...] = ()
     scheduler_version: str = ""
@@ -80,11 +80,15 @@ class TargetFacts:
         return self.compute or self.host
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        data = asdict(self)
+        # The key in stored facts.
+        data["starters"] = data.pop("mpi_launchers")
+        return data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "TargetFacts":
         known_fields = select_known_fields(cls, data)
+        known_fields["mpi_launchers"] = data.get("starters", {})
         known_fields["host"] = HostFacts.from_json(known_fields["host"])
         known_fields["compute"] = HostFacts.from_json(known_fields["compute"]) if known_fields.get("compute") else None
         known_fields["queues"] = tuple(BatchQueue(**queue) for queue in known_fields.get("queues", ()))

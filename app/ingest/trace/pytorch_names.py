@@ -2,6 +2,7 @@
 
 import re
 
+from ...domain.rank_state import INJECTED_FILE
 from ...domain.tables import DeviceWorkKind, FrameKind
 from .slices import WORK, SliceType
 from .tracks import OTHER_TRACK, STREAM, THREAD
@@ -53,8 +54,6 @@ _FRAMES = {
 }
 _OUTER = {"annotation": 0, "device_annotation": 0, "python": 1, "module": 1, "operator": 2, "runtime": 3, "overhead": 4}
 
-INJECTED_FILE = "sitecustomize.py"
-"""The file that the recorder of PyTorch puts into programs."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _PLACE = re.compile(r"(.+)\((\d+)\): (.+)", re.DOTALL)
 _BUILT_IN = re.compile(r"<built-in (?:method|function) ([^ >]+)[^>]*>")

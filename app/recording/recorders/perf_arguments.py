@@ -1,4 +1,4 @@
-"""Further arguments of perf that a job may have.
+"""Additional arguments of perf that a job may have.
 
 Only listed options are allowed: Perfloom sets the others itself (-e, -F, --call-graph, -a, …), and some write to files
 (-o, --kcore, --switch-output), start programs (--pre, --post) or change the format of the output (-x, --metric-only).
@@ -32,11 +32,11 @@ OPTIONS: Mapping[RecorderName, Mapping[str, bool]] = {
     RecorderName.PERF_RECORD: dict.fromkeys(_RECORD, False) | dict.fromkeys(_RECORD_WITH_VALUE, True),
     RecorderName.PERF_STAT: dict.fromkeys(_STAT, False) | dict.fromkeys(_STAT_WITH_VALUE, True),
 }
-"""The options that may be given, by recorder, and whether each takes a value."""
+"""The permitted options, by recorder, and whether each has a value."""
 
 
 def find_argument_problem(recorder: RecorderName, arguments: Sequence[str]) -> str | None:
-    """The first argument that may not be given, as a message; None if all may.
+    """A message about the first argument that is not permitted; None if all are.
 
     perf accepts abbreviated long options and joined short ones, so each option must be written out, on its own. A value
     is the next argument, or follows `=` (long options).

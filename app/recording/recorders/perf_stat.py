@@ -23,7 +23,7 @@ class PerfStat:
         return events_to_count(spec, facts)
 
     def argv(self, spec: JobSpec, facts: HostFacts, artifacts: PurePath) -> tuple[str, ...]:
-        """One object a line where perf can, else its own columns (set apart by `;`: event names hold commas)."""
+        """JSON lines if perf supports them, else CSV (separated by `;`, because event names contain commas)."""
         words = [perf_program(facts), "stat", "-o", str(artifacts / "perf-stat.txt")]
         words += ["-j"] if "-j" in facts.stat_options else ["-x;"]
         if spec.repeat is not None and spec.repeat > 1:
@@ -41,4 +41,4 @@ class PerfStat:
         return (Artifact("perf-stat.txt", "Counts of perf stat", text=True),)
 
     def injection(self, spec: JobSpec) -> None:
-        """It is a program itself."""
+        """None: it is a program."""

@@ -18,7 +18,7 @@ from perfloom.domain.targets import SchedulerName, Ssh, Target
 from perfloom.paths import process_boundary
 from perfloom.store import Store
 from perfloom.web.app import create_app
-from perfloom.workers.local import job_user
+from perfloom.workers.targets import job_user
 from tests.web.conftest import TOKEN
 from tests.web.jobs.test_job_form import FACTS
 

@@ -14,7 +14,7 @@ from flask import Flask
 from perfloom.domain.host_facts import HostFacts, PerfEvent
 from perfloom.domain.jobs import CallGraph, JobSpec, JobState, PyTorch, RecorderName, Scope
 from perfloom.recording.fields.job_form import JobForm
-from perfloom.recording.fields.relevance import hiding_choices
+from perfloom.recording.fields.relevance import list_hiding_choices
 from perfloom.recording.plan import command_line
 from perfloom.store import Store
 from perfloom.web.views.jobs import form
@@ -330,7 +330,7 @@ def test_the_style_sheet_knows_every_choice(browser_client: Browser) -> None:
     response = browser_client.client.get("/jobs/form.css")
     css = response.get_data(as_text=True)
     assert response.mimetype == "text/css"
-    for choice in {choice for choices in hiding_choices().values() for choice in choices.split()}:
+    for choice in {choice for choices in list_hiding_choices().values() for choice in choices.split()}:
         name, _, value = choice.partition("-")
         made = {
             "scheduler": f'form[data-{name}="{value}"]',

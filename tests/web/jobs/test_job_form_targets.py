@@ -34,7 +34,7 @@ def cluster(store: Store) -> Target:
     store.targets.save(target)
     queues = (BatchQueue("debug", default=True, text="one hour"), BatchQueue("<b>long"))
     there = replace(FACTS, host="login1", events=OFFERED, hardware_counters=True)
-    store.targets.save_check("cluster", TargetFacts(there, starters={"openmpi": "mpirun"}, queues=queues), ())
+    store.targets.save_check("cluster", TargetFacts(there, mpi_launchers={"openmpi": "mpirun"}, queues=queues), ())
     return target
 
 

@@ -13,7 +13,7 @@ from ....domain.jobs import JOB_FIELDS, JobSpec, Scope
 from ....domain.targets import LOCAL
 from ....recording.fields.events import EventMatches
 from ....recording.fields.job_form import JobForm, to_form
-from ....recording.fields.relevance import NO_MPI, FieldLabel, batch_labels, hiding_choices, hiding_rules
+from ....recording.fields.relevance import NO_MPI, FieldLabel, list_batch_labels, list_hiding_choices, make_hiding_rules
 from ....recording.mpi.registry import MPI_LAUNCHERS
 from ....recording.recorders.preflight import PreflightFinding, Severity
 from ....store import Job
@@ -132,7 +132,7 @@ def submit() -> AnyResponse:
 @blueprint.get("/jobs/form.css")
 def style_sheet() -> Response:
     """The style sheet that hides fields which do not count with the choices that were made."""
-    return Response(hiding_rules(), mimetype="text/css")
+    return Response(make_hiding_rules(), mimetype="text/css")
 
 
 @blueprint.post("/jobs/preview")
@@ -258,8 +258,8 @@ def form_page(
             Option(NO_MPI, "None: single process"),
             *(Option(name, each.label) for name, each in MPI_LAUNCHERS.items()),
         ),
-        hidden_by=hiding_choices(),
-        batch_labels=batch_labels(),
+        hidden_by=list_hiding_choices(),
+        batch_labels=list_batch_labels(),
         secrets=credentials.secret_prompts(selected_target.target),
     )
     return render(page, status)

@@ -140,7 +140,7 @@ class JobPage(Page):
             "state": (*state, self.key_url, self.open_url, self.incomplete, self.discards_recording),
             "rail": tuple((s.name, s.status, s.progress, s.text, s.since) for s in self.stages),
             "facts": (self.command, self.facts),
-            "sight": (self.final, self.progress and self.progress.change_key),
+            "progress": (self.final, self.progress and self.progress.change_key),
             "needs": (self.secret_prompts, self.secret_reason, self.can_seal),
         }
         return {name: hashlib.sha256(repr(part).encode()).hexdigest()[:12] for name, part in parts.items()}
@@ -348,9 +348,9 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
     spec = _spec(job)
     directory = current_services().store.jobs.directory(job.id)
     plan = load_plan(directory)
-    sight = load_progress(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
+    progress = load_progress(directory, plan, spec.mpi.ranks if spec and spec.mpi else None)
     command = command_line.join(job.argv) if job.argv else plan_command(plan)
-    seen_s = max(0.0, now - sight.observed_at) if sight else 0.0
+    seen_s = max(0.0, now - progress.observed_at) if progress else 0.0
     needs = () if job.state.final else job.details.needed_secrets
     wrong = job.state.final and job.state is not JobState.STORED
     return JobPage(
@@ -385,7 +385,7 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
         output_text=job_output.apply_carriage_returns(piece.text),
         output_size=format_quantity(piece.size, "bytes").text if piece.size else "",
         target=job.target,
-        progress=sight,
+        progress=progress,
         observed_s=seen_s,
         observed_text=format_elapsed(seen_s),
         secret_prompts=needs,

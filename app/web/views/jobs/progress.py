@@ -58,7 +58,7 @@ _STOPPED = {
 @dataclass(frozen=True)
 class SubmissionRow:
     """One thing that was handed over. badge: a state for the color. position: how many are before it.
-    unreachable_since: since when there is no sign of life."""
+    unreachable_since: since when there is no heartbeat."""
 
     title: str
     scheduler_id: str
@@ -164,19 +164,19 @@ def load_progress(directory: Path, plan: Mapping[str, Any], expected: int | None
     if data is None:
         return None
     try:
-        sight = JobStatus.from_json(data)
+        job_status = JobStatus.from_json(data)
     except (TypeError, ValueError, KeyError, AttributeError):
         # Written by another version.
         return None
-    return build_progress_view(sight, expected, _events(plan))
+    return build_progress_view(job_status, expected, _events(plan))
 
 
-def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int, Sequence[str]]) -> ProgressView:
-    """A sight as the page shows it. events: of each run that is planned, as far as that is known."""
-    by_run: dict[int, list[RankStatus]] = {number: [] for number in (*events, *(run.run for run in sight.runs))}
-    for rank in sight.ranks:
+def build_progress_view(job_status: JobStatus, expected: int | None, events: dict[int, Sequence[str]]) -> ProgressView:
+    """A job status as the page shows it. events: of each planned run, as far as they are known."""
+    by_run: dict[int, list[RankStatus]] = {number: [] for number in (*events, *(run.run for run in job_status.runs))}
+    for rank in job_status.ranks:
         by_run.setdefault(rank.run, []).append(rank)
-    known = {run.run: run for run in sight.runs}
+    known = {run.run: run for run in job_status.runs}
     runs: list[RunProgressRow] = []
     concerns: list[RankProblem] = []
     room = MAX_CELLS
@@ -190,17 +190,18 @@ def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int
     return ProgressView(
         submissions=tuple(
             replace(
-                _submission(submission, len(sight.submissions)), unreachable_since=_unheard(submission, sight.seen_at)
+                _submission(submission, len(job_status.submissions)),
+                unreachable_since=_unheard(submission, job_status.seen_at),
             )
-            for submission in sight.submissions
+            for submission in job_status.submissions
         ),
         runs=tuple(runs),
         problems=tuple(concerns[:MAX_PROBLEMS]),
         more_problems=max(0, len(concerns) - MAX_PROBLEMS),
-        notes=sight.notes,
-        hosts=tuple(sorted({rank.host for rank in sight.ranks if rank.host})),
-        single=len(runs) <= 1 and expected is None and len(sight.ranks) <= 1,
-        observed_at=sight.seen_at,
+        notes=job_status.notes,
+        hosts=tuple(sorted({rank.host for rank in job_status.ranks if rank.host})),
+        single=len(runs) <= 1 and expected is None and len(job_status.ranks) <= 1,
+        observed_at=job_status.seen_at,
     )
 
 

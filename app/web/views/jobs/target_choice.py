@@ -7,7 +7,7 @@ from ....domain.host_facts import HostFacts
 from ....domain.jobs import JobSpec
 from ....domain.targets import LOCAL, BatchQueue, Target, TargetFacts
 from ....recording.fields.events import EventIndex, EventMatches
-from ....recording.fields.relevance import target_choices
+from ....recording.fields.relevance import get_target_choices
 from ....recording.mpi.registry import MPI_LAUNCHERS, mpi_title
 from ....recording.plan import UNKNOWN_HOST
 from ....recording.recorders import RECORDERS
@@ -41,7 +41,7 @@ class SelectedTarget:
     @property
     def relevance(self) -> Mapping[str, str]:
         """What the target decides about the fields of the form."""
-        return target_choices(self.target or Target(LOCAL))
+        return get_target_choices(self.target or Target(LOCAL))
 
     @property
     def queues(self) -> tuple[BatchQueue, ...]:
@@ -65,8 +65,8 @@ class SelectedTarget:
     @property
     def suggestions(self) -> str:
         """The MPI implementations found there; empty where nothing is known."""
-        starters = self.target_facts.starters if self.target_facts else {}
-        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in starters]
+        launchers = self.target_facts.mpi_launchers if self.target_facts else {}
+        names = [each.label for name, each in MPI_LAUNCHERS.items() if name in launchers]
         if self.target is not None and self.target.mpi is not None:
             return f"Suggested: {mpi_title(self.target.mpi)}."
         return f"Found: {', '.join(names)}." if names else ""
@@ -93,7 +93,9 @@ def list_targets() -> dict[str, Target]:
 
 def list_target_choices() -> tuple[TargetChoice, ...]:
     """What the form's list of targets holds."""
-    return tuple(TargetChoice(name, _label(target), target_choices(target)) for name, target in list_targets().items())
+    return tuple(
+        TargetChoice(name, _label(target), get_target_choices(target)) for name, target in list_targets().items()
+    )
 
 
 def select_target(name: str) -> SelectedTarget:

@@ -8,7 +8,7 @@ from flask import Blueprint, flash, redirect, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from ....domain.targets import LOCAL, TARGET_FIELDS
-from ....recording.fields.relevance import FieldLabel, hiding_words
+from ....recording.fields.relevance import FieldLabel, list_hiding_words
 from ....recording.fields.target_file import from_file
 from ....recording.fields.target_form import CHOICES, CONDITIONS, FORM_ONLY, TargetForm, parse, to_form
 from ....recording.recorders.preflight import PreflightFinding, Severity
@@ -112,6 +112,6 @@ def form_page(
         fields=fields,
         errors=errors or {},
         local=name == LOCAL,
-        hidden_by=hiding_words(CONDITIONS, CHOICES),
+        hidden_by=list_hiding_words(CONDITIONS, CHOICES),
     )
     return render(page, status)
