@@ -147,8 +147,8 @@ def measure_samples(profile: Profile, selection: Selection) -> list[Measurement]
     """What was sampled, by event and thread."""
     size = profile.threads.num_rows
     events = [(e, roll_up_filtered_samples(profile, selection, e)) for e in select_events(profile, selection)]
-    weight = {e: sum_by_index(piles.thread, piles.weight, size) for e, piles in events}
-    number = {e: sum_by_index(piles.thread, piles.count, size) for e, piles in events}
+    weight = {e: sum_by_index(rollup.thread, rollup.weight, size) for e, rollup in events}
+    number = {e: sum_by_index(rollup.thread, rollup.count, size) for e, rollup in events}
     threads, run = threads_of(profile), profile.threads.column("run").to_pylist()
     share_only_events = find_share_only_events(profile)
     return [

@@ -11,10 +11,10 @@ for (const figure of document.querySelectorAll('[data-memory]')) follow(figure);
 function follow(figure) {
   const plot = figure.querySelector('.memory__plot');
   const shade = figure.querySelector('.memory__window');
-  const told = figure.querySelector('.memory__told');
+  const readout = figure.querySelector('.memory__readout');
   const start = Number(figure.dataset.startMs);
   const end = Number(figure.dataset.endMs);
-  const series = Object.entries(JSON.parse(figure.dataset.told));
+  const series = Object.entries(JSON.parse(figure.dataset.summary));
   let from = null;
 
   const share = (event) => {
@@ -56,7 +56,7 @@ function follow(figure) {
 
   plot.addEventListener('pointercancel', stop);
   plot.addEventListener('pointerleave', () => {
-    told.textContent = '';
+    readout.textContent = '';
   });
   document.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') stop();
@@ -77,7 +77,7 @@ function follow(figure) {
       const value = all[Math.min(all.length - 1, Math.floor(at * all.length))];
       return `${name} ${size(value)}`;
     });
-    told.textContent = `${exactMoment(1e6 * time(at))}: ${values.join(', ')}`;
+    readout.textContent = `${exactMoment(1e6 * time(at))}: ${values.join(', ')}`;
   }
 }
 

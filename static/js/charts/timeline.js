@@ -81,7 +81,7 @@ class Timeline {
       go: (hit) => this.goToHit(hit),
       from: () => this.view.selected?.start ?? this.view.start,
     });
-    this.flows = new Flows(this.view, this.state, this.url, this.part('flows-told'));
+    this.flows = new Flows(this.view, this.state, this.url, this.part('flows-status'));
     this.surroundings = new Surroundings(this.state, SURROUNDINGS);
     this.listen();
     this.update();

@@ -71,7 +71,7 @@ class _ComparedPair:
 def difference() -> DifferenceView:
     """The graph of the two results that the present request compares. Raises as `flame_diff` does.
 
-    The page that shows it is to be answered with the policy `flame_words.PAGE_POLICY`.
+    Responses with this page must have the policy `flame_controls.PAGE_POLICY`.
     """
     pair, selection = _pair(), request_selection()
     reverse = ControlSwitch(

@@ -302,7 +302,7 @@ export class Painter {
     this.#names = names;
   }
 
-  /** Marks above and below letters may be piled up as high as somebody likes. */
+  /** Combining marks can be stacked to any height above and below letters, so the height of text is limited. */
   #writeClipped(text, left, top, room, height, middle) {
     const context = this.#context;
     context.save();
