@@ -65,8 +65,8 @@ def dump_memo(profile: Profile) -> dict[str, Array]:
 
 
 def restore_memo(profile: Profile, arrays: Mapping[str, Array]) -> None:
-    """Restore the output of `dump_memo` into the memo of a profile. Raises KeyError, TypeError or ValueError if parts are
-    missing or damaged."""
+    """Restore the output of `dump_memo` into the memo of a profile. Raises KeyError, TypeError or ValueError if parts
+    are missing or damaged."""
     for key, kind, _ in _parts(profile):
         # Pinned: memory-mapped arrays need no eviction.
         memoize(profile, key, partial(_unflatten, kind, str(key), arrays), pin=True)

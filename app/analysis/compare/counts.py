@@ -12,6 +12,7 @@ import numpy as np
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_strings
+from ..core.common_columns import EVENT
 from ..core.measurements import (
     Measurement,
     best_total,
@@ -27,7 +28,7 @@ NOT_COMPARED = "not compared"
 COUNTED, SAMPLED, MISSING = "counted", "sampled", "absent"
 _SPREAD = "Standard deviation of the mean of {0} over repeated runs, in percent of that mean; missing for a single run."
 COLUMNS = (
-    Column("event", "", "The measured event."),
+    EVENT,
     Column("unit", "", "The unit of base, other and delta: count, ns, bytes, or the unit that perf printed."),
     Column("status", "", f"grew, shrank or same; “{NOT_COMPARED}” if the values are not comparable or one is missing."),
     Column("base", "event", "Value in the base profile, the mean of several runs; missing if it has none.", "number"),

@@ -55,8 +55,8 @@ class SampleRollup:
 
 @dataclass(frozen=True, eq=False)
 class BlockRollup:
-    """The rollups of all blocks, concatenated. block_samples: samples in a block; bounds: where the rollup of each block
-    begins and ends."""
+    """The rollups of all blocks, concatenated. block_samples: samples in a block; bounds: where the rollup of each
+    block begins and ends."""
 
     block_samples: int
     bounds: Array
@@ -64,7 +64,7 @@ class BlockRollup:
 
 
 def roll_up_samples(profile: Profile, selection: Selection, event: int) -> SampleRollup:
-    """The selected samples of an event (NO_ID: none), as by `select_samples` and `clip_weights`; patterns are ignored."""
+    """The selected samples of an event (NO_ID: none), as by `select_samples` and `clip_weights`, ignoring patterns."""
     found = _from_blocks(profile, selection, event)
     return roll_up_rows(profile, selection, select_samples(profile, selection, event)) if found is None else found
 
@@ -76,7 +76,7 @@ def roll_up_filtered_samples(profile: Profile, selection: Selection, event: int)
 
 
 def sum_call_weights(profile: Profile, selection: Selection, event: int) -> Array:
-    """The weight of the selected samples of an event at each node of `calls` itself: int64, in the unit of the event."""
+    """The weight of the selected samples of an event at each node of `calls` itself: int64, in its unit."""
     found, calls = _from_blocks(profile, selection, event), profile.calls.num_rows
     if found is not None:
         weights = sum_by_index(found.call, found.weight, calls)
@@ -100,8 +100,8 @@ def roll_up_rows(profile: Profile, selection: Selection, rows: Rows) -> SampleRo
 
 
 def _from_blocks(profile: Profile, selection: Selection, event: int) -> SampleRollup | None:
-    """The rollups of complete blocks, and one entry for each sample at the edges of the window; None if the event has few
-    samples."""
+    """The rollups of complete blocks, and one entry for each sample at the edges of the window; None if the event has
+    few samples."""
     samples = samples_of(profile)
     if event == NO_ID or selection.step is not None or samples.count_by_event[event] < MIN_ROLLUP_SAMPLES:
         return None

@@ -10,6 +10,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_strings
 from ...domain.units import NS_PER_MS
+from ..core.common_columns import EVENT, RUN, SAMPLES, UNIT
 from ..core.measurements import (
     Measurement,
     best_total,
@@ -24,10 +25,10 @@ from .totals import format_numbers
 RANKS = (
     Column("rank", "", "MPI rank; missing without ranks, and for the recording of a whole host.", "Int64"),
     Column("host", "", "The host of the rank."),
-    Column("run", "", "Execution of the command, from 0.", "Int64"),
-    Column("event", "", "The measured event."),
-    Column("unit", "", "The unit of value: count, ns or bytes."),
-    Column("samples", "", "Number of samples.", "int64"),
+    RUN,
+    EVENT,
+    UNIT,
+    SAMPLES,
     Column("value", "event", "Weight of the selected samples, or sum of the counts.", "number"),
     Column("percent", "%", "value in percent of the sum of all ranks for this event and run.", "Float64"),
     Column("of_mean", "", "value divided by the mean over the recorded ranks of this run.", "Float64"),
@@ -55,7 +56,7 @@ RUNS = (
         "Exit status of the command; with ranks, the first that is not 0. For a signal, 128 plus its number.",
         "Int64",
     ),
-    Column("samples", "", "Number of samples.", "int64"),
+    SAMPLES,
 )
 
 RANK_FIELDS = ("exit_status", "signal", "pid", "recorded", "losses", "note")

@@ -17,6 +17,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_strings
 from ...domain.units import NS_PER_MS
+from ..core.common_columns import DEVIATION, EVENT, HOST, MPI_RANK, RUN, SAMPLES, UNIT
 from ..core.flame_groups import FlameGroup, groups_of, host_label, rank_label
 from ..core.measurements import (
     Measurement,
@@ -43,14 +44,8 @@ from ..ml.devices import compute_devices
 from ..ml.steps import select_steps, sum_token_rates
 from ..ml.tokens import KINDS
 
-_EVENT = Column("event", "", "The measured event.")
-_UNIT = Column("unit", "", "The unit of value: count, ns or bytes.")
-_HOST = Column("host", "", "The host, if the recording names it.")
-_RANK = Column("rank", "", "The MPI rank; missing where there are no ranks.", "Int64")
 _PID = Column("pid", "", "Process id.", "Int64")
 _TID = Column("tid", "", "Thread id.", "Int64")
-_RUN = Column("run", "", "Execution of the command, from 0.", "Int64")
-_SAMPLES = Column("samples", "", "Number of samples.", "int64")
 _RUNNING = Column(
     "running_percent",
     "%",
@@ -69,7 +64,7 @@ SUMMARY = (
     Column("format", "", "The format the profile was read from."),
     Column("duration_ms", "ms", "From the first to the last recorded event; missing without times.", "Float64"),
     Column("threads", "", "Number of selected threads.", "int64"),
-    _SAMPLES,
+    SAMPLES,
     Column("slices", "", "Number of slices (events with a start and an end).", "int64"),
     Column("events", "", "Number of measured events.", "int64"),
     Column("losses", "", "Number of losses: items that could not be read.", "int64"),
@@ -110,51 +105,41 @@ SUMMARY = (
 )
 _AS_RECORDED = ("sampling", "rate", "weighted", "scaling", "attributes")
 EVENTS = (
-    _EVENT,
-    _UNIT,
+    EVENT,
+    UNIT,
     Column("sampling", "", "Sampling mode: period or frequency."),
     Column("rate", "", "The sampling period (events per sample) or frequency (samples per second).", "Float64"),
     Column("weighted", "", "False if no period was recorded, so that every sample weighs 1.", "boolean"),
     Column("scaling", "", "The factor by which multiplexed counts were scaled up.", "Float64"),
     Column("attributes", "", "Other terms of the event as recorded, such as freq=997."),
-    _SAMPLES,
+    SAMPLES,
     Column("value", "event", "Total count, or else the weight of the selected samples.", "number"),
     _NOTE,
     _RUNNING,
-    Column(
-        "deviation_percent",
-        "%",
-        "For a count that perf stat repeated: standard deviation of the mean, in percent of the mean.",
-        "Float64",
-    ),
+    DEVIATION,
     Column("runs", "", "The executions of the command that measured it, as in 0-2,4."),
 )
 COUNTS = (
-    _EVENT,
-    _UNIT,
+    EVENT,
+    UNIT,
     Column("process", "", "Name of the process; missing for a count of all processes."),
     Column("thread", "", "Name of the thread; missing for a count of all threads."),
-    _RANK,
+    MPI_RANK,
     Column(
         "value",
         "event",
         "Weight of the selected samples, or the count; missing if the event could not be counted.",
         "number",
     ),
-    _HOST,
+    HOST,
     _PID,
     _TID,
     Column("cpu", "", "CPU of the count; missing for all CPUs.", "Int64"),
-    _RUN,
+    RUN,
     Column("source", "", "sampled, or counted (perf stat)."),
     Column("status", "", "For a count: ok, or why the value is missing; for samples: why they give no total."),
     _RUNNING,
-    Column(
-        "deviation_percent",
-        "%",
-        "For a count that perf stat repeated: standard deviation of the mean, in percent of the mean.",
-        "Float64",
-    ),
+    DEVIATION,
     Column(
         "missing",
         "",
@@ -164,16 +149,16 @@ COUNTS = (
     ),
 )
 THREADS = (
-    _HOST,
-    _RANK,
+    HOST,
+    MPI_RANK,
     _PID,
     _TID,
     Column("process", "", "Name of the process."),
     Column("name", "", "Last name of the thread; for counts: CPU n, or (all threads)."),
     Column("kind", "", "thread, gpu_stream or cpu."),
-    _EVENT,
-    _UNIT,
-    _SAMPLES,
+    EVENT,
+    UNIT,
+    SAMPLES,
     Column("value", "event", "Weight of the selected samples, or the count.", "number"),
     _NOTE,
     Column("percent", "%", "value in percent of the whole selection of this event.", "Float64"),
@@ -182,7 +167,7 @@ THREADS = (
         "",
         "The stable key rank/pid/tid, as accepted by the filter --thread; missing for a count of all threads.",
     ),
-    _RUN,
+    RUN,
     _RUNNING,
 )
 LOSSES = (

@@ -17,6 +17,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
 from ...domain.units import NS_PER_US
+from ..core.common_columns import RANK
 from ..core.intervals import IntervalSet, merge_intervals, union_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, threads_of
@@ -27,7 +28,6 @@ from ..ml.steps import Steps, clip_steps, nullable_column, rank_column, select_s
 from .collectives import Collectives, bus_factor, collectives_of
 from .skew import within_skew
 
-_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
 _WAITING = Column(
     "waiting_us",
     "µs",
@@ -48,7 +48,7 @@ _TRANSFERRING = Column(
     "Float64",
 )
 COMMUNICATION = (
-    _RANK,
+    RANK,
     Column("step", "", "Name of the step."),
     Column("computation_us", "µs", "Only computation, as in torch-tb-profiler.", "float64"),
     Column("overlap_us", "µs", "Computation and communication, as in torch-tb-profiler.", "float64"),
@@ -106,7 +106,7 @@ COLLECTIVES = (
     _UNCERTAIN,
 )
 STRAGGLERS = (
-    _RANK,
+    RANK,
     Column("collectives", "", "Number of its collectives that were also found on other ranks.", "int64"),
     Column("last", "", "Number of these in which it was the last to arrive.", "int64"),
     Column("held_up_us", "µs", "Time that other ranks waited for it in these.", "float64"),

@@ -15,6 +15,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind, get_column, get_strings
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_NAME, RANK
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import filter_calls, select_threads, threads_of
@@ -37,11 +38,11 @@ ALLOCATIONS = (
     Column("start_us", "µs", "Time of the allocation; missing if before the recording.", "Float64"),
     Column("end_us", "µs", "Time when it was freed; missing if never.", "Float64"),
     Column("bytes", "bytes", "Size, as requested by the program.", "int64"),
-    Column("device", "", "GPU and its number, or CPU; memory if the file does not name it."),
+    DEVICE_NAME,
     Column(
         "operator", "", "The innermost operator that allocated it; for aten::empty, with the operator that called it."
     ),
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    RANK,
     Column("duration_us", "µs", "Lifetime, if both ends are known.", "Float64"),
     Column("address", "", "Address, hexadecimal."),
     Column("thread", "", "The thread that allocated it."),

@@ -14,6 +14,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, DeviceWorkKind
 from ...domain.units import NS_PER_MS, NS_PER_US
+from ..core.common_columns import DEVICE_MEMORY, DEVICE_NUMBER, RANK
 from ..core.intervals import IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.sample_selection import threads_of
@@ -34,13 +35,11 @@ _SM_EFFICIENCY = Column(
     "Estimated share of the time of steps in which a multiprocessor had a block of a kernel to run.",
     "Float64",
 )
-_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
-_DEVICE = Column("device", "", "Number of the device in its process.", "Int64")
 DEVICES = (
-    _RANK,
-    _DEVICE,
+    RANK,
+    DEVICE_NUMBER,
     Column("name", "", "Model."),
-    Column("memory_bytes", "bytes", "Memory of the device.", "Int64"),
+    DEVICE_MEMORY,
     Column("sms", "", "Number of multiprocessors (AMD: compute units).", "Int64"),
     _UTILIZATION,
     _SM_EFFICIENCY,
@@ -63,8 +62,8 @@ DEVICES = (
     Column("work", "", "Number of kernels, memcpy and memset.", "int64"),
 )
 UTILIZATION = (
-    _RANK,
-    _DEVICE,
+    RANK,
+    DEVICE_NUMBER,
     Column("start_ms", "ms", "Start of this interval, from the start of the profile.", "float64"),
     Column("end_ms", "ms", "End of this interval.", "float64"),
     _UTILIZATION,

@@ -9,6 +9,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import group_by, select_groups
 from ..core.memo import memoize
@@ -45,7 +46,7 @@ GRAPHS = (
         "float64",
     ),
     Column("percent", "%", "total_us in percent of the device time of all selected launches.", "float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
 )
 
 

@@ -14,6 +14,7 @@ from ...domain.arrays import Array
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_NUMBER, RANK
 from ..core.intervals import TIME_LIMIT_NS, IntervalSet, merge_intervals
 from ..core.memo import memoize
 from ..core.schema import Column, TableRows, build_rows, table_function
@@ -40,8 +41,8 @@ class IdleCause(StrEnum):
 
 IDLE_CAUSES = tuple(IdleCause)
 IDLE = (
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
-    Column("device", "", "Number of the device in its process.", "Int64"),
+    RANK,
+    DEVICE_NUMBER,
     Column("stream", "", "The stream; missing for the whole device, when none of its streams worked.", "Int64"),
     Column("cause", "", "host wait, kernel wait, other or edge."),
     Column("gaps", "", "Number of gaps.", "int64"),

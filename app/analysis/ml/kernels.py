@@ -13,6 +13,7 @@ from ...domain.arrays import Array, IndexArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import DeviceWorkKind, get_column
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
@@ -62,7 +63,7 @@ KERNELS = (
     Column("tensor_core", "", "Whether its name shows that it runs on tensor cores (AMD: matrix cores).", "bool"),
     Column("kind", "", "computation, communication, memory or other."),
     Column("percent", "%", "total_us in percent of the time of all selected kernels.", "float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
     Column("operator", "", f"The innermost operator that launched it; {_CONFIGURED}"),
     Column(
         "operator_tensor_core_eligible", "", f"Whether tensor cores could run that operator; {_CONFIGURED}", "boolean"
@@ -74,7 +75,12 @@ KERNELS = (
     Column(
         "warps_per_sm", "", "Warps of the launch ÷ multiprocessors of the device, with the same weights.", "Float64"
     ),
-    Column("delay_mean_us", "µs", "Average delay from the start of the launching call until it began.", "Float64"),
+    Column(
+        "delay_mean_us",
+        "µs",
+        "Average delay from the start of the launching call until it began; of a graph, only of its first node.",
+        "Float64",
+    ),
     Column("delay_max_us", "µs", "The longest of these delays.", "Float64"),
     Column(
         "queue_mean",
@@ -100,7 +106,7 @@ COPIES = (
     ),
     Column("bandwidth_max_gb_per_s", "GB/s", "Bandwidth of the fastest operation.", "Float64"),
     Column("percent", "%", "total_us in percent of the time of all selected device work.", "float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
 )
 DIRECTIONS = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH")
 

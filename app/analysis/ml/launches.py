@@ -12,6 +12,7 @@ from ...domain.arrays import Array, BoolArray
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
@@ -54,7 +55,7 @@ LAUNCHES = (
     ),
     Column("queue_max", "", "Maximum of that number.", "Int64"),
     Column("shorter", "", "Number of launches whose device work was shorter than the call on the host.", "int64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
 )
 QUANTILES = (0.5, 0.9, 0.99)
 

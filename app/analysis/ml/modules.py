@@ -18,6 +18,7 @@ from ...domain.call_tree import to_preorder
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import NO_ID, NUMERIC_ARGUMENTS, FlowKind, get_column, get_strings
+from ..core.common_columns import RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import SelectedGroups, group_by, select_groups
 from ..core.memo import memoize
@@ -64,7 +65,7 @@ COLUMNS = (
     Column("backward_device_us", "µs", "Time of the device work launched by that backward pass.", "Float64"),
     Column("host_percent", "%", "host_total_us in percent of the sum of all outermost modules.", "float64"),
     Column("device_percent", "%", "device_total_us in percent of the sum of all outermost modules.", "Float64"),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    RANK_IF_SEVERAL,
     Column("modules", "", "Number of modules in the row.", "int64"),
 )
 

@@ -15,6 +15,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import NO_ID, get_column
 from ...domain.units import NS_PER_US
+from ..core.common_columns import OPERATOR_CALLS, OPERATOR_KIND, RANK_IF_SEVERAL
 from ..core.functions import functions_of
 from ..core.group_by import GroupIndex, group_by, select_groups
 from ..core.memo import memoize
@@ -50,7 +51,7 @@ COLUMNS = (
         "Name of the operator or annotation; all steps together are ProfilerStep. By kind, tensor, layer or "
         "device: its value, or (none) for operators without one.",
     ),
-    Column("calls", "", "Number of calls.", "int64"),
+    OPERATOR_CALLS,
     Column("host_self_us", "µs", "Time in it, without operators, annotations and runtime calls inside it.", "float64"),
     Column("host_total_us", "µs", "Time in it.", "float64"),
     Column(
@@ -69,8 +70,8 @@ COLUMNS = (
     ),
     Column("tensor_core_self_percent", "%", "Kernels on tensor cores in percent of device_self_us.", "Float64"),
     Column("tensor_core_total_percent", "%", "Kernels on tensor cores in percent of device_total_us.", "Float64"),
-    Column("kind", "", "operator or annotation."),
-    Column("rank", "", "The rank, if there are several.", "Int64"),
+    OPERATOR_KIND,
+    RANK_IF_SEVERAL,
     Column("input_shapes", "", "The shapes of its inputs as recorded; only by=shapes."),
     Column("call_stack", "", "Its callers, from the outermost, separated by semicolons; only by=stack."),
     Column("host_self_percent", "%", f"host_self_us {_SHARE_HOST}", "float64"),

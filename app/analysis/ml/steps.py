@@ -13,6 +13,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column, get_strings
 from ...domain.units import NS_PER_MS, NS_PER_US
+from ..core.common_columns import RANK
 from ..core.intervals import TIME_LIMIT_NS
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads, threads_of
@@ -38,7 +39,7 @@ STEPS = (
     Column("cpu_exec_us", "µs", "None of these, but the host was in an operator or annotation.", "float64"),
     Column("other_us", "µs", "None of these.", "float64"),
     Column("total_us", "µs", "Duration on host and devices: the sum of all these.", "float64"),
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    RANK,
     Column("idle_us", "µs", "No device worked; missing if none did in the whole recording.", "Float64"),
     Column(
         "communication_kernel_us",

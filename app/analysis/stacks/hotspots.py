@@ -11,6 +11,7 @@ from ...domain.event_names import SAMPLED_ONLY
 from ...domain.profile import Profile
 from ...domain.selection import Selection, check_choice
 from ...domain.tables import ROOT, get_column, get_strings
+from ..core.common_columns import EVENT
 from ..core.functions import KIND_NAMES, functions_of
 from ..core.measurements import absolute_totals
 from ..core.memo import memoize
@@ -25,7 +26,7 @@ _UNKNOWN = f"missing for an event that was {SAMPLED_ONLY}"
 COLUMNS = (
     Column("name", "", "Name of the function as displayed: the symbol, or its module in brackets if it has none."),
     Column("module", "", "Program or library of the function, as named in the recording."),
-    Column("event", "", "The measured event."),
+    EVENT,
     Column("unit", "", "The unit of self and total: count, ns or bytes."),
     Column("self", "event", f"Weight of the samples in the function itself; {_UNKNOWN}.", "Int64"),
     Column(

@@ -32,7 +32,7 @@ from ..results.result_frame import (
     request_selection,
     time_unit_links,
 )
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import (
     FILE_RULE,
     SortOrder,
@@ -329,7 +329,7 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
     suffix = f"{asked.measure}_percent" if asked.normalize else asked.measure
     what = "Share of the total" if asked.normalize else "Weight"
     unit = "percent" if asked.normalize else unit
-    return (
+    found = (
         ColumnView("name", "Function", "name")
         if asked.by == "function"
         else ColumnView("name", "Stack", "name", shorten=_innermost, unit_label="innermost first"),
@@ -350,6 +350,7 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
             tone=change_tone(asked.delta),
         ),
     )
+    return inherit_descriptions(COLUMNS, found)
 
 
 def _innermost(stack: str) -> str:

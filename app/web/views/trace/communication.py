@@ -30,6 +30,7 @@ from ..results.sheets import (
     build_sheet,
     column_scales,
     filter_and_sort,
+    inherit_descriptions,
 )
 from ..results.tables import FILE_RULE, ColumnHeading, table_file_response
 from .time_parts import (
@@ -57,73 +58,73 @@ def _time(column: str, label: str, description: str = "") -> ColumnView:
     return ColumnView(column, label, "time", description, scale="time")
 
 
-_WAITING = _time("waiting_us", "Waiting", "Until the last rank arrived; only for collectives found on several ranks.")
-_MOVING = _time("transferring_us", "Transfer", "From the arrival of the last rank to the end.")
-_UNCERTAIN = ColumnView(
-    "uncertain",
-    "Within skew",
-    "flag",
-    "Whether the mean waiting time in a collective is shorter than the residual clock skew, so not reliable",
-)
-_HELD_UNCERTAIN = ColumnView(
-    "held_up_uncertain",
-    "Within skew",
-    "flag",
-    "Whether the mean delay of other ranks is shorter than the residual clock skew, so not reliable",
-)
-COLLECTIVES = (
-    ColumnView("name", "Collective", "name"),
-    ColumnView("group", "Group", "text", "Name of the process group in the recording."),
-    ColumnView("size", "Ranks", "count"),
-    ColumnView("dtype", "Type", "text"),
-    ColumnView("bytes", "Bytes", "bytes", "Size of one collective: the most that a rank sends or receives."),
-    ColumnView("collectives", "Count", "count", "Number of collectives, each counted once for all ranks."),
-    ColumnView("calls", "Calls, all ranks", "count", "Number of calls on all ranks."),
-    _time("total_us", "Total, all ranks", "Time of the calls, summed over all ranks: calls × mean."),
-    _time("mean_us", "Mean", "Mean time of a call on a rank."),
-    _time("max_us", "Max", "Longest call."),
-    _WAITING,
-    _MOVING,
-    ColumnView("algorithm_gb_per_s", "Algorithm", "rate", "Bytes ÷ transfer time."),
-    ColumnView("bus_gb_per_s", "Bus", "rate", "Algorithm bandwidth × the factor of nccl-tests: the load of the links."),
-    _UNCERTAIN,
-)
-STRAGGLERS = (
-    ColumnView("rank", "Rank", "count"),
-    ColumnView("last", "Last", "count", "Number of collectives at which it arrived last."),
-    ColumnView("collectives", "Of", "count", "Number of its collectives that were found on other ranks, too."),
-    _time("held_up_us", "Delayed others", "How long other ranks waited for it."),
-    _HELD_UNCERTAIN,
-    _time("waiting_us", "Waited", "How long it waited for other ranks."),
-    _UNCERTAIN,
-    _time("transferring_us", "Transfer"),
-)
-STEPS = (
-    ColumnView("step", "Step", "name"),
-    ColumnView("rank", "Rank", "count"),
-    _time("total_us", "Total"),
-    _time("computing_us", "Only computation", OVERLAP_PARTS[0].description),
-    _time("both_us", "Both at once", OVERLAP_PARTS[1].description),
-    _time("communicating_us", "Only communication", OVERLAP_PARTS[2].description),
-    _time("neither_us", "Neither", OVERLAP_PARTS[3].description),
-    ColumnView("overlap_percent", "Overlapped", "percent", "Both at once as a share of all communication."),
-    _WAITING,
-    _MOVING,
-    _UNCERTAIN,
-)
-CLOCKS = (
-    ColumnView("rank", "Rank", "count"),
-    ColumnView("host", "Host", "text"),
-    ColumnView("state", "Clock", "word", "reference, shifted, agrees, off or not aligned."),
-    _time("shift_us", "Shift", "Added to its times."),
-    _time(
-        "skew_us", "Remaining offset", "How far it is ahead of the reference, by the median of the ends of collectives."
+_WAITING = _time("waiting_us", "Waiting")
+_MOVING = _time("transferring_us", "Transfer")
+_UNCERTAIN = ColumnView("uncertain", "Within skew", "flag")
+_HELD_UNCERTAIN = ColumnView("held_up_uncertain", "Within skew", "flag")
+COLLECTIVES = inherit_descriptions(
+    TABLES["collectives"].columns,
+    (
+        ColumnView("name", "Collective", "name"),
+        ColumnView("group", "Group", "text"),
+        ColumnView("size", "Ranks", "count"),
+        ColumnView("dtype", "Type", "text"),
+        ColumnView("bytes", "Bytes", "bytes"),
+        ColumnView("collectives", "Count"),
+        ColumnView("calls", "Calls, all ranks"),
+        _time("total_us", "Total, all ranks"),
+        _time("mean_us", "Mean"),
+        _time("max_us", "Max"),
+        _WAITING,
+        _MOVING,
+        ColumnView("algorithm_gb_per_s", "Algorithm", "rate"),
+        ColumnView("bus_gb_per_s", "Bus", "rate"),
+        _UNCERTAIN,
     ),
-    _time("residual_us", "Residual skew", "75 % of its collectives end within this time on all their ranks."),
-    _time("farthest_us", "Max skew", "All of its collectives end within this time on all their ranks."),
-    ColumnView("collectives", "Collectives", "count", "Number of collectives shared with other ranks."),
-    ColumnView("matched_by", "Matched by", "word", "How they were matched with other ranks; the least reliable way."),
-    ColumnView("drift_ppm", "Drift, ppm", "number", "How much faster its clock runs, if measurable."),
+)
+STRAGGLERS = inherit_descriptions(
+    TABLES["stragglers"].columns,
+    (
+        ColumnView("rank", "Rank", "count"),
+        ColumnView("last", "Last"),
+        ColumnView("collectives", "Of"),
+        _time("held_up_us", "Delayed others"),
+        _HELD_UNCERTAIN,
+        _time("waiting_us", "Waited"),
+        _UNCERTAIN,
+        _time("transferring_us", "Transfer"),
+    ),
+)
+STEPS = inherit_descriptions(
+    TABLES["communication"].columns,
+    (
+        ColumnView("step", "Step", "name"),
+        ColumnView("rank", "Rank", "count"),
+        _time("total_us", "Total"),
+        _time("computing_us", "Only computation", OVERLAP_PARTS[0].description),
+        _time("both_us", "Both at once", OVERLAP_PARTS[1].description),
+        _time("communicating_us", "Only communication", OVERLAP_PARTS[2].description),
+        _time("neither_us", "Neither", OVERLAP_PARTS[3].description),
+        ColumnView("overlap_percent", "Overlapped", "percent"),
+        _WAITING,
+        _MOVING,
+        _UNCERTAIN,
+    ),
+)
+CLOCKS = inherit_descriptions(
+    TABLES["clocks"].columns,
+    (
+        ColumnView("rank", "Rank", "count"),
+        ColumnView("host", "Host", "text"),
+        ColumnView("state", "Clock", "word"),
+        _time("shift_us", "Shift"),
+        _time("skew_us", "Remaining offset"),
+        _time("residual_us", "Residual skew"),
+        _time("farthest_us", "Max skew"),
+        ColumnView("collectives", "Collectives"),
+        ColumnView("matched_by", "Matched by", "word"),
+        ColumnView("drift_ppm", "Drift, ppm", "number"),
+    ),
 )
 
 
@@ -317,10 +318,10 @@ def _has_values(rows: pd.DataFrame, column: ColumnView) -> bool:
 
 
 def _uncertain(rows: pd.DataFrame, column_views: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
-    """The columns; without that of what is uncertain where nothing is."""
-    flags = {column for column in (_UNCERTAIN, _HELD_UNCERTAIN) if column in column_views}
-    some = any(bool(rows[column.column].any()) for column in flags)
-    return tuple(column for column in column_views if some or column not in flags)
+    """The columns, without the flags of uncertain values if no value is uncertain."""
+    flags = {view.column for view in column_views} & {_UNCERTAIN.column, _HELD_UNCERTAIN.column}
+    some = any(bool(rows[column].any()) for column in flags)
+    return tuple(view for view in column_views if some or view.column not in flags)
 
 
 def _describe_comparison(every: list[dict[str, Any]]) -> str:

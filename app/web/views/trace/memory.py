@@ -32,6 +32,7 @@ from ....analysis.memory.blocks import (
     unfreed_blocks,
 )
 from ....analysis.memory.curves import DeviceMemory, categories_of, find_device_memory, select_device_memories
+from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest
 from ....domain.memory import get_peak_event
 from ....domain.profile import Profile
@@ -41,7 +42,16 @@ from ....domain.units import MISSING, NS_PER_US, format_duration, format_quantit
 from ...parameters import parse_choice
 from ...rendering import Page, render
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_headings, build_rows, build_sheet, column_scales, filter_and_sort
+from ..results.sheets import (
+    ColumnView,
+    Sheet,
+    build_headings,
+    build_rows,
+    build_sheet,
+    column_scales,
+    filter_and_sort,
+    inherit_descriptions,
+)
 from ..results.tables import (
     FILE_RULE,
     PAGE_SIZE,
@@ -62,38 +72,43 @@ TABLE_LABELS = {
     "allocations": "Allocations",
 }
 GROUPING_LABELS = {"operator": "By operator", "source": "By function", "category": "By category", "block": "Each block"}
-OPERATOR_COLUMNS = (
-    ColumnView("name", "Operator", "name"),
-    ColumnView("calls", "Calls", "count", "Number of calls"),
-    ColumnView(
-        "self_growth_bytes", "Self growth", "bytes", "Allocated minus freed in it, without nested operators", "growth"
+OPERATOR_COLUMNS = inherit_descriptions(
+    TABLES["memory-operators"].columns,
+    (
+        ColumnView("name", "Operator", "name"),
+        ColumnView("calls", "Calls"),
+        ColumnView("self_growth_bytes", "Self growth", "bytes", scale="growth"),
+        ColumnView("growth_bytes", "Growth", "bytes", scale="growth"),
+        ColumnView("self_allocated_bytes", "Self allocated", "bytes", scale="size"),
+        ColumnView("allocated_bytes", "Allocated", "bytes", scale="size"),
+        ColumnView("self_allocations", "Self blocks"),
+        ColumnView("allocations", "Blocks"),
     ),
-    ColumnView("growth_bytes", "Growth", "bytes", "Allocated minus freed while it ran", "growth"),
-    ColumnView("self_allocated_bytes", "Self allocated", "bytes", "Allocated in it, without nested operators", "size"),
-    ColumnView("allocated_bytes", "Allocated", "bytes", "Allocated while it ran", "size"),
-    ColumnView(
-        "self_allocations", "Self blocks", "count", "Number of blocks allocated in it, without nested operators"
-    ),
-    ColumnView("allocations", "Blocks", "count", "Number of blocks allocated while it ran"),
 )
-LIVE_COLUMNS = (
-    ColumnView("name", "Allocated by", "name"),
-    ColumnView("bytes", "Size", "bytes", "Total size of its blocks"),
-    ColumnView("percent", "%", "percent", "Share of all memory allocated at this time"),
-    ColumnView("blocks", "Blocks", "count", "Number of live blocks at this time"),
+LIVE_COLUMNS = inherit_descriptions(
+    TABLES["memory-live"].columns,
+    (
+        ColumnView("name", "Allocated by", "name"),
+        ColumnView("bytes", "Size", "bytes"),
+        ColumnView("percent", "%", "percent", "Share of all memory allocated at this time"),
+        ColumnView("blocks", "Blocks", "count", "Number of live blocks at this time"),
+    ),
 )
 NEVER_TEXT = "never"
 """Shown instead of the time at which a block was freed."""
-BLOCK_COLUMNS = (
-    ColumnView("operator", "Operator", "name"),
-    ColumnView("source", "Function", "code", "The innermost Python function on its call stack"),
-    ColumnView("category", "Category", "word", "Category in the file"),
-    ColumnView("bytes", "Size", "bytes", "Requested size"),
-    ColumnView("start_us", "Allocated", "time", "When it was allocated", "at"),
-    ColumnView("end_us", "Freed", "time", "When it was freed", "at", missing=NEVER_TEXT),
-    ColumnView("duration_us", "Lifetime", "time", "From allocation to free"),
-    ColumnView("address", "Address", "word"),
-    ColumnView("live_at_peak", "At the peak", "flag", "Whether it was live at the peak"),
+BLOCK_COLUMNS = inherit_descriptions(
+    TABLES["allocations"].columns,
+    (
+        ColumnView("operator", "Operator", "name"),
+        ColumnView("source", "Function", "code"),
+        ColumnView("category", "Category", "word"),
+        ColumnView("bytes", "Size", "bytes"),
+        ColumnView("start_us", "Allocated", "time", scale="at"),
+        ColumnView("end_us", "Freed", "time", scale="at", missing=NEVER_TEXT),
+        ColumnView("duration_us", "Lifetime", "time"),
+        ColumnView("address", "Address", "word"),
+        ColumnView("live_at_peak", "At the peak", "flag"),
+    ),
 )
 SEARCH_COLUMNS = ("name",)
 

@@ -15,6 +15,7 @@ from ....analysis.ml.kernel_names import shorten_kernel_name
 from ....analysis.ml.operator_parts import NO_PART, OPERATOR_PARTS, operator_parts_of
 from ....analysis.ml.operators import BY, compute_operators
 from ....analysis.ml.tensor_cores import device_has_tensor_cores
+from ....analysis.tables import TABLES
 from ....domain.errors import NotFound
 from ....domain.profile import Profile
 from ....domain.units import NS_PER_US
@@ -35,7 +36,7 @@ from ..results.detail import (
     is_by_rank,
 )
 from ..results.result_frame import PageLink, ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, current_url_with, table_file_response
 
 blueprint = Blueprint("operators", __name__)
@@ -56,30 +57,20 @@ MISSING_TEXTS = {
 }
 
 _TIMES = (
-    ColumnView(
-        "device_self_us",
-        "Device self",
-        "time",
-        "Kernels, memcpy and memset launched in it, without nested operators",
-        "device",
-    ),
-    ColumnView("device_self_percent", "%", "percent", "Share of the device time of all launched work"),
-    ColumnView("device_total_us", "Device total", "time", "All device work launched while it ran", "device"),
-    ColumnView(
-        "host_self_us", "Host self", "time", "Host time in it, without nested operators and runtime calls", "host"
-    ),
-    ColumnView("host_self_percent", "%", "percent", "Share of the host self time of all operators and annotations"),
-    ColumnView("host_total_us", "Host total", "time", "Host time in it", "host"),
-    ColumnView("host_mean_us", "Mean", "time", "Mean host total of a call", "call"),
-    ColumnView("host_min_us", "Min", "time", "Shortest call", "call"),
-    ColumnView("host_max_us", "Max", "time", "Longest call", "call"),
+    ColumnView("device_self_us", "Device self", "time", scale="device"),
+    ColumnView("device_self_percent", "%", "percent"),
+    ColumnView("device_total_us", "Device total", "time", scale="device"),
+    ColumnView("host_self_us", "Host self", "time", scale="host"),
+    ColumnView("host_self_percent", "%", "percent"),
+    ColumnView("host_total_us", "Host total", "time", scale="host"),
+    ColumnView("host_mean_us", "Mean", "time", scale="call"),
+    ColumnView("host_min_us", "Min", "time", scale="call"),
+    ColumnView("host_max_us", "Max", "time", scale="call"),
 )
 _CORES = (
-    ColumnView("tensor_core_eligible", "Tensor cores", "flag", "Whether tensor cores could run it"),
-    ColumnView("tensor_core_self_percent", "Used, self", "percent", "Share of device self in kernels on tensor cores"),
-    ColumnView(
-        "tensor_core_total_percent", "Used, total", "percent", "Share of device total in kernels on tensor cores"
-    ),
+    ColumnView("tensor_core_eligible", "Tensor cores", "flag"),
+    ColumnView("tensor_core_self_percent", "Used, self", "percent"),
+    ColumnView("tensor_core_total_percent", "Used, total", "percent"),
 )
 
 
@@ -278,7 +269,7 @@ def innermost_first(stack: str) -> str:
 
 def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnView, ...]:
     times = _TIMES if devices else tuple(c for c in _TIMES if not c.column.startswith("device"))
-    return (
+    found = (
         ColumnView("name", by.capitalize() if by in OPERATOR_PARTS else "Operator", "name"),
         *((ColumnView("rank", "Rank"),) if ranks else ()),
         *((ColumnView("input_shapes", "Input shapes", "code"),) if by == "shapes" else ()),
@@ -287,10 +278,11 @@ def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnVi
             if by == "stack"
             else ()
         ),
-        ColumnView("calls", "Calls", description="Number of calls"),
+        ColumnView("calls", "Calls"),
         *times,
         *(_CORES if devices and cores else ()),
     )
+    return inherit_descriptions(TABLES["operators"].columns, found)
 
 
 def _choices(profile: Profile, by: str) -> list[str]:
