@@ -60,17 +60,17 @@ TABLES: dict[str, Table] = {
         Table("nsight", "Nsight Compute", reports.LAUNCHES, reports.compute_nsight, uses_selection=False),
         Table(
             "nsight-metrics",
-            "Metrics of Nsight Compute",
+            "Nsight Compute metrics",
             reports.METRICS,
             reports.compute_nsight_metrics,
             uses_selection=False,
         ),
         Table(
-            "nsight-hints", "Hints of Nsight Compute", reports.HINTS, reports.compute_nsight_hints, uses_selection=False
+            "nsight-hints", "Nsight Compute hints", reports.HINTS, reports.compute_nsight_hints, uses_selection=False
         ),
         Table(
             "nsight-source",
-            "Instructions by Nsight Compute",
+            "Nsight Compute instructions",
             source.SOURCE,
             source.compute_nsight_source,
             uses_selection=False,

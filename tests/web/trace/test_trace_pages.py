@@ -76,7 +76,7 @@ def test_the_overview_of_a_trace(browser_client: Browser, stored: Callable[..., 
         "Waited for the host 1 23.0 µs 11.50 23.0 µs",
         "A step is one optimizer step (SGD), recorded by the schedule 1,1,2.",
         "Steps recorded",
-        "Memory not recorded; ask for it with --torch-memory",
+        "Memory not recorded; enable it with --torch-memory",
     ):
         assert said.replace(" ", "") in words.replace("\u00a0", "").replace(" ", ""), said
     assert f"/results/{id}/steps" in page.links and f"/results/{id}?step=4" in page.links

@@ -27,7 +27,7 @@ COLUMNS_SHOWN = inherit_descriptions(
     COLUMNS,
     (
         ColumnView("event", "Event", "name"),
-        ColumnView("status", "What", "status", title=lambda row: row["note"] or ""),
+        ColumnView("status", "Status", "status", title=lambda row: row["note"] or ""),
         ColumnView("base", "Base", "amount", caveat=lambda row: _spread(row["base_deviation_percent"])),
         ColumnView("other", "Other", "amount", caveat=lambda row: _spread(row["other_deviation_percent"])),
         ColumnView("delta", "Change", "amount", "Other minus base", signed=True, tone=lambda row: _tone(row)),

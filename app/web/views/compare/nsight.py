@@ -138,8 +138,8 @@ def _sides() -> tuple[Result, Result, TraceReportPair]:
     sides = pair_trace_with_report(results.open(base.id), results.open(other.id))
     if sides is None:
         raise InvalidRequest(
-            "This page compares a trace with kernels with a report of Nsight Compute, and these are not one of each. "
-            "Compare two of the same kind on the page Compare.",
+            "This page compares a trace that has kernels with an Nsight Compute report: select one of each. Compare "
+            "two results of the same kind on the page Compare.",
             "other",
         )
     return base, other, sides
@@ -184,7 +184,7 @@ def _pick() -> Response:
     found, _ = results.search(limit=PICK_LIMIT)
     return render(
         ComparePickPage(
-            missing="trace" if is_report else "report of Nsight Compute",
+            missing="trace" if is_report else "Nsight Compute report",
             chosen=given.name,
             choices=tuple(
                 (
