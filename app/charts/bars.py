@@ -27,7 +27,7 @@ from ..domain.tables import NO_ID, ROOT, get_strings
 from ..domain.text import shorten_middle
 from ..domain.units import format_axis_labels, format_percent, format_quantity
 from .layout import Area, Rectangle, bar_layout
-from .svg import clean, element, fitting, width_em
+from .svg import add_element, fit_text, measure_text_em, strip_invalid_xml
 
 BY = ("process", "thread", "rank", "host")
 TOP_FUNCTIONS = 8
@@ -196,12 +196,12 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
         if data.note:
             message = f"{data.event}: {data.note}."
         return _text_only(message, room)
-    labels = [fitting(label, room.label_em) for label in data.labels]
-    left = math.ceil(MARGIN + LABEL_GAP + LABEL_PX * max(map(width_em, labels)))
+    labels = [fit_text(label, room.label_em) for label in data.labels]
+    left = math.ceil(MARGIN + LABEL_GAP + LABEL_PX * max(map(measure_text_em, labels)))
     area = Area(left, MARGIN, room.width - MARGIN - left, ROW_HEIGHT * bars)
     height = ROW_HEIGHT * bars + AXIS_HEIGHT + MARGIN
     legend_height = 16 + LEGEND_ROW_HEIGHT * len(data.series) if data.by_function else 0
-    svg = element(
+    svg = add_element(
         None,
         "svg",
         {
@@ -211,16 +211,16 @@ def draw_bars(data: BarData, room: BarLayout = WIDE_LAYOUT) -> str:
             "role": "img",
         },
     )
-    title = element(svg, "title", {})
-    title.text = clean(f"{data.event} by {data.by}: {format_quantity(data.total, data.unit).text} in total")
+    title = add_element(svg, "title", {})
+    title.text = strip_invalid_xml(f"{data.event} by {data.by}: {format_quantity(data.total, data.unit).text} in total")
     longest = max(_sums(data))
     _guides(svg, data, area, room, longest)
     for number, label in enumerate(labels):
         y = area.y + ROW_HEIGHT * (number + 0.5) + 0.35 * LABEL_PX
         place = {"x": f"{left - LABEL_GAP}", "y": f"{y:.2f}", "class": "bars-label", "text-anchor": "end"}
-        text = element(svg, "text", place)
+        text = add_element(svg, "text", place)
         text.text = label
-        element(text, "title", {}).text = clean(data.labels[number])
+        add_element(text, "title", {}).text = strip_invalid_xml(data.labels[number])
     parts = bar_layout([series.values for series in data.series], area, longest, horizontal=True, gap=GAP)
     for number, rectangles in enumerate(parts):
         _bars(svg, data, number, rectangles)
@@ -257,12 +257,12 @@ def _guides(svg: Any, data: BarData, area: Area, room: BarLayout, longest: float
     marks = _marks(data, room, longest)
     for mark, words in zip(marks, format_axis_labels(marks, data.unit), strict=True):
         x = area.x + (area.width * mark / longest if longest > 0 else 0.0)
-        element(svg, "path", {"d": f"M{x:.2f} {area.y}V{area.y + area.height}", "class": "bars-guide"})
+        add_element(svg, "path", {"d": f"M{x:.2f} {area.y}V{area.y + area.height}", "class": "bars-guide"})
         place = {"x": f"{x:.2f}", "y": str(area.y + area.height + 16), "class": "bars-scale", "text-anchor": "middle"}
         # In the middle below its line, but not over the edge of the drawing.
-        if x + width_em(words) * SCALE_PX / 2 > room.width:
+        if x + measure_text_em(words) * SCALE_PX / 2 > room.width:
             place |= {"x": str(room.width), "text-anchor": "end"}
-        element(svg, "text", place).text = words
+        add_element(svg, "text", place).text = words
 
 
 def _bars(svg: Any, data: BarData, number: int, rectangles: list[Rectangle]) -> None:
@@ -272,11 +272,11 @@ def _bars(svg: Any, data: BarData, number: int, rectangles: list[Rectangle]) -> 
         if not value:
             continue
         css = f"bars-part {color_class(data, number)}"
-        drawn = element(svg, "rect", rectangle.attributes | {"class": css})
+        drawn = add_element(svg, "rect", rectangle.attributes | {"class": css})
         share = format_percent(100 * value / whole) if whole else ""
         text = format_quantity(value, data.unit).text
         said = f"{name}\n{text}, {share} of the bar" if data.by_function else text
-        element(drawn, "title", {}).text = clean(f"{data.labels[bar]}\n{said}")
+        add_element(drawn, "title", {}).text = strip_invalid_xml(f"{data.labels[bar]}\n{said}")
 
 
 def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
@@ -289,18 +289,18 @@ def _legend(svg: Any, data: BarData, top: int, room: BarLayout) -> None:
             "height": "12",
             "class": f"bars-part {color_class(data, number)}",
         }
-        element(svg, "rect", swatch)
-        text = element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
+        add_element(svg, "rect", swatch)
+        text = add_element(svg, "text", {"x": "24", "y": str(y + 10), "class": "bars-legend"})
         short, full = (
             f"{series.name} ({module})" if module else series.name
             for module in (base_name(series.module), series.module)
         )
-        text.text = clean(shorten_middle(short, room.max_characters))
-        element(text, "title", {}).text = clean(full)
+        text.text = strip_invalid_xml(shorten_middle(short, room.max_characters))
+        add_element(text, "title", {}).text = strip_invalid_xml(full)
 
 
 def _text_only(message: str, room: BarLayout) -> str:
     place = {"viewBox": f"0 0 {room.width} 40", "class": f"bars {room.css_class}", "role": "img"}
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg"} | place)
-    element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = clean(message)
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg"} | place)
+    add_element(svg, "text", {"x": "4", "y": "24", "class": "bars-legend"}).text = strip_invalid_xml(message)
     return ElementTree.tostring(svg, encoding="unicode")

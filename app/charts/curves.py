@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from ..analysis.memory.curves import Curve, downsample_curve, values_at
-from .svg import clean, element
+from .svg import add_element, strip_invalid_xml
 
 WIDTH, HEIGHT = 1000, 100
 COLUMNS = 640
@@ -43,36 +43,36 @@ def draw_curves(
     title: str, lines: Sequence[CurveLine], marks: Sequence[CurveMark], start_ns: int, end_ns: int, most: float
 ) -> str:
     """The curves between two times, from 0 to `most`; the first line is behind the others."""
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "curves", "role": "img"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
     svg.set("preserveAspectRatio", "none")
-    element(svg, "title", {}).text = clean(title)
+    add_element(svg, "title", {}).text = strip_invalid_xml(title)
     for share in (0.25, 0.5, 0.75):
-        element(svg, "path", {"d": f"M0 {HEIGHT * share:.2f}H{WIDTH}", "class": "curves-guide"})
+        add_element(svg, "path", {"d": f"M0 {HEIGHT * share:.2f}H{WIDTH}", "class": "curves-guide"})
     scale = _Scale(start_ns, end_ns, most)
     stacked = [line for line in lines if line.stacked]
     for line, shape in zip(reversed(stacked), reversed(_stack(stacked, scale)), strict=True):
-        element(svg, "path", {"d": shape, "class": f"curves-area curves-{line.css}"})
+        add_element(svg, "path", {"d": shape, "class": f"curves-area curves-{line.css}"})
     for line in lines:
         if line.stacked:
             continue
         path = _path(line.curve, scale)
         if line.filled and path:
             area = f"M0 {HEIGHT}V{path[1:].partition(' ')[2]}V{HEIGHT}Z"
-            element(svg, "path", {"d": area, "class": f"curves-area curves-{line.css}"})
+            add_element(svg, "path", {"d": area, "class": f"curves-area curves-{line.css}"})
         if path:
-            element(svg, "path", {"d": path, "class": f"curves-line curves-{line.css}"})
+            add_element(svg, "path", {"d": path, "class": f"curves-line curves-{line.css}"})
     for mark in marks:
         if not start_ns <= mark.time_ns <= end_ns:
             continue
         x = f"{scale.x(mark.time_ns):.2f}"
-        group = element(svg, "g", {"class": f"curves-mark curves-{mark.css}"})
-        element(group, "title", {}).text = clean(mark.words)
+        group = add_element(svg, "g", {"class": f"curves-mark curves-{mark.css}"})
+        add_element(group, "title", {}).text = strip_invalid_xml(mark.words)
         if mark.value is None:
-            element(group, "path", {"d": f"M{x} 0V{HEIGHT}"})
+            add_element(group, "path", {"d": f"M{x} 0V{HEIGHT}"})
         else:
             # A line without length has round ends of its width, however the drawing is stretched.
-            element(group, "path", {"d": f"M{x} {scale.y(mark.value)}h0", "class": "curves-dot"})
+            add_element(group, "path", {"d": f"M{x} {scale.y(mark.value)}h0", "class": "curves-dot"})
     return ElementTree.tostring(svg, encoding="unicode")
 
 

@@ -19,6 +19,7 @@ from ..domain.arrays import Array
 from ..domain.profile import Profile
 from ..domain.selection import Selection
 from ..domain.text import shorten_middle
+from .palette import GROUP_KIND
 
 WIRE_BYTES = 96_000
 MAX_FRAMES = 5_800
@@ -28,7 +29,6 @@ WIDTH_RANGE = (100, 16_000)
 MAX_NAME_CHARACTERS = 2_000
 MAX_SHORT_NAME_CHARACTERS = 200
 MAX_BREADCRUMBS = 200
-GROUP_KIND = "group"
 
 
 def build_flame_payload(

@@ -39,7 +39,6 @@ MAX_NAME_CHARACTERS = 1_000
 MIN_FRAME_PX = 0.1
 MAX_FRAMES = 20_000
 COLOR_MODES = ("kind", "module", "hot")
-THEMES = ("system", "light", "dark")
 OPTIONS = {
     "flames": "draw callees above their callers, with the root at the bottom",
     "static": "omit the script: only a static picture",
@@ -362,14 +361,14 @@ def _style(fills: _FillClasses, look: FlameSvgStyle, tree: FlameTree) -> str:
             "input:invalid{outline:2px solid #c22823}"
         )
 
-    def theme(colours: palette.Theme, which: int) -> str:
-        text = colours.diff_text if is_difference else colours.text
-        ground = colours.background
-        words = colours.diff_text if is_difference and which == 0 else colours.text
+    def theme(colors: palette.Theme, which: int) -> str:
+        text = colors.diff_text if is_difference else colors.text
+        ground = colors.background
+        words = colors.diff_text if is_difference and which == 0 else colors.text
         rules = [
             f"svg{{color-scheme:{('light', 'dark')[which]};color:{words};background:{ground};"
-            f"--match:{colours.match};--match-text:{colours.match_text}}}",
-            f".ground{{fill:{ground}}}text{{fill:{words}}}.f text{{fill:{text}}}.m{{fill:{colours.match}}}",
+            f"--match:{colors.match};--match-text:{colors.match_text}}}",
+            f".ground{{fill:{ground}}}text{{fill:{words}}}.f text{{fill:{text}}}.m{{fill:{colors.match}}}",
         ]
         rules += [f".{name}{{fill:{pair[which]}}}" for pair, name in fills.classes.items()]
         return "".join(rules)

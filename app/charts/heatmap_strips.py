@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
-from .svg import clean, element
+from .svg import add_element, strip_invalid_xml
 
 WIDTH, HEIGHT = 1000, 100
 MIN_OPACITY = 0.08
@@ -47,7 +47,7 @@ def draw_area(title: str, cells: Sequence[HeatmapCell], start: float, end: float
             drawn_to = cell.end
     for drawn, css in ((filled, "strips-fill"), (line, "strips-line")):
         if drawn:
-            element(svg, "path", {"d": "".join(drawn), "class": css})
+            add_element(svg, "path", {"d": "".join(drawn), "class": css})
     for cell in cells:
         _cell(svg, cell, (cell.start - start) * scale, (cell.end - cell.start) * scale, {"class": "strips-touch"})
     return ElementTree.tostring(svg, encoding="unicode")
@@ -68,10 +68,10 @@ def draw_heatmap_strip(title: str, cells: Sequence[HeatmapCell], start: float, e
 
 def _cell(svg: ElementTree.Element, cell: HeatmapCell, x: float, wide: float, more: dict[str, str]) -> None:
     # Not one stop more for each on the way of the Tab key.
-    linked = {"href": cell.url, "aria-label": clean(cell.title), "tabindex": "-1"}
-    parent = element(svg, "a", linked) if cell.url else svg
+    linked = {"href": cell.url, "aria-label": strip_invalid_xml(cell.title), "tabindex": "-1"}
+    parent = add_element(svg, "a", linked) if cell.url else svg
     box = {"x": f"{x:.2f}", "y": "0", "width": f"{wide:.2f}", "height": str(HEIGHT)}
-    element(element(parent, "rect", box | more), "title", {}).text = clean(cell.title)
+    add_element(add_element(parent, "rect", box | more), "title", {}).text = strip_invalid_xml(cell.title)
 
 
 def _high(share: float) -> str:
@@ -80,9 +80,9 @@ def _high(share: float) -> str:
 
 def _svg(title: str, css: str) -> ElementTree.Element:
     # No image, which may not have links in it.
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"strips {css}", "role": "group"})
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"strips {css}", "role": "group"})
     svg.set("viewBox", f"0 0 {WIDTH} {HEIGHT}")
     svg.set("preserveAspectRatio", "none")
-    element(svg, "title", {}).text = clean(title)
+    add_element(svg, "title", {}).text = strip_invalid_xml(title)
     found: ElementTree.Element = svg
     return found

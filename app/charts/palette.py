@@ -12,6 +12,7 @@ SHADE_COUNT = 12
 MODULE_COLOR_COUNT = 16
 RAMP_STEPS = 64
 GROUP_KIND = "group"
+THEMES = ("system", "light", "dark")
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ UPPER_GLYPHS = frozenset("#&+<=>~^")
 EAST_ASIAN_EM, OTHER_EM = 1.4, 1.0
 
 
-def element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
+def add_element(parent: Any, tag: str, attributes: dict[str, str]) -> Any:
     """A new element, in another one or (None) the outermost."""
     if parent is None:
         return ElementTree.Element(tag, attributes)
     return ElementTree.SubElement(parent, tag, attributes)
 
 
-def clean(text: str) -> str:
+def strip_invalid_xml(text: str) -> str:
     """`text` with what XML cannot hold (control characters, half surrogates) replaced by U+FFFD."""
     return "".join(
         c if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff" else "\ufffd"
@@ -32,7 +32,7 @@ def clean(text: str) -> str:
     )
 
 
-def width_em(text: str) -> float:
+def measure_text_em(text: str) -> float:
     """An upper bound of the width of a line of `text` in the fonts of a page, in its font size."""
     return sum(_glyph_em(character) for character in text)
 
@@ -49,10 +49,10 @@ def _glyph_em(character: str) -> float:
     return UPPER_EM if character.isupper() or character in UPPER_GLYPHS else DIGIT_EM
 
 
-def fitting(text: str, em: float) -> str:
+def fit_text(text: str, em: float) -> str:
     """`text`, cleaned and its middle left out where it may be wider than that."""
-    text = clean(text)
+    text = strip_invalid_xml(text)
     longest = min(len(text), int(em / 0.4))
-    while longest > 1 and width_em(shorten_middle(text, longest)) > em:
+    while longest > 1 and measure_text_em(shorten_middle(text, longest)) > em:
         longest -= 1
     return shorten_middle(text, longest)

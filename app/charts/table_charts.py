@@ -14,7 +14,7 @@ import numpy as np
 from ..domain.arrays import Array
 from ..domain.units import format_axis_labels, format_count, format_percent, format_quantity
 from .layout import Area, bar_layout
-from .svg import clean, element, fitting
+from .svg import add_element, fit_text, strip_invalid_xml
 
 ROW_HEIGHT, GAP = 22, 6
 MAX_COLUMNS, HEIGHT, LABEL_HEIGHT = 40, 110, 18
@@ -74,20 +74,22 @@ def _top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None,
     (drawn,) = bar_layout(values, area, most, horizontal=True, gap=GAP / ROW_HEIGHT)
     for bar, rectangle in zip(bars, drawn, strict=True):
         y = rectangle.y
-        group = element(svg, "g", {"class": "bars-row"})
+        group = add_element(svg, "g", {"class": "bars-row"})
         share = "" if bar.share is None else format_percent(bar.share)
         shown = format_quantity(bar.value, unit).text
-        element(group, "title", {}).text = clean(f"{bar.name}\n{shown}" + (f", {share}" if share else ""))
-        label = element(
+        add_element(group, "title", {}).text = strip_invalid_xml(
+            f"{bar.name}\n{shown}" + (f", {share}" if share else "")
+        )
+        label = add_element(
             group, "text", {"x": str(size.label - 8), "y": f"{y + 13:.2f}", "class": "bars-label", "text-anchor": "end"}
         )
-        label.text = fitting(bar.label, size.label_em)
+        label.text = fit_text(bar.label, size.label_em)
         box = rectangle.attributes
         if limited:
-            element(group, "rect", box | {"width": str(room), "class": "bars-track"})
-        element(group, "rect", box | {"class": "bars-part bars-plain"})
+            add_element(group, "rect", box | {"width": str(room), "class": "bars-track"})
+        add_element(group, "rect", box | {"class": "bars-part bars-plain"})
         x = size.label + (room if limited else rectangle.width) + 6
-        text = element(group, "text", {"x": f"{x:.2f}", "y": f"{y + 13:.2f}", "class": "bars-scale"})
+        text = add_element(group, "text", {"x": f"{x:.2f}", "y": f"{y + 13:.2f}", "class": "bars-scale"})
         text.text = f"{shown}  {share}".rstrip()
     return ElementTree.tostring(svg, encoding="unicode")
 
@@ -126,20 +128,20 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
     (drawn,) = bar_layout([histogram.counts], Area(0, 12, size.width, HEIGHT), most, gap=GAP_OF_CLASSES)
     for number, (times, rectangle) in enumerate(zip(histogram.counts, drawn, strict=True)):
         low, high = histogram.edges[number], histogram.edges[number + 1]
-        group = element(svg, "g", {"class": "bars-row"})
+        group = add_element(svg, "g", {"class": "bars-row"})
         words = (
             f"{format_quantity(low, unit).text} – {format_quantity(high, unit).text}: {times:,} "
             f"{noun}{'' if times == 1 else 's'}"
         )
-        element(group, "title", {}).text = words
+        add_element(group, "title", {}).text = words
         # All of the height is there to point at.
         clear = {"x": f"{number * step:.2f}", "y": "12", "width": f"{step:.2f}", "height": str(HEIGHT)}
-        element(group, "rect", clear | {"class": "bars-clear"})
+        add_element(group, "rect", clear | {"class": "bars-clear"})
         # However rare, what is there is visible.
         height = max(1.5, rectangle.height) if times else 0.0
         box = replace(rectangle, y=12 + HEIGHT - height, height=height).attributes
-        element(group, "rect", box | {"class": "bars-part bars-plain"})
-    element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{size.width}", "class": "bars-guide"})
+        add_element(group, "rect", box | {"class": "bars-part bars-plain"})
+    add_element(svg, "path", {"d": f"M0 {12 + HEIGHT}H{size.width}", "class": "bars-guide"})
     middle = len(histogram.counts) // 2
     scale = dict(
         zip(
@@ -150,14 +152,14 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
         if edge == middle and len(histogram.counts) < 5:
             continue
         place = {"x": f"{at:.2f}", "y": str(HEIGHT + LABEL_HEIGHT + 8), "class": "bars-scale", "text-anchor": anchor}
-        element(svg, "text", place).text = scale[edge]
-    element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = f"{most:,}"
+        add_element(svg, "text", place).text = scale[edge]
+    add_element(svg, "text", {"x": "0", "y": "8", "class": "bars-scale"}).text = f"{most:,}"
     return ElementTree.tostring(svg, encoding="unicode")
 
 
 def _svg(size: ChartSize, height: int, title: str) -> Any:
     css = f"bars bars--small {size.css}"
-    svg = element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": css, "role": "img"})
+    svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": css, "role": "img"})
     svg.set("viewBox", f"0 0 {size.width} {height}")
-    element(svg, "title", {}).text = clean(title)
+    add_element(svg, "title", {}).text = strip_invalid_xml(title)
     return svg

@@ -238,11 +238,12 @@ class _View:
         at = (series_values.at - self.start + unit // 2) // unit
         columns = {"low": series_values.low, "high": series_values.high, "last": series_values.last}
         return {"gap": np.diff(at, prepend=0).tolist()} | {
-            name: [None if np.isnan(v) else _number(v) for v in column.tolist()] for name, column in columns.items()
+            name: [None if np.isnan(v) else _to_int_if_whole(v) for v in column.tolist()]
+            for name, column in columns.items()
         }
 
 
-def _number(value: float) -> float | int:
+def _to_int_if_whole(value: float) -> float | int:
     return int(value) if value.is_integer() else value
 
 

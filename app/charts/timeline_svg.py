@@ -120,7 +120,7 @@ def _line(track: TimelineTrack, band: dict[str, list[float | None]], scale: floa
 
 
 def _style(theme: str) -> str:
-    def colours(of: palette.Theme) -> str:
+    def color_rules(of: palette.Theme) -> str:
         kinds = "".join(
             f".k{n}-{step}{{fill:{palette.shade_color(of.kinds.get(kind, of.kinds['unknown']), step)}}}"
             for n, kind in enumerate(KINDS)
@@ -130,5 +130,5 @@ def _style(theme: str) -> str:
 
     common = "text{font:11px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre}"
     if theme == "system":
-        return f"{common}{colours(palette.LIGHT)}@media (prefers-color-scheme:dark){{{colours(palette.DARK)}}}"
-    return common + colours(palette.DARK if theme == "dark" else palette.LIGHT)
+        return f"{common}{color_rules(palette.LIGHT)}@media (prefers-color-scheme:dark){{{color_rules(palette.DARK)}}}"
+    return common + color_rules(palette.DARK if theme == "dark" else palette.LIGHT)

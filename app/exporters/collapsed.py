@@ -79,7 +79,9 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     for is_java in (False, True):
         chosen = java[of_row] == is_java
         if chosen.any():
-            naming = partial(_perf_pieces, switches=switches, java=is_java) if perf else partial(_pieces, switches)
+            naming = (
+                partial(_perf_frame_texts, switches=switches, java=is_java) if perf else partial(_frame_texts, switches)
+            )
             paths = _Paths(profile, selection, naming)
             _add_up(paths, labels, of_row[chosen], stack[chosen], weight[chosen], selection, sums)
     if not sums:
@@ -189,7 +191,7 @@ def _without_recursion(path: list[str]) -> list[str]:
     return result[::-1]
 
 
-def _pieces(switches: _Switches, profile: Profile) -> list[str | None]:
+def _frame_texts(switches: _Switches, profile: Profile) -> list[str | None]:
     """What is written for each frame of a profile that is not perf's: its name, in one line and without semicolons."""
     marks = {int(FrameKind.KERNEL): "_[k]" * switches.kernel, int(FrameKind.JIT): "_[j]" * switches.jit}
     names = [" ".join(name.replace(";", ":").splitlines()) for name in get_strings(profile.functions, "name")]
@@ -202,7 +204,7 @@ def _pieces(switches: _Switches, profile: Profile) -> list[str | None]:
     return list(written)
 
 
-def _perf_pieces(profile: Profile, switches: _Switches, java: bool) -> list[str | None]:
+def _perf_frame_texts(profile: Profile, switches: _Switches, java: bool) -> list[str | None]:
     """What stackcollapse-perf.pl writes for each frame of a recording of perf; None where it skips the line."""
     symbols, modules = get_strings(profile.functions, "name"), get_strings(profile.functions, "module")
     known: dict[tuple[int, bool, bool, int | None], str | None] = {}

@@ -78,17 +78,17 @@ def _filter_slices(tables: dict[str, pa.Table], kept: Array) -> dict[str, pa.Tab
                     stays = stays & (changed[of] >= 0)
         if name == "slices":
             changed["end"] = before[get_column(table, "end")]
-        found[name] = _with(table, name, changed).filter(pa.array(stays))
+        found[name] = _replace_columns(table, name, changed).filter(pa.array(stays))
         if name == "device_work":
             left = np.append(np.where(stays, np.cumsum(stays) - 1, NO_ID), NO_ID)
             profiled_kernels = tables["profiled_kernels"]
-            found["profiled_kernels"] = _with(
+            found["profiled_kernels"] = _replace_columns(
                 profiled_kernels, "profiled_kernels", {"work": left[get_column(profiled_kernels, "work")]}
             )
     return found
 
 
-def _with(table: pa.Table, name: str, changed: dict[str, Array]) -> pa.Table:
+def _replace_columns(table: pa.Table, name: str, changed: dict[str, Array]) -> pa.Table:
     """The table `name` with other columns of whole numbers."""
     for of, values in changed.items():
         field = SCHEMAS[name].field(of)

@@ -56,7 +56,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_file('report.css')}</style></head><body>\n"
-        f'<h1>{escape(title)}</h1>\n{_about(profile, selection)}<nav aria-label="Parts"><ul>'
+        f'<h1>{escape(title)}</h1>\n{_format_metadata(profile, selection)}<nav aria-label="Parts"><ul>'
     ).encode()
     parts = [(f"graph-{place}", name) for place, (name, _) in enumerate(graphs)]
     parts += [(table.name, table.title) for table, _ in tables]
@@ -79,7 +79,7 @@ def _format(profile: Profile) -> str:
     return label[:1].upper() + label[1:]
 
 
-def _about(profile: Profile, selection: Selection) -> str:
+def _format_metadata(profile: Profile, selection: Selection) -> str:
     meta = profile.meta
     facts: list[tuple[str, str]] = [("Format", _format(profile))]
     if meta.start_epoch_ns is not None:
@@ -143,7 +143,9 @@ def _cell(column: Column, value: Any, row: dict[str, Any]) -> str:
         return '<td data-value=""></td>'
     if isinstance(value, (int, float)):
         shown = (
-            format_quantity(value, row["unit"]).text if column.unit == "event" and row.get("unit") else _plain(value)
+            format_quantity(value, row["unit"]).text
+            if column.unit == "event" and row.get("unit")
+            else _format_number(value)
         )
         exact = format_exact(value, row["unit"]) if column.unit == "event" and row.get("unit") else str(value)
         return f'<td class="number" data-value="{value}" title="{escape(exact)}">{escape(shown)}</td>'
@@ -151,7 +153,7 @@ def _cell(column: Column, value: Any, row: dict[str, Any]) -> str:
     return f'<td title="{escape(text)}">{escape(text)}</td>'
 
 
-def _plain(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 

@@ -16,14 +16,14 @@ def assign_tracks(thread: Array, parent: Array, start: Array, end: Array) -> Int
     """On which track of its thread each slice is drawn: 0 is the thread itself. Slices on one track are nested or
     apart. parent: the slice around each, -1 for none; of one thread slices are in order of time."""
     found = np.zeros(len(thread), np.int32)
-    for one in np.unique(thread[_beside(thread, parent, start, end)]).tolist():
+    for one in np.unique(thread[_mask_overlapping(thread, parent, start, end)]).tolist():
         rows = np.flatnonzero(thread == one)
         rows = rows[np.lexsort((-end[rows], start[rows]))]
         found[rows] = _assign_tracks(start[rows].tolist(), end[rows].tolist())
     return found
 
 
-def _beside(thread: Array, parent: Array, start: Array, end: Array) -> Array:
+def _mask_overlapping(thread: Array, parent: Array, start: Array, end: Array) -> Array:
     """Mask of the slices that begin before an earlier slice at their level has ended."""
     if not len(thread):
         return np.zeros(0, bool)

@@ -57,7 +57,7 @@ class _TextColumns:
 def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -> Iterator[bytes]:
     """The file. Raises InvalidRequest for what the profile does not have."""
     shown = filter_profile(profile, selection)
-    top = {"displayTimeUnit": "ns", **_about(shown)}
+    top = {"displayTimeUnit": "ns", **_build_metadata(shown)}
     yield (json.dumps(top)[:-1] + ',"traceEvents":[').encode()
     first = True
     for rows in _blocks(shown):
@@ -68,7 +68,7 @@ def write(profile: Profile, selection: Selection, options: Mapping[str, bool]) -
     yield b"\n]}\n"
 
 
-def _about(profile: Profile) -> dict[str, Any]:
+def _build_metadata(profile: Profile) -> dict[str, Any]:
     """The metadata beside the events. For traces of PyTorch it is unchanged, so that their readers recognize it."""
     meta = profile.meta
     found: dict[str, Any] = {"otherData": {"exporter": "Perfloom", "format": meta.format}}

@@ -64,11 +64,11 @@ def error_response(status: int, message: str, *, field: str | None = None, error
         response.status_code = status
         return response
     title = TITLES.get(status, HTTPStatus(status).phrase)
-    page = ErrorPage(status=status, title=title, message=message, id=error_id, back=_back(status))
+    page = ErrorPage(status=status, title=title, message=message, id=error_id, back=_nearest_page(status))
     return render(page, status)
 
 
-def _back(status: int) -> tuple[str, str]:
+def _nearest_page(status: int) -> tuple[str, str]:
     """(address, label) of the nearest page that works: a result without its invalid parameters."""
     if request.path == "/compare" and status in (400, 404):
         return "/compare", "Choose two results"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from ..analysis.core.facts import is_pytorch_trace
+from ..analysis.core.facts import has_pytorch_terms
 from ..analysis.core.slice_selection import has_clock, has_operators, has_times
 from ..analysis.distributed.collectives import has_communication
 from ..analysis.memory.allocations import has_memory
@@ -76,7 +76,7 @@ def _has_clocked_work(profile: Profile) -> bool:
 
 def _has_advice(profile: Profile) -> bool:
     """The rules are of training and inference on devices, and of PyTorch."""
-    return has_clock(profile) and (is_pytorch_trace(profile) or _has_device_work(profile))
+    return has_clock(profile) and (has_pytorch_terms(profile) or _has_device_work(profile))
 
 
 def _has_losses(profile: Profile) -> bool:

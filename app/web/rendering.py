@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from flask import Flask, Response, current_app, get_flashed_messages, make_response, render_template, request
 
 from .. import __version__
+from ..charts.palette import THEMES
 from ..domain.units import TIME_UNIT_PARAMETER, TIME_UNITS, set_time_unit
 from .parameters import parse_choice
 from .session import csrf_token, is_signed_in
@@ -18,7 +19,6 @@ from .session import csrf_token, is_signed_in
 _TURNING = dict.fromkeys((0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
 # A search takes a tenth of the time of a translation, and the HTML of every macro is searched.
 _ANY_TURNING = re.compile(f"[{''.join(map(chr, _TURNING))}]")
-THEMES = ("system", "light", "dark")
 THEME_COOKIE = "perfloom-theme"
 NAVIGATION = (
     ("/", "Results", "r"),

@@ -152,7 +152,7 @@ def _functions(
     match = at[place[known]]
     alone = np.ones(len(base_rows), bool)
     alone[match] = False
-    one = _beside(len(rows), known, match, (base_own, base_total, *base_samples), alone, base_whole)
+    one = _align_base(len(rows), known, match, (base_own, base_total, *base_samples), alone, base_whole)
     none = np.zeros(int(alone.sum()), np.int64)
     two = _Side(np.r_[own, none], np.r_[total, none], whole, np.r_[own_samples, none], np.r_[total_samples, none])
     functions, base_functions = functions_of(other), functions_of(base)
@@ -195,7 +195,7 @@ def _stacks(
     match = places.row[known]
     alone = np.ones(len(base_tree), bool)
     alone[match] = False
-    one = _beside(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
+    one = _align_base(len(tree), known, match, base_measured, alone, int(base_measured[1][ROOT]))
     none = np.zeros(int(alone.sum()), np.int64)
     two = _Side(
         np.r_[weights, none], np.r_[total, none], int(total[ROOT]), np.r_[own_samples, none], np.r_[total_samples, none]
@@ -219,7 +219,7 @@ def _stacks(
     return {"name": names, "module": modules, **columns}
 
 
-def _beside(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
+def _align_base(count: int, known: Array, match: Array, measured: tuple[Array, ...], alone: Array, whole: int) -> _Side:
     """The base's weights and samples: first of the `count` items of the other (zero where not `known`), then of those
     alone."""
     sides = []

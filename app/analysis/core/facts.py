@@ -7,7 +7,7 @@ from ...domain.meta import PYTORCH_PROFILE
 from ...domain.profile import Profile
 
 
-def is_pytorch_trace(profile: Profile) -> bool:
+def has_pytorch_terms(profile: Profile) -> bool:
     """Whether PyTorch made the file, or one of several that were merged: pages use its terms."""
     return PYTORCH_PROFILE in profile.meta.capabilities
 

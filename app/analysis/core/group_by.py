@@ -44,21 +44,21 @@ class SelectedGroups:
 
     def sum(self, values: Array) -> Array:
         """Σ of values by place; exact for whole numbers."""
-        own = self._own(values)
+        own = self._take_rows(values)
         if own.dtype.kind == "f":
             return np.bincount(self.code, own, len(self))
         return sum_by_index(self.code, own, len(self))
 
     def min(self, values: Array) -> Array:
         """The smallest value of each group."""
-        own = self._own(values)
+        own = self._take_rows(values)
         found = np.full(len(self), own.max() if len(own) else 0, own.dtype)
         np.minimum.at(found, self.code, own)
         return found
 
     def max(self, values: Array) -> Array:
         """The greatest value of each group."""
-        own = self._own(values)
+        own = self._take_rows(values)
         found = np.full(len(self), own.min() if len(own) else 0, own.dtype)
         np.maximum.at(found, self.code, own)
         return found
@@ -66,7 +66,7 @@ class SelectedGroups:
     def any(self, flags: Array) -> Array:
         """Whether any flag of the group is set, as bools."""
         found = np.zeros(len(self), bool)
-        found[self.code[self._own(flags)]] = True
+        found[self.code[self._take_rows(flags)]] = True
         return found
 
     def mean(self, values: Array) -> Float64Array:
@@ -89,12 +89,12 @@ class SelectedGroups:
         """For each share (0–1) the smallest value of each group that this share of its values is not above (the
         "inverted CDF"), so it is one that occurs."""
         counts = self.count()
-        own = self._own(values)
+        own = self._take_rows(values)
         ranked = own[np.lexsort((own, self.code))]
         starts = np.cumsum(counts) - counts
         return [ranked[starts + np.maximum(0, np.ceil(share * counts).astype(np.int64) - 1)] for share in shares]
 
-    def _own(self, values: Array) -> Array:
+    def _take_rows(self, values: Array) -> Array:
         return values if self.rows is None else values[self.rows]
 
 

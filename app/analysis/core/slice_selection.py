@@ -138,12 +138,12 @@ def select_slices(profile: Profile, selection: Selection) -> Array | None:
 
     def build() -> Array | None:
         slices = slices_of(profile)
-        mask = _all(
+        mask = _intersect_masks(
             _mask_time(selection, slices.start),
             _on_threads(profile, selection, slices.thread),
             _mask_patterns(profile, selection, slices.stack, slices.function),
         )
-        return _all(mask, _mask_steps(profile, selection, slices.start, slices.thread))
+        return _intersect_masks(mask, _mask_steps(profile, selection, slices.start, slices.thread))
 
     return None if selection == Selection() else memoize(profile, ("slices selected", selection), build)
 
@@ -166,7 +166,7 @@ def _select_work(profile: Profile, selection: Selection) -> Array | None:
     if on_stream is not None and selection.threads:
         on_stream = on_stream | _on_threads(profile, selection, from_thread)
     began = np.where(launched, slices.start[work.anchor], work.start) if len(slices) else work.start
-    return _all(
+    return _intersect_masks(
         _mask_time(selection, work.start),
         on_stream,
         _mask_patterns(profile, selection, slices.stack[work.slice], work.function),
@@ -217,7 +217,7 @@ def _check_event(profile: Profile, selection: Selection) -> None:
 
 def _mask_time(selection: Selection, start: Array) -> Array | None:
     after = None if selection.start_ns is None else start >= selection.start_ns
-    return _all(after, None if selection.end_ns is None else start < selection.end_ns)
+    return _intersect_masks(after, None if selection.end_ns is None else start < selection.end_ns)
 
 
 def _mask_steps(profile: Profile, selection: Selection, start: Array, thread: Array) -> Array | None:
@@ -241,10 +241,10 @@ def _mask_patterns(profile: Profile, selection: Selection, stack: Array, functio
     mask = None if kept is None else kept[get_column(profile.stacks, "call")[stack]]
     if selection.hide is None:
         return mask
-    return _all(mask, ~match_functions(profile, selection.hide, "hide")[function])
+    return _intersect_masks(mask, ~match_functions(profile, selection.hide, "hide")[function])
 
 
-def _all(*masks: Array | None) -> Array | None:
+def _intersect_masks(*masks: Array | None) -> Array | None:
     """What every one of these picks; None picks all."""
     found: Array | None = None
     for mask in masks:

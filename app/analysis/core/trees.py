@@ -5,7 +5,7 @@ import numpy as np
 from ...domain.arrays import Array, BoolArray, Int64Array
 
 
-def path_sums(value: Array, end: Array) -> Array:
+def sum_paths(value: Array, end: Array) -> Array:
     """Σ value over the path from the root to each node, the node itself included. Integers; wraps as they do."""
     opened = np.zeros(len(value) + 1, value.dtype)
     opened[:-1] = value
@@ -17,10 +17,10 @@ def path_sums(value: Array, end: Array) -> Array:
 
 def mark_subtrees(end: Array, hit: Array) -> BoolArray:
     """Mask of the nodes that are hit or have an ancestor that is."""
-    return path_sums(hit.astype(np.int32), end) > 0
+    return sum_paths(hit.astype(np.int32), end) > 0
 
 
-def outermost(end: Array, label: Array) -> Int64Array:
+def find_outermost(end: Array, label: Array) -> Int64Array:
     """For each node, the outermost node on its path that bears the same label (itself, where there is none above).
 
     label: ints from 0. int64 node ids.
@@ -48,7 +48,7 @@ def nearest_ancestor(parent: Array, end: Array, mask: Array) -> Array:
     if len(rows) < len(mask) // 16:
         jump = np.zeros(len(end), np.int64)
         jump[rows] = rows - reduced_parents(rows, end[rows])
-        return path_sums(jump, end)
+        return sum_paths(jump, end)
     nearest = np.where(mask, np.arange(len(mask)), parent)
     while not mask[nearest].all():
         nearest = nearest[nearest]

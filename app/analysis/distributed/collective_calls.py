@@ -200,7 +200,7 @@ def match_collectives(
         apart = together & several[party] & (keys[first, 0] == 0) & (keys[first, 1] >= 0)
         ends = np.split(end[order].astype(np.int64), first[1:])
         for one in np.unique(party[apart]).tolist():
-            _place(np.flatnonzero(party == one), ends, count, sure, lacking)
+            _count_missing_calls(np.flatnonzero(party == one), ends, count, sure, lacking)
     comparable = several[party][block] & (keys[:, 1] >= 0) & ~one_sided[what[order]]
     usable = comparable & sure[block]
     # Ends and missing calls are few in comparison.
@@ -216,7 +216,7 @@ def match_collectives(
     return CollectiveMatches(found, np.where(found >= 0, matched_by, basis))
 
 
-def _place(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lacking: Array) -> None:
+def _count_missing_calls(blocks: Array, ends: Sequence[Array], count: Array, sure: Array, lacking: Array) -> None:
     """For the ranks of a party how many of the first ones it lacks that others have, and whether that is sure."""
     # Against a rank that has as many as most have.
     base = int(blocks[np.argmax(np.bincount(count[blocks])[count[blocks]])])
@@ -266,7 +266,7 @@ def _parse_calls(
 ) -> tuple[Array, Array, tuple[CollectiveKind, ...]]:
     """(place in the last of each collective, its sequence number or -1, what they are)."""
     record = match_function_names(profile, f"^{RECORD_EVENT}$")
-    call, recorded = (_around(slices, launch, wanted) for wanted in (calls, record))
+    call, recorded = (_find_enclosing_slices(slices, launch, wanted) for wanted in (calls, record))
     keys = np.stack([slices.function[row], *(_arguments(slices, of) for of in (row, recorded, call))], 1)
     keys = np.column_stack((keys, np.where(call >= 0, slices.function[call], NO_ID)))
     distinct, of = np.unique(keys, axis=0, return_inverse=True)
@@ -290,7 +290,7 @@ def _only_group(profile: Profile) -> str:
     return json.dumps({"Process Group Name": groups[0].get("pg_name"), "Group size": groups[0].get("pg_size")})
 
 
-def _around(slices: SliceColumns, row: Array, wanted: Array) -> Array:
+def _find_enclosing_slices(slices: SliceColumns, row: Array, wanted: Array) -> Array:
     """For each slice, the innermost of itself and its ancestors whose function is wanted; -1 for none."""
     at, found = row.astype(np.int64), np.full(len(row), NO_ID)
     for _ in range(MAX_SLICE_DISTANCE):
@@ -315,19 +315,21 @@ def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveK
         members = _members(row["text"])
         if isinstance(members, dict):
             said |= {key: value for key, value in members.items() if value not in (None, "")}
-    elements = [count for key in ("In msg nelems", "Out msg nelems") if (count := _whole(said.get(key))) is not None]
+    elements = [
+        count for key in ("In msg nelems", "Out msg nelems") if (count := _parse_int(said.get(key))) is not None
+    ]
     dtype = str(said.get("dtype") or "")
     size = max(elements) * _width(dtype) if elements and _width(dtype) else NO_ID
     if size < 0:
         size, dtype = _size_of_shapes(rows, dtype)
     ranks = _members(said.get("Process Group Ranks"))
     group = said.get("Process Group Name", said.get("Process Group ID", ""))
-    sequence = _whole(said.get(SEQUENCE_ARGUMENT))
+    sequence = _parse_int(said.get(SEQUENCE_ARGUMENT))
     collective_kind = CollectiveKind(
         name=canonical_name(str(said.get("Collective name") or name)),
         group=str(group)[:200],
         members=_ranks(ranks),
-        size=_whole(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
+        size=_parse_int(said.get("Group size")) or (len(ranks) if isinstance(ranks, list) else 0),
         dtype=dtype[:80],
         bytes=size,
     )
@@ -336,7 +338,7 @@ def _parse_arguments(name: str, rows: list[dict[str, Any]]) -> tuple[CollectiveK
 
 def _ranks(members: Any) -> str:
     """The ranks of a process group as text, the same for all of them; empty where they are not all written down."""
-    known = isinstance(members, list) and all(_whole(member) is not None for member in members)
+    known = isinstance(members, list) and all(_parse_int(member) is not None for member in members)
     return ",".join(map(str, sorted(map(int, members)))) if known else ""
 
 
@@ -349,7 +351,7 @@ def _size_of_shapes(rows: list[dict[str, Any]], dtype: str) -> tuple[int, str]:
         size, first = 0, ""
         for shape, kind in zip(shapes, types, strict=False):
             width = _width(str(kind))
-            if width and isinstance(shape, list) and shape and all(_whole(n) is not None for n in shape):
+            if width and isinstance(shape, list) and shape and all(_parse_int(n) is not None for n in shape):
                 size, first = size + width * int(np.prod([int(n) for n in shape], dtype=object)), first or str(kind)
         if size:
             return min(size, (1 << 62)), first
@@ -371,7 +373,7 @@ def _members(text: Any) -> Any:
         return {}
 
 
-def _whole(value: Any) -> int | None:
+def _parse_int(value: Any) -> int | None:
     if isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None

@@ -74,7 +74,7 @@ def _build(profile: Profile) -> dict[int, HostTimeline]:
         rank = int(ranks[thread[part[0]]])
         line = (start[part], end[part], part)
         lines[rank] = _fill_gaps(lines.pop(rank), line) if rank in lines else line
-    return {rank: _whole(lines[rank], thread, call) for rank in sorted(lines)}
+    return {rank: _with_idle_intervals(lines[rank], thread, call) for rank in sorted(lines)}
 
 
 def _fill_gaps(line: _Line, layer: _Line) -> _Line:
@@ -90,7 +90,7 @@ def _fill_gaps(line: _Line, layer: _Line) -> _Line:
     return starts, np.concatenate((line[1], end))[order], np.concatenate((line[2], row))[order]
 
 
-def _whole(line: _Line, thread: Array, call: Array) -> HostTimeline:
+def _with_idle_intervals(line: _Line, thread: Array, call: Array) -> HostTimeline:
     """The line with stretches of nothing between its own."""
     start, end, row = line
     begins = np.concatenate(([-TIME_LIMIT_NS], end))

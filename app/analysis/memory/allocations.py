@@ -462,12 +462,12 @@ def _all_troubles(profile: Profile) -> list[dict[str, Any]]:
                 "time_ns": int(get_column(table, "time_ns")[row]),
                 "device": (kind, index if isinstance(index, int) else 0),
                 "rank": rank,
-                "bytes": _whole(said.get("bytes", said.get("Bytes"))),
-                "device_free_bytes": _whole(said.get("device_free_bytes")),
+                "bytes": _parse_int(said.get("bytes", said.get("Bytes"))),
+                "device_free_bytes": _parse_int(said.get("device_free_bytes")),
             }
         )
     return result
 
 
-def _whole(value: Any) -> int | None:
+def _parse_int(value: Any) -> int | None:
     return abs(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62 else None

@@ -209,11 +209,11 @@ def block_operators(profile: Profile) -> RowLabels:
             return RowLabels(np.full(len(blocks), NO_ID), [])
         operator = slices.is_kind("operator")
         empty = np.array([name.startswith(EMPTY) for name in functions.names] + [False], bool)[functions.name]
-        inner = _around(slices.parent, operator, blocks.slice)
+        inner = _find_enclosing_slices(slices.parent, operator, blocks.slice)
         known = np.maximum(inner, 0)
         function = slices.function[known].astype(np.int64)
         others = operator & ~empty[slices.function]
-        outer = np.where(empty[function], _around(slices.parent, others, inner), NO_ID)
+        outer = np.where(empty[function], _find_enclosing_slices(slices.parent, others, inner), NO_ID)
         maker = np.where(outer >= 0, slices.function[np.maximum(outer, 0)], NO_ID).astype(np.int64)
         key = np.where(inner >= 0, (maker + 1) << 32 | functions.canonical[function], NO_ID)
         distinct, code = np.unique(key, return_inverse=True)
@@ -232,7 +232,7 @@ def block_operators(profile: Profile) -> RowLabels:
     return memoize(profile, "operators of blocks", build)
 
 
-def _around(parent: Array, wanted: Array, rows: Array) -> Array:
+def _find_enclosing_slices(parent: Array, wanted: Array, rows: Array) -> Array:
     """For each slice (-1: none) the innermost wanted one of itself and its ancestors; -1 if there is none."""
     known = rows >= 0
     return np.where(known, innermost_slices(parent, wanted, np.maximum(rows, 0)), NO_ID)

@@ -68,7 +68,7 @@ def compute_idle(profile: Profile, selection: Selection) -> TableRows:
                 rows.append(
                     {
                         "rank": None if device.rank < 0 else device.rank,
-                        "device": _number(profile, device),
+                        "device": _device_number(profile, device),
                         "stream": stream,
                         "cause": name.value,
                         "gaps": int(number[place]),
@@ -80,7 +80,7 @@ def compute_idle(profile: Profile, selection: Selection) -> TableRows:
     return build_rows(IDLE, {c.name: [row[c.name] for row in rows] for c in IDLE})
 
 
-def _number(profile: Profile, device: Device) -> int | None:
+def _device_number(profile: Profile, device: Device) -> int | None:
     number: int | None = profile.devices.column("device")[device.row].as_py() if device.row >= 0 else None
     return number
 

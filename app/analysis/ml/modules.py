@@ -148,7 +148,7 @@ def _by_place(profile: Profile, selection: Selection) -> TableRows:
         # Of each call by itself: where the one around is not selected, nothing is taken off from it.
         alone = [
             np.bincount(own, _without_inner(module_tree, values)[chosen], len(module_tree))
-            for values in _whole(profile, module_tree)
+            for values in _total_times(profile, module_tree)
         ]
     else:
         alone = [np.maximum(0, values - _sum_children(module_tree, values)) for values in (host_total, device_total)]
@@ -407,7 +407,7 @@ def _upwards(module_tree: ModuleTree, own: Array, outer: Array, values: Array) -
     return total
 
 
-def _whole(profile: Profile, module_tree: ModuleTree) -> tuple[Array, Array]:
+def _total_times(profile: Profile, module_tree: ModuleTree) -> tuple[Array, Array]:
     """(host, device) ns of each slice that belongs to modules."""
     slices, before = slices_of(profile), device_time_prefix_sums(profile)
     return slices.duration[module_tree.row].astype(np.int64), before[slices.end[module_tree.row]] - before[

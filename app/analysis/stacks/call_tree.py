@@ -14,7 +14,7 @@ from ...domain.profile import Profile
 from ...domain.tables import NO_ID, ROOT, FrameKind, get_column
 from ..core.functions import KIND_COUNT, functions_of, match_functions
 from ..core.memo import memoize
-from ..core.trees import nearest_ancestor, outermost
+from ..core.trees import find_outermost, nearest_ancestor
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def _without(tree: CallTree, hidden: Array, kinds: bool) -> CallTree:
 
 
 def _collapse(tree: CallTree, kinds: bool) -> CallTree:
-    top = outermost(tree.end, tree.function.astype(np.int64) + 1)
+    top = find_outermost(tree.end, tree.function.astype(np.int64) + 1)
     rows = np.flatnonzero(top == np.arange(len(top)))
     place = np.zeros(len(top), np.int64)
     place[rows] = np.arange(len(rows))

@@ -18,7 +18,7 @@ from ..core.memo import memoize
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_names, select_events, sum_by_index, threads_of
 from ..core.schema import Column, TableRows, build_rows, memoize_table, table_function
-from ..core.trees import outermost
+from ..core.trees import find_outermost
 from .call_tree import CallTree, build_call_tree
 
 BY = ("function", "module", "thread")
@@ -126,7 +126,7 @@ def _labels(profile: Profile, hide: str | None, by: str, tree: CallTree) -> _Lab
         _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
         label = np.full(len(tree), -1, np.int64)
         label[1:] = inverse[tree.function[1:]]
-        outer = np.flatnonzero(outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
+        outer = np.flatnonzero(find_outermost(tree.end, label + 1) == np.arange(len(tree)))[1:]
         return _Labels(label, outer, first)
 
     return memoize(profile, ("labels", hide, by), build)

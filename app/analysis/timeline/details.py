@@ -75,13 +75,13 @@ def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, A
     category = profile.categories.slice(found["category"], 1).to_pylist()[0]
     rank = int(threads.rank[thread])
     parent = found["parent"]
-    before, after = _neighbours(timeline, thread, found["depth"], found["start_ns"], row)
+    before, after = _find_neighbors(timeline, thread, found["depth"], found["start_ns"], row)
     code = timeline.find_slices(thread, found["depth"], found["start_ns"], found["start_ns"] + 1, 0, MAX_NS)
     inner = row + 1 if found["end"] > row + 1 else None
     numbers, text, call_stack = _arguments(profile, row, found["arguments"])
     return {
         "what": "slice",
-        **_plain(summarize_slice(profile, row)),
+        **_to_dict(summarize_slice(profile, row)),
         "function": int(functions_of(profile).canonical[found["function"]]),
         "kind": _kind(code, row),
         "category": category["name"],
@@ -209,11 +209,13 @@ def _function(profile: Profile, code: int) -> dict[str, Any]:
     }
 
 
-def _plain(place: SliceSummary) -> dict[str, Any]:
+def _to_dict(place: SliceSummary) -> dict[str, Any]:
     return dict(vars(place))
 
 
-def _neighbours(timeline: Timeline, thread: int, depth: int, start_ns: int, row: int) -> tuple[int | None, int | None]:
+def _find_neighbors(
+    timeline: Timeline, thread: int, depth: int, start_ns: int, row: int
+) -> tuple[int | None, int | None]:
     """The slices before and after one in its row."""
     slices = timeline.find_slices(thread, depth, start_ns, start_ns + 1, 0, MAX_NS)
     if slices is None:
@@ -247,14 +249,14 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
         text = {"arguments": found["text"]}
     if not isinstance(text, Mapping):
         text = {"arguments": text}
-    shown = {str(key): _short(value) for key, value in text.items()}
+    shown = {str(key): _shorten_value(value) for key, value in text.items()}
     if found["call_stack"]:
         # It is shown separately.
         shown.pop("Call stack", None)
     return numbers, shown, found["call_stack"]
 
 
-def _short(value: Any) -> Any:
+def _shorten_value(value: Any) -> Any:
     """What is too long to be shown, cut."""
     if isinstance(value, str):
         return shorten(value, MAX_CHARACTERS)
@@ -287,7 +289,7 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
         }
     device = profile.devices.slice(found["device"], 1).to_pylist()[0] if found["device"] != NO_ID else None
     delay = int(launch_waits_of(profile).delay[at])
-    launch = None if found["launch"] == NO_ID else _plain(summarize_slice(profile, found["launch"]))
+    launch = None if found["launch"] == NO_ID else _to_dict(summarize_slice(profile, found["launch"]))
     return {
         "kind": DeviceWorkKind(found["kind"]).name.lower(),
         "device": None if device is None else device["device"],
@@ -298,7 +300,7 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
         "launch": launch,
         # A launch waits once, however many kernels it starts: only the first of them has a delay.
         "delay_ns": delay if delay >= 0 else None,
-        "operator": None if found["operator"] == NO_ID else _plain(summarize_slice(profile, found["operator"])),
+        "operator": None if found["operator"] == NO_ID else _to_dict(summarize_slice(profile, found["operator"])),
     }
 
 
@@ -325,7 +327,7 @@ def _launched_work(profile: Profile, row: int, end: int) -> dict[str, Any] | Non
         "total_ns": int(duration.sum()),
         "start_ns": int(start.min()),
         "end_ns": int((start + duration).max()),
-        "first": [_plain(summarize_slice(profile, int(n))) for n in first],
+        "first": [_to_dict(summarize_slice(profile, int(n))) for n in first],
     }
 
 
@@ -340,7 +342,7 @@ def _flows(profile: Profile, row: int) -> list[dict[str, Any]]:
                 {
                     "direction": direction,
                     "kind": FlowKind(flow["kind"]).name.lower(),
-                    **_plain(summarize_slice(profile, flow[other])),
+                    **_to_dict(summarize_slice(profile, flow[other])),
                 }
             )
     return flows

@@ -84,7 +84,7 @@ def _submit() -> list[Job]:
 
 
 @blueprint.post("/results/<id>/again")
-def again(id: str) -> Response:
+def import_again(id: str) -> Response:
     """Read the files of a result again, with another clock (`clock`), into a new result."""
     store, clock = current_services().store, parse_clock()
     result, files = store.results.get(id), store.results.original(id)

@@ -90,14 +90,14 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/counts.{FILE_RULE}")
-def as_file(form: str) -> Response:
+def download_table(form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom diff A B counts` names them."""
     query = _parse_query()
     return table_file_response(f"{query.base.name} to {query.other.name} counts", form, query.rows, COLUMNS)
 
 
 @blueprint.get("/api/v1/compare/counts")
-def as_json() -> Response:
+def get_json() -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     query = _parse_query()
     return table_response(f"{query.base.name} to {query.other.name} counts", query.rows, COLUMNS)

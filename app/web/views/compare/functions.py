@@ -216,7 +216,7 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare.{FILE_RULE}")
-def as_file(form: str) -> Response:
+def download_table(form: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     query = _parse_query()
@@ -225,7 +225,7 @@ def as_file(form: str) -> Response:
 
 
 @blueprint.get("/api/v1/compare")
-def as_json() -> Response:
+def get_json() -> Response:
     """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; parameters of a selection.
     format=csv|parquet: as a file."""
     query = _parse_query()

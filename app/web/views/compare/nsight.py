@@ -122,7 +122,7 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/nsight.{FILE_RULE}")
-def as_file(form: str) -> Response:
+def download_table(form: str) -> Response:
     """All rows that the search leaves, in the order of the page."""
     base, other, sides = _sides()
     selection = request_selection().replace(event=None)

@@ -174,14 +174,14 @@ def _columns(asked: _TableQuery, label: str) -> tuple[ColumnView, ...]:
 
 
 @blueprint.get(f"/compare/<table>.{FILE_RULE}")
-def as_file(table: str, form: str) -> Response:
+def download_table(table: str, form: str) -> Response:
     """All rows that status and search leave."""
     query = _parse_query(table)
     return table_file_response(f"{query.base.name} to {query.other.name} {table}", form, _filtered_rows(query))
 
 
 @blueprint.get("/api/v1/compare/<table>")
-def as_json(table: str) -> Response:
+def get_json(table: str) -> Response:
     """The table as a list of objects; format=csv|parquet: as a file."""
     query = _parse_query(table)
     return table_response(f"{query.base.name} to {query.other.name} {table}", _filtered_rows(query))

@@ -190,7 +190,8 @@ def build_progress_view(sight: JobStatus, expected: int | None, events: dict[int
     return ProgressView(
         submissions=tuple(
             replace(
-                _submission(submission, len(sight.submissions)), unreachable_since=_unheard(submission, sight.seen_at)
+                _submission(submission, len(sight.submissions)),
+                unreachable_since=_describe_missing_heartbeat(submission, sight.seen_at),
             )
             for submission in sight.submissions
         ),
@@ -239,7 +240,7 @@ def _submission(submission_status: SubmissionStatus, count: int) -> SubmissionRo
     )
 
 
-def _unheard(submission_status: SubmissionStatus, seen_at: float) -> str:
+def _describe_missing_heartbeat(submission_status: SubmissionStatus, seen_at: float) -> str:
     """A sentence on since when it sends no heartbeat; empty if it does."""
     since = silent_since(submission_status, seen_at)
     return "" if since is None else f"No heartbeat since {format_utc(since)}"

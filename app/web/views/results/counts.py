@@ -131,14 +131,14 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/count-metrics.{FILE_RULE}")
-def metrics_as_file(id: str, form: str) -> Response:
+def download_metrics(id: str, form: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
     frame, profile = open_result_frame(id, "counts")
     return table_file_response(f"{frame.name} metrics", form, TABLES["count-metrics"].frame(profile, frame.selection))
 
 
 @blueprint.get(f"/results/<id>/counts.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "counts")
     rows, _ = _filter_and_sort(TABLES["counts"].frame(profile, frame.selection))

@@ -76,7 +76,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/hotspots.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "hotspots")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile, _by()))

@@ -93,7 +93,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/threads.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile))
@@ -101,7 +101,7 @@ def as_file(id: str, form: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/ranks.{FILE_RULE}")
-def ranks_as_file(id: str, form: str) -> Response:
+def download_ranks(id: str, form: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
     return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].frame(profile, frame.selection))

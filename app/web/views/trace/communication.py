@@ -17,7 +17,7 @@ from ....analysis.tables import TABLES
 from ....charts.heatmap_strips import HeatmapCell, draw_heatmap_strip
 from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
-from ....domain.units import NS_PER_US, Quantity, choose_scale, format_percent, format_quantity
+from ....domain.units import NS_PER_US, Quantity, format_percent, format_quantity
 from ...rendering import Page, render
 from ..results.clock_notes import ClockNote, build_clock_note
 from ..results.result_frame import ResultFrame, open_result_frame
@@ -51,7 +51,6 @@ MAX_RANKS = 64
 REQUIRED_COLUMNS = ("name", "collectives", "calls", "total_us")
 MAX_ROWS = 100
 FILE_TABLES = ("communication", "collectives", "stragglers", "clocks")
-PERCENT_SCALE = choose_scale(100, "percent")
 
 
 def _time(column: str, label: str, description: str = "") -> ColumnView:
@@ -219,10 +218,10 @@ def show(id: str) -> Response:
             overlap_text=format_percent(100 * hidden / communicated) if communicated else "",
             heatmap=_heat(frame, profile, steps),
             heatmap_ends=first_and_last([one.label for one in named]),
-            stragglers=_plain(stragglers, STRAGGLERS, None) if len(stragglers) > 1 else None,
+            stragglers=_build_plain_table(stragglers, STRAGGLERS, None) if len(stragglers) > 1 else None,
             compared_text=_describe_comparison(records(every)),
             collectives=build_sheet("Collectives", rows, shown, order, noun="collective", total_rows=len(every)),
-            steps=_plain(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
+            steps=_build_plain_table(table, STEPS, lambda row: step_url(frame, row, len(by_rank) > 1)),
             clocks=_clocks(profile, frame),
             clock_note=build_clock_note(frame, profile),
             csv={name: frame.url(f"{name}.csv") for name in FILE_TABLES},
@@ -234,7 +233,7 @@ def show(id: str) -> Response:
 @blueprint.get(f"/results/<id>/collectives.{FILE_RULE}", defaults={"name": "collectives"})
 @blueprint.get(f"/results/<id>/stragglers.{FILE_RULE}", defaults={"name": "stragglers"})
 @blueprint.get(f"/results/<id>/clocks.{FILE_RULE}", defaults={"name": "clocks"})
-def as_file(id: str, name: str, form: str) -> Response:
+def download_table(id: str, name: str, form: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "communication")
     return table_file_response(f"{frame.name} {name}", form, TABLES[name].frame(profile, frame.selection))
@@ -294,7 +293,7 @@ def _share(step: dict[str, Any]) -> float | None:
     return float(step["waiting_us"] / step["total_us"])
 
 
-def _plain(
+def _build_plain_table(
     rows: pd.DataFrame, shown: tuple[ColumnView, ...], url: Callable[[dict[str, Any]], str] | None
 ) -> PlainTable:
     shown = _uncertain(rows, shown)
@@ -309,7 +308,7 @@ def _clocks(profile: Profile, frame: ResultFrame) -> PlainTable | None:
     rows = TABLES["clocks"].frame(profile, frame.selection)
     if not len(rows):
         return None
-    return _plain(rows, tuple(column for column in CLOCKS if _has_values(rows, column)), None)
+    return _build_plain_table(rows, tuple(column for column in CLOCKS if _has_values(rows, column)), None)
 
 
 def _has_values(rows: pd.DataFrame, column: ColumnView) -> bool:

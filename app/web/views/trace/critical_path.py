@@ -114,7 +114,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/critical-path.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "critical-path")
     return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile))

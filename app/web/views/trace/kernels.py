@@ -182,11 +182,11 @@ def show(id: str) -> Response:
     """One of the tables, or with `name` one kernel."""
     frame, profile = open_result_frame(id, "kernels")
     name = request.args.get("name")
-    return _render_kernel(frame, profile, name) if name else _all(frame, profile)
+    return _render_kernel(frame, profile, name) if name else _render_table(frame, profile)
 
 
 @blueprint.get(f"/results/<id>/kernels.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows of the table shown that kind and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "kernels")
     view = _view()
@@ -195,7 +195,7 @@ def as_file(id: str, form: str) -> Response:
     return table_file_response(f"{frame.name} {view}", form, found)
 
 
-def _all(frame: ResultFrame, profile: Profile) -> Response:
+def _render_table(frame: ResultFrame, profile: Profile) -> Response:
     view = _view()
     rows = _rows(frame, profile, view)
     there = device_has_tensor_cores(profile)
@@ -320,12 +320,12 @@ def _render_kernel(frame: ResultFrame, profile: Profile, name: str) -> Response:
             figures=tuple(figures),
             charts=charts,
             tables=tuple(parts),
-            related_link=_beside(frame, profile, name) if len(alone) else ("", ""),
+            related_link=_nsight_link(frame, profile, name) if len(alone) else ("", ""),
         )
     )
 
 
-def _beside(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
+def _nsight_link(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
     """A link to a kernel in an Nsight Compute report: in this result, or in another one to choose."""
     search = ("search", get_function_name(name)[:MAX_SEARCH])
     if has_reports(profile):

@@ -159,7 +159,7 @@ class _Table:
 def show(id: str) -> Response:
     """The page, of the memory `device`, with the table `show`."""
     frame, profile = open_result_frame(id, "memory")
-    place = _place(frame, profile)
+    place = _selected_memory(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
     events = records(compute_memory_events(profile, frame.selection))
@@ -190,16 +190,16 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/memory.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows of the table, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "memory")
-    place = _place(frame, profile)
+    place = _selected_memory(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
     return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.load_all())
 
 
-def _place(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:
+def _selected_memory(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:
     return find_device_memory(profile, frame.selection, request.args.get("device", ""))
 
 
@@ -227,12 +227,12 @@ def _at_ns() -> int | None:
         raise InvalidRequest(f"at-ms must be a time in milliseconds from 0, not {text[:40]!r}.", "at-ms") from None
 
 
-def _way(profile: Profile, place: DeviceMemory | None) -> str:
+def _grouping(profile: Profile, place: DeviceMemory | None) -> str:
     """How live blocks are grouped."""
-    return parse_choice("by", GROUPING_LABELS, _ways_known(profile, place)[0])
+    return parse_choice("by", GROUPING_LABELS, _available_groupings(profile, place)[0])
 
 
-def _ways_known(profile: Profile, place: DeviceMemory | None) -> list[str]:
+def _available_groupings(profile: Profile, place: DeviceMemory | None) -> list[str]:
     known = {
         "operator": has_operators(profile),
         "source": bool(block_sources(profile).names),
@@ -245,7 +245,7 @@ def _ways_known(profile: Profile, place: DeviceMemory | None) -> list[str]:
 def _grouping_links(profile: Profile, place: DeviceMemory | None, kind: str) -> tuple[PageLink, ...]:
     if kind != "live":
         return ()
-    now, ways = _way(profile, place), _ways_known(profile, place)
+    now, ways = _grouping(profile, place), _available_groupings(profile, place)
     if len(ways) == 1:
         return ()
     return tuple(
@@ -270,9 +270,9 @@ def _table(frame: ResultFrame, profile: Profile, place: DeviceMemory | None, kin
     if kind == "live" and place is not None:
         most = find_block_peak(profile, selection, place)
         at_ns = at_ns if at_ns is not None else most.time_ns if most else None
-        if _way(profile, place) != "block":
+        if _grouping(profile, place) != "block":
             rows = (
-                group_live_blocks(profile, selection, place, at_ns, _way(profile, place))
+                group_live_blocks(profile, selection, place, at_ns, _grouping(profile, place))
                 if at_ns is not None
                 else group_live_blocks(profile, selection, place, 0, "category").iloc[:0]
             )
@@ -421,7 +421,7 @@ def _note(profile: Profile, place: DeviceMemory | None, kind: str) -> str:
     """What the table cannot show."""
     if place is None or kind == "operators" or has_paired_frees(profile, place):
         return ""
-    if kind == "live" and _way(profile, place) == "category" and categories_of(profile, place):
+    if kind == "live" and _grouping(profile, place) == "category" and categories_of(profile, place):
         return ""
     if not has_blocks(profile, place):
         return "This recording contains how much was allocated, but not by what. A memory snapshot contains both."

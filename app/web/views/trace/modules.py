@@ -131,7 +131,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/modules.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "modules")
     return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()))
@@ -155,7 +155,7 @@ def _tree(
     part = rows.iloc[first:last]
     deepest = int(part["depth"].max()) - top + 1 if len(part) else 1
     levels = _levels(part["depth"] - top, deepest)
-    below = _below(depths)
+    below = _count_descendants(depths)
     visible = part[part["depth"] - top < levels]
     scales = column_scales(rows, column_views)
     cells = build_rows(visible, column_views, scales)
@@ -169,7 +169,7 @@ def _tree(
                 title=row["path"],
                 type=row["type"] or "",
                 depth=min(MAX_DEPTH, row["depth"] - top),
-                url=current_url_with(("at", _place(row)), ("levels", None))
+                url=current_url_with(("at", _module_key(row)), ("levels", None))
                 if inside and (place != first or not at)
                 else "",
                 hidden=cut,
@@ -201,7 +201,7 @@ def _tree(
     return tuple(nodes), links if deepest > 1 else (), tuple(trail)
 
 
-def _below(depths: list[int]) -> list[int]:
+def _count_descendants(depths: list[int]) -> list[int]:
     """How many rows each has inside of it, in preorder."""
     counts = [0] * len(depths)
     open_: list[int] = []
@@ -223,7 +223,7 @@ def _levels(depth: "pd.Series[Any]", deepest: int) -> int:
     return next((n for n in range(deepest, 1, -1) if int((depth < n).sum()) <= MAX_ROWS), 1)
 
 
-def _place(row: dict[str, Any]) -> str:
+def _module_key(row: dict[str, Any]) -> str:
     return row["path"] if row["rank"] is None else f"{row['rank']}:{row['path']}"
 
 

@@ -214,7 +214,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/nsight.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows of the table shown that section and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "nsight")
     row = _row(profile)

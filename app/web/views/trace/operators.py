@@ -8,7 +8,7 @@ import pandas as pd
 from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
-from ....analysis.core.facts import is_pytorch_trace
+from ....analysis.core.facts import has_pytorch_terms
 from ....analysis.core.schema import records
 from ....analysis.ml.details import operator_detail
 from ....analysis.ml.kernel_names import shorten_kernel_name
@@ -90,7 +90,7 @@ class OperatorsPage(Page):
     missing: str
     csv: str
     has_devices: bool
-    is_pytorch_trace: bool
+    has_pytorch_terms: bool
 
 
 @blueprint.get("/results/<id>/operators")
@@ -98,11 +98,11 @@ def show(id: str) -> Response:
     """The table, or with `name` one operator."""
     frame, profile = open_result_frame(id, "operators")
     name = request.args.get("name")
-    return _render_operator(frame, profile, name) if name else _all(frame, profile)
+    return _render_operator(frame, profile, name) if name else _render_table(frame, profile)
 
 
 @blueprint.get(f"/results/<id>/operators.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows that kind and search leave, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "operators")
     rows = _rows(frame, profile)
@@ -112,7 +112,7 @@ def as_file(id: str, form: str) -> Response:
     return table_file_response(f"{frame.name} operators", form, found)
 
 
-def _all(frame: ResultFrame, profile: Profile) -> Response:
+def _render_table(frame: ResultFrame, profile: Profile) -> Response:
     by, rows = _by(), _rows(frame, profile)
     devices, each = _devices(rows), has_several_ranks(rows)
     shown = _columns(by, devices, each, device_has_tensor_cores(profile) is not False)
@@ -165,8 +165,8 @@ def _all(frame: ResultFrame, profile: Profile) -> Response:
                 mark="kind",
                 total_rows=len(rows),
             ),
-            missing=_missing(by, rows) if is_pytorch_trace(profile) else "",
-            is_pytorch_trace=is_pytorch_trace(profile),
+            missing=_missing(by, rows) if has_pytorch_terms(profile) else "",
+            has_pytorch_terms=has_pytorch_terms(profile),
             csv=current_url_with(("page", None)).replace(
                 f"/results/{frame.id}/operators", f"/results/{frame.id}/operators.csv", 1
             ),
@@ -236,7 +236,7 @@ def _render_operator(frame: ResultFrame, profile: Profile, name: str) -> Respons
             ColumnView("host_mean_us", "Mean", "time"),
             *((ColumnView("device_total_us", "Device total", "time"),) if devices else ()),
         )
-        if len(known) or is_pytorch_trace(profile):
+        if len(known) or has_pytorch_terms(profile):
             parts.append(build_detail_table(title, known, columns, note="" if len(known) else MISSING_TEXTS[by]))
     name_column = ColumnView("name", "Operator or annotation", "name")
     parts.append(build_detail_table("Callers", detail.callers, (name_column, *calls), url=link("operators")))
@@ -287,7 +287,7 @@ def _columns(by: str, devices: bool, ranks: bool, cores: bool) -> tuple[ColumnVi
 
 def _choices(profile: Profile, by: str) -> list[str]:
     """The available groupings. Shapes are also offered where PyTorch could have recorded them, to explain how."""
-    offered = {"name", "stack", by, *operator_parts_of(profile), *(("shapes",) if is_pytorch_trace(profile) else ())}
+    offered = {"name", "stack", by, *operator_parts_of(profile), *(("shapes",) if has_pytorch_terms(profile) else ())}
     return [word for word in BY if word in offered]
 
 

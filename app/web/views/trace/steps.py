@@ -120,7 +120,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/steps.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All of them; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "steps")
     return table_file_response(f"{frame.name} steps", form, _rows(frame, profile))
@@ -135,9 +135,9 @@ def _visible_columns(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
     return tuple(
         column
         for column in COLUMN_VIEWS
-        if column.is_text or column.column in REQUIRED_COLUMNS or _says(rows[column.column])
+        if column.is_text or column.column in REQUIRED_COLUMNS or _has_nonzero(rows[column.column])
     )
 
 
-def _says(values: "pd.Series[Any]") -> bool:
+def _has_nonzero(values: "pd.Series[Any]") -> bool:
     return bool((values.fillna(0) != 0).any())
