@@ -1,4 +1,4 @@
-"""The tables of a profile: what `perfloom report`, the API and the pages show. Rows are never cut."""
+"""The tables of a profile: what `perfloom report`, the API and the pages show. All rows are returned."""
 
 from .advice import findings
 from .core.schema import Column, Table, records
