@@ -230,7 +230,7 @@ class _View:
         kept = filter_calls(self.profile, self.selection) if band.kind in ("lane", "rows") else None
         if kept is not None:
             table = self.profile.samples if band.kind == "lane" else self.profile.slices
-            out = ~kept[samples_of(self.profile).call[get_column(table, "stack")[items.thing]]]
+            out = ~kept[samples_of(self.profile).call[get_column(table, "stack")[items.event_row]]]
             found["out"] = out.astype(np.int8).tolist()
         return found
 

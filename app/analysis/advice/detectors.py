@@ -1,4 +1,4 @@
-"""What the advice rules check: one function each, which yields what it measured, with its evidence as text.
+"""The detectors of the advice rules: one function each, which yields its measurements with evidence as text.
 
 docs/metrics.md defines each number.
 """
@@ -27,9 +27,9 @@ COMPILE_PATTERN = (
     r"^(_compile\.|compile_inner|TorchDynamo|torch\._dynamo|CompiledFxGraph.*compile|.*compile_fx|cudagraphify)"
 )
 MIN_IDLE_PERCENT = 1.0
-"""Percent of the time below which devices wait too little to be reported."""
+"""Waiting times of devices below this percentage are not reported."""
 MAX_GRAPH_PERCENT = 50.0
-"""Percent of the device time launched by graphs from which on no rule advises to capture one."""
+"""If graphs launched at least this percentage of the device time, no rule advises to capture one."""
 PARTLY_CAPTURED_ADVICE = (
     "Most of the device time is in CUDA graphs already. Move the remaining single launches into them, or fuse them "
     "with torch.compile."
@@ -37,7 +37,7 @@ PARTLY_CAPTURED_ADVICE = (
 
 
 def _ms(us: float) -> str:
-    # Findings are kept for all requests, so they do not use the time unit of one request (`format_duration`).
+    # Findings are cached for all requests, so they do not use the time unit of a request (`format_duration`).
     return f"{us / US_PER_MS:,.3g} ms" if us < US_PER_S else f"{us / US_PER_S:,.3g} s"
 
 
@@ -46,7 +46,7 @@ def _percent(part: float, whole: float) -> float:
 
 
 def _iterate_rank_steps(evidence: RuleInput, column: str) -> Iterator[tuple[int | None, list[Row], float, float]]:
-    """For each rank its steps, what they have in a column together, and its share of their time in percent."""
+    """For each rank: its steps, their sum of a column, and its percentage of their time."""
     for rank, rows in evidence.group_by_rank(evidence.steps).items():
         spent, whole = sum(row[column] or 0.0 for row in rows), sum(row["total_us"] for row in rows)
         if whole:
@@ -396,7 +396,7 @@ def _select_rows(evidence: RuleInput, pattern: str, rank: int | None) -> IndexAr
 
 def detect_small_grids(evidence: RuleInput) -> Iterator[AdviceFinding]:
     for rank, rows in evidence.group_by_rank(evidence.kernels).items():
-        # Kernels that communicate leave the device to others on purpose.
+        # Communication kernels use small grids on purpose.
         known = [row for row in rows if row["blocks_per_sm"] is not None and row["kind"] == "computation"]
         small = [row for row in known if row["blocks_per_sm"] < 1]
         whole, spent = sum(row["total_us"] for row in known), sum(row["total_us"] for row in small)

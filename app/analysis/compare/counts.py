@@ -1,7 +1,7 @@
-"""What changed between two results in what was counted (perf stat), event by event.
+"""Differences of counts (perf stat) between two results, by event.
 
-A count is exact, a sampled total is an estimate of which the error depends on how it was sampled: the two are never
-subtracted from each other. Several executions of a command are compared by their means.
+A count is exact; a sampled total is an estimate whose error depends on the sampling. They are never subtracted from
+each other. Several executions of a command are compared by their means.
 """
 
 import math
@@ -53,7 +53,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _Value:
-    """An event on one side. deviation: of the value (not a share), None where it is not known."""
+    """An event on one side. deviation: of the value, in its unit, None if unknown."""
 
     source: str = MISSING
     unit: str = ""
@@ -64,12 +64,12 @@ class _Value:
 
 
 def has_counts(profile: Profile) -> bool:
-    """Whether anything in it was counted."""
+    """Whether it has any counts."""
     return bool(profile.counts.num_rows)
 
 
 def is_counts_only(profile: Profile) -> bool:
-    """Whether all its values were counted: nothing was sampled or traced."""
+    """Whether all its values are counts: nothing was sampled or traced."""
     return has_counts(profile) and not profile.samples.num_rows and not profile.slices.num_rows
 
 
@@ -115,7 +115,7 @@ def diff_counts(base: Profile, other: Profile, base_selection: Selection, other_
 
 
 def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
-    """By the name of an event: what was counted, and only where nothing was, what was sampled."""
+    """The values by name of an event: its counts, or if there are none, its samples."""
     names, units = event_names(profile), get_strings(profile.events, "unit")
     rows: dict[int, list[Measurement]] = {}
     for row in measure_counts(profile, selection):
@@ -126,7 +126,7 @@ def _values(profile: Profile, selection: Selection) -> dict[str, _Value]:
         for row in measure_samples(profile, selection):
             samples.setdefault(row.event, []).append(row)
     for event, mine in samples.items():
-        # Samples of a rare event may not give a total.
+        # Samples of occurrences may give no total.
         values.setdefault(
             names[event], _Value(SAMPLED, units[event], best_total(mine), status=missing_total_note(mine) or "ok")
         )

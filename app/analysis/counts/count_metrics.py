@@ -1,4 +1,4 @@
-"""Metrics that perf stat computed from its counts: `insn per cycle`, `GHz`, top-down shares, as it printed them."""
+"""Metrics that perf stat computed from its counts: `insn per cycle`, `GHz`, top-down shares, as printed."""
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,8 @@ COLUMNS = (
 def compute_count_metrics(profile: Profile, selection: Selection) -> TableRows:
     """One row for each value of a metric, in the order in which perf printed them.
 
-    A window keeps the intervals that start in it, as it does of counts. A metric is of its CPUs and interval; values
-    of several are never added up here.
+    A window selects the intervals that start in it, as for counts. A metric applies to its CPUs and interval; values
+    are never added.
     """
     table = profile.count_metrics
     inside = _mask_rows(profile, selection)

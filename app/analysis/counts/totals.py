@@ -1,8 +1,8 @@
 """Counts, threads, events, summary and losses: totals, and their parts by thread and rank.
 
-What was sampled (rows of `samples`) and what was counted (rows of `counts`, as `perf stat` gives) are in the same
-tables. A counted interval belongs to the window in which it starts; a count of a whole run belongs to no window and
-is left out where one is chosen. focus, ignore and hide select stacks, which counts do not have.
+Sampled values (rows of `samples`) and counts (rows of `counts`, from `perf stat`) are in the same tables. A counted
+interval belongs to the window in which it starts; a count of a complete run belongs to no window and is omitted if a
+window is selected. focus, ignore and hide select stacks, which counts do not have.
 """
 
 from collections.abc import Iterable
@@ -178,15 +178,15 @@ LOSSES = (
 
 
 def _threads_of(threads: ThreadColumns, inside: Iterable[int], rows: Iterable[Measurement]) -> int:
-    """How many threads there are: those, and those of which nothing is known but how their time went, on a track."""
+    """Number of threads, including those known only by a track of their states."""
     own = [i for i in inside if threads.kind[i] != "track"]
     tracks = {threads.key[m.thread] for m in rows if m.thread >= 0 and threads.kind[m.thread] == "track"}
     return len(own) + len(tracks.difference(threads.key[i] for i in own))
 
 
 def _processes_of(threads: ThreadColumns, inside: Iterable[int]) -> int:
-    """How many processes threads belong to. What has no pid, such as a track of a whole trace, is of none where others
-    have one."""
+    """Number of processes of the threads. If any thread has a pid, entries without one, such as tracks, do not
+    count."""
     known = {(threads.host[i], int(threads.rank[i]), threads.pid[i]) for i in inside}
     return len({one for one in known if one[2] is not None} or known)
 
@@ -301,9 +301,9 @@ def _events(profile: Profile, selection: Selection) -> TableRows:
 
 @table_function
 def compute_counts(profile: Profile, selection: Selection) -> TableRows:
-    """One row for each event and thread with samples, and one for each thing counted.
+    """One row for each event and thread with samples, and one for each count.
 
-    Sorted by event, then the greatest value first.
+    Sorted by event, then by value, descending.
     """
     rows = sort_measurements(list_measurements(profile, selection))
     table = threads_of(profile)
@@ -325,7 +325,7 @@ def compute_counts(profile: Profile, selection: Selection) -> TableRows:
 def compute_threads(profile: Profile, selection: Selection) -> TableRows:
     """One row for each thread and event with samples or counts; a thread with neither has one row with zeros.
 
-    Sorted by event, then the greatest value first.
+    Sorted by event, then by value, descending.
     """
     return memoize_table("threads", profile, selection, lambda: _threads(profile, selection))
 
@@ -365,8 +365,8 @@ def _threads(profile: Profile, selection: Selection) -> TableRows:
 def counted_values(
     profile: Profile, selection: Selection, event: int, group: FlameGroup
 ) -> tuple[dict[str, int | float], float | None]:
-    """What was counted (not sampled) of an event, by the label of its process, thread, rank or host, "(all)" for all
-    of them; and for which share of the time there was a counter, in percent."""
+    """The counts of an event by label of process, thread, rank or host, "(all)" for all of them; and the percentage of
+    the time in which the event had a hardware counter."""
     groups = groups_of(profile, group)
     found: dict[str, int | float] = {}
     rows = [m for m in measure_counts(profile, selection, each_cpu=False) if m.event == event]
@@ -378,7 +378,7 @@ def counted_values(
 
 
 def _total_label(m: Measurement, group: FlameGroup) -> str:
-    """The label of a count of all threads; of one rank or host it is that of its threads."""
+    """The label of a count of all threads; by rank or host, that of its threads."""
     if group is FlameGroup.RANK:
         return rank_label(m.rank)
     if group is FlameGroup.HOST:
@@ -388,13 +388,13 @@ def _total_label(m: Measurement, group: FlameGroup) -> str:
 
 
 def format_numbers(numbers: Iterable[int | None]) -> str:
-    """Numbers as in 0-2,4."""
+    """Numbers as ranges, such as 0-2,4."""
     known = {number for number in numbers if number is not None and number >= 0}
     return format_ranges(to_ranges(sorted(known)), "-", ",")
 
 
 def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
-    """The columns that counts and threads share."""
+    """The columns common to counts and threads."""
     table, names, units = threads_of(profile), event_names(profile), get_strings(profile.events, "unit")
     return {
         "event": [names[m.event] if m.event >= 0 else None for m in rows],
@@ -411,7 +411,7 @@ def _common(profile: Profile, rows: list[Measurement]) -> dict[str, list[Any]]:
 
 
 def _duration_ms(profile: Profile, selection: Selection) -> float | None:
-    """The length of the window, as far as it is in the profile."""
+    """The length of the part of the window inside the profile."""
     whole = profile.meta.duration_ns
     if whole is None:
         return None

@@ -1,4 +1,5 @@
-"""Details of one item of a timeline: a slice with all that belongs to it, the samples in a box, instants, steps."""
+"""Details of one item of a timeline: a slice with everything that belongs to it, the samples in a box, instants,
+steps."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ MAX_NS = 1 << 62
 
 @dataclass(frozen=True)
 class SliceSummary:
-    """A slice in short: where it is, and what."""
+    """Summary of a slice: position and name."""
 
     slice: int
     name: str
@@ -48,7 +49,7 @@ class SliceSummary:
 
 
 def summarize_slice(profile: Profile, row: int) -> SliceSummary:
-    """A slice in short."""
+    """The summary of a slice."""
     found = profile.slices.slice(row, 1).to_pylist()[0]
     return SliceSummary(
         slice=row,
@@ -61,15 +62,15 @@ def summarize_slice(profile: Profile, row: int) -> SliceSummary:
 
 
 def find_slice(timeline: Timeline, thread: int, depth: int, start_ns: int, end_ns: int) -> int | None:
-    """The longest slice of a row in a window; None where there is none."""
+    """The longest slice of a row in a window; None without any."""
     items = _finest(timeline.find_slices(thread, depth, start_ns, end_ns, 0, MAX_NS))
     if items is None:
         return None
-    return int(items.thing[int(np.argmax(items.end - items.start))])
+    return int(items.event_row[int(np.argmax(items.end - items.start))])
 
 
 def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, Any]:
-    """All that is known of a slice, as plain data: times in ns from the profile's zero."""
+    """All details of a slice, as plain data: times in ns from the profile's zero."""
     found = profile.slices.slice(row, 1).to_pylist()[0]
     thread, threads = found["thread"], threads_of(profile)
     category = profile.categories.slice(found["category"], 1).to_pylist()[0]
@@ -106,12 +107,12 @@ def slice_details(profile: Profile, timeline: Timeline, row: int) -> dict[str, A
 def summarize_samples(
     profile: Profile, timeline: Timeline, event: int, thread: int, start_ns: int, end_ns: int
 ) -> dict[str, Any]:
-    """What the samples of a lane in a window are of: the functions they were taken in, the heaviest first."""
+    """The functions of the samples of a lane in a window, by weight, descending."""
     items = _finest(timeline.find_samples(event, thread, start_ns, end_ns, 0, MAX_NS))
     threads = threads_of(profile)
     stack = weight = codes = np.zeros(0, np.int64)
     if items is not None:
-        stack, codes, weight = samples_of(profile).stack[items.thing], items.code, items.weight
+        stack, codes, weight = samples_of(profile).stack[items.event_row], items.code, items.weight
         if event_names(profile)[event] in (HOST_TIME, DEVICE_TIME):
             over = np.minimum(items.start + weight, end_ns)
             weight = np.maximum(over - np.maximum(items.start, start_ns), 0)
@@ -147,7 +148,7 @@ def summarize_samples(
 def list_instants(profile: Profile, timeline: Timeline, thread: int, start_ns: int, end_ns: int) -> dict[str, Any]:
     """The instants in a window."""
     items = _finest(timeline.find_instants(thread, start_ns, end_ns, 0, MAX_NS))
-    rows = [] if items is None else items.thing[:MAX_FUNCTIONS].tolist()
+    rows = [] if items is None else items.event_row[:MAX_FUNCTIONS].tolist()
     functions = functions_of(profile)
     found = []
     for row in profile.instants.take(rows).to_pylist() if rows else []:
@@ -163,7 +164,7 @@ def find_step(profile: Profile, timeline: Timeline, place: int, start_ns: int, e
     items = _finest(timeline.find_steps(place, start_ns, end_ns, 0, MAX_NS))
     if items is None:
         return None
-    row = profile.steps.slice(int(items.thing[int(np.argmax(items.end - items.start))]), 1).to_pylist()[0]
+    row = profile.steps.slice(int(items.event_row[int(np.argmax(items.end - items.start))]), 1).to_pylist()[0]
     return {
         "what": "step",
         "track": f"s{place}",
@@ -191,9 +192,9 @@ def _finest(found: Any) -> MipmapItems | None:
 
 def _kind(found: Any, row: int) -> str:
     items = _finest(found)
-    if items is None or not (items.thing == row).any():
+    if items is None or not (items.event_row == row).any():
         return "unknown"
-    return KINDS[int(code_names(items.code[items.thing == row])[1][0])]
+    return KINDS[int(code_names(items.code[items.event_row == row])[1][0])]
 
 
 def _function(profile: Profile, code: int) -> dict[str, Any]:
@@ -220,20 +221,20 @@ def _find_neighbors(
     slices = timeline.find_slices(thread, depth, start_ns, start_ns + 1, 0, MAX_NS)
     if slices is None:
         return None, None
-    level, at = slices.level, np.flatnonzero(slices.read().thing == row)
+    level, at = slices.level, np.flatnonzero(slices.read().event_row == row)
     if not len(at):
         return None, None
     place = slices.rows.start + int(at[0])
     which = int(np.searchsorted(level.bounds, place, "right"))
     low, high = int(level.bounds[which - 1]), int(level.bounds[which])
     before, after = (
-        int(level.read(slice(n, n + 1)).thing[0]) if low <= n < high else None for n in (place - 1, place + 1)
+        int(level.read(slice(n, n + 1)).event_row[0]) if low <= n < high else None for n in (place - 1, place + 1)
     )
     return before, after
 
 
 def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[str, int], dict[str, Any], str | None]:
-    """(those that are numbers, the others, the call stack that is written among them)."""
+    """(numeric arguments, other arguments, the call stack if it is an argument)."""
     numbers: dict[str, int] = {}
     if row is not None and profile.slice_numbers.num_rows:
         of = get_column(profile.slice_numbers, "slice")
@@ -257,7 +258,7 @@ def _arguments(profile: Profile, row: int | None, arguments: int) -> tuple[dict[
 
 
 def _shorten_value(value: Any) -> Any:
-    """What is too long to be shown, cut."""
+    """The value, shortened if it is too long to display."""
     if isinstance(value, str):
         return shorten(value, MAX_CHARACTERS)
     if isinstance(value, bool | int | float) or value is None:
@@ -275,7 +276,7 @@ def _steps_of(profile: Profile, rank: int, at_ns: int) -> list[str]:
 
 
 def _work(profile: Profile, row: int) -> dict[str, Any] | None:
-    """What a device did, where the slice is such work."""
+    """The device work of the slice, if it is device work."""
     of = get_column(profile.device_work, "slice")
     at = int(np.searchsorted(of, np.array(row, of.dtype)))
     if at == len(of) or of[at] != row:
@@ -305,7 +306,7 @@ def _work(profile: Profile, row: int) -> dict[str, Any] | None:
 
 
 def _launched_work(profile: Profile, row: int, end: int) -> dict[str, Any] | None:
-    """The work of devices that a slice and those inside of it launched."""
+    """The device work launched by a slice and its descendants."""
     work = profile.device_work
     if not work.num_rows:
         return None
