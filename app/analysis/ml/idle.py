@@ -1,8 +1,8 @@
-"""Idle time of devices, and what each waited for.
+"""Idle time of devices by cause.
 
-A gap in which nothing ran ends with some work. It is named after that work, as HolisticTraceAnalysis does
-(breakdown_analysis.py, get_idle_time_breakdown), of each stream, and here of each device as well. docs/metrics.md has
-the definitions and where they differ.
+The cause of a gap depends on the work that ends it, as in HolisticTraceAnalysis (breakdown_analysis.py,
+get_idle_time_breakdown): for each stream, and here also for each device. docs/metrics.md has the definitions and the
+differences.
 """
 
 from enum import StrEnum
@@ -23,18 +23,18 @@ from .devices import Device, devices_of, work_times
 from .steps import observed_windows
 
 KERNEL_WAIT_NS = 30_000
-"""A gap shorter than this between kernels that were launched in time is what it takes to start one after another."""
+"""A shorter gap between kernels launched in time is the overhead of starting consecutive kernels."""
 
 
 class IdleCause(StrEnum):
-    """Why a device did nothing."""
+    """Why a device was idle."""
 
     HOST_WAIT = "host wait"
     """The work that ended the gap was launched during it: the host was too slow."""
     KERNEL_WAIT = "kernel wait"
-    """It had been launched before the gap, which was short: starting one kernel after another takes so long."""
+    """It was launched before the gap, which was short: the overhead of starting consecutive kernels."""
     OTHER = "other"
-    """It had been launched before and waited for longer, for another stream say; or its launch is not known."""
+    """It was launched before the gap and waited longer, such as for another stream; or its launch is unknown."""
     EDGE = "edge"
     """Before the first work of the device or stream in the recording, or after the last."""
 
@@ -86,7 +86,7 @@ def _device_number(profile: Profile, device: Device) -> int | None:
 
 
 def _inside(gaps: IntervalSet, cause: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
-    """(how many gaps, how long together, the longest) in these windows, by place in CAUSES, in ns."""
+    """(number of gaps, total and maximum length in ns) in these windows, by index in CAUSES."""
     number, length, longest = (np.zeros(len(IDLE_CAUSES), np.int64) for _ in range(3))
     for low, high in zip(start.tolist(), end.tolist(), strict=True):
         first, last = np.searchsorted(gaps.end, low, "right"), np.searchsorted(gaps.start, high, "left")
@@ -98,7 +98,7 @@ def _inside(gaps: IntervalSet, cause: Array, start: Array, end: Array) -> tuple[
 
 
 def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, IntervalSet, Array]]:
-    """(stream, gaps, the place of their causes in CAUSES), of the device first, then of its streams if several."""
+    """(stream, gaps, the indices of their causes in CAUSES), of the device first, then of its streams if several."""
 
     def build() -> list[tuple[int | None, IntervalSet, Array]]:
         found: list[tuple[int | None, IntervalSet, Array]] = [(None, *_find_causes(profile, device.work, device.busy))]
@@ -113,7 +113,7 @@ def _gaps_of(profile: Profile, device: Device) -> list[tuple[int | None, Interva
 
 
 def device_gaps(profile: Profile, device: Device) -> tuple[IntervalSet, Array]:
-    """(the gaps of a whole device, the place of their causes in CAUSES)."""
+    """(the gaps of a device, the indices of their causes in CAUSES)."""
     _, gaps, cause = _gaps_of(profile, device)[0]
     return gaps, cause
 
@@ -121,12 +121,12 @@ def device_gaps(profile: Profile, device: Device) -> tuple[IntervalSet, Array]:
 def _find_causes(profile: Profile, work: Array, busy: IntervalSet) -> tuple[IntervalSet, Array]:
     gaps = IntervalSet(np.append(-TIME_LIMIT_NS, busy.end), np.append(busy.start, TIME_LIMIT_NS))
     begun, _ = work_times(profile, work)
-    # Work is in order of start: the first that begins when the gap ends.
+    # Work is sorted by start: take the first that begins at the end of the gap.
     ending = work[np.minimum(np.searchsorted(begun, gaps.end, "left"), len(work) - 1)]
     launch = device_work_of(profile).launch[ending]
     launched = slices_of(profile).start[np.maximum(launch, 0)]
     cause = np.full(len(gaps), IDLE_CAUSES.index(IdleCause.OTHER))
-    # If the launch of work is unknown, so is whether it was launched in time, however short the gap.
+    # If the launch is unknown, so is whether it was in time, even for short gaps.
     short = gaps.end - gaps.start < KERNEL_WAIT_NS
     cause[(launch >= 0) & short] = IDLE_CAUSES.index(IdleCause.KERNEL_WAIT)
     cause[(launch >= 0) & (launched > gaps.start)] = IDLE_CAUSES.index(IdleCause.HOST_WAIT)
