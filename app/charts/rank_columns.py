@@ -1,6 +1,6 @@
 """The load balance of an event: a column per rank, or per group of adjacent ranks, and their mean.
 
-An SVG without script or inline style, as small for a hundred thousand ranks as for a hundred; colors come from
+An SVG without script or inline style, of the same size for a hundred thousand ranks as for a hundred; colors come from
 static/css/bars.css by class.
 """
 
@@ -27,7 +27,7 @@ class RankValue:
 
 @dataclass(frozen=True)
 class RankBalance:
-    """Statistics of values by rank. mean: of those that are known. max, min: the first rank with the
+    """Statistics of values by rank. mean: of known values. max, min: the first rank with the
     greatest and the least. over_mean: the greatest value as a multiple of the mean; None where that is 0."""
 
     ranks: int
@@ -39,7 +39,7 @@ class RankBalance:
 
 
 def measure_balance(values: list[RankValue]) -> RankBalance | None:
-    """How even values are; None where fewer than two are known."""
+    """The load balance; None if fewer than two values are known."""
     known = [value for value in values if value.value is not None]
     if len(known) < 2:
         return None

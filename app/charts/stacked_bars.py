@@ -1,6 +1,6 @@
 """Stacked charts: horizontal bars and columns of parts, as SVG without script or inline style.
 
-They stretch to the box that a page gives them; all text about them is in the page, or in their titles. Colors come
+They stretch to their boxes in the page; all text is in the page or in their titles. Colors come
 from static/css/trace.css by the keys of the parts.
 """
 
@@ -13,14 +13,14 @@ from .layout import Area, bar_layout
 from .svg import add_element, strip_invalid_xml
 
 MAX_COLUMNS = 160
-"""More columns than that are put together with their neighbors."""
+"""If there are more columns, adjacent ones are averaged."""
 WIDTH, HEIGHT = 1000, 100
 GAP = 0.15
 
 
 @dataclass(frozen=True)
 class StackPart:
-    """What one color represents. key: the end of its class."""
+    """A part with its own color. key: the suffix of its class."""
 
     key: str
     name: str
@@ -29,7 +29,7 @@ class StackPart:
 
 @dataclass(frozen=True)
 class StackedValues:
-    """Something made of parts: their values in the order of the parts. url: where it leads; empty for nowhere."""
+    """Values by part, in the order of the parts. url: of its link; empty for none."""
 
     label: str
     values: tuple[float, ...]
@@ -77,7 +77,7 @@ def draw_columns(title: str, parts: Sequence[StackPart], bars: Sequence[StackedV
 
 
 def _merge_neighbors(every: Sequence[StackedValues]) -> list[StackedValues]:
-    """The same, several that are neighbors put together as their mean where they are too many."""
+    """The values, with adjacent ones averaged if there are too many."""
     size = -(-len(every) // MAX_COLUMNS)
     if size < 2:
         return list(every)
@@ -97,7 +97,7 @@ def _format_tooltip(stacked_values: StackedValues, part: StackPart, value: float
 
 
 def _svg(width: int, height: int, css: str) -> ElementTree.Element:
-    # No image, which may not have links in it.
+    # Not role="img", because images must not contain links.
     svg = add_element(None, "svg", {"xmlns": "http://www.w3.org/2000/svg", "class": f"shares {css}", "role": "group"})
     svg.set("viewBox", f"0 0 {width} {height}")
     svg.set("preserveAspectRatio", "none")

@@ -1,4 +1,4 @@
-"""Small charts beside tables: the first few rows as bars, and histograms.
+"""Small charts next to tables: the first few rows as bars, and histograms.
 
 SVG without script or inline style; colors come from static/css/bars.css by class. Every name is escaped.
 """
@@ -20,13 +20,13 @@ ROW_HEIGHT, GAP = 22, 6
 MAX_COLUMNS, HEIGHT, LABEL_HEIGHT = 40, 110, 18
 GAP_OF_CLASSES = 0.1
 LOG_RATIO = 30.0
-"""From so many times the smallest value on, the classes of a distribution are as wide as they are large."""
+"""If the largest value is at least this multiple of the smallest, a histogram has logarithmic bins."""
 
 
 @dataclass(frozen=True)
 class ChartSize:
-    """How large a drawing is. css: its class. width: in its units, CSS pixels where it is as wide. label, label_em: for
-    the labels of bars. values: of the bars.
+    """The size of a drawing. css: its class. width: in its units, which are CSS pixels if not scaled. label, label_em:
+    for the labels of bars. values: of the bars.
     """
 
     css: str
@@ -37,12 +37,12 @@ class ChartSize:
 
 
 SIZES = (ChartSize("bars--wide", 560, 250, 20.0, 110), ChartSize("bars--narrow", 340, 140, 11.0, 96))
-"""Each chart is drawn for wide and for narrow pages, of which static/css/bars.css shows the one that fits."""
+"""Each chart is drawn for wide and narrow pages; static/css/bars.css shows the one that fits."""
 
 
 @dataclass(frozen=True)
 class TopBar:
-    """A row. label: what is next to it; name: the whole of it. share: in percent, None for none."""
+    """A row. label: next to it; name: the full name. share: in percent, None for none."""
 
     label: str
     name: str
@@ -52,15 +52,15 @@ class TopBar:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often values are in classes of a distribution. edges: one more than counts."""
+    """A histogram. edges: one more than counts."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
 
 
 def draw_top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None = None) -> str:
-    """The rows as bars. most: the value of a bar of the whole length, which then is drawn pale behind each; by default
-    the greatest."""
+    """The rows as bars. most: the value of a bar of full length, which is then drawn pale behind each; by default
+    the maximum."""
     return "".join(_top_bars(title, unit, bars, most, size) for size in SIZES)
 
 
@@ -95,10 +95,9 @@ def _top_bars(title: str, unit: str, bars: Sequence[TopBar], most: float | None,
 
 
 def build_histogram(values: Array) -> Histogram | None:
-    """How values (none negative) are distributed over at most `MAX_COLUMNS` classes; None where there are fewer than
-    two.
+    """The histogram of values (none negative) with at most `MAX_COLUMNS` bins; None with fewer than two values.
 
-    The classes are of one width, or where the greatest value is `LOG_RATIO` times the smallest and more, of one ratio.
+    Bins have equal width, or if the largest value is at least `LOG_RATIO` times the smallest, equal ratio.
     """
     if len(values) < 2:
         return None
@@ -117,7 +116,7 @@ def build_histogram(values: Array) -> Histogram | None:
 
 
 def draw_histogram(title: str, unit: str, histogram: Histogram, noun: str) -> str:
-    """The classes as columns, as high as they are frequent. noun: what is counted, for one."""
+    """The histogram as columns. noun: the counted items, singular."""
     return "".join(_distribution(title, unit, histogram, noun, size) for size in SIZES)
 
 
@@ -134,10 +133,10 @@ def _distribution(title: str, unit: str, histogram: Histogram, noun: str, size: 
             f"{noun}{'' if times == 1 else 's'}"
         )
         add_element(group, "title", {}).text = words
-        # All of the height is there to point at.
+        # The full height reacts to the pointer.
         clear = {"x": f"{number * step:.2f}", "y": "12", "width": f"{step:.2f}", "height": str(HEIGHT)}
         add_element(group, "rect", clear | {"class": "bars-clear"})
-        # However rare, what is there is visible.
+        # Nonempty bins are always visible.
         height = max(1.5, rectangle.height) if times else 0.0
         box = replace(rectangle, y=12 + HEIGHT - height, height=height).attributes
         add_element(group, "rect", box | {"class": "bars-part bars-plain"})

@@ -1,6 +1,6 @@
-"""A timeline as one still picture: SVG without scripts, for a page where none run.
+"""A timeline as a static picture: SVG for browsers without scripts.
 
-Names are hostile: they only ever become text between tags, as `charts.flamegraph_svg` escapes it.
+Names are untrusted: they are only used as text between tags, as `charts.flamegraph_svg` escapes it.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from .timeline import build_viewport, format_clipped, parse_bands
 
 HEADER_HEIGHT, ROW_HEIGHT, GAP, LABEL_WIDTH, LINE_HEIGHT = 26, 16, 6, 170, 32
 MAX_ROWS = 12
-"""Rows of slices of one track; those deeper are left out."""
+"""Rows of slices of one track; deeper ones are omitted."""
 MAX_BOXES = 4_000
 MIN_BOX_PX = 0.5
 
