@@ -16,9 +16,9 @@ from perfloom.domain.meta import PYTORCH_PROFILE
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
+from tests.analysis.distributed.test_communication import pair
 from tests.analysis.ml.test_steps import small
 from tests.analysis.stepped import Trace
-from tests.analysis.test_communication import pair
 from tests.support.traced import Trace as Traced
 from tests.web.conftest import EVIL, HOSTILE, Browser
 from tests.web.html import read
