@@ -1,5 +1,5 @@
-// The chart of the page Memory: tells the values under the pointer, a drag narrows the page to a time, a click asks what
-// lived then. All that it needs stands in data attributes of the figure; without it the page still shows everything.
+// The chart of the page Memory: shows the values under the pointer; a drag selects a time range, a click shows the blocks
+// live at that time. Its data is in data attributes of the figure; without this module the page still works.
 
 import { exactMoment } from './timeline/time.js';
 
