@@ -54,8 +54,8 @@ def write_table(
     single: bool = False,
     affected: bool = False,
 ) -> None:
-    """Write the rows of a table to `output` in the format `output_format`. affected: whether a part of the recording was
-    not read, which JSON objects then contain. Raises Unavailable if it cannot be written."""
+    """Write the rows of a table to `output` in the format `output_format`. affected: whether a part of the recording
+    was not read, which JSON objects then contain. Raises Unavailable if it cannot be written."""
     from ..analysis.core.loss_impact import mark_affected_rows
 
     names = [column.name for column in rows.columns]

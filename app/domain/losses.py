@@ -20,7 +20,7 @@ _EARLIER_REASONS = (
     "event of the kernel of a sort that is not shown",
     "text in the kernel's trace that is no mark",
     "event of the sort ",
-    "call stack of an event that tells nothing of where a thread ran or waited, which is not shown",
+    "call stack of an event without information about where a thread ran or waited, which is not shown",
     "what tasks of asyncio waited for, which has no place here",
     "device work that no call on the host is known of",
     "text that is no valid Unicode, shown as it is written",

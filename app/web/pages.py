@@ -1,7 +1,7 @@
-"""The pages of a result: which there are, which a profile has data for, and how the selection goes between them.
+"""The pages of a result: their order, which have data for a profile, and links that keep the selection.
 
 To add a page: a row in `RESULT_PAGES`, a view `/results/<id>/<key>` in app/web/views, a template that extends
-results/_layout.html. Bar, tabs and links follow from here.
+results/_layout.html. Selection bar, tabs and links are derived from it.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ Pairs = list[tuple[str, str]]
 class ResultPage:
     """A page of a result. key: the last part of its address, empty for the overview.
 
-    has_data: whether a profile has something for it. uses_selection: whether it obeys the selection. shows_all_events:
-    without an event it shows every one, where others show the main event. shows_event: whether it shows an event at
-    all.
+    has_data: whether a profile has data for it. uses_selection: whether the selection applies. shows_all_events:
+    without a selected event it shows all events, unlike other pages, which show the main event. shows_event: whether it
+    depends on the event.
     """
 
     key: str
@@ -123,7 +123,7 @@ def target_url(name: str, subpage: str = "") -> str:
 
 
 def result_url(id: str, key: str = "", selection: Selection | None = None, extra: Pairs | None = None) -> str:
-    """The address of a page of a result with the selection and the unit of times, then the parameters `extra` of that
+    """The address of a page of a result with the selection and the time unit, then the parameters `extra` of that
     page."""
     path = f"/results/{id}/{key}" if key else f"/results/{id}"
     words = (selection.to_query() if selection else []) + (extra or [])

@@ -59,7 +59,7 @@ def test_it_is_taken_as_it_was_made(trace: Profile, tmp_path: Path, monkeypatch:
     }
     for key, make in made.items():
         assert same(make(trace), pinned[key])
-    assert same(block_rollup_of(trace, 0), pinned["piles", 0])
+    assert same(block_rollup_of(trace, 0), pinned["sample_rollup", 0])
     judged = {key: value for key, value in pinned.items() if isinstance(key, tuple) and key[0] == "findings"}
     assert len(judged) > 20 and any(judged.values())
     assert find_advice(again, Selection()) == find_advice(trace, Selection())

@@ -18,7 +18,7 @@ from perfloom.domain.errors import InvalidRequest, UnreadableInput
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
-from tests.analysis.test_flamegraph import selections
+from tests.analysis.stacks.test_flamegraph import selections
 from tests.support.profiles import profile_of, profiles
 
 # What DESIGN promises to scripts.

@@ -17,7 +17,7 @@ from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.text import shorten_middle
-from tests.analysis.test_flamegraph import GROUPS, selections
+from tests.analysis.stacks.test_flamegraph import GROUPS, selections
 from tests.support.profiles import profile_of, profiles
 
 KEYS = {"event", "unit", "total", "zoom", "functions", "kinds", "nodes", "groups", "pruned"}

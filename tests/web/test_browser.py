@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfloom.store import open_store
-from tests.analysis.test_communication import pair
+from tests.analysis.distributed.test_communication import pair
 from tests.support.accessible import faults, faults_in_both_schemes
 from tests.support.signing import sign_in
 from tests.web.conftest import EVIL, ORDINARY, TOKEN, profile

@@ -19,7 +19,7 @@ from ..core.functions import base_name, functions_of, match_functions
 from ..core.sample_counts import count_call_samples
 from ..core.sample_rollup import roll_up_filtered_samples, sum_call_weights
 from ..core.sample_selection import event_id, event_names, sum_by_index, threads_of
-from ..core.trees import mark_subtrees, outermost
+from ..core.trees import find_outermost, mark_subtrees
 from .model import AdviceFinding, RuleInput
 from .waiting_functions import WAITING_PATTERN
 
@@ -115,7 +115,7 @@ def detect_waiting(evidence: RuleInput) -> Iterator[AdviceFinding]:
     waiting = mark_subtrees(end, hit)
     share = 100.0 * float(weights[waiting].sum()) / total
     # By the outermost of them: a lock that sleeps in the kernel is the lock.
-    outer = outermost(end, np.where(waiting, 0, 1 + np.arange(len(end))))
+    outer = find_outermost(end, np.where(waiting, 0, 1 + np.arange(len(end))))
     weight = sum_by_index(outer[waiting], weights[waiting], len(end))
     names = Counter[str]()
     functions, function = functions_of(profile), get_column(profile.calls, "function")

@@ -26,6 +26,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, get_column, get_strings
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_MEMORY, DEVICE_NAME, OPERATOR_CALLS, OPERATOR_KIND, RANK
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import (
@@ -67,10 +68,8 @@ KINETO_OUT_OF_MEMORY = "[OutOfMemory]"
 BY = ("operator", "source", "category")
 UNKNOWN = "(not known)"
 
-_DEVICE = Column("device", "", "GPU and its number, or CPU; memory if the file does not name it.")
-_RANK = Column("rank", "", "The rank; missing without ranks.", "Int64")
 MEMORY = (
-    _DEVICE,
+    DEVICE_NAME,
     Column(
         "peak_bytes",
         "bytes",
@@ -86,7 +85,7 @@ MEMORY = (
         "Int64",
     ),
     Column("unfreed_bytes", "bytes", "Total size of these.", "Int64"),
-    _RANK,
+    RANK,
     Column("peak_us", "µs", "Time of the maximum of allocated memory, the first if there are several.", "Float64"),
     Column("allocated_bytes", "bytes", "Total size of all allocated blocks.", "Int64"),
     Column("peak_reserved_bytes", "bytes", "Maximum of reserved memory.", "Int64"),
@@ -113,13 +112,13 @@ MEMORY = (
     ),
     Column("retries", "", "How often the allocator had to free its cache.", "int64"),
     Column("out_of_memory", "", "Number of failed allocations.", "int64"),
-    Column("memory_bytes", "bytes", "Memory of the device.", "Int64"),
+    DEVICE_MEMORY,
     Column("name", "", "Model of the device."),
 )
 OPERATORS = (
     Column("name", "", "Name of the operator or annotation; all steps together are ProfilerStep."),
-    _DEVICE,
-    Column("calls", "", "Number of calls.", "int64"),
+    DEVICE_NAME,
+    OPERATOR_CALLS,
     Column(
         "self_growth_bytes",
         "bytes",
@@ -136,31 +135,33 @@ OPERATORS = (
         "int64",
     ),
     Column("allocated_bytes", "bytes", "Total size of the blocks allocated while it ran.", "int64"),
-    _RANK,
-    Column("kind", "", "operator or annotation."),
+    RANK,
+    OPERATOR_KIND,
 )
 LIVE = (
     Column(
-        "name", "", "What allocated the blocks: the operator, the Python function or the category, according to by."
+        "name",
+        "",
+        "What allocated the blocks: the operator, the Python function or the category, according to the grouping.",
     ),
-    _DEVICE,
+    DEVICE_NAME,
     Column(
         "blocks",
         "",
         "Number of its blocks live at the peak of the device in the window; missing if only sizes were recorded.",
         "Int64",
     ),
-    Column("bytes", "bytes", "Total size of these.", "int64"),
+    Column("bytes", "bytes", "Total size of its blocks.", "int64"),
     Column("percent", "%", "bytes in percent of the memory allocated at the peak.", "Float64"),
-    _RANK,
+    RANK,
 )
 EVENTS = (
     Column("time_us", "µs", "Time of the event.", "float64"),
-    _DEVICE,
+    DEVICE_NAME,
     Column("event", "", "out of memory or allocator retry."),
     Column("bytes", "bytes", "Requested size.", "Int64"),
     Column("device_free_bytes", "bytes", "Free memory of the device.", "Int64"),
-    _RANK,
+    RANK,
 )
 
 
@@ -461,14 +462,14 @@ def _all_troubles(profile: Profile) -> list[dict[str, Any]]:
                 "time_ns": int(get_column(table, "time_ns")[row]),
                 "device": (kind, index if isinstance(index, int) else 0),
                 "rank": rank,
-                "bytes": _whole(said.get("bytes", said.get("Bytes"))),
-                "device_free_bytes": _whole(said.get("device_free_bytes")),
+                "bytes": _parse_int(said.get("bytes", said.get("Bytes"))),
+                "device_free_bytes": _parse_int(said.get("device_free_bytes")),
             }
         )
     return result
 
 
-def _whole(value: Any) -> int | None:
+def _parse_int(value: Any) -> int | None:
     return abs(value) if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 62 else None
 
 

@@ -15,6 +15,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind, get_column, get_strings
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_NAME, RANK
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.sample_selection import filter_calls, select_threads, threads_of
@@ -37,11 +38,11 @@ ALLOCATIONS = (
     Column("start_us", "µs", "Time of the allocation; missing if before the recording.", "Float64"),
     Column("end_us", "µs", "Time when it was freed; missing if never.", "Float64"),
     Column("bytes", "bytes", "Size, as requested by the program.", "int64"),
-    Column("device", "", "GPU and its number, or CPU; memory if the file does not name it."),
+    DEVICE_NAME,
     Column(
         "operator", "", "The innermost operator that allocated it; for aten::empty, with the operator that called it."
     ),
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
+    RANK,
     Column("duration_us", "µs", "Lifetime, if both ends are known.", "Float64"),
     Column("address", "", "Address, hexadecimal."),
     Column("thread", "", "The thread that allocated it."),
@@ -208,11 +209,11 @@ def block_operators(profile: Profile) -> RowLabels:
             return RowLabels(np.full(len(blocks), NO_ID), [])
         operator = slices.is_kind("operator")
         empty = np.array([name.startswith(EMPTY) for name in functions.names] + [False], bool)[functions.name]
-        inner = _around(slices.parent, operator, blocks.slice)
+        inner = _find_enclosing_slices(slices.parent, operator, blocks.slice)
         known = np.maximum(inner, 0)
         function = slices.function[known].astype(np.int64)
         others = operator & ~empty[slices.function]
-        outer = np.where(empty[function], _around(slices.parent, others, inner), NO_ID)
+        outer = np.where(empty[function], _find_enclosing_slices(slices.parent, others, inner), NO_ID)
         maker = np.where(outer >= 0, slices.function[np.maximum(outer, 0)], NO_ID).astype(np.int64)
         key = np.where(inner >= 0, (maker + 1) << 32 | functions.canonical[function], NO_ID)
         distinct, code = np.unique(key, return_inverse=True)
@@ -231,7 +232,7 @@ def block_operators(profile: Profile) -> RowLabels:
     return memoize(profile, "operators of blocks", build)
 
 
-def _around(parent: Array, wanted: Array, rows: Array) -> Array:
+def _find_enclosing_slices(parent: Array, wanted: Array, rows: Array) -> Array:
     """For each slice (-1: none) the innermost wanted one of itself and its ancestors; -1 if there is none."""
     known = rows >= 0
     return np.where(known, innermost_slices(parent, wanted, np.maximum(rows, 0)), NO_ID)

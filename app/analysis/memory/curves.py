@@ -13,6 +13,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column, get_strings
 from ...domain.units import NS_PER_US
+from ..core.common_columns import DEVICE_NAME, RANK
 from ..core.memo import memoize
 from ..core.sample_selection import match_ranks, select_threads
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
@@ -22,8 +23,8 @@ MIN_TIME_NS = -MAX_TIME_NS
 CURVE_NAMES = (ALLOCATED, RESERVED, ACTIVE)
 CURVES = (
     Column("time_us", "µs", "Time of the change; in a window, the first row has its start.", "float64"),
-    Column("rank", "", "The rank; missing without ranks.", "Int64"),
-    Column("device", "", "GPU and its number, or CPU; memory if the file does not name it."),
+    RANK,
+    DEVICE_NAME,
     Column("series", "", "What the value is: allocated, reserved, active, or a category of the file (PARAMETER …)."),
     Column("bytes", "bytes", "Value from this time on.", "int64"),
 )

@@ -83,7 +83,9 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> Tabl
             taken, by = _by_function(functions.get(get_function_name(name), []), grid, block), BY_FUNCTION
         if taken:
             used |= {launch["row"] for launch in taken}
-            found.append({"name": name, "grid": grid, "block": block, "matched": by, **sums, **_of(taken, sums)})
+            found.append(
+                {"name": name, "grid": grid, "block": block, "matched": by, **sums, **_summarize_launches(taken, sums)}
+            )
     found.sort(key=lambda row: -row["total_us"])
     rest: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for launch in launches:
@@ -91,7 +93,7 @@ def match_kernels(trace: Profile, report: Profile, selection: Selection) -> Tabl
             rest[launch["name"], launch["grid"], launch["block"]].append(launch)
     nothing = dict.fromkeys(("matched", "calls", "total_us", "mean_us", "percent"))
     found += [
-        {"name": name, "grid": grid, "block": block, **nothing, **_of(taken, None)}
+        {"name": name, "grid": grid, "block": block, **nothing, **_summarize_launches(taken, None)}
         for (name, grid, block), taken in rest.items()
     ]
     return build_rows(MATCH_COLUMNS, {column.name: [row[column.name] for row in found] for column in MATCH_COLUMNS})
@@ -123,7 +125,7 @@ def _by_function(launches: list[dict[str, Any]], grid: str | None, block: str | 
     return found if len({normalize_kernel_name(launch["name"] or "") for launch in found}) == 1 else []
 
 
-def _of(launches: list[dict[str, Any]], sums: dict[str, Any] | None) -> dict[str, Any]:
+def _summarize_launches(launches: list[dict[str, Any]], sums: dict[str, Any] | None) -> dict[str, Any]:
     """Totals of some launches of a report. sums: those of the trace, None if it does not contain them."""
     durations = [launch["duration_us"] for launch in launches if launch["duration_us"] is not None]
     gains = [of for launch in launches if (of := launch["estimated_speedup_percent"]) is not None]

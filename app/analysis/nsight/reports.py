@@ -21,6 +21,7 @@ from ...ingest.nsight.summary_metrics import (
     find_summary_metric,
     get_section,
 )
+from ..core.common_columns import DEVICE_NUMBER, KERNEL, REPORT_LAUNCH
 from ..core.functions import functions_of
 from ..core.memo import memoize
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
@@ -32,8 +33,6 @@ BOUND_PERCENT, BALANCED_PERCENT_POINTS = 60.0, 10.0
 are those of Nsight Compute's rule SOLBottleneck."""
 GLOBAL = "global"
 _ROW = Column("row", "", "Position in the report, from 0, as in the address of its page.", "int64")
-_LAUNCH = Column("launch", "", "Its ID in the report.", "int64")
-_NAME = Column("name", "", "The kernel.")
 
 
 def _percent(name: str, description: str) -> Column:
@@ -42,12 +41,12 @@ def _percent(name: str, description: str) -> Column:
 
 LAUNCHES = (
     _ROW,
-    _LAUNCH,
-    _NAME,
+    REPORT_LAUNCH,
+    KERNEL,
     Column("ranges", "", "The open NVTX ranges, the outermost first."),
     Column("grid", "", "Blocks along x, y and z, as in 128×1×1."),
     Column("block", "", "Threads of a block along x, y and z."),
-    Column("device", "", "Number of the device in its process.", "Int64"),
+    DEVICE_NUMBER,
     Column("stream", "", "The stream.", "Int64"),
     Column("duration_us", "µs", "gpu__time_duration: duration of the kernel.", "Float64"),
     _percent("sm_percent", "Compute (SM) throughput in percent of the peak: the busiest unit of the multiprocessors."),
@@ -70,8 +69,8 @@ LAUNCHES = (
 )
 METRICS = (
     _ROW,
-    _LAUNCH,
-    _NAME,
+    REPORT_LAUNCH,
+    KERNEL,
     Column("section", "", "Section of the report; if the file has none, derived from the name of the metric."),
     Column("part", "", "Chart or table in that section."),
     Column("label", "", "Label of the metric in the section."),
@@ -82,8 +81,8 @@ METRICS = (
 )
 HINTS = (
     _ROW,
-    _LAUNCH,
-    _NAME,
+    REPORT_LAUNCH,
+    KERNEL,
     Column("section", "", "The section of the rule."),
     Column("rule", "", "The rule."),
     Column("kind", "", "OPT: optimization, WRN: warning, INF: information."),
@@ -324,11 +323,11 @@ TABLES = (
     Table("nsight", "Nsight Compute", LAUNCHES, compute_nsight, uses_selection=False),
     Table(
         "nsight-metrics",
-        "Metrics of Nsight Compute",
+        "Nsight Compute metrics",
         METRICS,
         compute_nsight_metrics,
         uses_selection=False,
     ),
-    Table("nsight-hints", "Hints of Nsight Compute", HINTS, compute_nsight_hints, uses_selection=False),
+    Table("nsight-hints", "Nsight Compute hints", HINTS, compute_nsight_hints, uses_selection=False),
 )
 """The tables of this module."""

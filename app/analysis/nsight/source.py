@@ -9,6 +9,7 @@ from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import get_column
 from ...ingest.nsight.summary_metrics import SOURCE_SECTION
+from ..core.common_columns import KERNEL, REPORT_LAUNCH
 from ..core.schema import Column, Table, TableRows, build_rows, table_function
 from .reports import first_available, report_launches_of
 
@@ -19,8 +20,8 @@ def _counter(name: str, description: str) -> Column:
 
 SOURCE = (
     Column("row", "", "Position of the launch in the report, from 0.", "int64"),
-    Column("launch", "", "Its ID in the report.", "int64"),
-    Column("name", "", "The kernel."),
+    REPORT_LAUNCH,
+    KERNEL,
     Column("number", "", "Line number in the kernel, from 1, in the order of the report.", "int64"),
     Column("file", "", "Source file."),
     Column("line", "", "Line in the source file.", "Int64"),
@@ -164,7 +165,7 @@ def _stalls(
 TABLES = (
     Table(
         "nsight-source",
-        "Instructions by Nsight Compute",
+        "Nsight Compute instructions",
         SOURCE,
         compute_nsight_source,
         uses_selection=False,

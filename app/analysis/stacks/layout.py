@@ -9,7 +9,7 @@ from ...domain.arrays import Array, Int64Array
 from ...domain.call_tree import sum_subtrees
 from ...domain.profile import Profile
 from ..core.functions import functions_of
-from ..core.trees import path_sums
+from ..core.trees import sum_paths
 
 LABEL_KIND = -1
 """What `kind` says of the root and of groups, which are no code."""
@@ -102,7 +102,7 @@ def reorder_siblings(parent: Array, end: Array, key: Array) -> Int64Array:
     offset[family] = before - np.repeat(before[first], np.diff(np.r_[first, n])) + 1
     offset[0] = 0
     order = np.empty(n, np.int64)
-    order[path_sums(offset, end)] = np.arange(n)
+    order[sum_paths(offset, end)] = np.arange(n)
     return order
 
 
@@ -115,7 +115,7 @@ def frame_starts(parent: Array, end: Array, total: Array) -> Array:
     first = np.flatnonzero(np.r_[True, of[1:] != of[:-1]])
     offset = np.empty(n, np.int64)
     offset[family] = before - np.repeat(before[first], np.diff(np.r_[first, n]))
-    return path_sums(offset, end)
+    return sum_paths(offset, end)
 
 
 def subtree_totals(own: Array, end: Array) -> Array:

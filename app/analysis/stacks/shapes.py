@@ -16,7 +16,7 @@ from ...domain.tables import NO_ID, ROOT, FrameKind
 from ..core.functions import KIND_COUNT
 from ..core.memo import memoize
 from ..core.sample_selection import samples_of, sum_by_index
-from ..core.trees import mark_subtrees, outermost
+from ..core.trees import find_outermost, mark_subtrees
 from .call_tree import CallTree, build_call_tree, merge_siblings
 from .inverted_tree import InvertedTree, invert_tree
 
@@ -177,7 +177,7 @@ def sandwich_shapes(
         node = _nodes(tree, profile)
         hit = np.isin(tree.function, functions)
         # One label for all of them: of several functions of one name, too, a stack counts once.
-        top = outermost(tree.end, np.where(hit, 0, np.arange(len(tree)) + 1))
+        top = find_outermost(tree.end, np.where(hit, 0, np.arange(len(tree)) + 1))
         calls = np.flatnonzero(hit & (top == np.arange(len(tree))))
         under = mark_subtrees(tree.end, hit)
         call_of_node = np.full(len(tree), -1, np.int64)

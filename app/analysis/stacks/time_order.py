@@ -267,7 +267,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     starts = np.flatnonzero(new)
     if len(starts) < len(slot):
         slot, weight, ending = slot[starts], np.add.reduceat(weight, starts), np.add.reduceat(ending, starts)
-    shared = _neighbours(slot, shape.first[rows])
+    shared = _depths_shared_with_previous(slot, shape.first[rows])
     shared[np.searchsorted(starts, edge)] = sequence.order.shared[inside]
     shared[0] = NOTHING
     deep = shape.last[rows][slot]
@@ -294,7 +294,7 @@ def _below(sequence: _Sequence, shape: TreeShape, top: _Step, least: float) -> _
     )
 
 
-def _neighbours(slot: Array, first: Array) -> Int32Array:
+def _depths_shared_with_previous(slot: Array, first: Array) -> Int32Array:
     """The depth that each piece shares with the one before it. first: by slot, in preorder.
 
     Of no meaning for the first piece, and for two of one slot, between which a thread begins.

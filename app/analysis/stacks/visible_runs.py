@@ -205,7 +205,7 @@ def weigh_groups(
 
 
 def _roll_up(profile: Profile, selection: Selection, event: int, groups: FlameGroups) -> tuple[SampleRollup, Array]:
-    """(what the selection leaves of an event, the group of each pile)."""
+    """(what the selection leaves of an event, the group of each entry)."""
     if groups.sample_groups is None:
         found = roll_up_filtered_samples(profile, selection, event)
         return found, groups.thread_groups[found.thread]

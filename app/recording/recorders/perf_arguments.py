@@ -53,5 +53,5 @@ def find_argument_problem(recorder: RecorderName, arguments: Sequence[str]) -> s
         if options[name] and not equals:
             value = next(words, "")
         if options[name] and (not value or value.startswith("-")):
-            return f"The option {name} needs a value. Write it behind the option."
+            return f"The option {name} needs a value. Write it after the option."
     return None

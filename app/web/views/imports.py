@@ -1,6 +1,7 @@
 """/import: recordings made elsewhere. Each becomes a job that begins at the reading stage."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -83,7 +84,7 @@ def _submit() -> list[Job]:
 
 
 @blueprint.post("/results/<id>/again")
-def again(id: str) -> Response:
+def import_again(id: str) -> Response:
     """Read the files of a result again, with another clock (`clock`), into a new result."""
     store, clock = current_services().store, parse_clock()
     result, files = store.results.get(id), store.results.original(id)
@@ -131,8 +132,15 @@ def _page(error: PerfloomError | None = None) -> Response:
         clocks=tuple((word, label) for word, (label, _) in TIME_UNITS.items()),
         clock_of=", ".join(reader.label for reader in READERS.values() if reader.read_with_time_unit),
         error=error.message if error else None,
-        formats=(*(reader.label for reader in READERS.values()), "the ranks of a job (ranks.tar)"),
+        formats=tuple(
+            _list_entry(label) for label in (*(r.label for r in READERS.values()), "ranks of a job (ranks.tar)")
+        ),
         limit=format_quantity(current_services().settings.upload_limit_bytes, "bytes"),
         max_files=200,
     )
     return render(page, error.http_status if error else 200)
+
+
+def _list_entry(label: str) -> str:
+    """The label of a format as an entry of a list: without its article."""
+    return re.sub(r"^an? ", "", label)

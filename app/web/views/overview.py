@@ -10,7 +10,7 @@ from flask import Blueprint
 from werkzeug.wrappers import Response
 
 from ...analysis.advice.findings import find_advice
-from ...analysis.core.facts import is_pytorch_trace
+from ...analysis.core.facts import has_pytorch_terms
 from ...analysis.core.slice_selection import has_clock, has_operators, has_times
 from ...analysis.memory.allocations import has_memory
 from ...analysis.ml.steps import sum_token_rates
@@ -239,7 +239,7 @@ def _tiles(frame: ResultFrame, profile: Profile, selection: Selection) -> tuple[
         overview_tiles.append(OverviewTile("Processes", format_quantity(row["processes"], "count")))
     if row["threads"]:
         overview_tiles.append(OverviewTile("Threads", format_quantity(row["threads"], "count")))
-    if not is_pytorch_trace(profile):
+    if not has_pytorch_terms(profile):
         overview_tiles += _device_tiles(profile, selection)
     return tuple(tile for tile in overview_tiles if tile.quantity.value is not None)
 

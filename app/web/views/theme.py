@@ -3,8 +3,9 @@
 from flask import Blueprint, redirect, request
 from werkzeug.wrappers import Response
 
+from ...charts.palette import THEMES
 from ...domain.errors import InvalidRequest
-from ..rendering import THEME_COOKIE, THEMES
+from ..rendering import THEME_COOKIE
 from ..security import local_path
 
 blueprint = Blueprint("theme", __name__)

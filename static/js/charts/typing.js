@@ -1,4 +1,4 @@
-// A search box: what is typed becomes the state's `q` after a pause. Until then no other change of the state touches it.
+// A search box: its input becomes the parameter `q` after a pause. Until then, other changes of the state do not affect it.
 
 const PAUSE_MS = 180;
 
@@ -22,7 +22,7 @@ export class Typing {
     });
   }
 
-  /** Search for what is typed now, without a pause. */
+  /** Search immediately. */
   take() {
     clearTimeout(this.#pending);
     this.#pending = 0;
@@ -34,7 +34,7 @@ export class Typing {
     this.take();
   }
 
-  /** Show what the state says, unless somebody types. */
+  /** Show the state, unless the user is typing. */
   show(pattern) {
     if (this.#pending) return;
     if (document.activeElement !== this.#input || pattern === '') this.#input.value = pattern;

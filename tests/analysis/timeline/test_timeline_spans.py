@@ -75,7 +75,7 @@ def test_what_is_drawn_and_what_is_clipped_is_all_time_that_was_sampled(samples:
         assert length(items) + track.clipped == total == track.weight
         assert (items.start[1:] >= items.end[:-1]).all(), "disjoint"
         assert sorted(items.end.tolist()) == sorted(row["time_ns"] for row in mine), "each ends when it was taken"
-        weight = profile.samples["weight"].to_numpy()[items.thing]
+        weight = profile.samples["weight"].to_numpy()[items.event_row]
         assert (items.end - items.start <= weight).all(), "none is longer than its weight"
 
 

@@ -11,7 +11,7 @@ import pytest
 from perfloom.analysis.distributed.clock_alignment import ClockAligner
 from perfloom.domain.profile import Profile
 from perfloom.ingest.merge import merge
-from tests.analysis.test_clocks import jittered, rank_of_job, without_steps
+from tests.analysis.distributed.test_clocks import jittered, rank_of_job, without_steps
 from tests.web.conftest import Browser
 
 PAGES = ("", "/communication", "/critical-path", "/timeline")

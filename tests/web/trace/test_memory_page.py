@@ -163,7 +163,7 @@ def test_in_a_browser(tmp_path: Path, browser: Chromium) -> None:
         assert box is not None
         middle = box["y"] + box["height"] / 2
         page.mouse.move(box["x"] + box["width"] * 0.5, middle)
-        page.wait_for_function("document.querySelector('.memory__told').textContent.includes('allocated 22')")
+        page.wait_for_function("document.querySelector('.memory__readout').textContent.includes('allocated 22')")
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * 0.75, middle, steps=3)
         assert page.locator(".memory__window").is_visible()

@@ -166,7 +166,7 @@ def test_kernels_of_a_trace_beside_those_of_a_report(
         assert float(rows[0]["duration_us"]) == 72.928 and rows[2]["total_us"] == ""
     assert "1 kernel<" in browser_client.page(f"/compare/nsight?base={other}&other={id}&search=sgemm")
     assert "Nothing here contains" in browser_client.page(f"/compare/nsight?base={other}&other={id}&search=nowhere")
-    assert "not one of each" in browser_client.page(f"/compare/nsight?base={id}&other={id}", 400)
+    assert "select one of each" in browser_client.page(f"/compare/nsight?base={id}&other={id}", 400)
 
 
 def test_what_to_hold_it_against_is_chosen(browser_client: Browser, id: str, stored: Callable[..., str]) -> None:

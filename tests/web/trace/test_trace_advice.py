@@ -9,8 +9,8 @@ import pytest
 from perfloom.analysis.compare.tables import COMPARED_TABLES, diff_table
 from perfloom.analysis.core.schema import records
 from perfloom.domain.selection import Selection
+from tests.analysis.advice.test_advice import loop
 from tests.analysis.ml.test_steps import small
-from tests.analysis.test_advice import loop
 from tests.web.conftest import EVIL, Browser
 from tests.web.html import read
 from tests.web.trace.test_trace_pages import hostile

@@ -16,9 +16,9 @@ from perfloom.domain.meta import PYTORCH_PROFILE
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import DeviceWorkKind
+from tests.analysis.distributed.test_communication import pair
 from tests.analysis.ml.test_steps import small
 from tests.analysis.stepped import Trace
-from tests.analysis.test_communication import pair
 from tests.support.traced import Trace as Traced
 from tests.web.conftest import EVIL, HOSTILE, Browser
 from tests.web.html import read
@@ -76,7 +76,7 @@ def test_the_overview_of_a_trace(browser_client: Browser, stored: Callable[..., 
         "Waited for the host 1 23.0 µs 11.50 23.0 µs",
         "A step is one optimizer step (SGD), recorded by the schedule 1,1,2.",
         "Steps recorded",
-        "Memory not recorded; ask for it with --torch-memory",
+        "Memory not recorded; enable it with --torch-memory",
     ):
         assert said.replace(" ", "") in words.replace("\u00a0", "").replace(" ", ""), said
     assert f"/results/{id}/steps" in page.links and f"/results/{id}?step=4" in page.links

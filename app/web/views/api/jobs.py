@@ -47,14 +47,14 @@ def create() -> Response:
 
 
 @blueprint.get("")
-def index() -> Response:
+def list_jobs() -> Response:
     """Jobs, newest first. `state`: active or a state; `limit`, `offset`."""
     state = parse_choice("state", ("active", *JobState))
     jobs = current_services().store.jobs.list(
         active=True if state == "active" else None,
         states=(JobState(state),) if state not in ("", "active") else (),
-        offset=_number("offset", 0, 10**9),
-        limit=_number("limit", 100, LIMIT),
+        offset=_parse_int("offset", 0, 10**9),
+        limit=_parse_int("limit", 100, LIMIT),
     )
     return _answer({"jobs": [_job(job) for job in jobs]})
 
@@ -120,7 +120,7 @@ def _refusal_response(findings: list[PreflightFinding]) -> Response:
     return response
 
 
-def _number(parameter: str, default: int, most: int) -> int:
+def _parse_int(parameter: str, default: int, most: int) -> int:
     text = request.args.get(parameter, str(default))
     if not text.isdecimal() or len(text) > 10 or int(text) > most:
         raise InvalidRequest(f"{parameter} must be a whole number from 0 to {most}.", parameter)

@@ -33,8 +33,8 @@ def results() -> AnyResponse:
         request.args.getlist("tag"),
         sort.removeprefix("-"),
         sort.startswith("-"),
-        _whole("offset", 0),
-        min(_whole("limit", 100), MAX_LIMIT),
+        _parse_int("offset", 0),
+        min(_parse_int("limit", 100), MAX_LIMIT),
     )
     return jsonify(total=total, results=[result_json(result) for result in found])
 
@@ -115,7 +115,7 @@ def result_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _whole(parameter: str, default: int) -> int:
+def _parse_int(parameter: str, default: int) -> int:
     text = request.args.get(parameter) or str(default)
     if not text.isdecimal() or len(text) > 9:
         raise InvalidRequest(f"{parameter} must be a whole number, not {text[:40]!r}.", parameter)

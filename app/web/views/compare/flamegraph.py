@@ -71,7 +71,7 @@ class _ComparedPair:
 def difference() -> DifferenceView:
     """The graph of the two results that the present request compares. Raises as `flame_diff` does.
 
-    The page that shows it is to be answered with the policy `flame_words.PAGE_POLICY`.
+    Responses with this page must have the policy `flame_controls.PAGE_POLICY`.
     """
     pair, selection = _pair(), request_selection()
     reverse = ControlSwitch(
@@ -148,7 +148,7 @@ def _ungrouped_reason(pair: _ComparedPair, selection: Selection) -> str:
 
 
 @blueprint.get("/api/v1/compare/flamegraph")
-def as_json() -> Response:
+def get_json() -> Response:
     """As the flame graph of one result, with what each frame weighs in the base. base, other: ids; normalise=1|0;
     reverse=1: widths and frames are those of the base."""
     pair, selection = _pair(), request_selection()
@@ -175,7 +175,7 @@ def matches() -> Response:
 
 
 @blueprint.get("/compare/flamegraph.svg")
-def as_svg() -> Response:
+def get_svg() -> Response:
     """The same picture as SVG, as for one result."""
     pair, selection, look = _pair(), request_selection(), parse_svg_style()
     tree = flame_diff(

@@ -32,7 +32,7 @@ from ..results.result_frame import (
     request_selection,
     time_unit_links,
 )
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import (
     FILE_RULE,
     SortOrder,
@@ -220,7 +220,7 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare.{FILE_RULE}")
-def as_file(form: str) -> Response:
+def download_table(form: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     query = _parse_query()
@@ -229,7 +229,7 @@ def as_file(form: str) -> Response:
 
 
 @blueprint.get("/api/v1/compare")
-def as_json() -> Response:
+def get_json() -> Response:
     """The table as a list of objects. base, other: ids; by=function|stack; normalise=1|0; parameters of a selection.
     format=csv|parquet: as a file."""
     query = _parse_query()
@@ -333,7 +333,7 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
     suffix = f"{asked.measure}_percent" if asked.normalize else asked.measure
     what = "Share of the total" if asked.normalize else "Weight"
     unit = "percent" if asked.normalize else unit
-    return (
+    found = (
         ColumnView("name", "Function", "name")
         if asked.by == "function"
         else ColumnView("name", "Stack", "name", shorten=_innermost, unit_label="innermost first"),
@@ -354,6 +354,7 @@ def _columns(asked: _FunctionsQuery, unit: str) -> tuple[ColumnView, ...]:
             tone=change_tone(asked.delta),
         ),
     )
+    return inherit_descriptions(COLUMNS, found)
 
 
 def _innermost(stack: str) -> str:

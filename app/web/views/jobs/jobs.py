@@ -182,7 +182,7 @@ def job_row(job: Job) -> JobListRow:
 
 
 @blueprint.get("/jobs")
-def index() -> AnyResponse:
+def show_list() -> AnyResponse:
     """All jobs, newest first; `state` chooses those of one state, or the active ones."""
     jobs = current_services().store.jobs
     counts = jobs.counts()
@@ -214,7 +214,7 @@ def index() -> AnyResponse:
 
 
 @blueprint.get("/jobs/running")
-def running() -> Response:
+def list_running() -> Response:
     """The jobs that have not ended, as a piece of a page and as ids, for the page that shows them."""
     jobs = current_services().store.jobs.list(active=True, limit=20)
     html = render_template("jobs/_running_rows.html", jobs=jobs)
@@ -228,7 +228,7 @@ def show(id: str) -> AnyResponse:
 
 
 @blueprint.get("/jobs/<id>/live")
-def live(id: str) -> Response:
+def get_live_parts(id: str) -> Response:
     """The state, the parts of the page with their marks, and the output after byte `offset`, whose `mark` the client
     has. `known`: the marks that the client has, with commas between; parts with these are left out."""
     job = current_services().store.jobs.get(id)
@@ -367,7 +367,7 @@ def job_page(job: Job, piece: job_output.OutputChunk | None = None) -> JobPage:
         advice=job_stages.failure_advice(job) if wrong else "",
         # The worker's own sentences say the same, and more.
         program="" if job.outcome and job.outcome.reasons else job_stages.outcome_text(job.outcome),
-        reasons=_besides(job),
+        reasons=_additional_reasons(job),
         waiting=waiting,
         cancel_requested=job.cancel_requested or _ending(job) > 1,
         keeps_recording=spec is not None and spec.scope is not Scope.COMMAND and job.state is JobState.RUNNING,
@@ -400,7 +400,7 @@ def _label(job: Job) -> str:
     return "Cancelling" if ending and not job.state.final else job_stages.LABELS[job.state]
 
 
-def _besides(job: Job) -> tuple[str, ...]:
+def _additional_reasons(job: Job) -> tuple[str, ...]:
     """How the program ended and other notes, except what the job's reason already says."""
     if job.outcome is None:
         return ()

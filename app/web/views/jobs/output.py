@@ -92,7 +92,7 @@ def _piece(data: bytes, before: int, start: int, size: int, final: bool) -> Outp
     """A piece of `data`, which starts at byte `start` of the file with `before` bytes that are known already."""
     end = len(data)
     if not (final and start + end >= size):
-        end = before + _whole(data[before:])
+        end = before + _displayable_length(data[before:])
     text = sanitize_output(data[before:end])
     return OutputChunk(start + before, start + end, size, _mark(data[max(0, end - MARK_BYTES) : end]), text)
 
@@ -106,7 +106,7 @@ def _first_whole(data: bytes) -> int:
     return next((at for at, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0)
 
 
-def _whole(data: bytes) -> int:
+def _displayable_length(data: bytes) -> int:
     """How much of `data` can be shown before more is known: up to an unfinished character, sequence or \\r."""
     end = len(data)
     for back in range(1, min(4, end) + 1):

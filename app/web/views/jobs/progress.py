@@ -191,7 +191,7 @@ def build_progress_view(job_status: JobStatus, expected: int | None, events: dic
         submissions=tuple(
             replace(
                 _submission(submission, len(job_status.submissions)),
-                unreachable_since=_unheard(submission, job_status.seen_at),
+                unreachable_since=_describe_missing_heartbeat(submission, job_status.seen_at),
             )
             for submission in job_status.submissions
         ),
@@ -240,7 +240,7 @@ def _submission(submission_status: SubmissionStatus, count: int) -> SubmissionRo
     )
 
 
-def _unheard(submission_status: SubmissionStatus, seen_at: float) -> str:
+def _describe_missing_heartbeat(submission_status: SubmissionStatus, seen_at: float) -> str:
     """A sentence on since when it sends no heartbeat; empty if it does."""
     since = silent_since(submission_status, seen_at)
     return "" if since is None else f"No heartbeat since {format_utc(since)}"

@@ -19,18 +19,20 @@ from ...rendering import Page, render
 from .caveats import format_caveat
 from .result_frame import PageLink, ResultFrame, open_result_frame
 from .run_notes import list_run_notes
-from .sheets import PLACES, ColumnView, Sheet, build_sheet, filter_and_sort, largest_bar, places_of
+from .sheets import (
+    PLACES,
+    ColumnView,
+    Sheet,
+    build_sheet,
+    filter_and_sort,
+    inherit_descriptions,
+    largest_bar,
+    places_of,
+)
 from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("counts", __name__)
-RUNNING = ColumnView(
-    "running_percent",
-    "Counted %",
-    "percent",
-    "Share of the time in which the event was counted",
-    missing="",
-    unit_label="",
-)
+RUNNING = ColumnView("running_percent", "Counted %", "percent", missing="", unit_label="")
 MAX_CHARTS = 8
 MAX_METRICS = 200
 
@@ -129,7 +131,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/count-metrics.{FILE_RULE}")
-def metrics_as_file(id: str, form: str) -> Response:
+def download_metrics(id: str, form: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
     frame, profile = open_result_frame(id, "counts")
     return table_file_response(
@@ -138,7 +140,7 @@ def metrics_as_file(id: str, form: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/counts.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "counts")
     rows, _ = _filter_and_sort(TABLES["counts"].frame(profile, frame.selection))
@@ -238,13 +240,14 @@ def _columns(optional: tuple[ColumnView, ...]) -> tuple[ColumnView, ...]:
             return ""
         return format_caveat(row["running_percent"], row["deviation_percent"], row["missing"] or 0)
 
-    return (
+    found = (
         ColumnView("event", "Event", "name", tag=counted),
         ColumnView("process", "Process", "text", unnamed=lambda _: "all"),
         ColumnView("thread", "Thread", "text", unnamed=lambda _: "all"),
         *optional,
         ColumnView("value", "Value", "amount", missing=_reason, caveat=limits),
     )
+    return inherit_descriptions(TABLES["counts"].columns, found)
 
 
 def _reason(row: dict[str, Any]) -> str:

@@ -52,18 +52,18 @@ def table(id: str, table: str, form: str) -> Response:
 
 def signed_url(id: str, form: str, words: Pairs) -> str:
     """An address of an export that works without the token, for `SIGNED_URL_SECONDS`. words: of the selection."""
-    key = _signer().dumps([id, form, words])
+    key = _build_signer().dumps([id, form, words])
     return f"{request.host_url}handed/profile{EXPORTERS[form].suffix}?{urlencode({'key': key})}"
 
 
 @blueprint.route("/handed/<file>", methods=["GET", "OPTIONS"])
 @public
-def handed(file: str) -> AnyResponse:
+def download_signed(file: str) -> AnyResponse:
     """The export that the signature in `key` is for. Pages of the speedscope that is set may read it, no others."""
     if request.method == "OPTIONS":
-        return _readable(Response(status=204))
+        return _allow_speedscope(Response(status=204))
     try:
-        id, form, words = _signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
+        id, form, words = _build_signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
     except SignatureExpired:
         raise Forbidden(
             f"This address was valid for {SIGNED_URL_SECONDS // 60} minutes. Open the export page of the result again "
@@ -76,14 +76,14 @@ def handed(file: str) -> AnyResponse:
     query: dict[str, list[str]] = {}
     for word, value in words:
         query.setdefault(word, []).append(value)
-    return _readable(_export(id, EXPORTERS[form], Selection.from_query(query), {}))
+    return _allow_speedscope(_export(id, EXPORTERS[form], Selection.from_query(query), {}))
 
 
-def _signer() -> URLSafeTimedSerializer:
+def _build_signer() -> URLSafeTimedSerializer:
     return URLSafeTimedSerializer(current_app.config["SECRET_KEY"], salt="perfloom export")
 
 
-def _readable(response: AnyResponse) -> AnyResponse:
+def _allow_speedscope(response: AnyResponse) -> AnyResponse:
     """`response`, which a page of the speedscope that is set may read."""
     site = urlsplit(current_services().settings.speedscope_url)
     response.headers["Access-Control-Allow-Origin"] = f"{site.scheme}://{site.netloc}"

@@ -91,7 +91,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get("/results/<id>/flamegraph.svg")
-def as_svg(id: str) -> Response:
+def get_svg(id: str) -> Response:
     """The same picture as SVG: without scripts, to be shown in the page; with `download=1` a file to save, that can be
     zoomed and searched in any browser. Words as for the page.
     """
@@ -111,7 +111,7 @@ def as_svg(id: str) -> Response:
 
 
 @blueprint.get("/api/v1/results/<id>/flamegraph")
-def as_json(id: str) -> Response:
+def get_json(id: str) -> Response:
     """The frames that can be seen at `width` pixels below the frame `zoom`, as `charts.flamegraph.payload` tells."""
     data = build_flame_payload(
         current_services().store.results.open(id),

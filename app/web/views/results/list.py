@@ -119,13 +119,13 @@ class DeleteResultPage(Page):
 
 
 @blueprint.get("/results")
-def listed() -> AnyResponse:
+def redirect_to_list() -> AnyResponse:
     """The same list, where addresses of results begin."""
     return redirect(f"/?{request.query_string.decode()}".rstrip("?"), 303)
 
 
 @blueprint.get("/")
-def index() -> AnyResponse:
+def show_list() -> AnyResponse:
     """All results, and the jobs that run."""
     store = current_services().store
     search, tag = request.args.get("search", "").strip(), request.args.get("tag", "")
@@ -209,7 +209,9 @@ def original(id: str, number: int) -> AnyResponse:
         raise NotFound("This file is no longer stored. The result itself is complete.")
     file = files[number - 1]
     packed = file.path.name != file.name
-    response = Response(_decompress(file.path) if packed else _plain(file.path), mimetype="application/octet-stream")
+    response = Response(
+        _decompress(file.path) if packed else _read_chunks(file.path), mimetype="application/octet-stream"
+    )
     if not packed:
         response.content_length = file.bytes
     return attachment(response, file.name)
@@ -266,7 +268,7 @@ def _edit_page(result: Result, name: str, tags: str, notes: str, error: InvalidR
     return render(page, error.http_status if error else 200)
 
 
-def _plain(path: Path) -> Iterator[bytes]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk

@@ -53,7 +53,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/losses.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """The table; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "losses")
     rows = TABLES["losses"].frame(profile, frame.selection)

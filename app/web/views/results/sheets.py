@@ -3,15 +3,16 @@
 A column names what it shows; units, digits, sorting, searching, pages and the bar in front follow from here.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pandas as pd
 from flask import request
 from markupsafe import Markup
 
-from ....analysis.core.schema import records
+from ....analysis.core.schema import Column, records
 from ....domain.text import shorten
 from ....domain.units import (
     MISSING,
@@ -74,7 +75,8 @@ class ColumnView:
     * plain: a number of any size; where it is missing, what the column `text` of the row says
     * link: only the address that `link` gives
 
-    label: its heading, description: its tooltip. scale: columns with the same word have one unit.
+    label: its heading. description: its tooltip, empty for that of the table (`inherit_descriptions`).
+    scale: columns with the same word have one unit.
     missing: in place of a number that there is none of.
     shorten: makes the text that is shown of a name or text. link: where the cell of a row leads that is no name.
     sort: its word in an address, "" for a column that does not sort; by default its name. signed: with a plus.
@@ -243,6 +245,28 @@ def filter_and_sort(
         key=(lambda values: values.abs()) if order.column in magnitudes else None,
     )
     return rows, order
+
+
+_BY_REMARK = re.compile(r"; only by=\w+(?=\.$)")
+"""In the description of a column: the grouping that has it. A page shows the column only for that grouping."""
+_COLUMN_NAME = re.compile(r"\b[a-z][a-z0-9]*(?:_[a-z0-9]+)+\b")
+
+
+def inherit_descriptions(columns: Sequence[Column], views: Sequence[ColumnView]) -> tuple[ColumnView, ...]:
+    """The views, with the descriptions of the table's columns where they have none. Names of columns such as total_us
+    become the labels that the page shows."""
+    descriptions = {column.name: column.description for column in columns}
+    labels = {view.column: view.label for view in views}
+
+    def label(name: re.Match[str]) -> str:
+        return f"“{labels[name[0]]}”" if name[0] in labels else name[0]
+
+    return tuple(
+        view
+        if view.description or view.column not in descriptions
+        else replace(view, description=_COLUMN_NAME.sub(label, _BY_REMARK.sub("", descriptions[view.column])))
+        for view in views
+    )
 
 
 PLACES = (

@@ -20,7 +20,16 @@ from ....domain.units import format_quantity
 from ...rendering import Page, render
 from .caveats import format_caveat
 from .result_frame import ResultFrame, open_result_frame
-from .sheets import PLACES, ColumnView, Sheet, build_sheet, filter_and_sort, largest_bar, places_of
+from .sheets import (
+    PLACES,
+    ColumnView,
+    Sheet,
+    build_sheet,
+    filter_and_sort,
+    inherit_descriptions,
+    largest_bar,
+    places_of,
+)
 from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("threads", __name__)
@@ -84,7 +93,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/threads.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile))
@@ -92,7 +101,7 @@ def as_file(id: str, form: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/ranks.{FILE_RULE}")
-def ranks_as_file(id: str, form: str) -> Response:
+def download_ranks(id: str, form: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
     return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].frame(profile, frame.selection), profile)
@@ -147,7 +156,7 @@ def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnVi
     def scaled(row: dict[str, Any]) -> str:
         return format_caveat(row["running_percent"])
 
-    return (
+    found = (
         ColumnView("name", "Thread", "name", unnamed=lambda row: "unknown" if row["key"] == UNKNOWN_THREAD else ""),
         ColumnView("process", "Process", "text"),
         *places,
@@ -156,3 +165,4 @@ def _columns(frame: ResultFrame, places: Sequence[ColumnView]) -> tuple[ColumnVi
         ColumnView("percent", "%", "percent", sort=""),
         ColumnView("key", "Flame graph", "link", sort="", link=flamegraph),
     )
+    return inherit_descriptions(TABLES["threads"].columns, found)

@@ -116,7 +116,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get("/results/<id>/timeline.svg")
-def as_svg(id: str) -> Response:
+def get_svg(id: str) -> Response:
     """The whole selected window as a still picture: SVG without scripts, to be shown in the page."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
@@ -157,7 +157,7 @@ def _row(frame: ResultFrame, track: TimelineTrack) -> TrackRow:
 
 
 @blueprint.get("/api/v1/results/<id>/timeline")
-def as_json(id: str) -> Response:
+def get_json(id: str) -> Response:
     """`{"start_ns", "end_ns", "first_ns", "last_ns", "tracks", "left_out", "busy", "step", "kinds"}`; 202
     `{"preparing": sentence}` while there is none yet. search: in the names of tracks. busy: see
     `analysis.timeline.minimap`."""
@@ -212,7 +212,7 @@ def _step_window(profile: Profile) -> list[int] | None:
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/view")
-def view(id: str) -> Response:
+def get_viewport(id: str) -> Response:
     """What can be seen of `bands` from `from` to `to` (ns) at `width` pixels: see `charts.timeline.viewport`."""
     profile, timeline = _open_timeline(id)
     if timeline is None:
@@ -228,7 +228,7 @@ def view(id: str) -> Response:
 
 
 @blueprint.get("/api/v1/results/<id>/timeline/at")
-def at(id: str) -> Response:
+def get_details_at(id: str) -> Response:
     """What is in a row of a band between `from` and `to` (ns): the longest slice or step with all that is known of it,
     the samples, the instants. row: counted from the first of the thread."""
     profile, timeline = _open_timeline(id)
@@ -244,7 +244,7 @@ def at(id: str) -> Response:
 
 def _find_details(profile: Profile, timeline: Timeline, band: TrackBand, start: int, end: int) -> dict[str, Any] | None:
     if band.kind == "rows":
-        row = _whole("row", 0)
+        row = _parse_ns("row", 0)
         if not 0 <= row < int(timeline.depths[band.number]):
             raise InvalidRequest("This thread has no such row; its track has the number of rows.", "row")
         found = find_slice(timeline, band.number, row, start, end)
@@ -300,12 +300,12 @@ def next_match(id: str) -> Response:
     profile, timeline = _open_timeline(id)
     if timeline is None:
         return _preparing()
-    row = _whole("row", -1)
+    row = _parse_ns("row", -1)
     hit = find_next_hit(
         profile,
         request_selection(),
         parse_pattern(),
-        _whole("from", 0),
+        _parse_ns("from", 0),
         row if row >= 0 else None,
         parse_flag("back", request.args.get("back")),
     )
@@ -346,13 +346,13 @@ def _json(data: dict[str, Any]) -> Response:
 
 
 def _window() -> tuple[int, int]:
-    start, end = _whole("from"), _whole("to")
+    start, end = _parse_ns("from"), _parse_ns("to")
     if end <= start:
         raise InvalidRequest("to must be greater than from. Swap them.", "to")
     return start, end
 
 
-def _whole(word: str, default: int | None = None) -> int:
+def _parse_ns(word: str, default: int | None = None) -> int:
     text = request.args.get(word, "")
     if not text and default is not None:
         return default

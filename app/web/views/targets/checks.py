@@ -104,7 +104,7 @@ def check(name: str) -> AnyResponse:
 
 
 @blueprint.get("/targets/<name>/check/<id>")
-def live(name: str, id: str) -> Response:
+def get_live_parts(name: str, id: str) -> Response:
     """How far a check is, for the page while somebody looks: JSON with the part of the page that shows it."""
     found = load_check(name, id)
     if found is None:

@@ -153,7 +153,7 @@ class DeleteTargetPage(Page):
 
 
 @blueprint.get("/targets")
-def index() -> AnyResponse:
+def show_list() -> AnyResponse:
     """All targets."""
     store = current_services().store
     active = store.jobs.active_by_target(kind="record")

@@ -103,7 +103,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/advice.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "advice")
     rows: pd.DataFrame = compute_advice(profile, frame.selection, parse_thresholds(request.args))

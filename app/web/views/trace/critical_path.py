@@ -16,7 +16,7 @@ from ....domain.units import NS_PER_US
 from ...rendering import Page, render
 from ..results.clock_notes import ClockNote, build_clock_note
 from ..results.result_frame import ResultFrame, open_result_frame
-from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort
+from ..results.sheets import ColumnView, Sheet, build_sheet, filter_and_sort, inherit_descriptions
 from ..results.tables import FILE_RULE, table_file_response
 from .time_parts import HorizontalBar, PartShare, draw_horizontal_bars, list_shares
 
@@ -44,27 +44,25 @@ PART_BY_KIND = {
     "nothing recorded": 7,
 }
 """Which of PARTS each kind of the table is."""
-COLUMN_VIEWS = (
-    ColumnView("name", "On the path", "name"),
-    ColumnView("kind", "Kind", "word"),
-    ColumnView("parts", "Parts", "count", "Number of segments of the path in it."),
-    ColumnView("total_us", "On the path", "time", "Length of these segments.", scale="time"),
-    ColumnView("percent", "%", "percent", "Its share of the path."),
-    ColumnView("mean_us", "Mean", "time", "Time on the path ÷ parts.", scale="call"),
-    ColumnView(
-        "saves_us",
-        "Would save",
-        "time",
-        "How much sooner the recording would end if this took no time: less than its time on the path if another path "
-        "becomes critical. For the first 25, of a whole recording.",
-        scale="time",
-    ),
-    ColumnView("rank", "Rank", "count"),
-    ColumnView(
-        "uncertain",
-        "Within skew",
-        "flag",
-        "Whether the path changes rank there, and its mean is shorter than the residual clock skew.",
+COLUMN_VIEWS = inherit_descriptions(
+    TABLES["critical-path"].columns,
+    (
+        ColumnView("name", "On the path", "name"),
+        ColumnView("kind", "Kind", "word"),
+        ColumnView("parts", "Parts"),
+        ColumnView("total_us", "On the path", "time", scale="time"),
+        ColumnView("percent", "%", "percent"),
+        ColumnView("mean_us", "Mean", "time", scale="call"),
+        ColumnView(
+            "saves_us",
+            "Would save",
+            "time",
+            "How much sooner the recording would end if this took no time: less than its time on the path if "
+            "another path becomes critical. For the first 25, of a whole recording.",
+            scale="time",
+        ),
+        ColumnView("rank", "Rank", "count"),
+        ColumnView("uncertain", "Within skew", "flag"),
     ),
 )
 
@@ -116,7 +114,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/critical-path.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "critical-path")
     return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile), profile)

@@ -104,7 +104,7 @@ def build_memory_chart(
         summary=json.dumps({name: sample_curve(curve, start, end, SAMPLE_COUNT) for name, curve in (*named, *parts)}),
         zoom_in_url=narrow,
         zoom_out_url=narrow if windowed else "",
-        around_peak_url=_around(most_at.time_ns, start, end) if most_at and not windowed else "",
+        around_peak_url=_zoom_url(most_at.time_ns, start, end) if most_at and not windowed else "",
     )
 
 
@@ -162,7 +162,7 @@ def _keys(
     return tuple(legend_keys)
 
 
-def _around(time_ns: int, start: int, end: int) -> str:
+def _zoom_url(time_ns: int, start: int, end: int) -> str:
     """The address of a tenth of the time, around a moment."""
     half = (end - start) // 20
     if half < NS_PER_US:

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response
 
 from ....analysis.core.schema import records
 from ....analysis.ml.modules import BY, compute_modules
+from ....analysis.tables import TABLES
 from ....domain.errors import InvalidRequest
 from ...parameters import parse_choice
 from ...rendering import Page, render
@@ -23,6 +24,7 @@ from ..results.sheets import (
     build_sheet,
     column_scales,
     filter_and_sort,
+    inherit_descriptions,
 )
 from ..results.tables import FILE_RULE, ColumnHeading, current_url_with, table_file_response
 
@@ -34,16 +36,16 @@ MAX_DEPTH = 60
 
 _COLUMNS = (
     ColumnView("calls", "Calls"),
-    ColumnView("host_total_us", "Host total", "time", "Host time in it", "host"),
-    ColumnView("host_percent", "%", "percent", "Share of the host total of all outermost modules"),
-    ColumnView("host_self_us", "Host self", "time", "Host time in it, without nested modules", "host"),
-    ColumnView("host_mean_us", "Mean", "time", "Mean host total of a call", "call"),
-    ColumnView("device_total_us", "Device total", "time", "Device time launched while it ran", "device"),
-    ColumnView("device_percent", "%", "percent", "Share of the device total of all outermost modules"),
-    ColumnView("device_self_us", "Device self", "time", "Device time launched in it, without nested modules", "device"),
-    ColumnView("backward_host_us", "Backward, host", "time", "Host time of the backward pass of its operators", "host"),
-    ColumnView("backward_device_us", "Backward, device", "time", "Device time launched by the backward pass", "device"),
-    ColumnView("operators", "Operators", "count", "Number of operator calls in it, including nested ones"),
+    ColumnView("host_total_us", "Host total", "time", scale="host"),
+    ColumnView("host_percent", "%", "percent"),
+    ColumnView("host_self_us", "Host self", "time", scale="host"),
+    ColumnView("host_mean_us", "Mean", "time", scale="call"),
+    ColumnView("device_total_us", "Device total", "time", scale="device"),
+    ColumnView("device_percent", "%", "percent"),
+    ColumnView("device_self_us", "Device self", "time", scale="device"),
+    ColumnView("backward_host_us", "Backward, host", "time", scale="host"),
+    ColumnView("backward_device_us", "Backward, device", "time", scale="device"),
+    ColumnView("operators", "Operators"),
 )
 _DEVICE = frozenset({"device_total_us", "device_percent", "device_self_us", "backward_device_us"})
 
@@ -129,7 +131,7 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/modules.{FILE_RULE}")
-def as_file(id: str, form: str) -> Response:
+def download_table(id: str, form: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "modules")
     return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()), profile)
@@ -153,7 +155,7 @@ def _tree(
     part = rows.iloc[first:last]
     deepest = int(part["depth"].max()) - top + 1 if len(part) else 1
     levels = _levels(part["depth"] - top, deepest)
-    below = _below(depths)
+    below = _count_descendants(depths)
     visible = part[part["depth"] - top < levels]
     scales = column_scales(rows, column_views)
     cells = build_rows(visible, column_views, scales)
@@ -167,7 +169,7 @@ def _tree(
                 title=row["path"],
                 type=row["type"] or "",
                 depth=min(MAX_DEPTH, row["depth"] - top),
-                url=current_url_with(("at", _place(row)), ("levels", None))
+                url=current_url_with(("at", _module_key(row)), ("levels", None))
                 if inside and (place != first or not at)
                 else "",
                 hidden=cut,
@@ -199,7 +201,7 @@ def _tree(
     return tuple(nodes), links if deepest > 1 else (), tuple(trail)
 
 
-def _below(depths: list[int]) -> list[int]:
+def _count_descendants(depths: list[int]) -> list[int]:
     """How many rows each has inside of it, in preorder."""
     counts = [0] * len(depths)
     open_: list[int] = []
@@ -221,7 +223,7 @@ def _levels(depth: "pd.Series[Any]", deepest: int) -> int:
     return next((n for n in range(deepest, 1, -1) if int((depth < n).sum()) <= MAX_ROWS), 1)
 
 
-def _place(row: dict[str, Any]) -> str:
+def _module_key(row: dict[str, Any]) -> str:
     return row["path"] if row["rank"] is None else f"{row['rank']}:{row['path']}"
 
 
@@ -235,7 +237,8 @@ def _parse_root() -> tuple[int | None, str]:
 def _visible_columns(rows: pd.DataFrame, devices: bool) -> tuple[ColumnView, ...]:
     rank = (ColumnView("rank", "Rank"),) if has_several_ranks(rows) else ()
     kept = [c for c in _COLUMNS if devices or c.column not in _DEVICE]
-    return (*rank, *(c for c in kept if "backward" not in c.column or rows[c.column].notna().any()))
+    shown = (c for c in kept if "backward" not in c.column or rows[c.column].notna().any())
+    return inherit_descriptions(TABLES["modules"].columns, (*rank, *shown))
 
 
 def _by() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ....analysis.core.facts import is_pytorch_trace
+from ....analysis.core.facts import has_pytorch_terms
 from ....analysis.core.schema import records
 from ....analysis.core.slice_selection import has_clock
 from ....analysis.distributed.top_lists import top_kernels, top_operators
@@ -19,11 +19,12 @@ from ....charts.heatmap_strips import HeatmapCell, draw_area, draw_heatmap_strip
 from ....charts.stacked_bars import StackedValues, draw_columns
 from ....domain.profile import Profile
 from ....domain.tables import get_strings
-from ....domain.units import NS_PER_MS, NS_PER_US, Quantity, choose_scale, format_bytes, format_percent, format_quantity
+from ....domain.units import NS_PER_MS, NS_PER_US, Quantity, format_bytes, format_percent, format_quantity
 from ..results.detail import detail_url
 from ..results.result_frame import ResultFrame
 from .time_parts import (
     CAUSE_PARTS,
+    PERCENT_SCALE,
     STEP_PARTS,
     HorizontalBar,
     PartShare,
@@ -43,7 +44,6 @@ MAX_AREAS = 4
 """Up to this many devices are drawn as areas over time; more of them as strips."""
 MAX_ROWS = 16
 TOP_ROWS = 6
-PERCENT_SCALE = choose_scale(100, "percent")
 SHARES = {
     "utilization_percent": (
         "GPU utilization",
@@ -172,7 +172,7 @@ def build_trace_overview(frame: ResultFrame, profile: Profile) -> TraceOverview 
         return None
     every = records(TABLES["steps"].rows(profile, frame.selection))
     # Without steps or devices, the whole recording would be one step, which is not shown.
-    steps = every if is_pytorch_trace(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
+    steps = every if has_pytorch_terms(profile) or profile.steps.num_rows or profile.device_work.num_rows else []
     devices = records(TABLES["devices"].rows(profile, frame.selection))
     worked = [device for device in devices if device["work"]]
     idle = [row for row in records(TABLES["idle"].rows(profile, frame.selection)) if row["stream"] is None]
@@ -439,7 +439,7 @@ _WORDS = (
 
 
 def _list_recorded(profile: Profile) -> tuple[RecordedItem, ...]:
-    if not is_pytorch_trace(profile):
+    if not has_pytorch_terms(profile):
         return ()
     sets, kinds = profile.argument_sets, set(get_strings(profile.categories, "kind"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ....analysis.core.facts import is_pytorch_trace, json_fact
+from ....analysis.core.facts import has_pytorch_terms, json_fact
 from ....analysis.ml.idle import IdleCause
 from ....analysis.ml.steps import ALL_STEP, steps_of
 from ....charts.stacked_bars import StackedValues, StackPart, draw_horizontal_bar
@@ -16,6 +16,7 @@ from ....domain.selection import Selection
 from ....domain.units import NS_PER_US, Quantity, choose_scale, format_quantity
 from ..results.result_frame import ResultFrame
 
+PERCENT_SCALE = choose_scale(100, "percent")
 STEP_PARTS = (
     StackPart("kernel", "Computation", "A kernel other than communication kernels ran on a device."),
     StackPart("communication", "Communication", "Only kernels of a communication library ran."),
@@ -170,7 +171,7 @@ def list_step_notes(profile: Profile, selection: Selection) -> tuple[str, ...]:
         found.append(f"A step is one {recorder['step']}{counted}{schedule}.")
     elif not profile.steps.num_rows:
         found.append("The recording has no steps, so it counts as one step.")
-        if is_pytorch_trace(profile):
+        if has_pytorch_terms(profile):
             found.append("Record with a schedule, or call the profiler's step() in each iteration, to get steps.")
     steps = steps_of(profile)
     left = [(int(steps.rank[row]), steps.name[row]) for row in (~steps.complete).nonzero()[0].tolist()]

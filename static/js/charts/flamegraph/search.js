@@ -1,4 +1,4 @@
-// The search box: the server answers over all functions, those too narrow to be drawn included.
+// The search box: the server searches all functions, including those too narrow to be drawn.
 
 import { RequestFailed, getJSON } from '../../http.js';
 import { Typing } from '../typing.js';
@@ -41,7 +41,7 @@ export class Search {
     addEventListener('keydown', (event) => {
       const find =
         (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'f';
-      // Pressed once more, the browser's own search comes.
+      // Pressed again, it opens the search of the browser.
       if (!find || document.activeElement === this.#input || document.querySelector('dialog[open]')) return;
       event.preventDefault();
       this.focus();

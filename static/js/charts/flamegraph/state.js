@@ -1,7 +1,7 @@
-// The state of the page is its query string, nothing else: copy the address, and a colleague sees the same picture.
+// The state of the page is its query string only: copy the URL to show a colleague the same picture.
 
-/** Words that choose what is asked of the server, beside `zoom`. The first are those of perfloom.domain.selection, and the unit
- * of times. */
+/** Parameters of requests to the server, except `zoom`. The first are those of perfloom.domain.selection and the time
+ * unit. */
 export const SELECTION = [
   'event',
   'thread',
@@ -22,7 +22,7 @@ const ASKED = [...SELECTION, ...SHAPE, ...COMPARISON];
 /** With another value of these a node's id means something else. */
 const RENUMBERING = new Set(['invert', 'recursion', 'hide', 'group', 'order', 'base', 'other', 'reverse']);
 const ZOOMS = ['zoom', 'zoom-callers', 'zoom-callees'];
-/** What is not worth a step back. */
+/** Parameters that do not add a step to the history. */
 const PASSING = new Set(['q', 'colour', 'grow', 'view-ms', 'pin', 'fold', 'tracks', 'slice', 'flows']);
 
 export class State {
@@ -56,22 +56,22 @@ export class State {
     return /^\d+$/.test(text) ? Number(text) : null;
   }
 
-  /** The words that the server is asked with, always in one order; without the zoom. */
+  /** The parameters of requests, in a fixed order; without the zoom. */
   asked() {
     return this.#only(ASKED);
   }
 
-  /** The words that hold on every page of a result. */
+  /** The parameters that apply to every page of a result. */
   selection() {
     return this.#only(SELECTION);
   }
 
-  /** The address of this page with other words ("" or null takes one away). */
+  /** The URL of this page with changed parameters ("" or null removes one). */
   address(changes) {
     return link(location.pathname, this.#with(changes));
   }
 
-  /** Change words; passing ones replace the present step of the history, unless they are a step. */
+  /** Change parameters; passing ones replace the current history entry, unless `step`. */
   change(changes, { isStep = false } = {}) {
     const words = this.#with(changes);
     if (words.toString() === this.#words.toString()) return;
@@ -83,7 +83,7 @@ export class State {
     this.#changed(this);
   }
 
-  /** Go to another query string of this page; the zoom stays where it still means something. */
+  /** Go to another query string of this page; the zoom is kept if it is still valid. */
   visit(query) {
     const before = this.#words;
     this.#words = new URLSearchParams(query);
@@ -97,7 +97,7 @@ export class State {
     this.#changed(this);
   }
 
-  /** Take back what cannot be shown, without a step in the history. */
+  /** Remove parameters that cannot be shown, without a history entry. */
   correct(changes) {
     this.#words = this.#with(changes);
     history.replaceState(history.state, '', link(location.pathname, this.#words));

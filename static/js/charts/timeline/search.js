@@ -1,4 +1,4 @@
-// The search of the timeline: the server answers over all functions, and leads from one hit to the next.
+// The search of the timeline: the server searches all functions, and finds the next hit.
 
 import { RequestFailed, getJSON } from '../../http.js';
 import { literalNote, percentage, weight } from '../flamegraph/format.js';
@@ -89,7 +89,7 @@ export class Search {
     try {
       const answer = await getJSON(`${this.#url}/search?${words}`, { signal: request.signal });
       if (request !== this.#request) return;
-      this.#tell(told(answer) + literalNote(answer));
+      this.#tell(summarize(answer) + literalNote(answer));
       this.#does.found(new Set(answer.functions));
     } catch (error) {
       if (error.name === 'AbortError' || request !== this.#request) return;
@@ -115,8 +115,8 @@ export class Search {
   }
 }
 
-function told({ hits, functions, total, unit, percent }) {
-  if (!hits) return functions.length ? 'Only outside of what is selected' : 'No function matches';
+function summarize({ hits, functions, total, unit, percent }) {
+  if (!hits) return functions.length ? 'Only outside of the selection' : 'No function matches';
   const share = percent === null ? '' : ` · ${percentage(percent)}`;
   return `${hits.toLocaleString('en')} · ${weight(total, unit)}${share}`;
 }

@@ -10,9 +10,8 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Meta, Profile
 from perfloom.domain.selection import Selection
 from perfloom.web.pages import RESULT_PAGES
+from tests.store.making import small_profile
 from tests.support.traced import Trace
-
-from ..store.making import small_profile
 
 ALL = dict.fromkeys((rule.key for rule in RULES), 0.0)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfloom.analysis.core.sample_selection import sum_by_index, sum_weights
-from perfloom.analysis.core.trees import mark_subtrees, nearest_ancestor, outermost, path_sums, reduced_parents
+from perfloom.analysis.core.trees import find_outermost, mark_subtrees, nearest_ancestor, reduced_parents, sum_paths
 from perfloom.analysis.stacks import visible_runs
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree
 from perfloom.analysis.stacks.shapes import DepthIndex
@@ -39,7 +39,7 @@ def test_path_sums(tree: tuple[Array, Array, Array], data: st.DataObject) -> Non
     parent, end, _ = tree
     value = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=len(end), max_size=len(end))), np.int64)
     expected = [sum(value[n] for n in path(parent, node)) for node in range(len(end))]
-    assert path_sums(value, end).tolist() == expected
+    assert sum_paths(value, end).tolist() == expected
 
 
 @given(trees(), st.data())
@@ -65,7 +65,7 @@ def test_outermost(tree: tuple[Array, Array, Array], data: st.DataObject) -> Non
     parent, end, _ = tree
     label = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(end), max_size=len(end))))
     expected = [next(n for n in path(parent, node) if label[n] == label[node]) for node in range(len(end))]
-    assert outermost(end, label).tolist() == expected
+    assert find_outermost(end, label).tolist() == expected
 
 
 @given(trees())

@@ -17,7 +17,7 @@ from perfloom.domain.errors import InvalidRequest
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from tests.analysis import brute
-from tests.analysis.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_of
+from tests.analysis.stacks.test_flamegraph import GROUPS, PATTERNS, check_shape, paths_of
 from tests.support.profiles import profile_of, profiles
 from tests.support.traced import Trace
 
