@@ -71,7 +71,7 @@ class KeyPair:
         except (struct.error, InvalidTag, ValueError) as error:
             if isinstance(error, SealedBoxError):
                 raise
-            # Neither the box nor the reason: whoever reads logs learns nothing.
+            # Neither the box nor the reason: logs must not contain either.
             raise SealedBoxError("the box is encrypted for another key or purpose, or damaged") from None
         if now >= expires:
             raise SealedBoxError("the encrypted box is too old")

@@ -150,13 +150,13 @@ def _status_conflicts(job_status: JobStatus) -> Iterator[str]:
     for submission in job_status.submissions:
         if phase(submission) is Phase.RUNS and is_doubtful(submission):
             assert submission.batch is not None
-            yield f"it shows signs of life, although the batch system reports: {_word(submission.batch)}"
+            yield f"it has a heartbeat, although the batch system reports: {_word(submission.batch)}"
             break
     unheard = [
         at for submission in job_status.submissions if (at := silent_since(submission, job_status.seen_at)) is not None
     ]
     if unheard:
-        yield f"no sign of life since {format_utc(max(unheard))}"
+        yield f"no heartbeat since {format_utc(max(unheard))}"
 
 
 def _word(status: BatchStatus) -> str:

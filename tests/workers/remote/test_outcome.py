@@ -104,7 +104,7 @@ def test_signs_of_life_count_after_the_batch_system_said_that_it_ended() -> None
 def test_the_time_without_a_sign_of_life_is_reported() -> None:
     one = signs((0, "1", BatchState.RUNNING), (100, "1", BatchState.RUNNING))
     assert silent_since(one, 100) == 0 and silent_since(one, 59) is None
-    assert "no sign of life since 1970-01-01 00:00 UTC" in assess(SPEC, seen(one, seen_at=100.0), 0).text
+    assert "no heartbeat since 1970-01-01 00:00 UTC" in assess(SPEC, seen(one, seen_at=100.0), 0).text
     for other in (replace(one, exit_status=0), replace(one, batch=batch(BatchState.SUSPENDED))):
         assert silent_since(other, 100) is None
 

@@ -78,7 +78,7 @@ def test_a_job_whose_node_slurm_takes_for_failed_runs_on(
     job = until_job(
         context, job, lambda job: time.monotonic() - since > longer_s and "NODE_FAIL" in job.progress_text, 60
     )
-    assert job.state is JobState.RUNNING and "shows signs of life" in job.progress_text
+    assert job.state is JobState.RUNNING and "has a heartbeat" in job.progress_text
     job = let_end(context, job, tmp_path)
     assert (job.state, job.reason, job.result_id) == (JobState.STORED, None, job.id)
     assert job.outcome is not None and job.outcome.exit_status == 0 and not job.outcome.reasons
