@@ -1,4 +1,4 @@
-"""The types of numpy arrays, each once. Annotations name the type of the elements where it is always the same."""
+"""The types of numpy arrays, each defined once. Annotations name the element type if it never varies."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-"""Elements of several types, or of one that depends on the data."""
+"""Elements of several types, or of a type that depends on the data."""
 IndexArray = NDArray[np.intp]
-"""Places in another array."""
+"""Indices into another array."""
 BoolArray = NDArray[np.bool_]
 Float64Array = NDArray[np.float64]
 Int8Array = NDArray[np.int8]

@@ -1,7 +1,7 @@
-"""Text that others wrote (hosts, programs, files), made fit for a message or a table."""
+"""Untrusted text (of hosts, programs, files) prepared for a message or a table."""
 
 MESSAGE_CHARACTERS = 80
-"""How much of a name a message quotes."""
+"""The maximum length of a quoted name in a message."""
 
 
 def shorten(text: str, limit: int = MESSAGE_CHARACTERS) -> str:
@@ -18,5 +18,5 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def sanitize_line(text: str) -> str:
-    """`text` on one line: of printable characters alone, with single blanks between words."""
+    """`text` on one line: only printable characters, with single spaces between words."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -1,4 +1,4 @@
-"""What the steps of a job note for the steps after them (JobDetails), and how often its end was requested."""
+"""What the steps of a job record for later steps (JobDetails), and how often cancellation was requested."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -22,7 +22,7 @@ class Cancellation:
 
     @property
     def is_discarded(self) -> bool:
-        """Whether the recording is to be dropped: the end was requested again."""
+        """Whether the recording is to be discarded: cancellation was requested again."""
         return self.times > 1
 
 
@@ -35,7 +35,7 @@ def _identity(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Stored:
-    """How a field is stored as JSON. key: never changes, so that stored jobs stay readable."""
+    """How a field is stored as JSON. key: never changes, so that stored jobs remain readable."""
 
     key: str
     parse: Callable[[Any], Any] = _identity
@@ -87,22 +87,22 @@ class JobDetails:
     """Fields of a job that only its steps use; times are seconds since the epoch.
 
     Of every job:
-    executor: who runs its program, chosen when the job is claimed. runner_host: the host whose commands may take its
-    steps; empty for a job of a server. server: the web server that the job was submitted to, where it has secrets to
+    executor: what runs its program, chosen when the job is claimed. runner_host: the host whose commands may process
+    its steps; empty for a job of a server. server: the web server that the job was submitted to, if it has secrets to
     protect. failures: failed attempts of the present step. error_kind: the class of the error that it failed with.
     read_attempts: how often reading was started. reads_long: whether reading takes long. incomplete_reasons: why the
     recording is not complete. start_error: why the program was not started. perf_killed: whether a signal ended perf.
-    is_lost: whether what ran the program ended without a report.
+    is_lost: whether the process that ran the program ended without a report.
 
     Of a job with a supervisor: its process, as JSON of `processes.ProcessIdentity`.
 
     Of a job at a target:
     directory: its directory there. submission_runs: the numbers of the runs of each submission. begun: how many
-    submissions were started, or may have been. submission_ids: their ids there, by number. unanswered_since: since
-    when a submission has no id. unreachable_since: since when the target cannot be reached. needed_secrets: what the
-    job waits for; secrets_needed_at: when the target asked last. quiet_since: since when nothing of it runs.
-    cancellation: requests to end it. collected: whether its files are here. cleaned_up: whether its directory there was
-    removed, or noted for removal.
+    submissions were started, or may have been. submission_ids: their ids there, by number. unanswered_since: since when
+    a submission has no id. unreachable_since: since when the target cannot be reached. needed_secrets: the secrets that
+    the job waits for; secrets_needed_at: when the target last asked for them. quiet_since: since when nothing of it
+    runs. cancellation: requests to end it. collected: whether its files are here. cleaned_up: whether its directory
+    there was removed, or scheduled for removal.
     """
 
     executor: Annotated[Executor, _Stored("planned", _executor, _is_scripts)] = Executor.SUPERVISOR
