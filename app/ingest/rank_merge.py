@@ -1,9 +1,9 @@
 """The ranks of a planned job as one result: ranks, what each recorded, when, and what is missing.
 
-Time: each run begins at its own start, so that runs overlap on one axis. Within
-a run all ranks are on one clock. Ranks of a host share the clock of perf; its offset to the epoch is that of the rank
-that recorded soonest after its start (or is recorded by perf). If the clocks of hosts are wrong,
-because no moment would have seen all of them at work, the hosts begin together.
+Time: each run begins at its own start, so that runs overlap on one axis. Within a run all ranks are on one clock. Ranks
+of a host share the clock of perf; its offset to the epoch is that of the rank that recorded soonest after its start (or
+is recorded by perf). If the clocks of hosts are wrong, because there is no moment at which all of them were at work,
+the hosts begin together.
 """
 
 import signal
@@ -31,7 +31,7 @@ CLOCKS_DIFFER = (
 
 
 class RankMerger:
-    """Brings the ranks of a planned job together, one after the other. Not for use after `finish`."""
+    """Merges the ranks of a planned job, one after the other. Not for use after `finish`."""
 
     def __init__(self, plan: RecordingPlan, merging: ProfileMerger) -> None:
         self.plan = plan
@@ -50,7 +50,7 @@ class RankMerger:
         self._apart = False
 
     def format_label(self, rank: Rank) -> str:
-        """What a rank is called in messages; empty for the only process of the only run."""
+        """The name of a rank in messages; empty for the only process of the only run."""
         words = [f"run {rank.run}"] if len(self.plan.runs) > 1 else []
         if rank.number is not None:
             words.append(f"rank {rank.number}")
@@ -59,7 +59,7 @@ class RankMerger:
         return ", ".join(words)
 
     def format_file_name(self, rank: Rank, file: str) -> str:
-        """What a file of a rank is called in messages."""
+        """The name of a rank's file in messages."""
         label = self.format_label(rank)
         return f"{file} of {label}" if label else file
 
@@ -68,13 +68,13 @@ class RankMerger:
         return rank.run in self._runs
 
     def add(self, rank: Rank, profile: Profile) -> None:
-        """Take in what a rank recorded. May be done several times for a rank. Raises OSError."""
+        """Add a rank's recording. A rank may have several. Raises OSError."""
         origin = Origin(self.format_label(rank), rank.number, rank.host, self._runs[rank.run])
         self._parts[rank].append(self._merging.add(profile, origin))
         self._of_part.append(rank)
 
     def add_failure(self, rank: Rank, why: str) -> None:
-        """Note that the recording of a rank cannot be read. why: a sentence."""
+        """Record that the recording of a rank cannot be read. why: a sentence."""
         self._reasons.append(why)
         self._failed.add(rank)
         self._notes[rank].append(why)
@@ -84,7 +84,7 @@ class RankMerger:
         self._notes[rank].append(text)
 
     def add_state(self, rank: Rank) -> None:
-        """Take note that a rank left something. After what it recorded."""
+        """Record the state of a rank, after its recordings were added."""
         self._seen[rank.run].append(rank)
         state = rank.state
         if state is None:
@@ -116,7 +116,7 @@ class RankMerger:
         return not any(part.samples.rows or part.counts for parts in self._parts.values() for part in parts)
 
     def get_reasons(self) -> tuple[str, ...]:
-        """Why the result is not complete, after all were seen; empty where it is."""
+        """Why the result is incomplete, after all ranks were added; empty if it is complete."""
         found = list(self._reasons[:MAX_REASONS])
         if len(self._reasons) > MAX_REASONS:
             found.append(f"{len(self._reasons) - MAX_REASONS} more recordings could not be read completely.")
@@ -136,7 +136,7 @@ class RankMerger:
         return self._merging.finish(self._offsets, self._better)
 
     def _say(self, rank: Rank, how: str) -> None:
-        """Note why a rank makes the result incomplete, worded for one or several."""
+        """Record why a rank makes the result incomplete, worded for one or several."""
         self._said[rank.run, how].append(rank)
         self._notes[rank].append(_sentence(how))
 
@@ -189,7 +189,7 @@ class RankMerger:
             )
 
     def _to_local_clock(self, there_ns: int | None) -> int | None:
-        """A time of the target's clock, converted to ours."""
+        """A time of the target's clock, converted to the clock of this machine."""
         return None if there_ns is None else there_ns - self.plan.clock_ns
 
     def _offsets(self, parts: Sequence[MergeInput]) -> list[int]:
@@ -246,7 +246,7 @@ class RankMerger:
 
 
 def abbreviate_ranges(numbers: Iterable[int]) -> str:
-    """Numbers, ascending, as "0–3, 7"; of many ranges the first, and how many numbers more."""
+    """Numbers, ascending, as "0–3, 7"; of many ranges the first, and how many more numbers."""
     ranges = to_ranges(numbers)
     more = sum(high - low + 1 for low, high in ranges[MAX_RANGES:])
     return format_ranges(ranges[:MAX_RANGES]) + (f" and {more} more" if more else "")
@@ -287,7 +287,7 @@ def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | No
         if part.meta.start_epoch_ns is not None:
             sure[rank.host] = part.meta.start_epoch_ns - part.clock_ns
         if start is not None:
-            # It takes a while from the start to the first sample: the least that is seen is nearest to the truth.
+            # There is a delay from the start to the first sample: the smallest observed one is nearest to the truth.
             guess[rank.host] = max(start - part.clock_ns - part.samples.first_ns, guess.get(rank.host, -(1 << 62)))
     alone = 0 if len({rank.host for rank in ranks}) == 1 and not sure and not guess else None
     epochs: list[int | None] = []
@@ -303,8 +303,8 @@ def _epochs(parts: Sequence[MergeInput], ranks: Sequence[Rank]) -> list[int | No
 
 
 def _apart(ranks: Sequence[Rank]) -> dict[str | None, int] | None:
-    """By how much the clock of each host is ahead of the first one's, where they cannot be right: there is no moment
-    at which all hosts of a run were at work. None where they can."""
+    """How far the clock of each host is ahead of the first one's, if they cannot be right: there is no moment at which
+    all hosts of a run were at work. None if they can."""
     begins: dict[str | None, int] = {}
     ends: dict[str | None, int] = {}
     for rank in ranks:
@@ -320,7 +320,7 @@ def _apart(ranks: Sequence[Rank]) -> dict[str | None, int] | None:
 
 
 def _longest_duration_ns(ranks: Sequence[Rank]) -> int | None:
-    """How long a run took by its ranks' own notes: the longest of them, in ns."""
+    """How long a run took according to its ranks: the longest of them, in ns."""
     times = [
         rank.state.end_ns - rank.state.start_ns
         for rank in ranks

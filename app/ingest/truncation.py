@@ -1,7 +1,7 @@
-"""Truncation of files: with any reader, a truncated file gives a result that is marked incomplete.
+"""Truncation of files: with any reader, a truncated file yields a result that is marked incomplete.
 
-Programs that write lines end each with a line end, also the last one. Where that is missing, the file was cut off in
-its last line, and a number in it may have lost digits.
+Programs that write lines end each with a line end, also the last one. If that is missing, the file was truncated in its
+last line, and a number in it may have lost digits.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class LastByteStream:
         return self._note_bytes(self._stream.readline(limit))
 
     def readinto(self, buffer: Any) -> int:
-        """As `read`, into a buffer."""
+        """Like `read`, into a buffer."""
         count: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
         self._note_bytes(bytes(memoryview(buffer)[max(0, count - 1) : count]))
         self.size += max(0, count - 1)
@@ -58,7 +58,8 @@ class LastByteStream:
 
 
 def detect_truncation(read: _Read, by_lines: bool) -> _Read:
-    """`read` of a reader, with truncation noted in its result. by_lines: whether the format consists of lines of text.
+    """`read` of a reader, with truncation recorded in its result. by_lines: whether the format consists of lines of
+    text.
 
     An incomplete profile always has a loss, so that both are always reported.
     """
@@ -78,7 +79,7 @@ def detect_truncation(read: _Read, by_lines: bool) -> _Read:
 
 
 def mark_truncation(profile: Profile, ending: LastByteStream) -> Profile:
-    """The profile of a text that was read to its end, marked where its last line has no end."""
+    """The profile of a text that was read to its end, marked incomplete if its last line has no end."""
     # In UTF-16 the last byte of a line end is zero.
     if not profile.meta.complete or ending.last in (b"", b"\n", b"\r", b"\0") or ending.read(1):
         return profile

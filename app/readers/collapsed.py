@@ -1,8 +1,8 @@
-"""Reader of collapsed stacks: a line a stack, "outermost;…;innermost weight", as FlameGraph's tools write them.
+"""Reader of collapsed stacks: one stack per line, "outermost;…;innermost weight", as FlameGraph's tools write them.
 
-The first element of a line is a command, a thread or a function, depending on the tool; the text does
-not say which. So every element is read as a frame, and nothing is lost. Of what stackcollapse-perf.pl appends to
-names, _[k] (kernel), _[j] (compiled at run time) and _[i] (inlined) give the frame's kind and are not shown.
+The first element of a line is a command, a thread or a function, depending on the tool; the text does not show which.
+So every element is read as a frame, and nothing is lost. The suffixes _[k] (kernel), _[j] (compiled at run time) and
+_[i] (inlined) of stackcollapse-perf.pl determine the frame's kind and are not shown.
 """
 
 import re
@@ -30,7 +30,7 @@ _KINDS = {"k": FrameKind.KERNEL, "j": FrameKind.JIT, "i": FrameKind.INLINED}
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` looks like collapsed stacks: most lines do, and it is no binary."""
+    """Whether a file that starts with `head` looks like collapsed stacks: most lines do, and it is not binary."""
     if is_binary(head):
         return False
     lines = head.split(b"\n")
@@ -46,7 +46,7 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in collapsed stacks. `source` names it in messages.
 
-    A weight is a whole number; one with a fraction is rounded and noted. Raises UnreadableInput where no line is a
+    A weight is a whole number; fractions are rounded and recorded as a loss. Raises UnreadableInput if no line is a
     stack with a weight.
     """
     reading = _CollapsedParser()
@@ -64,7 +64,7 @@ class _CollapsedParser:
         self._samples = 0
 
     def absorb(self, lines: list[bytes], first: int) -> None:
-        """Take in lines, of which the first has the number `first`."""
+        """Parse lines, of which the first has the number `first`."""
         stacks, weights = [], []
         for number, line in enumerate(lines, first):
             if not line or line.isspace() or line.startswith(b"# "):
@@ -89,7 +89,7 @@ class _CollapsedParser:
         names = b";".join(stacks).split(b";")
         frames = [known[name] if name in known else new(name) for name in names]
         lengths = np.array([stack.count(b";") + 1 for stack in stacks])
-        # The tree wants stacks innermost first; reversed as a whole they are, and so is their order.
+        # The tree needs stacks innermost first: reversing everything reverses each stack and their order.
         ends = np.cumsum(lengths[::-1])
         parent, frame, node = build_call_tree(ends, np.array(frames[::-1], np.int64), np.ones(len(ends), bool))
         stack = self._builder.add_stack_tree(parent, frame) + node[::-1]
@@ -111,7 +111,7 @@ class _CollapsedParser:
         self._builder.add_loss(reason, format_example(line, number))
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that was taken in."""
+        """The profile of all lines."""
         if not self._samples:
             raise UnreadableInput(
                 f"{source} has no stacks. Each line should have names separated by semicolons, a space, and a whole "

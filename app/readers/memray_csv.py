@@ -39,7 +39,7 @@ def sniff(head: bytes) -> bool:
 
 @check_parse_quality("rows of memray", NO_ROW)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a table. `source` names it in messages. Raises UnreadableInput where it has no row."""
+    """The profile in a table. `source` names it in messages. Raises UnreadableInput if it has no rows."""
     builder = ProfileBuilder(FORMAT)
     events = builder.intern_event(MEMORY, "bytes"), builder.intern_event(ALLOCATIONS, "count")
     frames: dict[str, int] = {}
@@ -71,7 +71,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
 
 def _rows(stream: BinaryIO) -> Iterator[list[str]]:
-    """The rows below the head. What is longer than any stack is cut into rows that are none."""
+    """The rows below the header. Longer rows than any stack are cut into invalid ones."""
     csv.field_size_limit(MAX_FIELD_BYTES)
     lines = codecs.getreader("utf-8")(_DecoderStream(stream), "replace")
     rows = csv.reader(line.replace("\0", "") for line in lines)
@@ -103,7 +103,7 @@ class _DecoderStream:
 
 
 def _numbers(row: list[str]) -> tuple[int, int] | None:
-    """(bytes, allocations) of a row; None where it is none."""
+    """(bytes, allocations) of a row; None if it is invalid."""
     if len(row) != len(COLUMNS) or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in row[1:3]):
         return None
     count, size = int(row[1]), int(row[2])
@@ -111,7 +111,7 @@ def _numbers(row: list[str]) -> tuple[int, int] | None:
 
 
 def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[int]:
-    """The frames, outermost first. A name with a | in it is in several pieces."""
+    """The frames, outermost first. A name with a | in it spans several parts."""
     intern_frames: list[int] = []
     before: list[str] = []
     for last in trace.split("|") if trace else ():
@@ -139,6 +139,6 @@ def _stack(builder: ProfileBuilder, trace: str, frames: dict[str, int]) -> list[
 def _thread(builder: ProfileBuilder, tid: str, name: str, place: int) -> int:
     number = int(tid) if tid.isascii() and tid.isdecimal() and len(tid) < 19 else None
     thread = builder.intern_thread(tid=number, incarnation=0 if number is not None else -1 - place)
-    # memray writes the number again, in hexadecimal digits, for a thread without a name.
+    # memray repeats the number, in hexadecimal digits, for a thread without a name.
     builder.set_thread_name(thread, 0, name if name and not re.fullmatch(r"0x[0-9a-f]+", name) else f"thread {tid}")
     return thread

@@ -1,7 +1,7 @@
 """Reader of the stored form as one file (`convert --to profile`): the profile is bit-identical.
 
-The file is untrusted: every name, length and checksum is compared with the manifest, and what must hold
-between the tables is checked before anything is made of it. Nothing of it is ever written under a name it gives.
+The file is untrusted: every name, length and checksum is compared with the manifest, and the invariants between the
+tables are checked before anything is used. Nothing is written under a name that the file contains.
 """
 
 from typing import BinaryIO
@@ -27,7 +27,7 @@ from ..ingest.storage_format import (
 
 FORMAT = "profile"
 LOSSES: tuple[str, ...] = ()
-"""Its own; the profile has those of the file that it was made of."""
+"""Its own losses; the profile also has those of the file that it was converted from."""
 EXPORT_ADVICE = "Export it again."
 
 
@@ -39,8 +39,7 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages.
 
-    Raises UnreadableInput where it is damaged, cut off, of a newer version, or made up so that analyses could not
-    work on it.
+    Raises UnreadableInput if it is damaged, truncated, of a newer version, or violates the invariants of tables.
     """
     manifest: Manifest | None = None
     buffers: dict[str, pa.Buffer] = {}

@@ -43,10 +43,10 @@ class TargetFacts:
     """The result of a check. host: facts of the host where jobs are submitted; compute: of a host where they run, after
     a probe job ran there (null: not probed, or the same host).
 
-    `starters`: the program of each MPI implementation found; versions: as it prints them. schedulers: batch systems whose
-    programs exist there, whether the target uses them or not. directory: the directory of jobs as an absolute path;
+    `starters`: the program of each MPI implementation found; versions: as it prints them. schedulers: batch systems
+    whose programs exist there, whether the target uses them or not. directory: the absolute directory of jobs;
     file_system: its file system; runs_programs: whether that permits execution. shared: whether the hosts that run jobs
-    see it, too. scratch: the scratch directory as an absolute path. clock_ns: the offset of its clock to ours, ±
+    see it, too. scratch: the absolute scratch directory. clock_ns: the offset of its clock to this one, ±
     clock_error_ns. module_command: whether there is a command "module" where jobs run. packers: compression programs
     there. missing: programs of the batch system and others that were not found. problems: what does not work, by its
     subject (such as "directory"), in the words of the target.

@@ -202,8 +202,8 @@ class Target:
     several hosts, all of them must see it ("": ~/.perfloom). scratch: a directory on the local disk of each host in
     which a rank records before its files are copied to the job's directory ("": it records into the job's directory;
     $TMPDIR and similar variables are expanded on that host). perf: its path there ("": as found on PATH). modules,
-    environment: for every job. mpi: the suggested MPI implementation. `starters`: the MPI launcher of each. sudo: whether
-    a job may start perf with sudo. counters: how many hardware events a run may have (null: by the CPU's family).
+    environment: for every job. mpi: the suggested MPI implementation. `starters`: the MPI launcher of each. sudo:
+    whether a job may start perf with sudo. counters: the maximum hardware events of a run (null: by the CPU's family).
     poll_s: how often jobs are checked.
     """
 

@@ -1,7 +1,7 @@
 """Several profiles as one: the files of one run, each a rank of the result.
 
-They are added one at a time (`ProfileMerger`), and only new content of each is kept: functions,
-places in code and call stacks are known once for all ranks of a program, samples and counts are put aside.
+They are added one at a time (`ProfileMerger`), and only new content of each is kept: functions, code locations and call
+stacks are shared by all ranks of a program; samples and counts are spooled.
 """
 
 import io
@@ -31,8 +31,8 @@ from .tables import TableMerger
 
 MIXED = "mixed"
 MAX_WITH_ADDRESSES = 16
-"""Of more files than that the addresses of code are not kept: every process has its own, so they would be as many as
-all files together have. Function and offset in it say the same, and are alike for all."""
+"""With more files than this, addresses of code are not kept: every process has different ones, so they would be as many
+as all files together have. Function and offset in it are equivalent, and the same in all processes."""
 BATCH_ROWS = 1 << 16
 FUNCTION = ("name", "module", "file", "start_line", "display")
 FRAME = ("function", "address", "symbol_offset", "line", "inline_depth", "kind")
@@ -55,10 +55,10 @@ class Origin:
 class MergeInput:
     """What is kept of an added profile. run: the first of its runs. losses: how many it has.
 
-    clock_ns: when its zero was, by perf's clock. has_slices: its samples are made of slices. own_run: its runs are none
-    of a job's. ranked: it is known of which rank it is. rank: of its threads, where all are of one. single_process: it
-    is one process, and not several whose clocks were aligned before. length_ns: its duration, from its zero
-    on; first_ns: where that begins.
+    clock_ns: its zero on perf's clock. has_slices: its samples come from slices. own_run: its runs are not those of a
+    job. ranked: its rank is known. rank: of its threads, if it is the same for all. single_process: it is one process,
+    and not several whose clocks were aligned before. length_ns: its duration, from its zero on; first_ns: where that
+    begins.
     """
 
     origin: Origin
@@ -91,23 +91,23 @@ Ends = dict[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class MergedProfile:
-    """profile: without what is in pieces. chunked_tables: the tables of which there may be many rows."""
+    """profile: without the chunked tables. chunked_tables: the tables that may have many rows."""
 
     profile: Profile
     chunked_tables: dict[str, ChunkedTable]
 
     def to_profile(self) -> Profile:
-        """The profile with everything, in memory."""
+        """The complete profile, in memory."""
         return replace(self.profile, **{name: pieces.to_table() for name, pieces in self.chunked_tables.items()})
 
 
 def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profile:
     """One profile with the samples of all: each profile is its own run (or several), its threads belong to it.
 
-    Several spans of a process (see `spans`) count as one. Threads without a rank get the number of their profile
-    as rank, where there are several. Times are converted to one clock if the profiles permit it: by the time of day at
-    which each started, else by perf's clock where all are of one host; otherwise all start together. aligner: then puts
-    them closer together. One profile is returned as it is.
+    Several spans of a process (see `spans`) count as one. If there are several profiles, threads without a rank get the
+    number of their profile as rank. Times are converted to one clock if the profiles permit it: by the time of day at
+    which each started, else by perf's clock if all are from one host; otherwise all start together. aligner: then
+    refines the alignment. A single profile is returned unchanged.
     """
     if len(profiles) == 1:
         return profiles[0]
@@ -118,7 +118,7 @@ def merge(profiles: Sequence[Profile], aligner: Aligner | None = None) -> Profil
 
 
 def align_starts(parts: Sequence[MergeInput]) -> list[int]:
-    """What is to be added to the times of each part, in ns, so that they are on one clock; the first sample is at 0."""
+    """What is added to the times of each part, in ns, so that they are on one clock; the first sample is at 0."""
     starts = [part.meta.start_epoch_ns for part in parts]
     if any(start is None for start in starts):
         hosts = {part.meta.facts.get("hostname") for part in parts}
@@ -133,11 +133,11 @@ def align_starts(parts: Sequence[MergeInput]) -> list[int]:
 
 
 class ProfileMerger:
-    """Profiles being brought together. Not for use after `finish`. Raises OSError where nothing can be put aside."""
+    """Profiles being merged. Not for use after `finish`. Raises OSError if nothing can be spooled."""
 
     def __init__(self, spill: SpillFile, *, addresses: bool = True, aligner: Aligner | None = None) -> None:
-        """addresses: whether those of code locations are kept (see FEW). aligner: aligns clocks of processes;
-        without, they stay as far apart as they were."""
+        """addresses: whether those of code locations are kept (see FEW). aligner: aligns clocks of processes; without
+        one, their differences remain."""
         self.builder = ProfileBuilder(MIXED)
         self.parts: list[MergeInput] = []
         self._spill = spill
@@ -163,11 +163,11 @@ class ProfileMerger:
 
     @property
     def process_count(self) -> int:
-        """Of how many processes a profile was taken in: spans of one process count once."""
+        """The number of processes of which a profile was added: spans of one process count once."""
         return len(self._processes)
 
     def add(self, profile: Profile, origin: Origin) -> MergeInput:
-        """Take in a profile. One more span of a process that is known has that one's origin."""
+        """Add a profile. A further span of a known process has that one's origin."""
         builder = self.builder
         job = None if origin.run is None else (origin.run, origin.rank, origin.label)
         process, first = self._processes.assign(profile, len(self.parts), job)
@@ -224,8 +224,8 @@ class ProfileMerger:
     def finish(
         self, offsets: Offsets = align_starts, better: Callable[[Meta, Ends], Meta] | None = None
     ) -> MergedProfile:
-        """What became of all parts. offsets: what is added to the times of each. better: makes of what follows from
-        the parts, and of when each run began and ended on the clock of the result, the Meta of the whole."""
+        """The merged profile. offsets: what is added to the times of each part. better: computes the final Meta from
+        the Meta of the parts, and from when each run began and ended on the clock of the result."""
         added = self._align_clocks(self._processes.compute_offsets(offsets(self.parts)))
         # A rank number has no meaning if there is only one process.
         alone = self.process_count == 1 < len(self.parts) and not any(part.ranked for part in self.parts)
@@ -261,7 +261,7 @@ class ProfileMerger:
         )
 
     def _align_clocks(self, added: Sequence[int]) -> list[int]:
-        """What is added to the times of each part so that the clocks of its run's processes are one."""
+        """What is added to the times of each part so that the processes of its run share one clock."""
         shifts = {} if self._aligner is None else self._aligner.compute_shifts(added)
         self._shifts = [shifts[one].shift_ns if one in shifts else 0 for one in self._process]
         if self._aligner is not None and len(self._processes) > 1:
@@ -287,7 +287,7 @@ class ProfileMerger:
             )
 
     def _ends(self, added: Sequence[int]) -> Ends:
-        """From when to when there is anything in each run, on the clock of the result; set in the runs too."""
+        """When the data of each run begins and ends, on the clock of the result; also set in the runs."""
         ends: Ends = {}
         begins: dict[int, int] = {}
         for part, offset in zip(self.parts, added, strict=True):
@@ -310,7 +310,7 @@ class ProfileMerger:
         return ends
 
     def _meta(self, added: Sequence[int], label: str | None) -> Meta:
-        """label: what each part is called, where that is not its own."""
+        """label: of each part, if it is not the part's own."""
         reasons = [
             _reason_of_part(part.origin.label if label is None else label, reason)
             for part in self.parts
@@ -394,7 +394,7 @@ class ProfileMerger:
                 "tid": row["tid"],
                 "kind": row["kind"],
             }
-            # What is no thread of a program has no numbers.
+            # Rows that are no threads of a program have no numbers.
             name = row["name"] if row["kind"] == "track" else None
             again = (*key.values(), name)
             mark = (process if sliced else None, name, counter[again])
@@ -413,7 +413,7 @@ class ProfileMerger:
         name, weighted = row["name"], row["weighted"]
         same = self.builder.get_event_unit(name)
         if same is not None and same != (row["unit"], weighted):
-            # Samples that weigh a period and samples that weigh one do not add up to anything.
+            # Samples that weigh a period and samples that weigh one have no meaningful sum.
             name = f"{name} ({'by period' if weighted else 'without period'})"
         event = self.builder.intern_event(
             name,
@@ -425,8 +425,8 @@ class ProfileMerger:
         return event
 
     def _scaling(self, event: int) -> float | None:
-        """By how much the counts of an event were scaled up in all parts: time enabled ÷ time running, where the parts
-        contain these, else the greatest factor of one."""
+        """The scaling factor of an event's counts in all parts: time enabled ÷ time running, if the parts contain
+        these, else the greatest factor of one part."""
         enabled, running = self._turns.get(event, (0, 0))
         factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
         return factor if factor > 1.00005 else None
@@ -447,14 +447,14 @@ class ProfileMerger:
         ids = np.full(max(1, len(parent)), ROOT, np.int64)
         for low, high in pairwise(bounds.tolist()):
             nodes = order[low:high]
-            # The root comes before all numbers.
+            # The root precedes all numbers.
             ids[nodes] = 1 + self._nodes.intern(ids[parent[nodes]] << 32 | frames[frame[nodes]])
         return ids
 
     def _counts(
         self, table: pa.Table, origin: Origin, runs: Array, threads: Array, events: Array
     ) -> tuple[int, int, int]:
-        """Put aside the rows of `counts` with the builder's ids. Returns where, how many bytes, how many rows."""
+        """Spool the rows of `counts` with the builder's ids. Returns (offset, number of bytes, number of rows)."""
         thread = table.column("thread").fill_null(NO_ID).to_numpy()
         run = table.column("run")
         event = events[get_column(table, "event")]

@@ -12,6 +12,6 @@ SAMPLED_SWITCHES = "switches that perf did not record because events were sample
 COMMENT_LOSSES = (LOST_IN_KERNEL, THROTTLING, END_MISSING)
 """What `callchains.TextComments` reports."""
 SCHED_TEXT_LOSSES = (NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES, UNUSED_STACK, *COMMENT_LOSSES, *SCHEDULER_LOSSES)
-"""What `sched_profile` reports beside the reasons of traces."""
+"""The losses that `sched_profile` reports in addition to those of traces."""
 SCHED_IN_SAMPLES_LOSSES = (SAMPLED_SWITCHES, UNKNOWN_RUNTIME)
 """What `sched_in_samples` reports."""

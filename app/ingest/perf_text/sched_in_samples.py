@@ -21,12 +21,12 @@ class SchedInSamples:
         self._found = SchedTextParser()
 
     def feed(self, text: bytes) -> None:
-        """Take in whole lines with the call stacks that belong to them."""
+        """Add whole lines with the call stacks that belong to them."""
         found = self._found
         _, found.last_ns = found.sched.feed_lines(text, found.last_ns)
 
     def add_samples(self, builder: ProfileBuilder) -> None:
-        """Add samples of how long threads ran and waited; none where not every switch was recorded."""
+        """Add samples of how long threads ran and waited; none if some switches were not recorded."""
         found = self._found
         if found.sched.skipped:
             builder.add_loss(SAMPLED_SWITCHES, RECORD_ALL_ADVICE, min(found.sched.skipped, 1 << 62))

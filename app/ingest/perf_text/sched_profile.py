@@ -1,4 +1,4 @@
-"""From the lines that perf prints of the scheduler to a Profile."""
+"""Builds a Profile from the scheduler events that perf prints."""
 
 import re
 from dataclasses import replace
@@ -42,10 +42,11 @@ ONLY_SWITCH_OUT = (
     "when they resumed: their running and waiting times are unknown. Also record sched_stat_runtime (perf record "
     "-e sched:sched_switch,sched:sched_stat_runtime -c 1 -- PROGRAM), or all CPUs (-a, or perf sched record)."
 )
-"""Why there is nothing to see of a program's scheduling, and what to record."""
+"""Why a program's scheduling is unknown, and what to record."""
 RECORD_ALL_ADVICE = "record with -c 1"
 SCHEDULER_FUNCTIONS = frozenset({"schedule", "__schedule", "preempt_schedule"})
-"""The innermost functions of all that leaves a CPU, without which perf sched timehist shows call stacks, too."""
+"""The innermost functions of every thread that leaves a CPU, without which perf sched timehist would show call stacks
+too."""
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
 _ABOUT = re.compile(rb"\bpid=(\d{1,10})(?: |$)")
 _PLAIN = SliceType("other", FrameKind.USER)
@@ -53,7 +54,7 @@ _QUIET = (b"awakened:", b"migrated:", b"[tid/pid]", b"------", b"task name", b"<
 
 
 class SchedTextParser:
-    """What is in a text, while it is read."""
+    """The content of a text, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()
@@ -71,21 +72,21 @@ class SchedTextParser:
         self._chains: Callchains | None = None
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
-        """Note what could not be read."""
+        """Record a loss."""
         before, first = self._lost.get(reason, (0, example))
         self._lost[reason] = (before + count, first)
 
     @property
     def loss_reasons(self) -> frozenset[str]:
-        """Why something was lost."""
+        """The reason of a loss."""
         return frozenset(self._lost)
 
     def get_losses(self) -> list[tuple[str, int, str]]:
-        """What could not be read."""
+        """All losses."""
         return [(reason, count, first) for reason, (count, first) in self._lost.items()]
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Add lines, the first of which has the number `number`."""
         text, self.last_ns = self.sched.feed_lines(text, self.last_ns)
         text, stacks = _STACKS.subn(lambda found: b"\n" * found[0].count(b"\n"), text)
         if stacks:
@@ -106,7 +107,7 @@ class SchedTextParser:
         time_ns = int(seconds) * NS_PER_S + int(fraction) * 10 ** (9 - len(fraction))
         self.last_ns = max(self.last_ns, time_ns)
         if task < 0:
-            # A thread that has ended is only known from what is given of it.
+            # A thread that has ended is identified only by the event's fields.
             about = _ABOUT.search(rest)
             task = int(about[1]) if about else 0
         else:
@@ -135,7 +136,7 @@ class SchedTextParser:
         elif self.remarks.feed(number, line):
             return
         elif bare == b"Runtime summary":
-            # What is summed up is in the lines before.
+            # The summary repeats what the lines before it contain.
             self._summary = True
         elif bare:
             self._note(NO_LINE, number, line)
@@ -144,7 +145,7 @@ class SchedTextParser:
         self.add_loss(reason, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
     def finish(self) -> None:
-        """Everything has been taken in."""
+        """All lines were added."""
         self.sched.finish()
         if self.sched.skipped:
             self.add_loss(SAMPLED_SWITCHES, RECORD_ALL_ADVICE, min(self.sched.skipped, 1 << 62))
@@ -158,12 +159,12 @@ class SchedTextParser:
         self._history.finish()
 
     def get_frames(self, builder: ProfileBuilder, stack: int, part: str) -> list[int]:
-        """The frames of a part of a stack, outermost first; see `scheduling.Frames`."""
+        """The frames of a part of a stack, outermost first; see `scheduler.Frames`."""
         if not self._stacks:
             self._stacks = {number: raw for raw, number in self.sched.stacks.items()} | self._history.stacks
         raw = self._stacks.get(stack, b"")
         if b"\n" not in raw:
-            # Of timehist: names alone, of the kernel.
+            # Of timehist: only names, of the kernel.
             names = [decode_name(name).strip() for name in raw.split(b"<-") if name.strip()]
             return [
                 builder.intern_frame(builder.intern_function(name), kind=FrameKind.KERNEL) for name in reversed(names)
@@ -174,8 +175,8 @@ class SchedTextParser:
 
 
 def _part(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
-    """Of the frames of a stack, innermost first, without those of the scheduler itself: those of an interrupt, without
-    what it interrupted, or what ran, without what interrupted it or made it leave."""
+    """The frames of a stack, innermost first, without those of the scheduler itself: those of an interrupt, without the
+    interrupted code, or the running code, without what interrupted it or made it leave."""
     if part == SWITCH_OUT:
         return list(dropwhile(lambda frame: frame.symbol in SCHEDULER_FUNCTIONS, frames))
     entries = [place for place, frame in enumerate(frames) if _begins_interrupt(frame.symbol)]
@@ -195,7 +196,7 @@ def _begins_interrupt(symbol: str) -> bool:
 class _TimehistCollector:
     """Output of `perf sched timehist`: each line has how long a thread ran before it left a CPU, and its waits before.
 
-    Its times are rounded to µs: nothing begins before what it follows ends.
+    Its times are rounded to µs: nothing begins before its predecessor ends.
     """
 
     def __init__(self, scheduling: SchedulerTimeline) -> None:
@@ -207,11 +208,11 @@ class _TimehistCollector:
 
     @property
     def stacks(self) -> dict[int, bytes]:
-        """The stacks by their numbers."""
+        """The stacks by their ids."""
         return {number: raw for raw, number in self._known.items()}
 
     def take(self, fields: tuple[bytes | None, ...]) -> None:
-        """Take in a line."""
+        """Add a line."""
         seconds, fraction, cpu_text, comm, tid, pid, *times, letter, rest = (part or b"" for part in fields)
         task, cpu = int(tid), int(cpu_text)
         stop = int(seconds) * NS_PER_S + int(fraction) * NS_PER_US
@@ -238,14 +239,14 @@ class _TimehistCollector:
         self._busy[cpu] = stop
 
     def finish(self) -> None:
-        """Everything has been taken in."""
+        """All lines were added."""
         if self._rows:
             rows = np.array([(*row, UNKNOWN_TASK, NONE) for row in self._rows], np.int64)
             self._scheduling.set_intervals(StateIntervals(*rows.T))
 
 
 def build_profile(sched_text_parser: SchedTextParser, source: str, defect: str | None) -> Profile:
-    """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
+    """The profile of all collected events. Raises UnreadableInput if there are none."""
     sched_text_parser.finish()
     if not sched_text_parser.scheduling:
         raise UnreadableInput(

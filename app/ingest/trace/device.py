@@ -1,4 +1,4 @@
-"""What devices did: kernels, memcpy and memset, joined with the calls and operators that launched them."""
+"""Device work: kernels, memcpy and memset, joined with the calls and operators that launched them."""
 
 import json
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _PROPERTIES = {
     "threads_per_sm": ("maxThreadsPerMultiprocessor",),
 }
 LAUNCH_FLOWS = ("ac2g", "async", "async_gpu", "async_cpu_to_gpu")
-"""Categories of flows from the call that launched work to the work."""
+"""Categories of flows from the launching call to the work."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class DeviceWork:
 
 
 def link_launches(rows: SliceTable) -> DeviceWork:
-    """Device work with what launched it."""
+    """Device work with its launches."""
     work = np.flatnonzero(_select_kind(rows, *WORK)).astype(np.int32)
     calls = np.flatnonzero(_select_kind(rows, "runtime")).astype(np.int32)
     launch = _by_number(rows, work, calls)
@@ -69,14 +69,14 @@ def _select_kind(rows: SliceTable, *kinds: str) -> Array:
 
 
 def _by_number(rows: SliceTable, work: Array, calls: Array) -> Array:
-    """For each piece of work the call with the same number."""
+    """For each piece of work the call with the same correlation number."""
     number = rows.get_number("correlation")
     calls = calls[number[calls] > 0]
     index = RowIndex(number[calls], calls)
     launch = index.lookup(number[work])
     if not index.twice:
         return launch
-    # Numbers that came again: those of the process that has the stream, then the last that came before.
+    # Reused numbers: prefer those of the process that has the stream, then the last one before the work.
     values, counts = np.unique(number[calls], return_counts=True)
     at = np.minimum(np.searchsorted(values, number[work]), len(values) - 1)
     process = infer_processes(rows, work, np.where(counts[at] == 1, launch, NO_ID))
@@ -85,12 +85,12 @@ def _by_number(rows: SliceTable, work: Array, calls: Array) -> Array:
     anywhere = _last_before(rows, work, calls, nothing[: len(work)], nothing[: len(calls)], number)
     same = _last_before(rows, work, calls, process[rows.track[work]], of_lines[rows.track[calls]], number)
     found = np.where(same >= 0, same, anywhere)
-    # Where all calls of the number began later, any of them.
+    # If all calls with the number began later, any of them.
     return np.where(found < 0, launch, found).astype(np.int32)
 
 
 def infer_processes(rows: SliceTable, work: Array, launch: Array) -> Int64Array:
-    """By line the process that launched most of the work there, a place among the texts; NO_ID where none is known."""
+    """By line the process that launched most of the work there, an index into the texts; NO_ID if none is known."""
     known = launch >= 0
     of_lines = np.array([about.places[0] for about in rows.tracks] or [NO_ID], np.int32)
     line, process = rows.track[work[known]], of_lines[rows.track[launch[known]]]
@@ -105,7 +105,7 @@ def _last_before(rows: SliceTable, work: Array, calls: Array, of_work: Array, of
     """For each piece of work the last call of the same number and process that began before it, else NO_ID."""
     every = np.concatenate((calls, work))
     process = np.concatenate((of_calls, of_work))
-    # A clock of a device may lag behind a little; a call comes before the work of the same moment.
+    # The device clock may lag slightly; a call at the same time comes before the work.
     begun = np.concatenate((rows.start_ns[calls], rows.start_ns[work] + ROUNDING_NS))
     is_work = np.repeat(np.array([0, 1]), (len(calls), len(work)))
     order = np.lexsort((is_work, begun, process, number[every]))
@@ -120,7 +120,7 @@ def _last_before(rows: SliceTable, work: Array, calls: Array, of_work: Array, of
 
 
 def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
-    """Fill in calls that are known only from flow events, from the call to the work."""
+    """Add calls that are known only from flow events, from the call to the work."""
     events = rows.events
     flows = find_flow_events(rows)
     flows = flows[is_launch_flow(events, flows)]
@@ -128,7 +128,7 @@ def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
     missing = np.flatnonzero(launch < 0)
     if not len(sources) or not len(targets):
         return launch
-    # An arrow ends where the work begins.
+    # A flow ends where the work begins.
     ends: Array = np.concatenate((targets, rows.event[work[missing]]))
     place, _ = factorize_pairs(ends, events.process, events.thread)
     moment, _ = factorize_pairs(np.arange(len(ends)), place, np.unique(events.time_ns[ends], return_inverse=True)[1])
@@ -142,7 +142,7 @@ def _by_arrow(rows: SliceTable, work: Array, launch: Array) -> Array:
 
 
 def is_launch_flow(events: TraceEvents, found: Array) -> Array:
-    """Which of some events are ends of arrows from the call that launched work to the work, as bools."""
+    """Which of some events are ends of flows from the launching call to the work, as bools."""
     number, shown = compact_ids(events.category[found], len(events.texts))
     is_one = np.array([events.texts[place].lower() in LAUNCH_FLOWS for place in shown.tolist()] + [False], bool)
     number = np.append(number, np.int32(-1))
@@ -151,10 +151,10 @@ def is_launch_flow(events: TraceEvents, found: Array) -> Array:
 
 
 def _by_external_id(rows: SliceTable, work: Array, launch: Array, operators: Array, operator: Array) -> None:
-    """Correct and complete the operators by the number that PyTorch gives them and the calls in them.
+    """Correct and complete the operators by PyTorch's number for them and by the calls within them.
 
-    Some traces repeat the correlation there: then it is not used. Times that were rounded can put a call beside
-    its operator.
+    Some traces repeat the correlation there: then it is not used. Because of rounding, a call may lie outside its
+    operator.
     """
     if not len(work):
         return
@@ -183,8 +183,8 @@ def _by_external_id(rows: SliceTable, work: Array, launch: Array, operators: Arr
 
 @dataclass(frozen=True, eq=False)
 class DeviceTables:
-    """What follows from device work: the tables; by a stream's line the index of its device and its number; and by
-    kind and index of a device its row."""
+    """What follows from device work: the tables; by a stream's line the index of its device and its number; and by kind
+    and index of a device its row."""
 
     device_work: pa.Table
     configurations: pa.Table
@@ -201,7 +201,7 @@ def build_device_tables(
     rank: int | None,
     memory_of: list[tuple[str, int]],
 ) -> DeviceTables:
-    """The tables of devices and of what they did. memory_of: the devices (kind, index) of which memory was noted."""
+    """The tables of devices and of their work. memory_of: the devices (kind, index) with recorded memory."""
     sets, line, code = arguments.get_rows(rows.arguments[work.slice]), rows.track[work.slice], rows.code[work.slice]
     launch_sets = np.where(work.launch >= 0, arguments.get_rows(rows.arguments[work.launch]), NO_ID)
     of_device, of_stream, of_size = arguments.get_numbers("device", "stream", "size")
@@ -240,7 +240,7 @@ def build_device_tables(
 
 
 def _else(values: Array, others: list[int | None], line: Array) -> Array:
-    """Where a value is MISSING, that of the line."""
+    """The value of the line replaces each MISSING value."""
     by_line = np.array([MISSING if other is None else other for other in others] or [0], np.int64)
     return np.where(values == MISSING, by_line[line], values)
 
@@ -250,7 +250,7 @@ def _value_or_none(value: int) -> int | None:
 
 
 def _rows_of(device: Array, places: Mapping[tuple[str, int], int]) -> Array:
-    """The row of `devices` by index of a device, MISSING where not known."""
+    """The row of `devices` by index of a device, MISSING if unknown."""
     index = np.array(sorted(index for kind, index in places if kind == "gpu") or [0], np.int64)
     row = np.array([places.get(("gpu", one), NO_ID) for one in index.tolist()])
     at = np.minimum(np.searchsorted(index, device), len(index) - 1)
@@ -295,7 +295,7 @@ def _configurations(known: Mapping[tuple[Any, ...], int]) -> pa.Table:
 def _devices(
     properties: Any, used: list[tuple[str, int]], rank: int | None
 ) -> tuple[pa.Table, dict[tuple[str, int], int]]:
-    """The table `devices`, and by kind and index the row of each: those that the file lists or something was of."""
+    """The table `devices`, and by kind and index the row of each: devices that the file lists or uses."""
     listed = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
     known: dict[tuple[str, int], dict[str, Any]] = {}
     for entry in listed:

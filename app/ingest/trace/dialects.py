@@ -7,7 +7,7 @@ from .pytorch_names import classify
 from .slices import SliceClassifier, SliceType
 
 TRACKS = frozenset({"-1", "Spans", "Traces", ""})
-"""Processes that are none: Kineto puts its own overhead and the spans of the profiler there."""
+"""Process ids that are not processes: Kineto uses them for its own overhead and the spans of the profiler."""
 PYTORCH = Dialect(
     "pytorch",
     SliceClassifier(classify, TRACKS),

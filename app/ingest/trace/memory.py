@@ -22,14 +22,15 @@ from .tables import build_table, to_nullable
 from .tracks import THREAD
 
 CPU = 0
-"""The type of device that is the host's memory."""
+"""The device type of host memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class AllocatorEvents:
-    """Events of allocators, in order of time. event: its events. place: of each, in `devices`: (kind, index).
+    """Events of allocators, in order of time. event: its events. place: of each, an index into `devices`: (kind,
+    index).
 
-    allocator: of each, the same where process and device are.
+    allocator: of each, the same if process and device are.
     """
 
     event: Array
@@ -62,7 +63,7 @@ def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileB
 
 
 def split_memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Array]:
-    """(those of some instants that allocators wrote, the others)."""
+    """(the memory instants of allocators, the others)."""
     names = [at for at in np.unique(events.name[moments]).tolist() if at >= 0 and events.texts[at] == MEMORY]
     mine = np.isin(events.name[moments], names)
     return moments[mine], moments[~mine]
@@ -75,7 +76,7 @@ def _device(arguments: dict[str, Any]) -> tuple[str, int]:
 
 
 def _number(events: TraceEvents, key: str, found: Array) -> Array:
-    """The argument `key` of some events, MISSING where they have none."""
+    """The argument `key` of some events, MISSING if they have none."""
     number = events.numbers.get(key)
     if number is None or not len(number.event):
         return np.full(len(found), MISSING, np.int64)
@@ -93,9 +94,9 @@ def add_memory(
     series: CounterSeries,
     builder: ProfileBuilder,
 ) -> pa.Table:
-    """The table `allocations`; its samples go to the builder, what was allocated and reserved at all to the series.
+    """The table `allocations`; its samples are added to the builder, allocated and reserved totals to the series.
 
-    places: the row of `devices` by kind and index. labels: what the file calls those rows, empty for nothing.
+    places: the row of `devices` by kind and index. labels: the file's names of those rows, empty for none.
     """
     events, found, size = rows.events, allocator_events.event, allocator_events.size
     time_ns = events.time_ns[found]
@@ -160,10 +161,10 @@ def _add_curves(
     rank: int | None,
     series: CounterSeries,
 ) -> dict[int, int | None]:
-    """Add what was allocated and reserved by device. Returns when most was allocated, by row of the device.
+    """Add the allocated and reserved memory by device. Returns when most was allocated, by row of the device.
 
-    If the file has no totals, they are sums of what was allocated and freed, from the least
-    with which no sum is negative.
+    If the file has no totals, they are sums of allocations and frees, from the smallest start with which no sum is
+    negative.
     """
     events = rows.events
     peaks: dict[int, int | None] = {}
@@ -183,7 +184,7 @@ def _add_curves(
                 before = -min(0, int(sums.min()))
                 value, known = sums + before, np.ones(len(mine), bool)
                 if len(time_ns) and time_ns[0] > 0:
-                    # It was so from the start.
+                    # The value from the start.
                     at_ns, value, known = np.append(0, time_ns), np.append(before, value), np.append(True, known)
             # The host's allocator reserves nothing; its events have 0.
             if not known.any() or (name == memory.RESERVED and not value[known].any()):

@@ -1,4 +1,4 @@
-"""The slices of a trace: gathered from its events, named, put in order, nested or laid in lanes, with call stacks.
+"""The slices of a trace: collected from its events, named, sorted, nested or assigned to lanes, with call stacks.
 
 The format defines the meaning of categories and names: see `SliceClassifier`.
 """
@@ -29,11 +29,11 @@ MAX_EXAMPLE_CHARS = 160
 
 @dataclass(frozen=True)
 class SliceType:
-    """What a category and a name mean.
+    """The meaning of a category and a name.
 
     kind: of the category, one of CategoryKinds. name: of its function. label: of its frame in call stacks. display,
     file, line, module: of the function. frame_kind: FrameKind. line: THREAD, STREAM or TRACK: where it belongs.
-    nesting_order: which of two slices that fill the same time is the outer one, the smaller.
+    nesting_order: which of two slices with the same interval is the outer one, the smaller.
     """
 
     kind: str
@@ -49,8 +49,8 @@ class SliceType:
 
 @dataclass(frozen=True)
 class SliceClassifier:
-    """What a format makes of its events. classify: of a category and a name. non_process_pids: processes that are none,
-    by their pid: what stands there is no process's time."""
+    """How a format interprets its events. classify: of a category and a name. non_process_pids: process ids that are
+    not processes, whose time belongs to no process."""
 
     classify: Callable[[str, str], SliceType]
     non_process_pids: frozenset[str] = frozenset()
@@ -58,7 +58,7 @@ class SliceClassifier:
 
 @dataclass(frozen=True, eq=False)
 class SliceTypes:
-    """The distinct pairs of category and name: what each means (by code), as arrays."""
+    """The distinct pairs of category and name: the meaning of each (by code), as arrays."""
 
     types: list[SliceType]
     name: list[str]
@@ -70,11 +70,11 @@ class SliceTypes:
     categories: list[tuple[str, str]]
 
     def is_of_kind(self, *kinds: str) -> Array:
-        """Which codes are of these kinds of categories, as bools; one where there are no codes."""
+        """Which codes are of these kinds of categories, as bools; one if there are no codes."""
         return self.map(lambda what, name: what.kind in kinds, bool)
 
     def map(self, value: Callable[[SliceType, str], int], kind: type) -> Array:
-        """A number for each code, by what it means and its name; one where there are no codes."""
+        """A number for each code, by its meaning and its name; one if there are no codes."""
         return np.array([value(*one) for one in zip(self.types, self.name, strict=True)] or [0], kind)
 
 
@@ -109,19 +109,19 @@ class SliceTable:
         return len(self.event)
 
     def free_numbers(self, kept: Collection[str]) -> None:
-        """Let go of the numbers of events but for a few, unless there are counters, which may count any."""
+        """Release the numbers of events except a few, unless there are counters, which may use any."""
         self.numbers.clear()
         if not len(self.phases.select(COUNTER)):
             numbers = self.events.numbers
             self.events = replace(self.events, numbers={key: numbers[key] for key in kept if key in numbers})
 
     def free_events(self) -> None:
-        """Let go of the events: all is known of them."""
+        """Release the events: everything is derived from them."""
         no = self.row = self.event = np.zeros(0, np.int32)
         self.events = TraceEvents([], no, no, no, no, no, no, no, no, no)
 
     def get_number(self, key: str) -> Array:
-        """The whole number that is the argument `key` of each slice (int64), MISSING where it has none."""
+        """The whole number in the argument `key` of each slice (int64), MISSING if there is none."""
         if key not in self.numbers:
             found = np.full(len(self), MISSING, np.int64)
             number = self.events.numbers.get(key)
@@ -141,9 +141,9 @@ def _scatter(event: Array, value: Array, row: Array, found: Array) -> None:
 
 @dataclass(eq=False)
 class SelfTimeIntervals:
-    """Times in which one slice is the innermost on its thread: its row, the start and the length, of the first `count`
-    of each. There is room for as many more as there are slices on streams and tracks. on_threads: `count` before there
-    were more."""
+    """Intervals in which one slice is the innermost on its thread: its row, the start and the length, of the first
+    `count` of each. There is room for as many more as there are slices on streams and tracks. on_threads: `count`
+    before those were added."""
 
     row: Array
     start_ns: Array
@@ -152,7 +152,7 @@ class SelfTimeIntervals:
     on_threads: int = 0
 
     def append_slices(self, slices: Array, rows: "SliceTable") -> "SelfTimeIntervals":
-        """Those, and behind them some slices that are on no thread."""
+        """Those, followed by some slices that are on no thread."""
         self.on_threads = self.count
         self.count += len(slices)
         room = slice(self.on_threads, self.count)
@@ -162,7 +162,7 @@ class SelfTimeIntervals:
         return self
 
     def take_columns(self) -> tuple[Array, Array, Array]:
-        """The three columns, which are let go here."""
+        """The three columns, which are released here."""
         row, start, length = (values[: self.count] for values in (self.row, self.start_ns, self.length_ns))
         del self.row, self.start_ns, self.length_ns
         return row, start, length
@@ -238,7 +238,7 @@ def build_slices(
 
 
 def _lay_out(rows: SliceTable) -> None:
-    """Nest what is on threads, and give lanes to the rest."""
+    """Nest the slices on threads, and assign lanes to the others."""
     n = len(rows)
     rows.parent, rows.depth, rows.end, rows.node = (np.empty(n, np.int32) for _ in range(4))
     rows.self_ns = np.empty(n, np.int64)
@@ -268,7 +268,7 @@ def _lay_out(rows: SliceTable) -> None:
 def _complete(
     rows: Array, time_ns: Array, duration_ns: Array, lengths: Array, fate: Array, missing: int, low: int, high: int
 ) -> None:
-    """The length of each slice, and what is wrong with it: 1 no time, 2 absurd, 3 no duration, 4 ends too early."""
+    """The length of each slice, and its defect: 1 no time, 2 implausible, 3 no duration, 4 ends before it starts."""
     for i in range(len(rows)):
         start, length = time_ns[rows[i]], duration_ns[rows[i]]
         if start == missing:
@@ -283,10 +283,10 @@ def _complete(
 
 
 def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
-    """Event, the event of its end, start and length of each slice, in the order of the file.
+    """Event, end event, start and length of each slice, in the order of the file.
 
-    The length is OPEN where a slice never ended. The event of the end is -1 for none; there is none at all where all
-    slices are complete.
+    The length is OPEN if a slice never ended. The end event is -1 for none; the array is empty if all slices are
+    complete.
     """
     rows = phases.select(COMPLETE)
     lengths, fate = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int8)
@@ -357,7 +357,7 @@ def _lost(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array
 def drop_impossible(
     events: TraceEvents, phases: PhaseIndex, found: Array, builder: ProfileBuilder | None = None
 ) -> Array:
-    """Those of some events that have a time that can be. The others are lost."""
+    """Those of some events that have a plausible time. The others are lost."""
     time_ns = events.time_ns[found]
     without = time_ns == MISSING
     absurd = ~without & ((time_ns <= phases.low) | (time_ns >= phases.high))
@@ -369,7 +369,7 @@ def drop_impossible(
 
 
 def describe_event(events: TraceEvents, event: int) -> str:
-    """An event in words, for a list of what was lost."""
+    """An event in words, as an example of a loss."""
     name, process, thread = (
         events.texts[int(places[event])] if places[event] >= 0 else "?"
         for places in (events.name, events.process, events.thread)

@@ -14,7 +14,7 @@ from .slices import SliceTable
 
 
 def build_table(name: str, /, **columns: Sequence[Any] | Array | pa.Array) -> pa.Table:
-    """The table `name` of whole columns, arrays without a copy where they are of the right type."""
+    """The table `name` from whole columns, without a copy of arrays of the right type."""
     schema = SCHEMAS[name]
     return pa.Table.from_arrays([_column(columns[field.name], field.type) for field in schema], schema=schema)
 

@@ -1,7 +1,7 @@
-"""The lines of a trace: threads, streams of devices and tracks, with the names and the order that its metadata give.
+"""The lines of a trace: threads, streams of devices and tracks, with the names and the order of its metadata.
 
 A thread is identified by the texts of `pid` and `tid`, and by its content: a device whose index is also the number of a
-process is not mixed up with it.
+process is kept separate from it.
 """
 
 import math
@@ -20,7 +20,7 @@ from .events import TraceEvents
 from .phases import INSTANT, METADATA, PhaseIndex
 
 THREAD, STREAM, OTHER_TRACK = 0, 1, 2
-"""What a line is."""
+"""The kind of a line."""
 NO_TRACK = -1
 ANY = -2
 _OF_PROCESS = ("process_name", "process_sort_index")
@@ -34,8 +34,8 @@ _MEMBERS = {
 
 @dataclass(frozen=True, eq=False)
 class TraceTrack:
-    """A thread, stream or track. process, thread: the texts of pid and tid, None where there are none; places: where
-    they are among the texts of the events. pid, tid: those that are whole numbers."""
+    """A thread, stream or track. process, thread: the texts of pid and tid, None if there are none; places: their
+    indices in the texts of the events. pid, tid: those that are whole numbers."""
 
     track_kind: int
     places: tuple[int, int]
@@ -74,11 +74,10 @@ def assign_tracks(
     asynchronous: Array,
     tracks: Collection[str],
 ) -> tuple[Array, list[TraceTrack]]:
-    """The line of each of some slices (int32 places in the list), and the lines, in the order in which to show them.
+    """The line of each of some slices (int32 indices into the list), and the lines, in display order.
 
     where: by code, THREAD, STREAM or TRACK. asynchronous: which slices are, as bools, or empty: they are on a track by
-    process and category. tracks: processes that are none, by their pid. There are also lines of threads on which
-    there are only instants.
+    process and category. tracks: pids that are not processes. There are also lines of threads that have only instants.
     """
     thread = events.thread
     if len(asynchronous):
@@ -106,7 +105,7 @@ def assign_tracks(
 def _describe_lines(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> tuple[list[TraceTrack], list[int]]:
-    """The lines of (process, thread, what), and their order."""
+    """The lines of (process, thread, kind), and their order."""
     metadata = _metadata(events, phases, keys)
     lines, ranks = [], []
     process_order: dict[int, int] = {}
@@ -132,7 +131,7 @@ def _describe_lines(
             )
         )
         of_process = _number(metadata.get((p, ANY, "process_sort_index", False)))
-        # Of a stream it is the index of its device.
+        # For a stream it is the index of its device.
         place = process_order.setdefault(p, len(process_order)) if track_kind != STREAM else _number(to_int(process))
         ranks.append((track_kind, of_process, place, _number(index), i))
     return lines, sorted(range(len(lines)), key=ranks.__getitem__)
@@ -141,8 +140,8 @@ def _describe_lines(
 def _metadata(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> dict[tuple[int, int, str, bool], Any]:
-    """The metadata events of these processes and threads: by the texts' places, what it is, and whether it names
-    a stream; ANY in place of the thread for metadata of a process.
+    """The metadata events of these processes and threads: by the texts' indices, the kind, and whether it names a
+    stream; ANY instead of the thread for metadata of a process.
 
     There may be a million of them: only those of these threads are read, and of several the last.
     """
@@ -185,5 +184,5 @@ def _word(value: Any) -> str | None:
 
 
 def _number(value: Any) -> float:
-    """A sort index; what has none comes last."""
+    """A sort index; lines without one come last."""
     return float(value) if isinstance(value, (int, float)) and value == value else math.inf

@@ -1,4 +1,4 @@
-"""Trace events one by one, from any text in which there are some: slow and patient, and the measure of the scan."""
+"""Trace events one by one, from any text that contains some: slow and tolerant, the reference of the scanner."""
 
 import re
 from collections.abc import Callable
@@ -31,13 +31,13 @@ from .window import TextChunk, Window, open_window
 
 
 def decode(stream: BinaryIO) -> TraceEvents:
-    """The events in a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
+    """The events in a stream of decompressed bytes. Raises what reading the stream does; its content never raises."""
     with open_window(stream) as window:
         return DocumentReader(window, PythonDecoder()).read()
 
 
 class PythonDecoder:
-    """Takes in events one by one, in Python."""
+    """Adds events one by one, in Python."""
 
     def __init__(self) -> None:
         self._texts: dict[bytes, int] = {}
@@ -124,7 +124,7 @@ class PythonDecoder:
 
 
 def parse_small_id(raw: bytes | None) -> int | None:
-    """A whole number below ID_TEXT that an id is."""
+    """The value of an id that is a whole number below ID_TEXT."""
     return int(raw) if raw is not None and _SMALL.fullmatch(raw) and int(raw) < ID_TEXT else None
 
 
@@ -168,7 +168,7 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
         raw, words = to_strict_json(raw, 0, len(raw))
         for _ in range(words):
             lost(NO_VALUE, raw)
-    # Of two members of one name the last holds.
+    # Of two members of one name the last counts.
     texts = {name: text for name, _, text, _ in iterate_members(raw, 0)}
     if not texts:
         return None
@@ -221,7 +221,7 @@ def _arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable
     for name, member, text, depth in iterate_members(arguments, 0):
         key = _NUMBERED.get(name)
         if key is not None:
-            # Of two members of one name the last holds.
+            # Of two members of one name the last counts.
             kept = [one for one in kept if one[0] != name]
             event.numbers.pop(key, None)
             number = parse_int(text)
@@ -241,12 +241,12 @@ def decode_texts(
 ) -> tuple[list[str], Array | None]:
     """(consecutive texts in bytes of a file, and the index of each among them, None: its own).
 
-    Arguments are known by their beginning: no string's text has a quote in it that is not escaped.
+    Arguments are recognized by their first character: no string's text contains an unescaped quote.
     """
     raw = text.tobytes()
     whole = raw.decode("latin-1")
     texts = [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    # What is to be checked is that with escapes or other than ASCII characters.
+    # Only texts with escapes or non-ASCII characters need a check.
     odd = np.unique(np.searchsorted(ends, np.flatnonzero((text == ord("\\")) | (text > 127)), "right"))
     parts = [(int(places[i]), raw[starts[i] : ends[i]], i) for i in odd.tolist()]
     for place, part, i in sorted(parts):
@@ -262,7 +262,7 @@ def decode_texts(
 
 
 def apply_shifts(time_ns: Array, shifts: list[tuple[int, int]]) -> None:
-    """Add to times what `Block.finish` is given."""
+    """Add the shifts of `Block.finish` to times."""
     for (start, add), (end, _) in zip(shifts, [*shifts[1:], (len(time_ns), 0)], strict=False):
         part = time_ns[start:end]
         part[part != MISSING] += add

@@ -1,7 +1,7 @@
-"""Events from bytes, compiled: what is in a list of events, as columns, without a look at how lines are laid out.
+"""Events from bytes, compiled: the content of a list of events, as columns, for any layout of lines.
 
-It accepts strict JSON only, and of that the parts that traces use. At anything else it stops (ODD) for the decoder.
-So what it does take, it takes exactly as the decoder would.
+It accepts only strict JSON, and only the parts of it that traces use. At anything else it stops (ODD) for the decoder.
+Events that it accepts get exactly the decoder's result.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from .values import (
 )
 
 STOP, FULL, ODD, OTHER = 0, 1, 2, 3
-"""Why a scan ended: it came to `stop`; there is no more room; an event that is not understood; no event."""
+"""Why a scan ended: at `stop`; no more room; an event that it cannot parse; no event."""
 
 SLOTS = 128
 MAX_INT = 2**63 - 1
@@ -36,13 +36,13 @@ NAME, CATEGORY, PROCESS, THREAD, ID, BIND = range(6)
 FIELDS = 6
 """The members of an event that are texts."""
 MEMBERS = 100
-"""Arguments of more members are left to the decoder."""
+"""Objects with more arguments are left to the decoder."""
 WORK_SIZE = 2 * FIELDS + 2 * MEMBERS + len(NUMERIC_ARGUMENTS)
 
 
 class EventColumns(NamedTuple):
-    """Columns of events, as in TraceEvents, with room for some; codes are places in a Table. One key's numbers are
-    in event[key, :counts[key]], value[key, :counts[key]]."""
+    """Columns of events, as in TraceEvents, with limited room; codes are indices into a Table. One key's numbers are in
+    event[key, :counts[key]], value[key, :counts[key]]."""
 
     phase: Array
     name: Array
@@ -73,7 +73,7 @@ _NAME, _ARGS, _BIND = _key("name"), _key("args"), _key("bind_id")
 
 
 class KeyTable(NamedTuple):
-    """The keys of NUMBERED: their texts, padded with zeros, in three words each, and by `slot` which one it may be."""
+    """The keys of NUMBERED: their texts, padded with zeros, in three words each, and by `slot` the candidate key."""
 
     words: Array
     lengths: Array
@@ -102,7 +102,7 @@ def _place(key: str, factor: int) -> int:
 
 @jit_inline
 def _time(data: Array, p: int) -> tuple[int, int]:
-    """(the nanoseconds of the number of microseconds that begins at p, where it ends, BAD for what is none)."""
+    """(the nanoseconds of the number of microseconds that begins at p, its end, BAD if there is none)."""
     negative = data[p] == 45
     if negative:
         p += 1
@@ -114,7 +114,7 @@ def _time(data: Array, p: int) -> tuple[int, int]:
     digits = p - begin
     if digits == 0 or digits > 19 or (data[begin] == 48 and digits > 1):
         return 0, BAD
-    # By which power of ten the digits are to be multiplied.
+    # The power of ten by which the digits are multiplied.
     power = 3
     if data[p] == 46:
         p += 1
@@ -162,7 +162,7 @@ def _time(data: Array, p: int) -> tuple[int, int]:
 
 @jit_inline
 def _small(data: Array, p: int, length: int) -> int:
-    """The whole number below ID_TEXT that a text is, BAD for another one."""
+    """The value of a text that is a whole number below ID_TEXT, BAD for another one."""
     if length <= 0 or length > 10 or (data[p] == 48 and length > 1):
         return BAD
     number = 0
@@ -175,7 +175,7 @@ def _small(data: Array, p: int, length: int) -> int:
 
 @jit_inline
 def _number_key(data: Array, p: int, length: int, keys: KeyTable) -> int:
-    """Which of NUMBERED a key is, or BAD."""
+    """The key of NUMBERED that this key is, or BAD."""
     start = mask_low_bytes(load_word(data, p), length)
     end = load_word(data, p + length - 8) if length > 8 else start
     ends = start ^ (uint64(3) * end) ^ uint64(length)
@@ -191,7 +191,7 @@ def _number_key(data: Array, p: int, length: int, keys: KeyTable) -> int:
 
 @jit_inline
 def _whole(data: Array, p: int) -> tuple[int, int]:
-    """(the whole number of 64 bits that begins at p, where it ends, BAD where it is none)."""
+    """(the 64-bit whole number that begins at p, its end, BAD if there is none)."""
     negative = data[p] == 45
     if negative:
         p += 1
@@ -220,8 +220,8 @@ def _whole(data: Array, p: int) -> tuple[int, int]:
 def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, numbers: Array) -> tuple[int, int, Any]:
     """Iterates the members of the object at p.
 
-    Returns where it ends (BAD for what is not understood), how many are no numbers, each from one to the next of
-    `pieces`, and a mask of the keys of NUMBERED. One that is no number is MISSING.
+    Returns its end (BAD if it cannot be parsed), the number of members that are no numbers, each from one entry to the
+    next of `pieces`, and a mask of the keys of NUMBERED. One that is no number is MISSING.
     """
     seen = uint64(0)
     kept = 0
@@ -250,7 +250,7 @@ def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, num
         is_number = byte == 45 or 48 <= byte <= 57
         if key >= 0:
             bit = uint64(1) << uint64(key)
-            # Of two members of one name the last holds, which is for the decoder to find.
+            # Of two members of one name the last counts, which the decoder handles.
             if seen & bit:
                 return BAD, 0, seen
             seen |= bit
@@ -295,10 +295,10 @@ def scan_events(
     work: Array,
     at: Array,
 ) -> int:
-    """Take in events from `start` on, up to the first one that begins at `stop` or behind it. Returns why it stopped.
+    """Read events from `start` on, up to the first one that begins at or after `stop`. Returns why it stopped.
 
-    data: has PAD zeros behind `end`. work: room for WORK numbers. at: how many rows
-    there are, where it stopped (set), how many texts there are, and how many bytes of texts.
+    data: has PAD zeros after `end`. work: room for WORK numbers. at: the number of rows, where it stopped (set), the
+    number of texts, and the number of bytes of texts.
     """
     starts, lengths = work[:FIELDS], work[FIELDS : 2 * FIELDS]
     pieces, numbers = work[2 * FIELDS : 2 * FIELDS + 2 * MEMBERS], work[2 * FIELDS + 2 * MEMBERS :]
@@ -424,7 +424,7 @@ def scan_events(
             known = at[2]
             code = intern_object(data, pieces, arguments, begin, table, at)
             if code == known and find_value_end(table.text, table.start[code]) != at[3]:
-                # Brackets were closed, but not as they should.
+                # Brackets were closed, but not in the right order.
                 remove_last(table, code, at)
                 return ODD
         rows.arguments[row] = code
@@ -464,8 +464,8 @@ def remap_codes(
 ) -> None:
     """Write codes of one table into a column as codes of another.
 
-    base: codes below it stay as they are, it is added to others. place: what is to be added to places of texts. same:
-    the other table's code of each, -1 not known yet.
+    base: codes below it are unchanged, it is added to others. place: what is added to positions of texts. same: the
+    other table's code of each, -1 if not yet known.
     """
     for i in range(len(codes)):
         code = codes[i] - base

@@ -1,7 +1,7 @@
 """Operations on 64 bytes at once, or 8, for compiled loops: vector instructions of this processor.
 
-Texts are arrays of bytes (uint8) with PAD readable bytes after their end. Masks are 64 bits, the lowest for the
-first byte. Needs numba, and a processor that puts the lowest byte first.
+Texts are arrays of bytes (uint8) with PAD readable bytes after their end. Masks are 64 bits, the lowest for the first
+byte. Needs numba, and a little-endian processor.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def special_mask(typing: Any, data: Any, position: Any) -> Any:
 
 @_instruction
 def nonblank_mask(typing: Any, data: Any, position: Any) -> Any:
-    """The characters from `position` on that are no blanks of JSON."""
+    """The characters from `position` on that are not JSON white space."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         text = _load(context, builder, signature, given, _VECTOR)
@@ -99,7 +99,7 @@ def load_word(typing: Any, data: Any, position: Any) -> Any:
 
 @_instruction
 def count_trailing_zeros(typing: Any, mask: Any) -> Any:
-    """Which bit of a mask that has some is the first."""
+    """The index of the lowest set bit of a nonzero mask."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         return builder.cttz(given[0], ir.Constant(ir.IntType(1), 1))
@@ -109,7 +109,7 @@ def count_trailing_zeros(typing: Any, mask: Any) -> Any:
 
 @_instruction
 def popcount(typing: Any, mask: Any) -> Any:
-    """How many bits of a mask are set."""
+    """The number of set bits of a mask."""
 
     def made(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         return builder.ctpop(given[0])

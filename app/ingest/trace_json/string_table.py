@@ -1,4 +1,4 @@
-"""Every distinct text once, in compiled loops: a hash table of byte strings in plain arrays."""
+"""Distinct texts in compiled loops: a hash table of byte strings in plain arrays."""
 
 import secrets
 from typing import Any, NamedTuple
@@ -12,11 +12,11 @@ from .simd import PAD, copy64, load_word, multiply_fold
 
 
 class StringTable(NamedTuple):
-    """Texts by number. Text i is text[start[i] : start[i] + length[i]], first met at `place[i]`; hash[i] is of it.
+    """Texts by id. Text i is text[start[i] : start[i] + length[i]], first found at `place[i]`; hash[i] is its hash.
 
-    slots: which text may be found where, -1 none; a power of two, at least twice as many as there is room for texts.
-    seed: differs in each process, so that no file can be crafted whose texts all collide.
-    The number of texts and of their bytes are at[2] and at[3] of a separate array.
+    slots: the candidate text of each slot, -1 none; a power of two, at least twice as many as there is room for texts.
+    seed: differs in each process, so that no file can be crafted whose texts all collide. The number of texts and of
+    their bytes are at[2] and at[3] of a separate array.
     """
 
     slots: Array
@@ -72,7 +72,7 @@ def _low(text: Any, length: int) -> Any:
 
 @jit_inline
 def hash_text(data: Array, p: int, length: int, seed: Any) -> Any:
-    """A number for a text."""
+    """The hash of a text."""
     found = seed ^ uint64(length)
     end = p + length
     while end - p > 16:
@@ -98,7 +98,7 @@ def _same(one: Array, p: int, other: Array, q: int, length: int) -> bool:
 
 @jit_inline
 def intern(data: Array, p: int, length: int, place: int, table: StringTable, at: Array) -> int:
-    """The number of a text, which is put into the table where it is new; -1 where the length is negative."""
+    """The id of a text, which is inserted if it is new; -1 if the length is negative."""
     if length < 0:
         return -1
     found = hash_text(data, p, length, table.seed)
@@ -121,7 +121,7 @@ def intern(data: Array, p: int, length: int, place: int, table: StringTable, at:
 
 @jit_inline
 def intern_object(data: Array, pieces: Array, count: int, place: int, table: StringTable, at: Array) -> int:
-    """The number of the JSON object of some members, as `intern`. Piece i is data[pieces[2i] :][:pieces[2i+1]]."""
+    """The id of the JSON object of some members, like `intern`. Part i is data[pieces[2i] :][:pieces[2i+1]]."""
     found = table.seed
     length = 1
     for i in range(count):
@@ -154,7 +154,7 @@ def intern_object(data: Array, pieces: Array, count: int, place: int, table: Str
 
 @jit_inline
 def _append(data: Array, p: int, length: int, text: Array, to: int) -> int:
-    """Where a text ends that is copied to `to`; up to 64 bytes behind it are overwritten."""
+    """Copy a text to `to`; returns its end. Up to 64 bytes after it are overwritten."""
     done = 0
     while done < length:
         copy64(data, p + done, text, to + done)
@@ -176,7 +176,7 @@ def _new(slot: int, found: Any, length: int, place: int, table: StringTable, at:
 
 @jit_inline
 def remove_last(table: StringTable, code: int, at: Array) -> None:
-    """Take out the text that was put in last."""
+    """Remove the last inserted text."""
     mask = len(table.slots) - 1
     slot = np.int64(table.hash[code] & uint64(mask))
     while table.slots[slot] != code:
@@ -188,7 +188,7 @@ def remove_last(table: StringTable, code: int, at: Array) -> None:
 
 @jit_no_refcount
 def intern_all(data: Array, lengths: Array, place: int, table: StringTable, at: Array, codes: Array) -> None:
-    """Write the numbers of consecutive texts in `data` into codes; see `intern`."""
+    """Write the ids of consecutive texts in `data` into codes; see `intern`."""
     p = 0
     for i in range(len(lengths)):
         codes[i] = intern(data, p, lengths[i], place, table, at)
@@ -196,5 +196,5 @@ def intern_all(data: Array, lengths: Array, place: int, table: StringTable, at: 
 
 
 def clear(table: StringTable) -> None:
-    """Take out all texts."""
+    """Remove all texts."""
     table.slots[:] = -1

@@ -1,6 +1,6 @@
-"""Where values end in JSON, compiled: strings, numbers, lists and objects, of strict JSON alone.
+"""The ends of JSON values, compiled: strings, numbers, lists and objects, of strict JSON only.
 
-Parts of the loops of `kernel`. BAD where something is not strict, or deeper or longer than traces have it.
+Used by the loops of `scanner`. BAD if something is not strict, or deeper or longer than in traces.
 """
 
 from typing import Any
@@ -76,7 +76,7 @@ def find_string_end(data: Array, p: int) -> int:
 
 @jit_inline
 def find_number_end(data: Array, p: int) -> int:
-    """Where the number ends that begins at p; BAD where it is none, or very long, or may be very large."""
+    """The end of the number that begins at p; BAD if there is none, or it is very long, or may be very large."""
     start = p
     if data[p] == 45:
         p += 1
@@ -111,7 +111,7 @@ def find_number_end(data: Array, p: int) -> int:
 
 @jit_inline
 def find_value_end(data: Array, p: int) -> int:
-    """Where the strict JSON value ends that begins at p; BAD where there is none, or it is nested deep."""
+    """The end of the strict JSON value that begins at p; BAD if there is none, or it is deeply nested."""
     inside = uint64(0)
     depth = 0
     while True:
@@ -165,7 +165,7 @@ def find_value_end(data: Array, p: int) -> int:
 
 @jit_inline
 def _colon_end(data: Array, p: int) -> int:
-    """Where the value begins of the member whose key begins at p."""
+    """The start of the value of the member whose key begins at p."""
     if data[p] != 34:
         return BAD
     p = find_string_end(data, p + 1)
@@ -189,7 +189,7 @@ def find_literal_end(data: Array, p: int) -> int:
 
 @jit_inline
 def find_nested_end(data: Array, start: int, end: int) -> int:
-    """Where the brackets are closed again that open at `start`. Nothing else is checked but strings."""
+    """Where the brackets that open at `start` are closed. Only strings are checked within them."""
     p, depth = start, 0
     in_string = uint64(0)
     while p < end:

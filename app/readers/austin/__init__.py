@@ -33,7 +33,7 @@ _MOST_DIGITS = 9
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is one of austin."""
+    """Whether a file that starts with `head` comes from austin."""
     if head.startswith(MAGIC):
         return True
     head = head.removeprefix(b"\xef\xbb\xbf")
@@ -51,7 +51,7 @@ def _is_sample(line: bytes) -> bool:
 
 @check_parse_quality("austin samples", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput if it has no samples."""
     ending: LastByteStream | None = None
     data = stream.read(len(MAGIC))
     if data.startswith(MAGIC):
@@ -69,7 +69,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
 
 class _AustinText:
-    """Takes in austin's text."""
+    """Reads austin's text."""
 
     def __init__(self, stream: BinaryIO, data: bytes) -> None:
         self.samples = SampleCollector()
@@ -107,7 +107,7 @@ class _AustinText:
         )
 
     def _places(self, frames: bytes) -> list[int]:
-        """The frames of a stack. A path with a semicolon in it is in several pieces."""
+        """The frames of a stack. A path with semicolons spans several parts."""
         places: list[int] = []
         before: list[bytes] = []
         for last in frames.split(b";")[1:]:
@@ -126,7 +126,7 @@ class _AustinText:
 
 
 def _parts(piece: bytes) -> tuple[bytes, bytes, int] | None:
-    """(file, function, line) of a frame; None for what is none."""
+    """(file, function, line) of a frame; None if it is invalid."""
     parts = piece.rsplit(b":", 2)
     if len(parts) < 3 or not parts[2].isdigit() or len(parts[2]) > _MOST_DIGITS:
         return None

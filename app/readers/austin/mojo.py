@@ -1,8 +1,8 @@
 """MOJO, the binary form of austin's samples: events of a type byte and its payload, texts interned by key.
 
-Whole numbers: six bits and a sign in the first byte, seven in each that follows, the lowest first; the high bit means
-that there is another. Texts end with a zero byte. Keys are those of a process. Definition: src/mojo.h of austin;
-version 4 adds STACK_REPEAT and what tasks of asyncio do.
+Whole numbers: six bits and a sign in the first byte, seven in each further byte, the lowest first; the high bit means
+that another byte follows. Texts end with a zero byte. Keys are local to a process. Definition: src/mojo.h of austin;
+version 4 adds STACK_REPEAT and asyncio tasks.
 """
 
 import re
@@ -37,14 +37,14 @@ class _TruncatedEvent(Exception):
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """(the whole number at that place, where it ends). Raises IndexError where it is cut off."""
+    """(the whole number at a position, its end). Raises IndexError if it is truncated."""
     byte = data[at]
     at += 1
     value, negative, shift = byte & 0x3F, byte & 0x40, 6
     while byte & 0x80:
         byte = data[at]
         at += 1
-        # No number has more than 64 bits; further bits are discarded.
+        # Numbers have at most 64 bits; further bits are discarded.
         if shift < 64:
             value |= (byte & 0x7F) << shift
         shift += 7
@@ -52,7 +52,7 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:
-    """(the text at that place, where it ends). Raises _TruncatedEvent."""
+    """(the text at a position, its end). Raises _TruncatedEvent."""
     end = data.find(b"\0", at)
     if end < 0:
         raise _TruncatedEvent
@@ -60,7 +60,7 @@ def _text(data: bytes, at: int) -> tuple[str, int]:
 
 
 class MojoParser:
-    """Takes in a file; `samples` is what was in it."""
+    """Reads a file; `samples` has its samples."""
 
     def __init__(self, stream: BinaryIO, data: bytes) -> None:
         self.samples = SampleCollector()
@@ -100,9 +100,9 @@ class MojoParser:
         self._end()
 
     def _events(self, data: bytes, at: int, before: int) -> int:
-        """Take in the events from that place on; where the first begins that is cut off, -1 where there is none.
+        """Read the events from a position on; returns the start of the first truncated one, -1 if there is none.
 
-        before: how many bytes of the file come before these.
+        before: how many bytes of the file precede these.
         """
         try:
             while True:
@@ -119,7 +119,7 @@ class MojoParser:
             return at
 
     def _references(self, data: bytes, at: int) -> int:
-        """Take in the references to frames that begin at that place; where they end. Raises _TruncatedEvent."""
+        """Read the references to frames that begin at a position; returns their end. Raises _TruncatedEvent."""
         match = _REFERENCES.match(data, at)
         if not match:
             raise _TruncatedEvent
@@ -143,8 +143,8 @@ class MojoParser:
         return match.end()
 
     def _event(self, event: int, data: bytes, at: int) -> int | None:
-        """Process an event other than FRAME_REF; where it ends, None if it is not an event. Raises IndexError and
-        _TruncatedEvent, and has changed nothing then."""
+        """Process an event other than FRAME_REF; returns its end, None if it is not an event. Raises IndexError and
+        _TruncatedEvent, before it changes anything."""
         if event == TIME:
             self._time, at = _number(data, at)
         elif event == STACK:
@@ -193,9 +193,9 @@ class MojoParser:
         return found
 
     def _later(self, event: int, data: bytes, at: int) -> int | None:
-        """As `_event`, for what version 4 added."""
+        """Like `_event`, for the events that version 4 added."""
         if event == STACK_REPEAT:
-            # The outer frames are those of the thread's sample before, but for native ones that were called last.
+            # The outer frames are those of the thread's previous sample, except native ones at its end.
             before = list(self._before.get(self._thread, ())) if self._thread else []
             while before and before[-1] in self._native:
                 before.pop()
@@ -232,7 +232,7 @@ class MojoParser:
             self._native.add(frame)
 
     def _odd_frame(self, key: int) -> None:
-        """Take in a frame of a task, or one with an undefined key."""
+        """Add a frame of a task, or one with an undefined key."""
         if self._of_task:
             self._of_task -= 1
             return
@@ -240,7 +240,7 @@ class MojoParser:
         self._stack.append(self._special[INVALID])
 
     def _end(self) -> None:
-        """The sample is whole."""
+        """Add the complete sample."""
         if self._thread is not None:
             if IN_GC in self._flags:
                 frames = (*self._stack, self._special[GC])

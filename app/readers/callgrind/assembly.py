@@ -1,4 +1,4 @@
-"""Makes a Profile of the sums of a callgrind file."""
+"""Builds a Profile from the sums of a callgrind file."""
 
 import os.path
 import re
@@ -99,7 +99,7 @@ def _columns(parser: CallgrindParser, part: ThreadCosts) -> dict[str, np.ndarray
 def _add_thread(
     builder: ProfileBuilder, parser: CallgrindParser, pid: int | None, thread: int | None, part: ThreadCosts
 ) -> int:
-    """Add the stacks and samples of one thread; the number of samples."""
+    """Add the stacks and samples of one thread; returns the number of samples."""
     graph, functions = part.graph()
     columns = _columns(parser, part)
     names = []

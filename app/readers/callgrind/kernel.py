@@ -1,7 +1,7 @@
-"""The lines of a callgrind file, compiled: costs added up for each function and each call, names by number.
+"""The lines of a callgrind file, parsed by compiled loops: costs summed by function and call, names by id.
 
-What is not a cost, a position or an association (header lines, and unknown ones) is returned line by line.
-Format: valgrind.org/docs/manual/cl-format.html.
+Other lines than costs, positions and associations (header lines, and unknown ones) are returned line by line. Format:
+valgrind.org/docs/manual/cl-format.html.
 """
 
 from ...domain.arrays import Array
@@ -9,17 +9,17 @@ from ...ingest.jit.decorators import jit
 from ...ingest.trace_json.string_table import StringTable, intern
 
 DONE, FULL, OTHER = 0, 1, 2
-"""Why a scan ended: it came to `stop`; there is no more room; a line for who called."""
+"""Why a scan ended: it reached `stop`; no more room; a line that the caller parses."""
 
 # Kinds of names, each with its own ids.
 FILES, FUNCTIONS, OBJECTS = 0, 1, 2
-# Places in `state`. PRESENT, CALLED: of the present position and of the next call, a place for each kind of name.
+# Indices into `state`. PRESENT, CALLED: of the present position and of the next call, one entry per kind of name.
 AT, END, LINES, POSITIONS, EVENTS, LINE_PLACE, ROWS, SELF_ROW, PENDING, COUNT, TARGET = range(11)
 PRESENT, FUNCTION_FILE, FUNCTION_OBJECT, CALLED, POSITION = 11, 14, 15, 16, 19
 NEGATIVE, NEGATIVE_LINE, UNDEFINED, UNDEFINED_LINE, TOO_MANY = range(23, 28)
 STATE = 28
 MOST_POSITIONS = 4
-"""Of a line: so many places there are at POSITION."""
+"""The maximum number of positions of a line, at POSITION."""
 
 # What the next line of costs belongs to, if not to the function.
 NOTHING, CALL, JUMP = 0, 1, 2
@@ -33,7 +33,7 @@ MOST_NAMES = (1 << 21) - 2
 
 @jit
 def _number(data: Array, p: int) -> tuple[int, int]:
-    """(the number that begins at p, where it ends; p itself where there is none that can be)."""
+    """(the number that begins at p, its end; p itself if there is none in range)."""
     value, begin = 0, p
     if data[p] == 48 and (data[p + 1] | 32) == 120:
         p += 2
@@ -61,7 +61,7 @@ def _blank(data: Array, p: int) -> int:
 
 @jit
 def _position(data: Array, p: int, before: int) -> tuple[int, int]:
-    """(a subposition, where it ends; p itself where there is none)."""
+    """(a subposition, its end; p itself if there is none)."""
     if data[p] == 42:
         return before, p + 1
     if data[p] == 43 or data[p] == 45:
@@ -75,7 +75,7 @@ def _position(data: Array, p: int, before: int) -> tuple[int, int]:
 
 @jit
 def _name(data: Array, p: int, end: int, kind: int, state: Array, ids: Array, names: StringTable, at: Array) -> int:
-    """The number of the name data[p:end]; -1 for an id that has none, -2 for one that is too large."""
+    """The number of the name data[p:end]; -1 for an id without a name, -2 for one that is too large."""
     p = _blank(data, p)
     number = -1
     if data[p] == 40 and 48 <= data[p + 1] <= 57:
@@ -133,7 +133,7 @@ def _costs(data: Array, p: int, end: int, state: Array, work: Array) -> bool:
 
 @jit
 def _add(row: int, state: Array, costs: Array, work: Array) -> bool:
-    """Add what is in `work` to a row; False, and nothing added, where the sum would not be a number any more."""
+    """Add `work` to a row; False, without adding, if the sum would overflow."""
     for n in range(state[EVENTS]):
         if costs[row, n] + work[n] >= MOST:
             return False
@@ -151,7 +151,7 @@ def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
     rows[row, 3:6] = -1
     rows[row, 6], rows[row, 7] = NO_CALL, 0
     if call:
-        # Without a word on it, what is called is in the present file and object.
+        # Without an explicit file and object, the called function is in the present ones.
         for column, kind in ((3, FUNCTIONS), (4, FILES), (5, OBJECTS)):
             called = state[CALLED + kind]
             rows[row, column] = state[PRESENT + kind] if called < 0 and kind != FUNCTIONS else called
@@ -163,7 +163,7 @@ def _new_row(state: Array, rows: Array, costs: Array, call: bool) -> int:
 
 @jit
 def _cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: Array, work: Array) -> bool:
-    """Take in a line of positions and costs; False for one that is none."""
+    """Parse a line of positions and costs; False if it is none."""
     if state[EVENTS] == 0:
         return False
     for n in range(state[POSITIONS]):
@@ -193,7 +193,7 @@ def _cost_line(data: Array, p: int, end: int, state: Array, rows: Array, costs: 
 
 @jit
 def _call_line(data: Array, p: int, state: Array) -> bool:
-    """Take in what follows "calls="; False where that is no number."""
+    """Parse the text after "calls="; False if it is no number."""
     p = _blank(data, p)
     count, q = _number(data, p)
     if q == p:
@@ -221,12 +221,12 @@ def scan(
     costs: Array,
     work: Array,
 ) -> int:
-    """Parse the complete lines of data[state[AT]:stop]; return why that ended.
+    """Parse the complete lines of data[state[AT]:stop]; returns why it ended.
 
-    data: uint8, with a newline before `stop` and PAD more bytes behind it. ids: by kind and id the number of a name in
-    `names` and one more, 0 for none. at: as in StringTable. rows, costs: see ROW. work: one number per event, and
-    at least three. At OTHER, the line is data[state[AT]:state[END]], which is to be passed over; at FULL it is to
-    be read again.
+    data: uint8, with a newline before `stop` and PAD more bytes after it. ids: by kind and id the number of a name in
+    `names` plus one, 0 for none. at: as in StringTable. rows, costs: see ROW. work: one number per event, and at least
+    three. At OTHER, the line is data[state[AT]:state[END]], which the caller must skip; at FULL it must be parsed
+    again.
     """
     while state[AT] < stop:
         begin = state[AT]
@@ -249,7 +249,7 @@ def scan(
                 return OTHER
             state[AT] = state[END] + 1
             continue
-        # The letters f and n of fn=, cfn= and jfn=; so for all names.
+        # The letters f and n of fn=, cfn= and jfn=; all kinds of names work alike.
         of_other = first == 99 or first == 106
         one, two, equal = data[p + of_other], data[p + of_other + 1], data[p + of_other + 2]
         file = one == 102 and (two == 108 or two == 105 or (two == 101 and not of_other))

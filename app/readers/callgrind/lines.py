@@ -28,14 +28,14 @@ _TERM = re.compile(r"\s*(?:(\d{1,9})\s*\*?\s*)?([^\s*+]+)\s*")
 
 @dataclass
 class KeyedSums:
-    """Rows of whole numbers, added up by a key."""
+    """Rows of whole numbers, summed by key."""
 
     width: int
     places: dict[int, int] = field(default_factory=dict)
     sums: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
     def of(self, keys: Array) -> Array:
-        """The place of each key; made where it has none."""
+        """The index of each key; new keys are added."""
         distinct, which = np.unique(keys, return_inverse=True)
         known = self.places
         places = np.array([known.setdefault(key, len(known)) for key in distinct.tolist()], np.int64)
@@ -46,7 +46,7 @@ class KeyedSums:
         return places[which]
 
     def add(self, places: Array, rows: Array) -> Array:
-        """Add rows; which could not be added, because the sum would not be a number any more."""
+        """Add rows; returns which could not be added, because the sum would overflow."""
         heavy = np.zeros(len(rows), bool)
         sums = np.zeros((len(self.places), rows.shape[1]))
         np.add.at(sums, places, rows.astype(np.float64))
@@ -66,10 +66,10 @@ class ThreadCosts:
         self.calls = KeyedSums(len(events) + 1)
         self.lines: dict[int, int] = {}
         self.own: set[int] = set()
-        """Keys of functions that the file has costs or calls of, not only calls to."""
+        """Keys of functions that have costs or calls in the file, not only calls to them."""
 
     def absorb(self, rows: Array, costs: Array) -> Array:
-        """Take in rows as the kernel makes them; which could not be."""
+        """Add rows of the kernel; returns which could not be added."""
         caller = self.functions.of(_pack_key(rows[:, 0], rows[:, 1], rows[:, 2]))
         calls = rows[:, 6] != kernel.NO_CALL
         self.own.update(np.unique(_pack_key(rows[:, 0], rows[:, 1], rows[:, 2])).tolist())
@@ -101,8 +101,8 @@ class ThreadCosts:
         return graph, [_unpack_key(keys[representative]) for representative in representatives.tolist()]
 
     def _find_duplicates(self, keys: list[int]) -> Array:
-        """For each function the place of the one it represents: one that is only called, by a file of which nothing
-        else is known, is the one of that name in that object, if there is but one."""
+        """For each function the index of the function it represents: one that is only called, by a file of which
+        nothing else is known, equals the only one with that name in that object."""
         named: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(keys):
             if key in self.own:
@@ -126,7 +126,7 @@ def _unpack_key(key: int) -> tuple[int, int, int]:
 
 
 class CallgrindParser:
-    """Parses a file piece by piece. After `finish`, only its attributes are used."""
+    """Parses a file chunk by chunk. After `finish`, only its attributes are used."""
 
     def __init__(self) -> None:
         self.parts: dict[tuple[int | None, int | None, tuple[str, ...]], ThreadCosts] = {}
@@ -154,7 +154,7 @@ class CallgrindParser:
         self._sum = np.zeros(1)
 
     def absorb(self, data: bytes) -> None:
-        """Take in the next piece of the file."""
+        """Parse the next chunk of the file."""
         data = self._rest + data
         end = data.rfind(b"\n") + 1
         if not end and len(data) > LONGEST_BYTES:
@@ -165,7 +165,7 @@ class CallgrindParser:
             self._scan(data, end)
 
     def finish(self) -> None:
-        """Take in what is left."""
+        """Parse the remaining text."""
         if self._rest:
             self._scan(self._rest + b"\n", len(self._rest) + 1)
             self._rest = b""
@@ -200,7 +200,7 @@ class CallgrindParser:
                 break
 
     def _flush(self) -> None:
-        """Add up the rows that the kernel has made."""
+        """Add the rows of the kernel."""
         count = int(self._state[kernel.ROWS])
         if count:
             rows, costs = self._rows[:count], self._costs[:count]
@@ -213,13 +213,13 @@ class CallgrindParser:
         self._state[kernel.SELF_ROW] = -1
 
     def _header_or_loss(self, line: bytes) -> None:
-        """Take in a line that is no cost and no position."""
+        """Parse a line that is no cost and no position."""
         match = _KEY.fullmatch(line)
         if not match or not self._header(match[1].decode().lower(), decode_text(match[2].strip())):
             self._add_loss(NO_LINE, format_example(line, int(self._state[kernel.LINES])))
 
     def _header(self, key: str, value: str) -> bool:
-        """Take in a header line; whether it is one."""
+        """Parse a header line; whether it is one."""
         if key in ("thread", "pid", "part", "events", "positions", "version"):
             self._flush()
         if key in ("thread", "pid"):
@@ -267,7 +267,7 @@ class CallgrindParser:
         return True
 
     def _formula(self, value: str) -> None:
-        """An event's long name, or what it is the sum of."""
+        """An event's long name, or its formula."""
         match = _FORMULA.fullmatch(value) if len(value) < LONGEST_FORMULA else None
         if not match:
             self._add_loss(NO_FORMULA, value[:MAX_EXAMPLE_CHARS])

@@ -1,7 +1,7 @@
 """Call stacks estimated from a call graph: edges with costs become a tree of stacks.
 
 A call graph does not record which calls of a function were made under which of its callers. So all calls of a function
-are taken to be alike: cost is divided among its callees in the proportions of all of its calls. A function that is
+are assumed to be alike: cost is divided among its callees in the proportions of all of its calls. A function that is
 already on the stack is not entered again: its cost is added to the node on the stack and divided from there. The self
 cost of each function is then divided among its stacks in integers, so its sum is exact for every graph.
 """
@@ -15,18 +15,18 @@ import numpy as np
 from ...domain.arrays import Array, Int64Array
 
 MAX_DEPTH = 256
-"""Frames: deeper calls are attached to the last but one frame."""
+"""Maximum number of frames: deeper calls are attached to the last but one frame."""
 MAX_WIDTH = 4000
-"""Stacks of one depth that are expanded further: those with the highest cost."""
+"""Maximum number of stacks of one depth that are expanded: those with the highest cost."""
 MAX_LEVEL_CALLS = 100_000
-"""Calls from all stacks of one depth together that are checked."""
+"""Maximum number of calls from all stacks of one depth together that are checked."""
 MAX_NODES = 300_000
 MIN_SHARE = 1e-7
 """A stack with a smaller share is not expanded; the self costs of its functions are in their other stacks."""
 TOLERANCE, MAX_ITERATIONS = 1e-3, 100
 """Cost passed around in recursion is followed until an iteration adds less than this share, or up to the limit."""
 ROUNDING_SHARE = 0.01
-"""A share of a function's cost up to this, which no caller accounts for, is taken to be rounding."""
+"""A share of a function's cost up to this, without a caller, is assumed to be a rounding error."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Tree:
 @dataclass(frozen=True)
 class Graph:
     """own: self cost by function and event. One row per call edge: caller and called (functions), cost by event, and
-    count of calls. All are integers; no two edges have the same ends."""
+    count of calls. All are integers; edges are distinct."""
 
     own: Array
     caller: Array
@@ -88,7 +88,7 @@ def build_tree(graph: Graph) -> Tree:
 
 
 def _expand_stacks(graph: Graph) -> _Nodes:
-    """The stacks from the outermost functions, and the cost in them."""
+    """The stacks from the outermost functions, and their cost."""
     # Direct recursion adds no cost.
     rows = np.flatnonzero(graph.caller != graph.called)
     order = rows[np.argsort(graph.caller[rows], kind="stable")]
@@ -129,7 +129,7 @@ def _expand_levels(arcs: _CallEdges, given: Array, rate: Array, total: Array, co
     parent, part = np.full(len(function), -1, np.int64), np.zeros_like(cost_at)
     parents, functions, parts, rates, backs = [parent], [function], [part], [np.zeros(len(function))], []
     starts = [0, len(function)]
-    # A level: the place of each node's parent in the level before, and its function.
+    # A level: the index of each node's parent in the previous level, and its function.
     levels = [(parent, function)]
     while len(function) and len(levels) < MAX_DEPTH and starts[-1] <= MAX_NODES:
         degree = arcs.first[function + 1] - arcs.first[function]
@@ -193,7 +193,7 @@ def _nonzero_rows(values: Array) -> Array:
 
 
 def _sum_rows(place: Array, values: Array, length: int) -> Array:
-    """Rows of `values` added up by their place."""
+    """Rows of `values` summed by index."""
     columns = [np.bincount(place, column, length) for column in values.T]
     return np.column_stack(columns) if columns else np.zeros((length, 0))
 
@@ -222,9 +222,9 @@ def _costs_without_caller(own: Array, caller: Array, called: Array, cost: Array,
 def _find_on_stack(
     levels: list[tuple[Array, Array]], starts: list[int], node: Array, called: Array, group: Array
 ) -> Int64Array:
-    """The nodes that are a function already in the stacks from which it is called; -1 where there is none.
+    """The nodes of a function that is already on the stack from which it is called; -1 if there is none.
 
-    node: places in the last level. starts: where the levels begin.
+    node: indices into the last level. starts: where the levels begin.
     """
     node_of = np.full(len(node), -1, np.int64)
     # Only calls inside a component can be recursive.
@@ -243,7 +243,7 @@ def _find_on_stack(
 def find_components(first: Array, called: Array) -> Array:
     """The number of each function's strongly connected component (Tarjan, 1972): functions that call each other.
 
-    first: where a function's calls begin in `called`, and one entry more.
+    first: where a function's calls begin in `called`, and one more entry.
     """
     count = len(first) - 1
     callees = [called[begin:end].tolist() for begin, end in pairwise(first.tolist())]
@@ -274,7 +274,7 @@ def find_components(first: Array, called: Array) -> Array:
 
 
 def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes:
-    """The same with a stack for every function that is wanted and has none yet: below function_id of a caller of it."""
+    """The same with a stack for every wanted function that has none yet: below the function of one of its callers."""
     functions = len(graph.own)
     best = np.full(functions, -1, np.int64)
     order = np.argsort(nodes.share, kind="stable")
@@ -336,13 +336,13 @@ def _divide_costs(nodes: _Nodes, wanted: Array) -> Int64Array:
         whole = np.bincount(nodes.function, mass, functions)
         part = np.divide(mass, whole[nodes.function], out=np.zeros(len(mass)), where=whole[nodes.function] > 0)
         wish = part * column[nodes.function]
-        # Half of an even number must stay exact in spite of float errors.
+        # Half of an even number must stay exact despite floating-point errors.
         value = np.floor(wish + 1e-6).astype(np.int64)
         remainders = _remainders(nodes.function, value, column)
         order = np.lexsort((value - wish, nodes.function))
         rank = np.arange(len(order)) - np.searchsorted(nodes.function[order], nodes.function[order])
         value[order] += (rank < remainders[nodes.function[order]]) & (wish[order] > 0)
-        # Errors of floats go to the node with the highest cost.
+        # Floating-point errors go to the node with the highest cost.
         order = np.lexsort((nodes.share, mass, nodes.function))
         last = order[np.r_[nodes.function[order][1:] != nodes.function[order][:-1], True]] if len(order) else order
         value[last] += _remainders(nodes.function, value, column)[nodes.function[last]]

@@ -38,8 +38,8 @@ def is_py_spy_trace(events: TraceEvents) -> bool:
 
 
 def convert_events(events: TraceEvents) -> TraceEvents:
-    """The same events, with the file of a function as its category, and the names of threads and processes as
-    metadata. For what py-spy has written."""
+    """The same events, with the file of a function as its category, and the names of threads and processes as metadata.
+    For events of py-spy."""
     texts = list(events.texts)
     places = {text: place for place, text in enumerate(texts)}
 
@@ -53,7 +53,7 @@ def convert_events(events: TraceEvents) -> TraceEvents:
     files = np.full(len(texts) + 1, -1, np.int32)
     for place in np.unique(events.arguments[mine]).tolist():
         file = _file(texts[place]) if place >= 0 else ""
-        # The last one represents what has no arguments.
+        # The last one represents events without arguments.
         files[place] = place_of(file) if file else -1
     category = np.where(mine, files[events.arguments], events.category).astype(np.int32)
     named = []

@@ -1,7 +1,7 @@
-"""Calls of functions of the kernel, as its tracer function_graph prints them.
+"""Calls of kernel functions, as the tracer function_graph prints them.
 
-Without a time on each line only durations are known: then each CPU's calls follow one another without gaps, and an
-outer call has its recorded duration.
+If lines have no time, only durations are known: then each CPU's calls follow one another without gaps, and an outer
+call has its recorded duration.
 """
 
 import re
@@ -22,8 +22,8 @@ _SWITCH = re.compile(rb"\s*(\d+)\)\s+(.*?)-(\d+)\s+=>\s+(.*?)-(\d+)\s*")
 
 
 class _CpuCalls:
-    """What is known of a CPU: the thread that runs there, how far its time went, and calls that have begun, each with
-    its start and name."""
+    """The state of a CPU: the thread that runs there, its present time, and open calls, each with its start and
+    name."""
 
     def __init__(self) -> None:
         self.task: int | None = None
@@ -32,7 +32,7 @@ class _CpuCalls:
 
 
 class FunctionGraph:
-    """Calls while they are collected."""
+    """Collects calls."""
 
     def __init__(self, events: TraceEventBuilder, markers: AtraceMarkers, lost: Callable[[str, str], None]) -> None:
         self._markers, self._lost = markers, lost
@@ -43,7 +43,7 @@ class FunctionGraph:
         self.facts: dict[str, str] = {}
 
     def feed_event(self, entry: bool, time_ns: int, task: int, rest: bytes) -> None:
-        """A call that begins or ends on a thread, as `trace-cmd report` prints it."""
+        """Add the begin or end of a call on a thread, as `trace-cmd report` prints it."""
         match = _CALL_LINE.fullmatch(rest)
         if match is None:
             return
@@ -116,7 +116,7 @@ class FunctionGraph:
         self._markers.add("X", start, name, task, self._category, duration_ns=stop - start)
 
     def finish(self) -> None:
-        """Calls that never ended."""
+        """End the calls that are still open."""
         for number, cpu in self._cpus.items():
             task = CPU_TASK - number if cpu.task is None else cpu.task
             for start, name in cpu.open:
@@ -132,7 +132,7 @@ class FunctionGraph:
 
 
 def _ns(us: bytes | None) -> int | None:
-    """Microseconds as whole ns; None for none that can be."""
+    """Microseconds as whole ns; None if out of range."""
     if us is None or us.count(b".") > 1 or len(us) > 18:
         return None
     whole, _, part = us.partition(b".")

@@ -1,4 +1,4 @@
-"""What the format is called, how it is recognized, and what may be lost of it."""
+"""The name of the format, how it is recognized, and its losses."""
 
 import re
 
@@ -9,7 +9,8 @@ LINE = re.compile(
     rb" *+(?!:-1 )(.{0,40}?)-(\d{1,10}) ++(?:\( *+(\d+|-+)\) ++)?\[(\d{1,5})\] ++(?:([^\s\d:]\S{3,7}) +)?"
     rb"(\d{1,12})\.(\d{1,9}): +(.*)"
 )
-"""Task, thread, process, CPU, flags, seconds, their fraction, and what happened. perf writes :-1 of what has ended."""
+"""Task, thread, process, CPU, flags, seconds, their fraction, and the event. perf writes :-1 for a thread that has
+ended."""
 GRAPH = re.compile(
     rb" *+(?:(\d{1,12})\.(\d{1,9}) ++\| ++)?(\d{1,5})\) ++(?:(.{0,40}?)-(\d{1,10}) ++\| ++)?(?:[^|\s]{1,5} ++\| ++)?"
     rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)"

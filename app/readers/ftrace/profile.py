@@ -1,4 +1,4 @@
-"""From the lines of the kernel's tracer to a Profile."""
+"""Builds a Profile from the lines of the kernel's tracer."""
 
 import re
 
@@ -40,7 +40,7 @@ _PLAIN = SliceType("other", FrameKind.USER)
 
 
 class FtraceParser:
-    """What is in a trace, while it is read."""
+    """The content of a trace, while it is read."""
 
     def __init__(self) -> None:
         self.events = TraceEventBuilder()
@@ -56,16 +56,16 @@ class FtraceParser:
         self._called = self.events.intern_text("function")
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
-        """Note what could not be read."""
+        """Record a loss."""
         before, first = self._lost.get(reason, (0, example))
         self._lost[reason] = (before + count, first)
 
     def get_losses(self) -> list[tuple[str, int, str]]:
-        """What could not be read."""
+        """All losses."""
         return [(reason, count, first) for reason, (count, first) in self._lost.items()]
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Parse lines, the first of which has the number `number`."""
         text, self.last_ns = self.sched.feed_lines(text, self.last_ns)
         match, comms, processes = LINE.fullmatch, self.sched.comms, self.scheduling.processes
         last = self.last_ns
@@ -92,7 +92,7 @@ class FtraceParser:
                 if not self.sched.feed(event, time_ns, int(cpu), get_waker(task, flags), rest):
                     self._note(NOT_UNDERSTOOD, at, line)
             elif event in _MARKED:
-                # The marker follows the name of its writer, if the kernel prints one.
+                # The mark follows the name of its writer, if the kernel prints one.
                 mark = rest if event != b"bprint" else rest.partition(b": ")[2]
                 if not self.markers.feed(time_ns, task, decode_name(mark)):
                     self._instant(time_ns, task, decode_name(mark) or "mark", b"")
@@ -103,7 +103,7 @@ class FtraceParser:
         self.last_ns = last
 
     def _add_message(self, time_ns: int, task: int, text: bytes, event: bytes, rest: bytes) -> None:
-        """Another message of the kernel."""
+        """Add another message of the kernel."""
         if entry := _ENTRY.fullmatch(text.rstrip()):
             arguments = self.events.intern_arguments({"arguments": decode_name(entry[2])} if entry[2] else {})
             self._open.setdefault(task, []).append((entry[1], time_ns, arguments))
@@ -122,7 +122,7 @@ class FtraceParser:
         self.markers.add("i", time_ns, name, task, self._event, arguments=arguments)
 
     def _end_system_call(self, time_ns: int, task: int, name: bytes) -> None:
-        """A system call ends: the one of that name that began last."""
+        """End the last open system call with that name."""
         opened = self._open.get(task, [])
         place = next((place for place in range(len(opened) - 1, -1, -1) if opened[place][0] == name), None)
         if place is None:
@@ -137,7 +137,7 @@ class FtraceParser:
         self.add_loss(reason, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
     def _add_other_line(self, number: int, line: bytes) -> None:
-        """A line without an event."""
+        """Parse a line without an event."""
         if call := GRAPH.fullmatch(line):
             self.last_ns = max(self.last_ns, self.calls.feed_line(*call.groups()))
         elif self.calls.feed_switch(line):
@@ -154,7 +154,7 @@ class FtraceParser:
             self._note(NO_LINE, number, line)
 
     def finish(self) -> None:
-        """Everything has been taken in."""
+        """All lines were parsed."""
         for task, opened in self._open.items():
             for call, start, arguments in opened:
                 self.markers.add("B", start, decode_name(call), task, self._system_call, arguments=arguments)
@@ -168,7 +168,7 @@ class FtraceParser:
 
 
 def build_profile(ftrace_parser: FtraceParser, source: str, defect: str | None) -> Profile:
-    """The profile of all that was collected. Raises UnreadableInput where that is nothing."""
+    """The profile of all events. Raises UnreadableInput if there are none."""
     ftrace_parser.finish()
     more = (
         ftrace_parser.scheduling.add_slices(ftrace_parser.events, ftrace_parser.last_ns, ftrace_parser.add_loss)

@@ -30,8 +30,8 @@ def sniff(head: bytes) -> bool:
 
 @check_parse_quality("lines of a text trace of llama.cpp", NO_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a trace. `source` names it in messages. Raises UnreadableInput where nothing is traced in it."""
-    # What is compiled is loaded where something is read, and nowhere else.
+    """The profile in a trace. `source` names it in messages. Raises UnreadableInput if it has no events."""
+    # Compiled code is imported only when a file is read.
     from .assembly import assembled
     from .lines import read_lines
 

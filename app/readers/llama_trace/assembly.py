@@ -1,4 +1,5 @@
-"""From the lines of a text trace to a Profile: begins and ends paired, operators distinguished, steps of decoding."""
+"""Builds a Profile from the lines of a text trace: pairs begins and ends, classifies operators, finds decoding
+steps."""
 
 import json
 from contextlib import suppress
@@ -29,7 +30,7 @@ _OPERATOR, _MARK = SliceType("operator", FrameKind.OPERATOR), SliceType("annotat
 
 
 def _pair_rows(lines: TraceLines) -> Int64Array:
-    """By row the row of the other end of what is traced, NONE where there is none."""
+    """By row the row of the other end of a slice, NONE if there is none."""
     rows = np.flatnonzero(lines.kind != COUNTER)
     keys = [column[rows] for column in (lines.number, lines.name, lines.thread)]
     order = np.lexsort(keys)
@@ -46,9 +47,9 @@ def _pair_rows(lines: TraceLines) -> Int64Array:
 
 
 def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]) -> list[int]:
-    """Pair what is itself called `end_…`, in `other`; returns ends of what never began.
+    """Pair slices whose own name begins with `end_`, in `other`; returns ends without a begin.
 
-    Its beginning looks like an end, and its end like that of another end.
+    The begin of such a slice looks like an end, and its end like the end of another end.
     """
     open_: dict[tuple[int, int, int], list[int]] = {}
     for row in np.flatnonzero((lines.kind == END) & (other == NONE)).tolist():
@@ -63,7 +64,7 @@ def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]
 
 
 def _events(lines: TraceLines) -> TraceEvents:
-    """What is traced, and counters, in the order of their beginnings."""
+    """Slices and counters, in the order of their begins."""
     texts = {text: place for place, text in enumerate(lines.texts)}
     pair_rows = _pair_rows(lines)
     lone = _pair_names_like_ends(lines, pair_rows, texts)

@@ -1,4 +1,4 @@
-"""The lines of a text trace as columns. What a thread did is taken from bytes by a compiled loop."""
+"""The lines of a text trace as columns. A compiled loop parses the lines of threads."""
 
 import re
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ COLUMNS = {"kind": np.uint8, "thread": np.int32, "name": np.int32, "number": np.
 KIND, THREAD, NAME, NUMBER, TIME_NS, LINE = range(6)
 ROWS, TEXTS, TEXT_BYTES = 1 << 16, 1 << 12, 1 << 20
 STOP, FULL, ODD, LATE = range(4)
-"""Why a scan ended: it came to the end of the text; there is no more room; a line that is none of a thread's; a line
-with a time that cannot be."""
+"""Why a scan ended: at the end of the text; no more room; a line that is none of a thread's; a line with an invalid
+time."""
 MOST_DIGITS = 18
 MOST_US = (1 << 61) // NS_PER_US
 _OF_THREAD, _OF_NAME, _OF_COUNTER, _OF_VALUE, _OF_TIME, _OF_END = (
@@ -42,10 +42,10 @@ _EDGE = re.compile(rb"(start_time|end_time|lost): *(\d+)(?:\.\d*)?\s*")
 class TraceLines:
     """The parsed lines of a file, in its order, one row per line.
 
-    texts: every distinct text once. kind: uint8. thread, name: int32 places in `texts`; a name is without the number of
-    its own, and without what makes it an end. number: int64, that number; NONE, or another below it for each text of
-    digits that is not to be counted with; of a counter the place of its value's text. time_ns, line: int64.
-    edges: integers at the ends of the file. lost: number of skipped lines and the first, by reason.
+    texts: every distinct text once. kind: uint8. thread, name: int32 indices into `texts`; a name is without its number
+    and without the prefix of an end. number: int64, that number; NONE, or a distinct smaller value for each text of
+    digits that is not a plain number; of a counter the index of its value's text. time_ns, line: int64. edges: integers
+    at the ends of the file. lost: number of skipped lines and the first, by reason.
     """
 
     texts: list[str]
@@ -60,7 +60,7 @@ class TraceLines:
 
 
 def read_lines(stream: BinaryIO) -> TraceLines:
-    """The lines of a stream of unpacked bytes. Raises what reading the stream does, nothing for what is in it."""
+    """The lines of a stream of decompressed bytes. Raises what reading the stream does; its content never raises."""
     words = make_table(TEXTS, TEXT_BYTES)
     rows = np.empty((len(COLUMNS), ROWS), np.int64)
     columns = {name: GrowableColumn(kind) for name, kind in COLUMNS.items()}
@@ -93,7 +93,7 @@ def read_lines(stream: BinaryIO) -> TraceLines:
             else:
                 words = grow(words, int(at[2]), int(at[3]), 2 * len(words.start), 2 * len(words.text))
     flush()
-    # Different bytes may be the same text, where they are damaged.
+    # If bytes are damaged, different bytes may decode to the same text.
     texts: dict[str, int] = {}
     content, found = words.text.tobytes(), (words.start[: at[2]].tolist(), words.length[: at[2]].tolist())
     contents = (
@@ -126,7 +126,7 @@ def _blank(byte: Any) -> bool:
 
 @jit_inline
 def _digits_begin(data: Array, p: int, end: int) -> int:
-    """Where the digits begin that end at `end`."""
+    """The start of the digits that end at `end`."""
     while end > p and _ZERO <= data[end - 1] <= _NINE:
         end -= 1
     return end
@@ -134,7 +134,7 @@ def _digits_begin(data: Array, p: int, end: int) -> int:
 
 @jit_inline
 def _whole(data: Array, p: int, end: int) -> int:
-    """The number that data[p:end] is, all digits."""
+    """The number data[p:end], which consists of digits."""
     number = 0
     for i in range(p, end):
         number = number * 10 + (data[i] - _ZERO)
@@ -143,10 +143,11 @@ def _whole(data: Array, p: int, end: int) -> int:
 
 @jit_no_refcount
 def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> int:
-    """Fill `rows` and `words` with the lines in data[at[1]:stop], the last of which ends with a newline; why it ended.
+    """Fill `rows` and `words` with the lines in data[at[1]:stop], the last of which ends with a newline; returns why it
+    ended.
 
-    rows: by column, as in COLUMNS; texts are places in `words`. at: how many rows there are; where in `data` the next
-    line begins; texts and their bytes, as in Table; how many lines are done.
+    rows: by column, as in COLUMNS; texts are indices into `words`. at: the number of rows; where in `data` the next
+    line begins; texts and their bytes, as in Table; the number of parsed lines.
     """
     while at[1] < stop:
         p = at[1]
@@ -159,7 +160,7 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
         while end > p and _blank(data[end - 1]):
             end -= 1
         if end > p:
-            # From the back: the time.
+            # From the end of the line: the time.
             part, whole = end, end
             us = _digits_begin(data, p, end)
             if us > p and data[us - 1] == _DOT:
@@ -171,7 +172,7 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
             back -= len(_OF_TIME)
             if us == whole or back <= p or not _is(data, back, end, _OF_TIME):
                 return ODD
-            # From the front: the thread.
+            # From its start: the thread.
             if not _is(data, p, back, _OF_THREAD):
                 return ODD
             thread = p + len(_OF_THREAD)
@@ -217,7 +218,7 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
             elif own == back:
                 number = NONE
             elif back - own > MOST_DIGITS or (data[own] == _ZERO and back - own > 1):
-                # The same number only where its text is the same.
+                # Numbers are equal only if their texts are.
                 number = NONE - 1 - intern(data, own, back - own, 0, words, at)
             else:
                 number = _whole(data, own, back)

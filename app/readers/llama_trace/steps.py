@@ -1,7 +1,7 @@
 """The steps of a trace of a language model: the evaluation of the prompt (`prefill`), then of each token (`decode`).
 
-A program may mark them with these words. Else the marks with the most time are considered evaluations,
-or the interval between computations of the last tensor; the first is then that of the prompt.
+A program may mark them with these words. Otherwise the marks with the most time are considered evaluations, or the
+interval between computations of the last tensor; the first is then that of the prompt.
 """
 
 import re
@@ -16,16 +16,16 @@ from ...ingest.trace.tables import build_table
 from .names import parse_operator_name
 
 MARK = "mark"
-"""The category of what is traced and no operator."""
+"""The category of slices that are no operators."""
 LAST_TENSORS = ("result_output", "lm_head", "output.weight")
-"""What an evaluation of a language model computes last: how likely each token is."""
+"""The last tensor of an evaluation of a language model: the probability of each token."""
 _NUMBER = r"(?:[_ ](?:step|token))?[_ #:.-]*\d*"
 _PREFILL = re.compile(rf"(?:prefill|prompt(?:[_ ]eval(?:uation)?)?){_NUMBER}", re.IGNORECASE)
 _DECODE = re.compile(rf"(?:decode|generate|next[_ ]token){_NUMBER}", re.IGNORECASE)
 
 
 def steps_of(profile: Profile) -> pa.Table:
-    """The table `steps`, of one thread and in order of time; without rows where less than two can be determined."""
+    """The table `steps`, of one thread and in order of time; without rows if fewer than two can be determined."""
     names, found = get_strings(profile.functions, "name"), _SliceColumns(profile)
     rows, prompt = _find_evaluation_marks(found, names)
     marked = len(rows) > 1
@@ -62,7 +62,7 @@ class _SliceColumns:
         self.mark = category == (categories.index(MARK) if MARK in categories else len(categories))
 
     def of_one_thread(self, rows: Array) -> Array:
-        """Those of the thread on which they take most time, in order of time, without what begins inside of another."""
+        """Those of the thread with the most time in them, in order of time, without nested ones."""
         if not len(rows):
             return rows
         rows = rows[self.thread[rows] == int(np.bincount(self.thread[rows], (self.end - self.start)[rows]).argmax())]
@@ -73,7 +73,7 @@ class _SliceColumns:
 
 
 def _find_evaluation_marks(found: _SliceColumns, names: list[str]) -> tuple[Array, Array]:
-    """(what is marked as evaluation of a prompt or of tokens, which of it is of a prompt); nothing without tokens."""
+    """(marks for the evaluation of a prompt or of tokens, which of them are of a prompt); nothing without tokens."""
     kinds = np.array([2 * bool(_DECODE.fullmatch(name)) + bool(_PREFILL.fullmatch(name)) for name in names] or [0])
     kind = np.where(found.mark, kinds[found.function], 0)
     if not (kind == 2).any():
@@ -83,7 +83,7 @@ def _find_evaluation_marks(found: _SliceColumns, names: list[str]) -> tuple[Arra
 
 
 def _longest(found: _SliceColumns, names: list[str]) -> Array:
-    """The outermost marks of the name that took most of the time, of those that are there several times."""
+    """The outermost marks with the name that took most of the time, of names that occur several times."""
     outer = np.flatnonzero(found.mark & (found.depth == 0))
     often = np.bincount(found.function[outer], minlength=len(names)) > 1
     spent = np.bincount(found.function[outer], (found.end - found.start)[outer], len(names)) * often
@@ -99,7 +99,7 @@ def _last(found: _SliceColumns, names: list[str]) -> Array:
 
 
 def _name_steps(prompt: Array) -> list[str]:
-    """What steps are called: `prefill`, or with numbers where there are several, and `decode 1`, `decode 2`, …"""
+    """The names of steps: `prefill`, or with numbers if there are several, and `decode 1`, `decode 2`, …"""
     several, counts, called = int(prompt.sum()) > 1, [0, 0], []
     for of_prompt in prompt.tolist():
         counts[of_prompt] += 1

@@ -1,4 +1,4 @@
-"""From a snapshot to a Profile: allocations, segments, curves, what failed, and what blocks weigh as samples."""
+"""Builds a Profile from a snapshot: allocations, segments, curves, failures, and samples of block sizes."""
 
 import json
 from dataclasses import replace
@@ -56,7 +56,7 @@ KEYS = ("segments", "device_traces", "allocator_settings", "external_annotations
 
 
 def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
-    """The profile of what a tape holds. defect: of the file, as a sentence. Raises UnreadableInput."""
+    """The profile of a tape. defect: of the file, as a sentence. Raises UnreadableInput."""
     segments, traces, settings, annotations = _parts(tape, source)
     snapshot = extract_snapshot(tape, segments, traces)
     if not snapshot.events and not snapshot.held:
@@ -88,7 +88,7 @@ def assembled(tape: Tape, source: str, defect: str | None) -> Profile:
 
 
 def _parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
-    """Where the parts of a snapshot are on the tape, -1 for those there are not."""
+    """The parts of a snapshot on the tape, -1 for missing ones."""
     root = -1 if tape.root is None else tape.root
     if root >= 0 and tape.kind[root] == machine.DICT:
         found = tape.dicts(np.array([root]), KEYS)
@@ -96,7 +96,7 @@ def _parts(tape: Tape, source: str) -> tuple[int, int, int, int]:
         if parts[0] >= 0 or parts[1] >= 0:
             return parts[0], parts[1], parts[2], parts[3]
     elif root >= 0 and tape.kind[root] == machine.LIST:
-        # What torch.cuda.memory_snapshot() returns: the segments alone.
+        # torch.cuda.memory_snapshot() returns only the segments.
         first = tape.members(root)[:1].astype(np.int64)
         if len(first) and tape.dicts(first, ("blocks",))["blocks"][0] >= 0:
             return root, -1, -1, -1
@@ -145,7 +145,7 @@ class _TableBuilder:
         self._threads: list[int] = []
 
     def device(self, number: int, events: DeviceEvents | None, held: SegmentBlocks | None, stacks: Stacks) -> None:
-        """Take in a device."""
+        """Add a device."""
         none = np.zeros(0, np.int64)
         history = events.history(stacks) if events else AllocatorHistory(none, none, none, none, none, none)
         state = held.state(stacks) if held else None
@@ -204,7 +204,7 @@ class _TableBuilder:
         self._counters.append((time_ns, value))
 
     def _note(self, place: int, history: AllocatorHistory) -> None:
-        """What went wrong, and when snapshots were taken."""
+        """Failures, and the times of snapshots."""
         number = self._devices[place]
         for name, rows in (
             (RETRY, find_retries(history)),
@@ -220,7 +220,7 @@ class _TableBuilder:
                 self._instants.append((int(history.time_ns[row]), place, name, json.dumps(arguments)))
 
     def profile(self, meta: Meta, words: list[str]) -> Profile:
-        """The profile of all that was taken in. words: the texts that `DeviceEvents.word` is about."""
+        """The finished profile. words: the texts that `DeviceEvents.word` refers to."""
         builder = self._builder
         count = len(self._devices)
         each = [len(blocks.bytes) for blocks, _ in self._blocks]
@@ -295,7 +295,7 @@ class _TableBuilder:
         )
 
     def _moments(self, functions: list[int]) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """The tables of what happened at one moment."""
+        """The tables of instants."""
         order = sorted(range(len(self._instants)), key=lambda n: self._instants[n][0])
         texts = list(dict.fromkeys(text for _, _, _, text in self._instants))
         instants = build_table(

@@ -1,7 +1,7 @@
-"""Reading a pickle of plain values without running it: lists, tuples, dicts, texts, numbers, True, False and None.
+"""Reads a pickle of plain values without running it: lists, tuples, dicts, texts, numbers, True, False and None.
 
-`pickle_machine` does the work; this drives it block by block and translates its errors. The values stay
-on its tape, which takes a few times the pickle's length at most, and are taken from it as columns.
+`pickle_machine` runs the opcodes; this module calls it block by block and translates its errors. The values stay on its
+tape, which takes a few times the pickle's length at most, and are read from it as columns.
 """
 
 import pickletools
@@ -18,7 +18,7 @@ from . import pickle_machine as machine
 
 BLOCK_BYTES = 1 << 20
 FEW_BYTES = 64 << 10
-"""Below that it is faster not to wait for the compiler, or for what it has kept."""
+"""Below this size it is faster not to wait for the compiler, or for its cache."""
 LONGEST_BYTES = 64 << 20
 NOT_PLAIN = (
     "{source} cannot be read: its pickle has {what} at byte {at:,}. Perfloom reads only lists, dicts, strings and "
@@ -29,8 +29,8 @@ NOT_PLAIN = (
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """The values of a pickle. root: the number of the outermost, None where there is none. complete: whether the
-    pickle was read to its end; what it held till then is there even if not."""
+    """The values of a pickle. root: the number of the outermost, None if there is none. complete: whether the pickle
+    was read to its end; otherwise everything before its end is available."""
 
     kind: Array
     value: Array
@@ -47,7 +47,7 @@ class Tape:
     _words: list[str] = field(default_factory=list)
 
     def members(self, node: int) -> Array:
-        """The members of a list or tuple, in order; of a dict keys and values by turns. Of anything else none."""
+        """The members of a list or tuple, in order; of a dict keys and values alternate. Other values have none."""
         parts = []
         if int(self.kind[node]) in (machine.LIST, machine.TUPLE, machine.DICT):
             chunk = int(self.value[node])
@@ -64,7 +64,8 @@ class Tape:
         return found
 
     def dicts(self, nodes: Array, names: Iterable[str]) -> dict[str, Array]:
-        """What dicts hold under each name, as numbers of values by node; -1 where there is no such key, or no dict."""
+        """The values of dicts under each name, as numbers of values by node; -1 if there is no such key, or it is no
+        dict."""
         distinct, inverse = np.unique(nodes, return_inverse=True)
         found = {name: np.full(len(distinct), -1, np.int64) for name in names}
         code = {name: self.code_number(name) for name in found}
@@ -79,14 +80,14 @@ class Tape:
             key = self.code_of(self.items[place])
             for name, values in found.items():
                 hits = np.flatnonzero(key == code[name]) if code[name] >= 0 else np.zeros(0, np.int64)
-                # Chunks come last first: what is there already was written later.
+                # Chunks come last first: an existing value was written later.
                 hits = hits[values[row[hits]] < 0]
                 values[row[hits]] = self.items[place[hits] + 1]
             chunk = self.chunk_before[chunk]
         return {name: values[inverse] for name, values in found.items()}
 
     def numbers(self, nodes: Array, missing: int) -> Array:
-        """Whole numbers (a float as the next below it, True as 1); `missing` for what is none."""
+        """Whole numbers (a float is rounded down, True is 1); `missing` for other values."""
         known = np.maximum(nodes, 0)
         kind, value = self.kind[known], self.value[known]
         result = np.where((kind == machine.INT) & (nodes >= 0), value, missing)
@@ -100,7 +101,7 @@ class Tape:
         return result
 
     def code_of(self, nodes: Array) -> Array:
-        """A number for each text, the same for the same text: its place in `words`. -1 for what is no text."""
+        """A number for each text, the same for the same text: its index in `words`. -1 for other values."""
         self._known_codes()
         known = np.maximum(nodes, 0)
         text = (self.kind[known] == machine.TEXT) & (nodes >= 0)
@@ -108,7 +109,7 @@ class Tape:
         return np.where(text, codes[np.where(text, self.value[known], 0)], -1)
 
     def code_number(self, word: str) -> int:
-        """The number that `code_of` gives for a text; -2 where it is nowhere."""
+        """The number that `code_of` returns for a text; -2 if it does not occur."""
         return self._known_codes().get(word.encode(), -2)
 
     def words(self) -> list[str]:
@@ -127,9 +128,9 @@ class Tape:
 
 
 def read(stream: BinaryIO, source: str) -> Tape:
-    """The values of the pickle in a stream. What follows its end is not read.
+    """The values of the pickle in a stream. Bytes after its end are not read.
 
-    Raises UnreadableInput for a pickle of anything but plain values, and for one that makes no sense.
+    Raises UnreadableInput for a pickle of other than plain values, and for a malformed one.
     """
     running = _MachineState(source)
     rest = b""
@@ -186,11 +187,11 @@ class _MachineState:
 
     @property
     def before(self) -> int:
-        """How many bytes were run."""
+        """The number of bytes that were run."""
         return int(self._counts[machine.BEFORE])
 
     def run(self, data: bytes) -> tuple[int, int, int]:
-        """Run a block as far as it can be run: (bytes that were run, how it ended, a detail)."""
+        """Run a block as far as possible: (number of bytes that were run, how it ended, a detail)."""
         self._reserve(len(data))
         step = for_few(machine.run, self.before + len(data) < FEW_BYTES)
         used, status, detail = step(np.frombuffer(data, np.uint8), len(data), self._counts, *self._columns.values())
@@ -198,7 +199,7 @@ class _MachineState:
         return int(used), int(status), int(detail)
 
     def _reserve(self, length: int) -> None:
-        """Make room for what a block of that length can add."""
+        """Make room for the values that a block of that length can add."""
         counts = self._counts
         needed = {
             "kind": counts[machine.VALUES],
@@ -216,7 +217,7 @@ class _MachineState:
         for name, used in needed.items():
             column, room = self._columns[name], int(used) + length + 1
             if len(column) < room:
-                # In place where the system can: they are large.
+                # In place if the system can, because they are large.
                 column.resize(max(room, len(column) * 9 // 8), refcheck=False)
 
     def complaint(self, data: bytes, at: int, status: int, detail: int) -> str:
@@ -240,7 +241,7 @@ class _MachineState:
         )
 
     def close(self) -> None:
-        """Put what was begun where it belongs, after a pickle that ends too soon: the innermost container first."""
+        """Add unfinished values to their containers, after a truncated pickle: the innermost container first."""
         counts, columns = self._counts, self._columns
         self._reserve(int(counts[machine.MARKS]) + 1)
         stack, kind = columns["stack"], columns["kind"]
@@ -261,7 +262,7 @@ class _MachineState:
             counts[machine.STACK] = mark
 
     def tape(self, complete: bool) -> Tape:
-        """What was read."""
+        """The tape."""
         counts, columns = self._counts, self._columns
         top = int(counts[machine.STACK])
         root = int(columns["stack"][top - 1 if complete else 0]) if top else None

@@ -1,7 +1,8 @@
-"""From the tape of a snapshot to columns: the events of each device, its segments and blocks, and their call stacks.
+"""Converts the tape of a snapshot to columns: the events of each device, its segments and blocks, and their call
+stacks.
 
-What the keys mean is given in torch/cuda/memory.py (`_snapshot`) and torch/csrc/cuda/memory_snapshot.cpp; what older
-versions had instead in torch/cuda/_memory_viz.py.
+The meaning of keys is defined in torch/cuda/memory.py (`_snapshot`) and torch/csrc/cuda/memory_snapshot.cpp; older keys
+in torch/cuda/_memory_viz.py.
 """
 
 from dataclasses import dataclass, field
@@ -17,20 +18,20 @@ from .pickle_tape import Tape
 from .stacks import Stacks
 
 AT_ONCE = 1 << 17
-"""How many dicts are checked together: of each all keys are."""
+"""How many dicts are checked together, with all their keys."""
 MOST_BYTES = 1 << 46
-"""No machine has as much memory; a number beyond it would not add up with others."""
+"""No machine has this much memory; a larger number could overflow sums."""
 MOST_ADDRESS = 1 << 62
 TICK_NS = NS_PER_US
-"""Between two events of a file that has no times."""
+"""The time between two events of a file without times."""
 PENDING = ("active_pending_free", "active_awaiting_free")
 """States of a block that is freed, but still used by a stream."""
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceEvents:
-    """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: of what the program set
-    of them, a place in the tape's words, -1 for nothing."""
+    """The events of a device. frames: numbers of values, to be looked up in `Stacks`. word: the program's metadata, an
+    index into the tape's words, -1 for none."""
 
     action: Array
     time_ns: Array
@@ -47,7 +48,7 @@ class DeviceEvents:
 
 @dataclass(frozen=True, eq=False)
 class SegmentBlocks:
-    """Segments of a device and their blocks, in the file's order. What has two columns: of blocks, and of segments."""
+    """Segments of a device and their blocks, in the file's order. Pairs of columns are of blocks, and of segments."""
 
     address: Array
     size: Array
@@ -77,8 +78,8 @@ class SegmentBlocks:
 
 @dataclass
 class Snapshot:
-    """What a tape holds. events, held: by number of the device. first_ns: of the first event, since the epoch where the
-    file has times. timed: whether it has."""
+    """The content of a tape. events, held: by number of the device. first_ns: of the first event, since the epoch if
+    the file has times. timed: whether it has."""
 
     tape: Tape
     events: dict[int, DeviceEvents] = field(default_factory=dict)
@@ -88,18 +89,18 @@ class Snapshot:
     lost: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def lists(self) -> list[Array]:
-        """The lists of frames that there are."""
+        """The distinct lists of frames."""
         held = [of for event in self.held.values() for of in (event.frames, event.segment_frames)]
         return [event.frames for event in self.events.values()] + held
 
     def lose(self, reason: str, count: int, example: str) -> None:
-        """Note what could not be read."""
+        """Record a loss."""
         before, first = self.lost.get(reason, (0, example))
         self.lost[reason] = before + count, first
 
 
 def extract_snapshot(tape: Tape, segments: int, traces: int) -> Snapshot:
-    """The events and segments of a snapshot. segments, traces: the numbers of their lists, -1 where there is none."""
+    """The events and segments of a snapshot. segments, traces: the numbers of their lists, -1 if there are none."""
     snapshot = Snapshot(tape)
     lists = tape.members(traces) if traces >= 0 else np.zeros(0, np.int64)
     seen: set[int] = set()
@@ -196,7 +197,7 @@ def _set_times(snapshot: Snapshot, raw: dict[int, DeviceEvents]) -> None:
         new = np.ones(count, bool)
         new[1:] = micro[1:] != micro[:-1]
         within = np.arange(count) - np.flatnonzero(new)[np.cumsum(new) - 1]
-        # More than a thousand in a microsecond push the ones behind them back.
+        # More than a thousand in a microsecond delay the ones after them.
         exact = np.maximum.accumulate(micro + within - np.arange(count)) + np.arange(count)
         raw[device] = DeviceEvents(
             events.action, exact, events.address, events.size, events.stream, events.frames, events.word
@@ -215,7 +216,7 @@ def _set_times(snapshot: Snapshot, raw: dict[int, DeviceEvents]) -> None:
 
 
 def _hold(snapshot: Snapshot, nodes: Array) -> None:
-    """Take in the segments that there were at the end, and their blocks."""
+    """Add the segments that existed at the end, and their blocks."""
     tape = snapshot.tape
     words = tape.words()
     keys = ("device", "address", "total_size", "stream", "segment_type", "is_expandable", "blocks", "frames")
@@ -270,7 +271,7 @@ def _blocks(
     if not good.all():
         snapshot.lose(BAD_BLOCK, int((~good).sum()), f"block {int(np.flatnonzero(~good)[0]):,}")
     size = np.where(good, size, 0)
-    # Blocks fill their segment one after the other; older versions do not store their addresses.
+    # Blocks fill their segment contiguously; older versions do not store their addresses.
     before = np.cumsum(size) - size
     first = np.searchsorted(segment, segment)
     address = begin + before - before[first] if len(size) else before
@@ -295,7 +296,7 @@ def _blocks(
 
 
 def _first_members(tape: Tape, lists: Array) -> Int64Array:
-    """The first member of each list, -1 where there is none."""
+    """The first member of each list, -1 if there is none."""
     distinct, inverse = np.unique(lists, return_inverse=True)
     members = [tape.members(one) if one >= 0 else distinct[:0] for one in distinct.tolist()]
     first = np.array([int(one[0]) if len(one) else -1 for one in members], np.int64)

@@ -13,7 +13,7 @@ from .format import MOST_FRAMES, TOO_DEEP
 from .pickle_tape import Tape, for_few
 
 OWN = ("unwind::unwind", "CapturedTraceback::gather", "gather_with_cpp")
-"""Functions of PyTorch's that write down the call stack, and are on top of every one."""
+"""Functions of PyTorch that record the call stack, and are on top of every one."""
 NATIVE = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".S", ".so", ".hip", ".cxx", "??")
 LEFT_OUT = -1
 
@@ -43,13 +43,13 @@ def _tree(
 ) -> tuple[Array, Array, Array, int]:
     """(parent and frame of every node, the innermost node of each list, how many lists were longer than `most`).
 
-    Nodes are numbered from 0, -1 is the root. frame_of: by value of the tape, LEFT_OUT for what is to be passed over.
+    Nodes are numbered from 0, -1 is the root. frame_of: by value of the tape, LEFT_OUT for frames to skip.
     """
     keys = np.zeros(64, np.int64)
     values = np.full(64, -1, np.int32)
     parent, frame = np.empty(64, np.int32), np.empty(64, np.int32)
     inner = np.full(len(lists), -1, np.int32)
-    # The way to the last list: one after the other share most of it, and need not be looked up.
+    # The path to the last list: consecutive lists share most of it, and need not be looked up.
     way_frame, way_node = np.full(most, -1, np.int32), np.empty(most, np.int32)
     nodes, cut = 0, 0
     for place_of in range(len(lists)):
@@ -106,12 +106,12 @@ def _tree(
 
 
 class Stacks:
-    """The call stacks that lists of frames on a tape are, as the builder numbers them."""
+    """The call stacks of lists of frames on a tape, as ids of the builder."""
 
     def __init__(
         self, tape: Tape, lists: Iterable[Array], builder: ProfileBuilder, lose: Callable[[str, int, str], None]
     ) -> None:
-        """lists: numbers of values. lose: called with reason, count and example of what could not be read."""
+        """lists: numbers of values. lose: called with reason, count and example of a loss."""
         distinct = np.unique(np.concatenate([np.zeros(0, np.int64), *lists]))
         distinct = distinct[tape.are_lists(distinct)]
         columns = (tape.value, tape.chunk_start, tape.chunk_count, tape.chunk_before, tape.items)
@@ -137,7 +137,7 @@ class Stacks:
 
 
 def _frames(tape: Tape, nodes: Array, builder: ProfileBuilder) -> Array:
-    """The builder's frame of each dict of a frame; LEFT_OUT for what is none, and for PyTorch's own."""
+    """The builder's frame of each dict of a frame; LEFT_OUT for invalid ones, and for PyTorch's own."""
     columns = tape.dicts(nodes, ("filename", "line", "name"))
     words = tape.words()
     name, file = tape.code_of(columns["name"]), tape.code_of(columns["filename"])
@@ -149,7 +149,7 @@ def _frames(tape: Tape, nodes: Array, builder: ProfileBuilder) -> Array:
             result.append(LEFT_OUT)
             continue
         native = not path or path.endswith(NATIVE)
-        # Functions of Python's are distinguished from others of the same name by their file.
+        # Python functions with equal names are distinguished by their file.
         function = builder.intern_function(text, "" if native else path, None if path in ("", "??") else path)
         kind = FrameKind.USER if native else FrameKind.PYTHON
         result.append(builder.intern_frame(function, kind=kind, line=of_line if 0 < of_line < 1 << 31 else None))

@@ -1,7 +1,7 @@
-"""From the text of a memory timeline to a Profile.
+"""Builds a Profile from the text of a memory timeline.
 
-It contains no device and no addresses: frees cannot be matched to allocations. So there are curves, and of the
-form of single events what was made and what was freed.
+It contains no device and no addresses: frees cannot be matched to allocations. So there are curves, and in the form
+with single events separate allocations and frees.
 """
 
 import warnings
@@ -39,7 +39,7 @@ CUT_OFF = "The file is truncated: the timeline is incomplete."
 
 
 def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
-    """[[ns, action, bytes, category], …], the time -1 for what was there before."""
+    """[[ns, action, bytes, category], …], the time -1 for memory that existed before."""
     whole = text.rstrip().endswith((b"]]", b"[]"))
     numbers = _numbers(text[: text.rfind(b"]") + 1])
     if len(numbers) != 4 * max(text.count(b"]") - whole, 0):
@@ -67,7 +67,7 @@ def build_from_events(text: bytes, source: str, defect: str | None) -> Profile:
     for number, name in enumerate(CATEGORIES):
         mine = category == number
         if mine.any():
-            # Before the first of it there is nothing.
+            # Before its first value the curve is 0.
             series[name] = np.append(0, at[mine]), np.append(0, np.cumsum(size[mine]))
     blocks = np.flatnonzero(action != INCREMENT_VERSION)
     made, freed = action[blocks] == CREATE, action[blocks] == DESTROY
@@ -128,7 +128,7 @@ def _nothing(source: str) -> UnreadableInput:
 
 
 def _numbers(text: bytes) -> Array:
-    """The whole numbers in a text of numbers, commas and brackets; none where one cannot be understood."""
+    """The whole numbers in a text of numbers, commas and brackets; none if one is malformed."""
     plain = text.translate(bytes.maketrans(b"[],\t\r\n", b"      ")).strip()
     if not plain:
         return np.zeros(0, np.int64)

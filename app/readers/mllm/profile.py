@@ -1,4 +1,4 @@
-"""From the text of mllm's `perf.json` to a Profile."""
+"""Builds a Profile from the text of mllm's `perf.json`."""
 
 import itertools
 import json
@@ -24,12 +24,12 @@ MAX_EXAMPLE_CHARS = 160
 HOST = "CPU"
 UNITS = {"ns": "nanoseconds", "us": "microseconds", "ms": "milliseconds", "s": "seconds"}
 EPOCHS_NS = (978_307_200 * NS_PER_S, 4_102_444_800 * NS_PER_S)
-"""From 2001 to 2100: in no two of the units is one number a moment in between."""
+"""From 2001 to 2100: no number is a time in this range in two of the units."""
 MAX_TIME_NS = 1 << 61
 MAX_SIZE = 1 << 60
 CUT_OFF = "The file is truncated or damaged; the readable parts were imported."
 NEVER_FREED = ", never freed"
-"""What the name of such a block ends in, on the timeline."""
+"""The suffix of the name of such a block on the timeline."""
 
 _OUTSIDE = re.compile(rb'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _OBJECT = re.compile(rb'\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
@@ -40,7 +40,7 @@ _WHAT = {"operator": SliceType("operator", FrameKind.OPERATOR), "memory": SliceT
 
 @dataclass
 class _FileContent:
-    """What is in a file. complete: whether it could be understood as a whole."""
+    """The content of a file. complete: whether all of it could be parsed."""
 
     init: int | None = None
     lists: dict[str, list[Any]] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def build_profile(text: bytes, source: str, defect: str | None, clock: str) -> P
 
 
 def _understood(text: bytes) -> _FileContent:
-    """The file's lists: of one that is damaged, what can be found in it one by one."""
+    """The file's lists. In a damaged file, entries are searched for one by one."""
     plain = _OUTSIDE.sub(lambda one: one[0] if one[0].startswith(b'"') else b" ", text.removeprefix(b"\xef\xbb\xbf"))
     try:
         whole_file = json.loads(plain)
@@ -108,7 +108,7 @@ def _salvage(plain: bytes) -> _FileContent:
 
 
 def _unit(found: _FileContent, rows: list[Any]) -> tuple[str, str]:
-    """(the unit of times, how that is known)."""
+    """(the unit of times, its source)."""
     times = [found.init] + [to_int(row.get("start_time")) for row in rows[:1] if isinstance(row, Mapping)]
     for time in times:
         for unit, (_, factor) in TIME_UNITS.items():
@@ -121,7 +121,7 @@ class _EventCollector:
     """Blocks and operators as events of a trace."""
 
     def __init__(self, factor: int, rows: list[Any]) -> None:
-        """factor: how many ns the unit of times has. rows: all that will be taken in."""
+        """factor: the unit of times in ns. rows: all rows that will be added."""
         starts = [to_int(row.get("start_time")) for row in rows if isinstance(row, Mapping)]
         # A separate case: in a selected unit, times need not be since an epoch.
         self._first = min((start for start in starts if start is not None and start >= 0), default=0)
@@ -135,7 +135,7 @@ class _EventCollector:
         self._blocks: list[tuple[int, int, str, int, Any]] = []
 
     def lose(self, reason: str, example: Any) -> None:
-        """Note what could not be read."""
+        """Record a loss."""
         count, first = self.lost.get(reason, (0, str(example)[:MAX_EXAMPLE_CHARS]))
         self.lost[reason] = (count + 1, first)
 
@@ -151,7 +151,7 @@ class _EventCollector:
         return self._ns(start), self._ns(end) if end else 0
 
     def _ns(self, time: int) -> int:
-        # The first moment is none that could be taken for never.
+        # No allocation is at 0, which would mean never.
         return max(self._zero, 1) + (time - self._first) * self._factor
 
     def _device(self, row: Mapping[str, Any]) -> str:
@@ -161,7 +161,7 @@ class _EventCollector:
         return name
 
     def operator(self, row: Any) -> None:
-        """Take in an operator."""
+        """Add an operator."""
         if not isinstance(row, Mapping) or not isinstance(row.get("op_name"), str):
             self.lose(INCOMPLETE_ENTRY, row)
         elif (times := self._times(row)) is not None:
@@ -169,7 +169,7 @@ class _EventCollector:
             self._operators.append((start, end or start, self._device(row), row["op_name"]))
 
     def place(self) -> None:
-        """Give operators tracks on which they are in or behind each other, as few as can be."""
+        """Assign operators to as few tracks as possible, on which they are nested or consecutive."""
         opened: dict[str, list[list[int]]] = {}
         for start, end, device, name in sorted(self._operators, key=lambda one: (one[0], -one[1])):
             tracks = opened.setdefault(device, [])
@@ -193,7 +193,7 @@ class _EventCollector:
             self.events.end_slice(row, end)
 
     def block(self, row: Any) -> None:
-        """Take in a block of memory: as something that was allocated and freed, and as long as it lived."""
+        """Add a block of memory: as an allocation and a free, and as a slice from one to the other."""
         size = to_int(row.get("memory_usage")) if isinstance(row, Mapping) else None
         if not isinstance(row, Mapping) or size is None or not 0 <= size < MAX_SIZE:
             self.lose(INCOMPLETE_ENTRY, row)
@@ -226,7 +226,7 @@ class _EventCollector:
                 )
             argument_set = self.events.intern_arguments({"uuid": uuid, "bytes": size, "freed": bool(end)})
             name = shown_size(size).replace(NO_BREAK_SPACE, " ") + ("" if end else NEVER_FREED)
-            # One that was never freed is there to the end.
+            # A block that was never freed lasts until the end.
             self.events.add_async_slice(
                 name, f"memory of {device}", start, end or last, number, arguments=argument_set, process=process
             )

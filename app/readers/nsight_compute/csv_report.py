@@ -1,4 +1,4 @@
-"""What Nsight Compute printed, as launches, their metrics and hints, and lines of source."""
+"""The output of Nsight Compute as launches, their metrics and hints, and source lines."""
 
 import re
 from collections import Counter
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-z0-9_]+__[\w.:]+")
 _INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
 _QUOTED = re.compile(r'"([^"]*)"')
 _RANGE_WORDS = 6
-"""What follows the name of an NVTX range: type and value of its payload, of its color, of its message."""
+"""The text after the name of an NVTX range: type and value of its payload, of its color, of its message."""
 
 
 class CsvReport(MeasurementCollector):
@@ -77,7 +77,7 @@ class CsvReport(MeasurementCollector):
             self._lost(OTHER_COLUMNS, row.number, ",".join(row.cells))
 
     def _launch(self, row: CsvRow, again: int = 0) -> Launch:
-        """The launch that a row is of. again: which of those that all identity is the same of."""
+        """The launch of a row. again: distinguishes launches with equal identity."""
         name = row.get_cell("Kernel Name")
         key = (row.get_cell("Host Name"), row.get_cell("Process ID"), row.get_cell("ID"), name, str(again))
         launch = self._by_key.get(key)
@@ -141,7 +141,7 @@ class CsvReport(MeasurementCollector):
         self.add_value(launch, metric, value, text, unit)
 
     def _value(self, cell: str) -> tuple[float | None, str]:
-        """Of what is no number by itself the number that those of its instances follow, and the text."""
+        """(the number that the numbers of instances follow, the text) of a value that is no number."""
         parts = _INSTANCES.fullmatch(cell)
         return (self._number(parts[1]) if parts else None), cell
 
@@ -191,7 +191,7 @@ def parse_ranges(cell: str) -> tuple[str, ...]:
 
 
 def parse_address(text: str) -> int | None:
-    """An address as source pages have it: hexadecimal."""
+    """A hexadecimal address of the source page."""
     digits = text.strip().removeprefix("0x")
     if not re.fullmatch(r"[0-9a-fA-F]{1,16}", digits):
         return None

@@ -13,8 +13,8 @@ MAX_EXAMPLE_CHARS = 200
 
 @dataclass
 class Launch:
-    """A launch as read. identity: the cells of the columns that identify it. summary_values: value and unit of
-    the metrics of a summary, and how good each is as that."""
+    """A launch as read. identity: the cells of the columns that identify it. summary_values: value, unit and priority
+    of the metrics of a summary."""
 
     number: int
     name: str
@@ -29,7 +29,7 @@ class Launch:
 
 @dataclass
 class SourceLine:
-    """A line of source as it was read. values: of metrics, as a number or a text."""
+    """A source line as read. values: of metrics, as a number or a text."""
 
     block: int
     kernel: str
@@ -41,8 +41,8 @@ class SourceLine:
 
 
 class MeasurementCollector:
-    """What was measured. metrics: the distinct ones, as rows of the table. launch_of: for each kernel that lines of
-    source are of the place of its launch."""
+    """The measured values. metrics: the distinct ones, as rows of the table. launch_of: for each kernel with source
+    lines the index of its launch."""
 
     def __init__(self) -> None:
         self.launches: list[Launch] = []
@@ -56,7 +56,7 @@ class MeasurementCollector:
     def intern_metric(
         self, name: str | None, label: str | None, section: str | None, part: str | None, unit: str
     ) -> int:
-        """The id of a metric, which is added at its first use."""
+        """The id of a metric, which is added on first use."""
         key = (name, label, section, part, unit)
         if key not in self.metrics:
             self.summary_metrics.append(find_summary_metric(name or "", label or "", unit))
@@ -68,7 +68,7 @@ class MeasurementCollector:
         self.losses[reason] = (before + 1, first)
 
     def add_value(self, launch: Launch, metric: int, value: float | None, text: str | None, unit: str) -> None:
-        """A launch has a value of a metric: a number, a text, or a number that is in a text."""
+        """Set the value of a metric of a launch: a number, a text, or a number in a text."""
         if text is not None:
             launch.texts[len(launch.metrics)] = text
         launch.metrics.append(metric)

@@ -1,7 +1,7 @@
-"""A profile put together from the launches that Nsight Compute measured.
+"""Builds a profile from the launches that Nsight Compute measured.
 
-A report contains durations of launches but not their starts. Nsight Compute lets one run at a time, so they lie one
-after the other in the order of the report; what was between them is not known, and nothing is made of it.
+A report contains durations of launches but not their starts. Nsight Compute runs one launch at a time, so they are
+consecutive in the order of the report; the time between them is unknown and omitted.
 """
 
 import re
@@ -41,7 +41,7 @@ _DETAILS_OF_DEVICE = ("device_name", "sms", "warp_size", "threads_per_sm")
 def build_profile_from_csv(text: str, source: str, defect: str | None, format: str) -> Profile:
     """The profile of this text. source: names the file in messages. defect: what is wrong with the file itself.
 
-    Raises UnreadableInput where no launch is in it.
+    Raises UnreadableInput if it has no launches.
     """
     reading = CsvReport(text)
     _place_sources(reading)
@@ -55,7 +55,7 @@ def build_profile_from_csv(text: str, source: str, defect: str | None, format: s
 def build_profile(
     reading: MeasurementCollector, format: str, defect: str | None, facts: dict[str, str] | None = None
 ) -> Profile:
-    """The profile of what was measured. facts: further facts of the profile."""
+    """The profile of the measured values. facts: further facts of the profile."""
     return _KernelTables(reading).profile(format, defect, facts or {})
 
 
@@ -75,8 +75,8 @@ def _nothing(text: str, source: str) -> str:
 
 
 def _place_sources(reading: CsvReport) -> None:
-    """Give the lines of each kernel of the source page their launch: the first kernel of a name to the first launch of
-    that name, and so on. One without a launch makes one, of which nothing else is known."""
+    """Assign the lines of each kernel of the source page to a launch: the first kernel of a name to the first launch of
+    that name, and so on. A kernel without a launch gets one of which only the name is known."""
     waiting: dict[str, list[Launch]] = defaultdict(list)
     for launch in reading.launches:
         waiting[normalize_kernel_name(launch.name)].append(launch)
@@ -95,7 +95,7 @@ def _place_sources(reading: CsvReport) -> None:
 
 
 class _KernelTables:
-    """The rows of the tables that the builder has not."""
+    """The rows of the tables that the builder does not have."""
 
     def __init__(self, reading: MeasurementCollector) -> None:
         self.reading = reading
@@ -137,7 +137,7 @@ class _KernelTables:
         self.configured.append(self._configuration(launch))
 
     def _device(self, launch: Launch) -> int:
-        """The row of a launch's device; its properties in the launch are added."""
+        """The row of a launch's device; adds the device's properties in the launch."""
         key = launch.identity.get("Device", ""), launch.identity.get("CC", "")
         if not any(key):
             return NO_ID
@@ -237,7 +237,7 @@ class _KernelTables:
         )
 
     def _slice_tables(self, rows: Sequence[int], start: Any, length: Any, place: Any) -> dict[str, pa.Table]:
-        """The tables of slices. rows: which launch each is."""
+        """The tables of slices. rows: the launch of each."""
         if not rows:
             return {}
         count = len(rows)
@@ -267,7 +267,7 @@ class _KernelTables:
 
 
 def _columns(name: str, columns: Sequence[Any]) -> pa.Table:
-    """The table `name` of its columns, in order; of none it is empty."""
+    """The table `name` from its columns, in order; empty if there are none."""
     schema = SCHEMAS[name]
     columns = columns or [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
@@ -315,7 +315,7 @@ def _summary_value(launch: Launch, key: str) -> float | None:
 
 
 def _duration(launch: Launch) -> int | None:
-    """How long a launch took, in whole ns."""
+    """The duration of a launch, in whole ns."""
     if "duration" not in launch.summary_values:
         return None
     _, value, _, unit = launch.summary_values["duration"]
@@ -324,8 +324,8 @@ def _duration(launch: Launch) -> int | None:
 
 
 def _shared_memory_bytes(launch: Launch) -> float | None:
-    """Shared memory of a block in bytes, as traces have it: what the kernel and its launch request, without what the
-    system adds."""
+    """Shared memory of a block in bytes, as in traces: the bytes that the kernel and its launch request, without those
+    that the system adds."""
     parts = [launch.summary_values[key] for key in ("shared_static", "shared_dynamic") if key in launch.summary_values]
     parts = parts or ([launch.summary_values["shared_all"]] if "shared_all" in launch.summary_values else [])
     sizes = [None if value is None else to_bytes(value, unit or "byte") for _, value, _, unit in parts]

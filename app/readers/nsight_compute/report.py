@@ -1,8 +1,8 @@
 """Reads launches from a report of Nsight Compute (.ncu-rep), without `ncu`.
 
 Numbers of fields are those of the definitions that come with Nsight Compute (extras/FileFormat: ProfilerReport.proto,
-ProfilerResultsCommon.proto, ProfilerSection.proto, RuleResults.proto, Nvtx.proto). A report holds the machine code of
-kernels, not the text of it that `ncu` disassembles: instructions are determined by their place in the function.
+ProfilerResultsCommon.proto, ProfilerSection.proto, RuleResults.proto, Nvtx.proto). A report contains the machine code
+of kernels, not the text that `ncu` disassembles: instructions are identified by their offset in the function.
 """
 
 import math
@@ -57,22 +57,23 @@ _VERSIONS = {
 }
 _LINKS = re.compile(r"@(\w+):([^@\n]*)@")
 _CODE_BYTES = 1 << 24
-"""No function of a GPU is longer."""
+"""The maximum size of a GPU function."""
 _LONGEST_LIST = 1 << 25
 _MOST_TOLD = 100
-"""The number of values with names (opcodes, ports) that are listed."""
+"""The maximum number of named values (opcodes, ports) in a list."""
 _ADDRESSES = 1 << 63
 _PAIR = (0x1A, None, 0x0A, None, None, None, 0x12, None, None, None)
-"""A value of a list as numbers: the list's tag and size, the key's and its own, the key, and the same of the value."""
+"""The sizes of a value of a list with numbers: the list's tag and size, the key's tag and size, the key, and the same
+of the value."""
 _STALLED, _NOT_ISSUED = "smsp__pcsamp_warps_issue_stalled_", "_not_issued"
 _NOT_ISSUED_SUM = "group:smsp__pcsamp_warp_stall_reasons_not_issued", "Warp Stall Sampling (Not-issued Samples)"
-"""What Nsight Compute shows the sum of all these reasons as."""
+"""The metric that Nsight Compute shows for the sum of these reasons."""
 _NO_COUNTERS = ("launch__", "device__", "nvlink__", "numa__", "c2clink__")
 _WHOLE_TAGS = (0x20, 0x28)
 
 
 def read_report(data: bytes, source: str, format: str, defect: str | None) -> "Profile":
-    """The profile of a report. source: names it in messages. Raises UnreadableInput where no launch is in it."""
+    """The profile of a report. source: names it in messages. Raises UnreadableInput if it has no launches."""
     report = Report(data)
     defect = " ".join(part for part in (defect, report.defect) if part) or None
     if not report.launches:
@@ -114,7 +115,7 @@ class Report(MeasurementCollector):
         self.add_loss(DAMAGED, self._where, "")
 
     def add_damage(self, what: str) -> None:
-        """Something of the launch that is being read is damaged."""
+        """Record damage in the current launch."""
         self.add_loss(DAMAGED, self._where, what)
 
     def _session(self, header: ReportMessage) -> None:
@@ -124,14 +125,14 @@ class Report(MeasurementCollector):
                     self.facts[name] = text[:200]
 
     def _code(self, entry: BlockEntry) -> None:
-        """Where the functions of a module begin."""
+        """The start of each function of a module."""
         for function in ReportMessage(entry.data, self._add_damage).get_message(9).iterate_messages(1):
             address = function.get_int(2)
             if address is not None and address < _ADDRESSES:
                 self._functions[address] = function.get_text(1)
 
     def parse_speedup(self, item: ReportMessage) -> tuple[int | None, float | None]:
-        """What a rule estimates to be won: the number of its kind, and percent."""
+        """The speedup that a rule estimates: the number of its kind, and percent."""
         kind = percent = None
         for piece in item.get_contents(10)[-1:]:
             kind = ReportMessage(piece, self._add_damage).get_int(1)
@@ -150,7 +151,7 @@ class Report(MeasurementCollector):
 
 
 class _ResultReader:
-    """One result of a launch, read into the report."""
+    """Reads one result of a launch into the report."""
 
     def __init__(self, report: Report, entry: BlockEntry, functions: dict[int, str]) -> None:
         self.report = report
@@ -201,7 +202,7 @@ class _ResultReader:
         )
 
     def _sections(self) -> dict[str, str]:
-        """Names of sections by identifier; their metrics are kept in the order of the sections."""
+        """Names of sections by identifier; their metrics are in the order of the sections."""
         sections = sorted(self.message.iterate_messages(17), key=lambda section: section.get_int(3) or 0)
         titles = {section.get_text(1): section.get_text(2) or section.get_text(1) for section in sections}
         for section in sections:
@@ -250,7 +251,7 @@ class _ResultReader:
                 report.add_value(launch, report.intern_metric(name, label, section, None, unit), value, text, unit)
 
     def _metric(self, piece: memoryview) -> None:
-        """Take the value of a metric, and where its list begins. Raises Damaged."""
+        """Add the value of a metric, and where its list begins. Raises Damaged."""
         number, value, at, listed = 0, None, 0, None
         while at < len(piece):
             tag, begin = read_varint(piece, at, len(piece))
@@ -277,7 +278,7 @@ class _ResultReader:
             self.lists[name] = listed
 
     def _get_value(self, name: str) -> tuple[float | None, str | None]:
-        """The number and the text of a metric. For a list with names, or a single one, it is in the text."""
+        """The number and the text of a metric. For a list with names, or a single value, it is in the text."""
         value = self.values.get(name)
         number = _finite(value)
         text = None if number is not None or value is None else str(value)
@@ -294,7 +295,7 @@ class _ResultReader:
         return number, text
 
     def _pairs(self, name: str, most: int) -> Iterator[tuple[Value | None, Value | None]]:
-        """The first of a metric's list: what each value is of, and the value."""
+        """The first entries of a metric's list: (what each value is of, the value)."""
         try:
             for number, kind, content in islice(iterate_fields(self.lists[name]), most):
                 if number == 3 and kind == BYTES:
@@ -322,7 +323,7 @@ class _ResultReader:
                     )
 
     def _source(self, functions: dict[int, str]) -> None:
-        """The instructions: those that the report has the text of, and those that something was counted on."""
+        """Add the instructions: those with a text in the report, and those with counts."""
         lines = {
             address: line
             for line in self.message.iterate_messages(12)
@@ -381,13 +382,13 @@ class _ResultReader:
         return file or None, number if number is not None and 0 < number < 10**9 else None
 
     def _begins(self) -> list[int]:
-        """Where the functions of the launch begin."""
+        """The start of each function of the launch."""
         name = "launch__function_pcs"
         pairs = [one for _, one in self._pairs(name, _MOST_TOLD)] if name in self.lists else []
         return [place for value in pairs or [self.values.get(name)] if (place := _whole_of(value)) is not None]
 
     def _counts(self, name: str, listed: memoryview) -> tuple[Array, Array] | None:
-        """The addresses of a metric's list and what was counted there; None where it is of something else."""
+        """The addresses of a metric's list and their counts; None if it is of something else."""
         if len(listed) > _LONGEST_LIST:
             self.report.add_loss(TOO_LONG, f"launch {self.launch.number}", name)
             return None
@@ -411,7 +412,7 @@ class _ResultReader:
 
 
 def _pair(content: memoryview) -> tuple[Value | None, Value | None]:
-    """One value of a list: what it is of, and the value. Raises Damaged."""
+    """One value of a list: (what it is of, the value). Raises Damaged."""
     found: list[Value | None] = [None, None]
     for number, kind, part in iterate_fields(content):
         if number in (1, 2) and kind == BYTES:
@@ -420,7 +421,7 @@ def _pair(content: memoryview) -> tuple[Value | None, Value | None]:
 
 
 def _decimal(content: memoryview) -> float | None:
-    """The number with decimals in a message, in any of its fields."""
+    """The floating-point number in a message, in any of its fields."""
     try:
         for _, kind, value in iterate_fields(content):
             if kind == FIXED64:
@@ -437,7 +438,7 @@ def _finite(value: Value | None) -> float | None:
 
 
 def _whole_of(value: Value | None) -> int | None:
-    """A number that is a whole one and can be an address."""
+    """A whole number that may be an address."""
     return int(value) if isinstance(value, int | float) and 0 <= value < _ADDRESSES and value == int(value) else None
 
 

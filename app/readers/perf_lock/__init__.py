@@ -36,8 +36,8 @@ def _tells_events(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a text. `source` names it in messages. Raises UnreadableInput where no lock was waited for."""
-    # Of these only one is needed.
+    """The profile in a text. `source` names it in messages. Raises UnreadableInput if no thread waited for a lock."""
+    # Only one of these modules is needed.
     from .contention_events import LockWaitParser
 
     reading: contention_tables.LockTableParser | LockWaitParser | None = None

@@ -1,6 +1,6 @@
-"""The waits for locks themselves, of which perf's tables are sums: each from `contention_begin` to `contention_end`.
+"""The single waits for locks, which perf's tables summarize: each from `contention_begin` to `contention_end`.
 
-As in perf (builtin-lock.c), a lock that is first spun for and then slept for is waited for from the first begin on.
+As in perf (builtin-lock.c), a wait for a lock that first spins and then sleeps starts at the first begin.
 """
 
 import re
@@ -40,7 +40,7 @@ LOCK_TYPES = {
     "MUTEX": "mutex",
     "SPIN|MUTEX": "mutex",
 }
-"""What perf calls the sorts of locks, by the flags that the kernel prints."""
+"""perf's names of lock types, by the flags that the kernel prints."""
 
 
 class LockWaitParser:
@@ -57,7 +57,7 @@ class LockWaitParser:
         self._rows: list[tuple[int, int, int, int, int]] = []
 
     def feed(self, number: int, text: bytes) -> None:
-        """Take in lines, the first of which has the number `number`."""
+        """Parse lines, the first of which has the number `number`."""
         parts = _EVENT.split(text)
         width = _EVENT.groups + 1
         if len(parts) > 1:
@@ -89,7 +89,7 @@ class LockWaitParser:
         return thread
 
     def _stack(self, chain: bytes, told: bytes) -> int:
-        """The waiter, and innermost the type of lock."""
+        """The waiter's stack, with the type of lock as innermost frame."""
         stack = self._stacks.get((chain, told))
         if stack is None:
             flags = decode_name(told)
@@ -100,7 +100,7 @@ class LockWaitParser:
         return stack
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that was taken in. Raises UnreadableInput where no wait is complete."""
+        """The profile of all waits. Raises UnreadableInput if no wait is complete."""
         builder, facts = self._builder, self._remarks.facts
         if self._open:
             number, lock = next(iter(self._open))

@@ -1,4 +1,4 @@
-"""What the format is called, and what may be lost of it."""
+"""The name of the format, and its losses."""
 
 from ...ingest.perf_text.losses import COMMENT_LOSSES
 

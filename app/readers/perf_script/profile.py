@@ -1,7 +1,7 @@
-"""A profile put together from the tokens of perf script's text, chunk by chunk.
+"""Builds a profile from the tokens of perf script's text, chunk by chunk.
 
-What repeats is known by its text: lines of stacks, tasks, events. What the tokeniser could make nothing of is read
-here line by line; what even so cannot be understood is counted as lost, with the first example and its line number.
+Repeated parts are known by their text: lines of stacks, tasks, events. Lines that the tokenizer could not parse are
+read here one by one; if this fails too, they are counted as lost, with the first example and its line number.
 """
 
 import re
@@ -53,10 +53,10 @@ IN_ORDER = NO_CLOCK
 """The clock of a text without times."""
 
 INNER_STAT_COMMAND = re.compile(r" -- \S*perf stat -x, -o .{1,4096}?perf-stat\.txt ", re.DOTALL)
-"""In the recorded command line: perf stat counts inside of perf record."""
+"""Part of the recorded command line: perf stat counts inside of perf record."""
 PERF_COMMS = ("perf", "perf-exec")
 WAIT_COMM = "perfloom-wait"
-"""What becomes the program when perf stat observes it (recording/plan/wait.sh)."""
+"""It executes the program when perf stat observes it (recording/plan/wait.sh)."""
 NO_SAMPLE = "unrecognized line"
 NO_FRAME = "unrecognized line in a stack"
 UNKNOWN_FIELDS = "text after the event of a sample"
@@ -76,7 +76,7 @@ _RATE = re.compile(r"\{ sample_period, sample_freq \} = (\d+)", re.ASCII)
 
 @dataclass(frozen=True)
 class _StackLine:
-    """A line of a stack that is not simply one frame. place: the source line of the frame above it, no frame.
+    """A line of a stack that is not simply one frame. place: it is no frame, but the source line of the frame above it.
     chain: functions inlined into each other, outermost first."""
 
     frame: ScriptFrame
@@ -121,7 +121,7 @@ class ScriptProfileBuilder:
             if line.startswith(b"#") or not lines:
                 lines.append(line)
             else:
-                # The recorded command's arguments may hold line ends.
+                # The recorded command's arguments may contain line ends.
                 lines[-1] += b"\n" + line
         for line in lines:
             self._comment(line)
@@ -163,17 +163,17 @@ class ScriptProfileBuilder:
                 self._close()
 
     def add_truncated_line(self, line: bytes, number: int) -> None:
-        """Take note of a last line without an end: where nothing can be made of it, the text was cut short."""
+        """Handle a last line without an end: if it cannot be parsed, the text was truncated."""
         header = parse_header(line)
         if self._about(line + b"\n") is None and not (header and header.certain) and not line.startswith(b"#"):
             self.reasons.append(f"The text ends in the middle of line {number}; the rest is missing.")
 
     def add_loss(self, reason: str, example: str, count: int = 1) -> None:
-        """Note something that could not be read."""
+        """Record a loss."""
         self.builder.add_loss(reason, example, count)
 
     def finish(self, more: Callable[[ProfileBuilder], None] | None = None) -> Profile:
-        """The profile of all that was taken in. more: adds further samples, at times of the text's clock."""
+        """The profile of all chunks. more: adds further samples, at times of the text's clock."""
         self._close()
         columns = {}
         for name, kind in _COLUMNS.items():
@@ -249,7 +249,7 @@ class ScriptProfileBuilder:
         prefix, event_code = tokens.prefix[good], tokens.event[good]
         weight = tokens.weight[good]
         of_prefix = np.zeros((len(tokens.prefixes), 3), np.int64)
-        # Not of those that begin other lines: a record of lost samples makes no thread.
+        # Not the threads of other records: a record of lost samples adds no thread.
         for code in np.unique(prefix).tolist():
             of_prefix[code] = self._task(tokens.prefixes[code])
         tasks = of_prefix[prefix]
@@ -282,7 +282,7 @@ class ScriptProfileBuilder:
             nameless = task.pid is None and task.tid is None
             inside = task.comm in PERF_COMMS and INNER_STAT_COMMAND.search(self._facts.get("cmdline", ""))
             if inside or task.comm == WAIT_COMM:
-                # perf stat, which counts inside of perf record, and the program before it is one.
+                # perf stat, which counts inside of perf record, and the program are one thread.
                 known = self._tasks[prefix] = (NO_ID, name, task.cpu)
                 return known
             thread = self._thread(task.pid, task.tid, name + 1 if nameless else 0)
@@ -311,14 +311,14 @@ class ScriptProfileBuilder:
         return event
 
     def _frame_of(self, line: bytes) -> int:
-        """The frame that a line of a stack (with its line end) represents; _SPECIAL for more or less than one."""
+        """The frame of a line of a stack (with its line end); _SPECIAL for more or less than one."""
         known = self._frames.get(line)
         if known is None:
             known = self._frames[line] = self._new_frame(line)
         return known
 
     def _about(self, line: bytes) -> _StackLine | None:
-        """What is known of a line of a stack (with its line end); None for a line that is none."""
+        """The meaning of a line of a stack (with its line end); None if it is invalid."""
         self._frame_of(line)
         if line not in self._lines:
             frame = parse_frame(line[:-1])
@@ -355,7 +355,7 @@ class ScriptProfileBuilder:
         )
 
     def _stack(self, lines: Sequence[bytes]) -> int:
-        """The stack of lines that are in the text one below the other; -1 where one of them is no part of a stack."""
+        """The stack of consecutive lines in the text; -1 if one of them is no part of a stack."""
         frames: list[int] = []
         source: int | None = None
         module, depth = "inlined", 0
@@ -375,7 +375,7 @@ class ScriptProfileBuilder:
                 module, depth = frame.module, 0
                 if about.chain:
                     frames.append(self._frame(replace(frame, symbol=about.chain[0]), source))
-                    # Their address is the first one's; without one of their own they share its line.
+                    # Their address is that of the first; without their own line numbers they share its line.
                     for depth, symbol in enumerate(about.chain[1:], start=1):
                         frames.append(self._intern_inlined(symbol, module, depth, None, None, frame.offset))
                 else:
@@ -430,7 +430,7 @@ class ScriptProfileBuilder:
             self._lost(NO_FRAME, line, number)
 
     def _close(self) -> None:
-        """Count the sample that is open, if any."""
+        """Count the open sample, if any."""
         sample, self._open = self._open, None
         if sample is None or sample.dropped:
             return
@@ -462,8 +462,8 @@ class ScriptProfileBuilder:
         self.builder.add_loss(reason, format_example(line.strip(), number), count)
 
     def _name_threads(self, columns: dict[str, Array]) -> None:
-        """Note the names of threads over time. If a time does not determine which of two names a sample had, because it
-        is the same, the thread becomes one for each name."""
+        """Record the names of threads over time. If two names of a thread have the same time, it is unknown which one a
+        sample had: the thread becomes one for each name."""
         names = list(self._names)
         for again in (True, False):
             order = np.lexsort((columns["order"], columns["time_ns"], columns["thread"]))

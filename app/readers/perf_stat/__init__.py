@@ -1,8 +1,7 @@
-"""Reader of what `perf stat` prints, in any of its three forms: counts of events, without call stacks.
+"""Reader of the output of `perf stat`, in any of its three forms: counts of events, without call stacks.
 
-A value is what perf prints: scaled up where the event had no counter all the time, the mean where the command was
-run several times. Intervals are kept; a summary after them is left out, as it is their sum. perf computes the
-metrics from its counts.
+A value is as perf prints it: scaled if the event was multiplexed, the mean if the command was run several times.
+Intervals are kept; a summary after them is omitted, because it is their sum. perf computes the metrics from its counts.
 """
 
 import re
@@ -31,7 +30,7 @@ _TITLE = re.compile(r"^\s*Performance counter stats for (?P<what>.*?)(?: \((?P<r
 _COMMAND = re.compile(r"'(?P<command>.*)'$")
 _ELAPSED = re.compile(r"^\s*(?P<seconds>[0-9][0-9,']*(?:\.[0-9]+)?)\s+(?:\+- [0-9.]+ )?seconds time elapsed\b")
 _STARTED = re.compile(r"^# started on (?P<when>.{1,60})$")
-# The other parts of the text beside the counts.
+# Other parts of the text, in addition to the counts.
 _PEOPLE = re.compile(
     r"""^\s*(?:[0-9][0-9.,']*\s+(?:\+-\s[0-9.]+\s)?seconds\s(?:time|user|sys)\b|Some\sevents\sweren't\scounted
     |\s*echo\s[0-9]\s>\s/proc/sys/kernel/nmi_watchdog|perf\sstat\s\.\.\.)""",
@@ -41,7 +40,7 @@ _PEOPLE = re.compile(
 
 @dataclass
 class _StatText:
-    """What is being read. parse: the form of the lines, once one was understood."""
+    """The state of reading. parse: the form of the lines, once one was recognized."""
 
     parse: Callable[[str], CountLine | None] | None = None
     started: str | None = None
@@ -64,8 +63,7 @@ def sniff(head: bytes) -> bool:
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in the output of perf stat. `source` names it in messages.
 
-    A stream that ends too early has an attribute `defect`. Raises UnreadableInput where there
-    is no count in it.
+    A truncated stream has an attribute `defect`. Raises UnreadableInput if it has no counts.
     """
     builder = ProfileBuilder(FORMAT)
     text = _StatText()
@@ -96,7 +94,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
 
 
 def _lines(stream: BinaryIO, builder: ProfileBuilder) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, from 1. One that is too long is lost without being held in memory."""
+    """Lines with their numbers, from 1. A line that is too long is lost without being held in memory."""
     number = 0
     while line := stream.readline(MAX_LINE_BYTES):
         number += 1
@@ -143,13 +141,13 @@ def _form(line: str, metrics: MetricLines | None = None) -> Callable[[str], Coun
         if metrics is not None:
             metrics.separator = separator
         return lambda other: parse_columns(other, separator)
-    # A line of text for people is too easily something else; the heading above it is not.
+    # A single line of the human-readable form is ambiguous; the heading above it is not.
     if _TITLE.match(line) or re.match(r"^#\s+time\s.*\bcounts\b.*\bevents$", line):
         return parse_text
     return None
 
 
 def _duration_time(count_lines: list[CountLine]) -> int | None:
-    """The event `duration_time` is the time that passed."""
+    """The event `duration_time` is the elapsed time."""
     times = [one.value for one in count_lines if one.event == "duration_time" and one.unit == "ns" and one.value]
     return int(times[0]) if times else None

@@ -1,4 +1,4 @@
-"""Metrics that `perf stat` computes from its counts: behind a count, in a separate row, or alone (`--metric-only`).
+"""Metrics that `perf stat` computes from its counts: after a count, in a separate row, or alone (`--metric-only`).
 
 perf prints a metric's value and one text for name and unit ("insn per cycle", "K/sec", "%  tma_retiring"). Layouts as
 in perf's own source, tools/perf/util/stat-display.c of 5.x, 6.1 and later.
@@ -13,9 +13,9 @@ from .grammar import AGGREGATIONS, CountLine, CountScope, parse_json_scope, pars
 
 _SI = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 _NUMBER = r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?|-?nan|-?inf|none"
-# What perf leaves out of rows that hold metrics alone, though some versions name it in their heading.
+# perf omits these from rows with only metrics, though some versions list them in the heading.
 _NEVER_ALONE = re.compile(r"/sec|CPUs utilized")
-# Enough to distinguish a heading or row of metrics from other text: what each CPU has, and top-down analysis.
+# Enough to distinguish a heading or row of metrics from other text: metrics of every CPU, and top-down analysis.
 _KNOWN = re.compile(
     r"insn per cycle|\bGHz\b|stalled cycles per insn|(?:frontend|backend) cycles idle|of all |CPUs utilized"
     r"|\b(?:retiring|bad speculation|frontend bound|backend bound)\b|\btma_[a-z]|\b(?:CPI|IPC)\b"
@@ -30,7 +30,7 @@ _TEXT_ROW = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(CountScope):
-    """One value of one metric. event: behind which it was printed, empty for none. value: null where perf had none.
+    """One value of one metric. event: after which it was printed, empty for none. value: null if perf had none.
 
     rate: whether it is a count divided by time.
     """
@@ -50,7 +50,7 @@ def parse_count_metric(count_line: CountLine) -> Metric | None:
 
 @dataclass
 class MetricLines:
-    """Reads lines that hold metrics and no count. separator: of columns, once known. event: of the last count before.
+    """Reads lines with metrics and no count. separator: of columns, once known. event: of the last count before.
     heading: the names above rows of values, empty before there was one."""
 
     separator: str = ","
@@ -58,7 +58,7 @@ class MetricLines:
     heading: tuple[str, ...] = field(default=())
 
     def read(self, line: str) -> list[Metric] | None:
-        """The metrics of a line; empty for a heading, None where it is neither."""
+        """The metrics of a line; empty for a heading, None if it is neither."""
         if line.startswith("{"):
             return self._json(line)
         return self._parse_continuation(line) or self._row(line)
@@ -92,11 +92,11 @@ class MetricLines:
         return [metric for metric in found if metric]
 
     def _joined_objects(self, line: str) -> list[Metric] | None:
-        """perf 6.1 writes an object for each value, one behind the other and behind that of the place."""
+        """perf 6.1 writes an object for each value, one after the other and after that of the scope."""
         values = re.findall(r'\{"metric-value"\s*:\s*"([^"]*)"\}', line)
         head = line.split('{"metric-value"', 1)[0].strip().rstrip(",{} ").lstrip("{")
         data = _object("{" + head + "}")
-        # With --metric-only it begins an object that it never ends, also where there is no value.
+        # With --metric-only it begins an object that it never ends, even without a value.
         if data is None or not (values or (data and data.keys() <= _JSON_OTHER)):
             return None
         return self._parse_named(values, parse_json_scope(data))
@@ -169,7 +169,7 @@ def is_metric_line(line: str) -> bool:
 
 
 def _heading(line: str, separator: str) -> tuple[str, ...]:
-    """The names of metrics in a heading of columns or text; empty where it is none."""
+    """The names of metrics in a heading of columns or text; empty if it is none."""
     if not _KNOWN.search(line) or re.search(r"\s#\s", line) or line.startswith("{"):
         return ()
     if line.rstrip().endswith(separator):
@@ -178,14 +178,14 @@ def _heading(line: str, separator: str) -> tuple[str, ...]:
             cells = cells[1:]
     else:
         text = re.sub(rf"^{_HEADING_WORDS}", "", line).strip()
-        # A name longer than its column is followed by one gap: such names are those of shares ("… of all branches").
+        # A name longer than its column is followed by one space: such names are those of shares ("… of all branches").
         cells = [cell for cell in re.split(r"\s{2,}|\s(?=\S+ of all )", text) if cell]
     known = all(re.fullmatch(r"[A-Za-z%][\w %./()+:-]{0,120}", cell) for cell in cells)
     return tuple(cells) if cells and known else ()
 
 
 def _metric(value: str, text: str, event: str, place: CountScope) -> Metric | None:
-    """A metric of perf's text for name and unit. None where there is none: perf then prints no text."""
+    """A metric of perf's text for name and unit. None if there is none: perf then prints no text."""
     text = " ".join(text.split()).strip(" ,;|")
     if not text or text == "(null)":
         return None

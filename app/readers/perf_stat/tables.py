@@ -1,4 +1,4 @@
-"""What becomes of the lines of `perf stat`: rows of `counts` and `count_metrics`, and counters of intervals."""
+"""Converts the lines of `perf stat` to rows of `counts` and `count_metrics`, and counters of intervals."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -28,21 +28,21 @@ class StatTables:
 
 
 class _IntervalSeries:
-    """Values at intervals, by what they are of."""
+    """Values at intervals, by their scope."""
 
     def __init__(self, starts: dict[int, int]) -> None:
         self._starts = starts
         self._values: dict[tuple[str, str], dict[int, float]] = {}
 
     def add(self, name: str, unit: str, place: CountScope, value: float | None) -> None:
-        """Take in a value of the interval that ends at `place.end_ns`; None where there is none."""
+        """Add a value of the interval that ends at `place.end_ns`; None if there is none."""
         if place.end_ns is not None:
             label = _label(place)
             values = self._values.setdefault((f"{name}, {label}" if label else name, unit), {})
             values[place.end_ns] = np.nan if value is None else value
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
-        """`series` and `counters`: each value holds from the start of its interval; where none follows, it ends."""
+        """`series` and `counters`: each value holds from the start of its interval; without a next one, it ends."""
         if not self._values:
             return empty_table("series"), empty_table("counters")
         names, units = zip(*self._values, strict=True)
@@ -74,10 +74,10 @@ class _IntervalSeries:
 def add_counts(
     builder: ProfileBuilder, count_lines: Sequence[CountLine], metrics: Sequence[Metric], run: int
 ) -> StatTables:
-    """Put counts into the builder. Returns the other tables.
+    """Add counts to the builder. Returns the other tables.
 
-    A summary behind intervals is left out, as it is their sum. A counter of an interval is its count a second, that of
-    a clock the CPUs in use, so that intervals of different length compare.
+    A summary after intervals is omitted, because it is their sum. A counter of an interval is its count per second,
+    that of a clock the CPUs in use, so that intervals of different length are comparable.
     """
     kept = _without_summary(count_lines, lambda one: one.event)
     kept_metrics = _without_summary(metrics, lambda one: (one.event, one.name))
@@ -113,7 +113,7 @@ def add_counts(
             builder.add_loss(f"{EVENT_WITHOUT_VALUE}{one.status}", _example(one))
     for metric in kept_metrics:
         if metric.rate:
-            # The counter of its event has this already.
+            # The counter of its event already has this.
             continue
         series.add(metric.name, metric.unit, metric, metric.value)
     table = _table(
@@ -134,7 +134,7 @@ def add_counts(
 
 
 class _CountThreads:
-    """The builder's threads of what counts are of."""
+    """The builder's threads of the scopes of counts."""
 
     def __init__(self, builder: ProfileBuilder, run: int) -> None:
         self._builder, self._run = builder, run
@@ -162,7 +162,7 @@ def _without_summary(rows: Iterable[AnyScope], key: Callable[[AnyScope], Hashabl
 
 
 def get_event_names(count_lines: Sequence[CountLine]) -> dict[str, tuple[str, str]]:
-    """What the events are called, and their attributes, by how they were typed: two of one name would add up."""
+    """The names of the events, and their attributes, by how they were typed: two with one name would be added."""
     typed = dict.fromkeys(one.event for one in count_lines)
     return dict(zip(typed, name_events((each, "") for each in typed), strict=True))
 
@@ -173,7 +173,7 @@ def _event(builder: ProfileBuilder, count_line: CountLine, name: str, attributes
 
 
 def _rate(count_line: CountLine, name: str) -> tuple[str, str, int]:
-    """Name and unit of the counter of an event, and how many of it one in each nanosecond is."""
+    """Name and unit of the counter of an event, and the factor of its count per nanosecond."""
     if count_line.unit == "ns":
         return f"{name} (CPUs)", "", 1
     if count_line.unit in ("count", "bytes"):
@@ -182,7 +182,7 @@ def _rate(count_line: CountLine, name: str) -> tuple[str, str, int]:
 
 
 def _label(place: CountScope) -> str:
-    """What a value is of, as part of a name."""
+    """The scope of a value, as part of a name."""
     if place.cpu is not None:
         return f"CPU {place.cpu}" + (f" {place.group}" if place.group else "")
     if place.tid is not None:
@@ -204,11 +204,11 @@ def _table(table: str, **columns: Any) -> pa.Table:
 
 
 def _scaling(count_lines: list[CountLine]) -> dict[str, float]:
-    """Time enabled ÷ time running of each event that had to share its counter."""
+    """Time enabled ÷ time running of each multiplexed event."""
     times: dict[str, tuple[float, float]] = {}
     for one in count_lines:
         if one.running_percent:
-            # The text for people has the share alone.
+            # The human-readable text has only the share.
             running = float(one.running_ns or 1)
             before = times.get(one.event, (0.0, 0.0))
             times[one.event] = (before[0] + running * 100 / one.running_percent, before[1] + running)

@@ -27,7 +27,7 @@ _VALUES = (_BOOL, _UINT, _INT, _DOUBLE, _TEXT, _POINTER, _NESTED, _JSON, _DICT, 
 
 
 class ArgumentDecoder:
-    """Makes texts of the arguments of track events."""
+    """Creates texts of the arguments of track events."""
 
     def __init__(self, packets: Packets, made: TraceEventBuilder, lost: LossCallback) -> None:
         self._packets, self._made, self._lost = packets, made, lost
@@ -37,7 +37,7 @@ class ArgumentDecoder:
         self._generation = 0
 
     def decode(self, events: MessageColumns, generation: Array, category: Array) -> Int32Array:
-        """The place of the arguments of each event. category: the place of the category among them, NONE for none."""
+        """The index of the arguments of each event. category: the index of the category among them, NONE for none."""
         contents = events.listed[ANNOTATION].select_contents()
         more = self._more(events, generation, category)
         found = np.full(len(events), NONE, np.int32)
@@ -55,7 +55,7 @@ class ArgumentDecoder:
         return found
 
     def _write(self, given: FieldColumns, more: Array, generation: Array, found: Array) -> Array:
-        """Write what can be by compiled loops. Returns the events that are left."""
+        """Write arguments by compiled loops. Returns the events that are left."""
         from .argument_writer import WORDS, ArgumentWriter
 
         wanted = np.concatenate((self._keys.places, self._strings.places, *more[1:]))
@@ -114,7 +114,7 @@ class ArgumentDecoder:
         return members
 
     def quote_text(self, place: int) -> str:
-        """The text at a place as JSON."""
+        """The text at a position as JSON."""
         known = self._quoted.get(place)
         if known is None:
             known = self._quoted[place] = json.dumps(self._made.get_texts()[place])
@@ -173,8 +173,8 @@ class ArgumentDecoder:
         return self._made.get_texts()[place] if place is not None else ""
 
     def _more(self, events: MessageColumns, generation: Array, category: Array) -> Int64Array:
-        """The deferred arguments, as columns row, position of the key and of the value: where in
-        source code an event is, given in it or by a number, and the category."""
+        """The deferred arguments, as columns row, position of the key and of the value: the source location of an
+        event, inline or interned, and the category."""
         text, data = self._made.intern_text, self._packets.data
         parts = []
         rows, spans = events.get_spans(LOCATION)
@@ -204,7 +204,7 @@ def _json(raw: bytes) -> str:
 
 
 def _text(value: Any) -> str:
-    """Raises TypeError for what is no text."""
+    """Raises TypeError for a value that is no text."""
     if isinstance(value, int):
         raise TypeError(value)
     return decode_text(bytes(value))

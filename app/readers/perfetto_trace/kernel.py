@@ -1,4 +1,4 @@
-"""The events of the kernel in a Perfetto trace: what ran where, marks of programs, and frequencies of CPUs."""
+"""The kernel events in a Perfetto trace: switches and wakeups, marks of programs, and frequencies of CPUs."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,12 +22,12 @@ from .tracks import TrackNames
 TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME = 1, 2, 3, 4, 11, 13, 17, 20, 114, 236
 _WANTED = (TIME, TASK, PRINT, SWITCH, FREQUENCY, IDLE, WAKEUP, WAKING, NEW, RENAME)
 ACTIVE = 4294967295
-"""How the kernel calls the state of a CPU that does not idle."""
+"""The kernel's number for the state of a CPU that does not idle."""
 
 
 @dataclass(eq=False)
 class KernelEvents:
-    """Adds what the kernel traced. last_ns: when the last of it was."""
+    """Adds the kernel's events. last_ns: the time of the last one."""
 
     packets: Packets
     names: TrackNames
@@ -38,7 +38,7 @@ class KernelEvents:
     last_ns: int = 0
 
     def add(self) -> None:
-        """Take in all bundles."""
+        """Add all bundles."""
         data = self.packets.all.data
         _, spans = self.packets.all.get_spans(FTRACE)
         if not spans.size:
@@ -74,7 +74,7 @@ class KernelEvents:
         return texts
 
     def _note_thread_names(self, tasks: Array, names: Array) -> None:
-        """Take note of the names of threads, the last of each."""
+        """Record the names of threads, the last of each."""
         code, first = factorize(tasks)
         last = np.zeros(len(first), np.int64)
         last[code] = np.arange(len(code))
@@ -94,7 +94,7 @@ class KernelEvents:
         self.scheduling.add_switches(time[rows], cpu[rows], left, _states(of.get_number(4)), taken, comm)
 
     def _wakes(self, events: MessageColumns, time: Array) -> None:
-        # What is about to be woken is given before it is, and in both cases by the same thread's number.
+        # sched_waking comes before sched_wakeup, both with the same thread number.
         kinds = (WAKING, NEW) if events.has(WAKING).any() else (WAKEUP, NEW)
         for kind in kinds:
             rows, spans = events.get_spans(kind)
@@ -138,7 +138,7 @@ class KernelEvents:
             self._note_thread_names(of.get_number(1), self._texts(of, 3))
 
     def _compact(self, bundles: MessageColumns, offset: Array) -> None:
-        """Switches and wakeups that are in columns."""
+        """Add switches and wakeups that are in columns."""
         rows, spans = bundles.get_spans(4)
         if not len(rows):
             return
@@ -166,11 +166,11 @@ class KernelEvents:
             self._until(woken, compact_sched.wake_bundle)
 
     def _until(self, time: Array, bundle: Array) -> None:
-        """Take note of when the last thing was, which in each bundle comes last."""
+        """Record the time of the last event, which is the last in each bundle."""
         self.last_ns = max(self.last_ns, int(time[np.append(bundle[1:] != bundle[:-1], True)].max()))
 
 
 def _states(bits: Array) -> Int64Array:
-    """The states in which threads were left, by the kernel's bits."""
+    """The states of threads that were switched out, by the kernel's bits."""
     code, first = factorize(bits)
     return np.array([parse_state_bits(one) for one in bits[first].tolist()], np.int64)[code]

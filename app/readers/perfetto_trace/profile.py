@@ -1,4 +1,4 @@
-"""From the bytes of a Perfetto trace to a Profile."""
+"""Builds a Profile from the bytes of a Perfetto trace."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +56,7 @@ UNSUPPORTED_PACKETS = {
     95: "etw_events",
     135: "stack_sample",
 }
-"""Sorts of packets that nothing is made of, with what the definition calls them."""
+"""Packets that are not used, by the name of their field."""
 METADATA_PACKETS = frozenset(
     {3, 33, 34, 35, 36, 46, 47, 67, 69, 70, 72, 78, 79, 82, 86, 87, 89, 90, 98, 109, 113, 123, 124, 126}
 )
@@ -76,7 +76,7 @@ class _TraceLosses:
 
 
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
-    """The profile of a trace. Raises UnreadableInput where nothing can be shown of it."""
+    """The profile of a trace. Raises UnreadableInput if it has nothing to show."""
     losses = _TraceLosses()
     packets, whole = read_packets(data, losses.note)
     del data
@@ -126,7 +126,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
 
 
 def _build_sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses, defect: str | None) -> Profile:
-    """A trace in which there is nothing but samples."""
+    """The profile of a trace that has only samples."""
     builder = ProfileBuilder(FORMAT)
     for reason, count, first in losses.to_list():
         builder.add_loss(reason, first, count)
@@ -139,7 +139,7 @@ def _build_sampled(samples: CpuSamples, names: TrackNames, losses: _TraceLosses,
 def _tell_names(
     trace_event_builder: TraceEventBuilder, names: TrackNames, scheduling: SchedulerTimeline, markers: AtraceMarkers
 ) -> None:
-    """What processes and threads are called, as metadata."""
+    """The names of processes and threads, as metadata."""
     for pid, name in names.processes.items():
         trace_event_builder.add_metadata("process_name", str(pid), str(pid), name=name)
     for tid in {*names.threads, *markers.threads}:
@@ -148,7 +148,7 @@ def _tell_names(
 
 
 def _tell_others(packets: Packets, losses: _TraceLosses) -> None:
-    """What nothing is made of, sort by sort."""
+    """Record unused packets, kind by kind."""
     rows = np.flatnonzero(packets.all.other)
     sorts, first, counts = np.unique(packets.all.other[rows], return_index=True, return_counts=True)
     for sort, at, count in zip(sorts.tolist(), rows[first].tolist(), counts.tolist(), strict=True):

@@ -91,7 +91,7 @@ class CpuSamples:
         return np.array(found, np.int64)
 
     def _interned_messages(self, kind: int) -> dict[tuple[int, int], memoryview]:
-        """The messages of one sort, by generation and number."""
+        """The messages of one kind, by generation and number."""
         entries = self._packets.interned[kind]
         number = read_messages(self._packets.all.data, entries.spans, (1,)).get_number(1)
         generation = self._packets.generation[entries.row]

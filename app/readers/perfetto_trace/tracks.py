@@ -1,4 +1,4 @@
-"""The tracks of a Perfetto trace: what each is, where it belongs, and what processes and threads are called."""
+"""The tracks of a Perfetto trace: kind, parent, and the names of processes and threads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from .packets import SYSTEM, THREAD, TRACK, TREE, LossCallback, Packets
 
 MAX_DEPTH = 50
 MAX_NAME_BYTES, MAX_FACTS = 1 << 12, 1 << 16
-"""So long, and so many, are the messages whose fields are kept at hand."""
+"""The maximum length, and number, of messages whose fields are cached."""
 UNITS = {1: "ns", 2: "count", 3: "bytes"}
 
 
 @dataclass
 class PerfettoTrack:
-    """What is given of a track. counter: whether it is one, and of those its unit, factor and whether values add up."""
+    """The description of a track. counter: whether it is one; its unit, factor and whether values are increments."""
 
     name: str = ""
     parent: int = 0
@@ -40,7 +40,7 @@ class Lane:
 
 @dataclass
 class TrackNames:
-    """Tracks, and the names of processes and threads; which process a thread is in."""
+    """Tracks, and the names of processes and threads; the process of each thread."""
 
     tracks: dict[int, PerfettoTrack] = field(default_factory=dict)
     processes: dict[int, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class TrackNames:
     facts: dict[str, str] = field(default_factory=dict)
 
     def iterate_ancestors(self, uuid: int) -> Iterator[PerfettoTrack]:
-        """A track and those it is in."""
+        """A track and its ancestors."""
         uuids: set[int] = set()
         while uuid in self.tracks and uuid not in uuids and len(uuids) < MAX_DEPTH:
             uuids.add(uuid)
@@ -94,7 +94,7 @@ def read_names(packets: Packets, loss_callback: LossCallback) -> TrackNames:
 
 
 class _MessageFieldCache:
-    """The fields of messages, as `wire.fields` gives them. Many come again and again: those are checked once."""
+    """The fields of messages, as `wire.fields` returns them. Many messages recur: those are parsed once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[list[tuple[int, int, Any]], MalformedMessage | None]] = {}
@@ -121,14 +121,14 @@ class _MessageFieldCache:
 
 
 def _text(value: Any) -> str:
-    """Raises TypeError for what is no text."""
+    """Raises TypeError for a value that is no text."""
     if isinstance(value, int):
         raise TypeError(value)
     return bytes(value).decode("utf-8", "backslashreplace")
 
 
 def _number(value: Any) -> int:
-    """A number with a sign, as pids are. Raises TypeError for what is none."""
+    """A signed number, as pids are. Raises TypeError for another value."""
     if not isinstance(value, int):
         raise TypeError(value)
     return to_signed(value)
@@ -182,7 +182,7 @@ def _process(names: TrackNames, fields: _MessageFieldCache, data: Any) -> int | 
     if name and name != command:
         names.processes[pid] = name
     elif command:
-        # Chrome sometimes calls a process by its whole command line, which may be in one piece.
+        # Chrome sometimes names a process by its whole command line, which may be one string.
         names.processes.setdefault(pid, command.split(" -")[0].rpartition("/")[2] or command)
     return pid
 
@@ -204,7 +204,7 @@ def _track(names: TrackNames, fields: _MessageFieldCache, data: bytes) -> None:
             _counter(track, fields, value)
     known = names.tracks.get(uuid)
     if known is not None:
-        # What one description leaves out another may have.
+        # One description may have what another one omits.
         track.name = track.name or known.name
         track.parent = track.parent or known.parent
         track.pid, track.tid = (track.pid, track.tid) if track.pid is not None else (known.pid, known.tid)

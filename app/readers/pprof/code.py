@@ -1,4 +1,4 @@
-"""Functions and places in code of a pprof file, as whole tables."""
+"""Functions and code locations of a pprof file, as whole tables."""
 
 import re
 
@@ -20,7 +20,7 @@ _KERNEL = re.compile(r"^\[kernel|(?:^|/)vmlinux$|^\[guest\.kernel")
 
 
 class CodeTables:
-    """What locations are. frames_of: the frames of all, innermost first; those of row i are begin[i] to begin[i + 1].
+    """Locations. frames_of: the frames of all, innermost first; those of row i are begin[i] to begin[i + 1].
 
     functions, frames: the tables.
     """
@@ -37,21 +37,21 @@ class CodeTables:
         # Of several with one id the last counts.
         self._rows = RowIndex(locations.get_number(1)[::-1], np.arange(len(locations))[::-1])
         mapping = RowIndex(mappings.get_number(1)[::-1], np.arange(len(mappings))[::-1]).lookup(locations.get_number(2))
-        # The last one represents locations of no mapping.
+        # The last one represents locations without a mapping.
         modules = np.append(texts.get_codes(mappings.get_number(5)), texts.none)
         self._module = modules[mapping]
         self._address = locations.get_number(3)
         self._lines(locations)
 
     def find_rows(self, ids: Array) -> Array:
-        """The rows of locations by their ids; -1 where there is none."""
+        """The rows of locations by their ids; -1 if there is none."""
         return self._rows.lookup(ids)
 
     def _lines(self, locations: MessageColumns) -> None:
         places = locations.listed[4].select_contents()
         lines = read_messages(locations.data, places.spans, (1, 2))
         count = np.bincount(places.row, minlength=len(locations))
-        # The innermost comes first; each of the others has all before it inlined.
+        # The innermost comes first; all before each of the others are inlined into it.
         depth = np.cumsum(count)[places.row] - 1 - np.arange(len(lines))
         function = RowIndex(self._functions.get_number(1)[::-1], np.arange(len(self._functions))[::-1]).lookup(
             lines.get_number(1)
@@ -78,7 +78,7 @@ class CodeTables:
         self.begin = np.append(0, np.cumsum(np.bincount(row, minlength=len(locations))))
 
     def _resolve_names(self, function: Array, bare: Array) -> tuple[Array, Array, Array, Array]:
-        """(name, name that is shown, file, first line) of the functions of lines, then of locations without a line."""
+        """(name, displayed name, file, first line) of the functions of lines, then of locations without a line."""
         texts, of = self._texts, self._functions
         shown, system, file = (texts.get_codes(of.get_number(field)) for field in (2, 3, 4))
         first = of.get_number(5)
@@ -98,7 +98,7 @@ class CodeTables:
         )
 
     def _kinds(self) -> Array:
-        """What sort of code is in a module, by its code as a text."""
+        """The kind of code in a module, by its code as a text."""
         kinds = np.full(len(self._texts.words), int(FrameKind.USER))
         for code in np.unique(self._module).tolist():
             if _KERNEL.search(self._texts.get_text(code)):
@@ -139,8 +139,8 @@ class CodeTables:
 
 
 def factorize_rows(*columns: Array) -> tuple[Array, Array]:
-    """Numbers of the distinct rows of columns, none below 0 or of more than 31 bits, in the order in which they first
-    come, and where each first comes."""
+    """Ids of the distinct rows of columns, none below 0 or of more than 31 bits, in the order of first appearance, and
+    the first index of each."""
     all_ = np.arange(len(columns[0]))
     number, rows = factorize(columns[0])
     for column in columns[1:]:

@@ -1,4 +1,4 @@
-"""From the bytes of a pprof file to a Profile: whole columns of messages at a time."""
+"""Builds a Profile from the bytes of a pprof file: whole columns of messages at a time."""
 
 from itertools import pairwise
 
@@ -30,9 +30,9 @@ from .threads import ThreadLabels
 
 UNITS = {"nanoseconds": "ns", "nanosecond": "ns", "bytes": "bytes", "byte": "bytes", "count": "count"}
 UNIT_FACTORS = {"microseconds": NS_PER_US, "milliseconds": NS_PER_MS, "seconds": NS_PER_S}
-"""Units of time that become ns here, by how many."""
+"""Units of time that are converted to ns, with their factors."""
 BLOCK_BYTES = 16 << 20
-"""Samples of so many bytes are unpacked at a time."""
+"""How many bytes of samples are unpacked at a time."""
 MAX_EXAMPLE_CHARS = 80
 MAX_VALUE = (1 << 63) - 1
 _TYPES, _SAMPLES, _MAPPINGS, _LOCATIONS, _FUNCTIONS, _STRINGS, _PERIOD_TYPE = 1, 2, 3, 4, 5, 6, 11
@@ -49,7 +49,7 @@ _LISTED = (*_MALFORMED, _STRINGS, _TIME, _DURATION, _PERIOD, _COMMENTS, _DEFAULT
 
 
 def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
-    """The profile. Raises UnreadableInput where there is no sample in it."""
+    """The profile. Raises UnreadableInput if it has no samples."""
     return _PprofConverter(data).finish(source, defect)
 
 
@@ -68,7 +68,7 @@ class _PprofConverter:
         self._taken = 0
 
     def finish(self, source: str, defect: str | None) -> Profile:
-        """The profile of all that is there."""
+        """The profile of the whole file."""
         events = self._events()
         if not events:
             raise UnreadableInput(f"{source} is a pprof file without sample types. Record again.")
@@ -107,7 +107,7 @@ class _PprofConverter:
         return int(numbers.value[-1]) if len(numbers) else 0
 
     def _read(self, field: int, fields: tuple[int, ...], listed: tuple[int, ...] = ()) -> MessageColumns:
-        """The messages of a sort that are sound; others are lost."""
+        """The valid messages of a kind; others are lost."""
         places = self._parts[field]
         messages = read_messages(self._data, places.select_contents().spans, fields, (), listed)
         wrong = np.flatnonzero(messages.malformed)
@@ -121,7 +121,7 @@ class _PprofConverter:
         return read_messages(self._data, np.stack((messages.begin[sound], messages.end[sound])), fields, (), listed)
 
     def _events(self) -> list[tuple[str, int, int]]:
-        """(name, id, by how much values are to be multiplied) of each type of value."""
+        """(name, id, factor of the values) of each type of value."""
         types, period = self._read(_TYPES, (1, 2)), self._number(_PERIOD)
         of_period = next(iter(self._read(_PERIOD_TYPE, (1, 2)).get_number(1).tolist()), 0)
         events = []
@@ -151,7 +151,7 @@ class _PprofConverter:
             self._block(
                 read_messages(self._data, spans[:, first:last], (), (), (1, 2, 3)), events, code, threads, stacks
             )
-        # The builder has no stack yet: nodes get there the numbers that they have here.
+        # The builder has no stack yet: nodes get the same numbers there as here.
         self._builder.add_stack_tree(*stacks.get_tree())
 
     def _block(
@@ -162,7 +162,7 @@ class _PprofConverter:
         threads: ThreadLabels,
         stacks: StackTree,
     ) -> None:
-        """Take in some samples."""
+        """Add some samples."""
         damaged = found.malformed != 0
         value_rows, values = read_numbers(self._data, found.listed[2], damaged)
         location_rows, ids = read_numbers(self._data, found.listed[1], damaged)
@@ -186,7 +186,7 @@ class _PprofConverter:
         self._values(values[good[value_rows]].reshape(-1, len(events)), events, thread, stack)
 
     def _values(self, values: Array, events: list[tuple[str, int, int]], thread: Array, stack: Array) -> None:
-        """Add samples: a row of `values` each, a column an event. Zeros are omitted."""
+        """Add samples: a row of `values` each, a column per event. Zeros are omitted."""
         times = np.array([times for _, _, times in events], np.int64)
         for reason, wrong in ((NEGATIVE, values < 0), (IMPOSSIBLE_WEIGHT, values > MAX_VALUE // times)):
             if wrong.any():

@@ -19,7 +19,7 @@ _PASSED = "device"
 
 
 class ThreadLabels:
-    """Threads by labels. All samples without any are of one thread."""
+    """Threads by labels. All samples without any belong to one thread."""
 
     def __init__(self, builder: ProfileBuilder, texts: PprofStrings, data: Array) -> None:
         self._builder, self._texts, self._data = builder, texts, data
@@ -27,7 +27,7 @@ class ThreadLabels:
         self._codes = {name: texts.get_code(name) for name in (*_WORDS, *_NUMBERS, _PASSED)}
 
     def intern_threads(self, labels: FieldColumns, good: Array) -> Array:
-        """The threads of the samples that are good. labels: of all samples, by their rows."""
+        """The threads of the valid samples. labels: of all samples, by their rows."""
         labels = labels.select_contents()
         labels = labels.select(good[labels.row])
         sample = (np.cumsum(good) - 1)[labels.row]
@@ -38,7 +38,7 @@ class ThreadLabels:
         key, text = (self._texts.get_codes(messages.get_number(field)) for field in (1, 2))
         number = messages.get_number(3)
         code, first = factorize(number)
-        # A label without a text is a number, and one that is missing is 0.
+        # A label without a text is a number, and a missing one is 0.
         is_text = messages.get_number(2) != 0
         has_text = is_text & (text != self._texts.none)
         values: dict[str, Array] = {}

@@ -33,7 +33,7 @@ _PYTHON = re.compile(rb"[^;]+ \((?:[^;:]+\.pyx?|<[^;:]+>)(?::\d+)?\)")
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file that starts with `head` is one of py-spy: all elements are such, and one is of Python."""
+    """Whether a file that starts with `head` comes from py-spy: all elements have its form, and one is of Python."""
     if is_binary(head):
         return False
     lines = [line for line, _ in _join_lines(enumerate(head.split(b"\n")[:200], 1))]
@@ -66,13 +66,13 @@ def _join_lines(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[bytes, int
 
 
 def _open(line: bytes) -> bool:
-    """Whether the last command of a process has no end yet."""
+    """Whether the last command of a process is still open."""
     rest = _after_processes(line)[0]
     return rest.startswith(b"process ") and not _LINE.fullmatch(rest)
 
 
 def _after_processes(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
-    """What follows the processes at the beginning, and the innermost of them."""
+    """The text after the processes at the beginning, and the innermost of them."""
     last = None
     while match := _PROCESS.match(line):
         line, last = line[match.end() + 1 :], match
@@ -87,7 +87,7 @@ def _after_thread(line: bytes) -> tuple[bytes, re.Match[bytes] | None]:
 
 @check_parse_quality("py-spy stacks", NO_STACK)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
-    """The profile in a file. `source` names it in messages. Raises UnreadableInput where there is no sample in it."""
+    """The profile in a file. `source` names it in messages. Raises UnreadableInput if it has no samples."""
     builder = ProfileBuilder(FORMAT)
     event = builder.intern_event("samples", "count")
     frames: dict[bytes, int] = {}
@@ -107,7 +107,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
         row = threads.get(key)
         if row is None:
             row = threads[key] = _thread(builder, process, thread)
-            # A thread has no name yet while it begins.
+            # A thread has no name yet while it starts.
             if thread and (thread[2] or row not in names):
                 names[row] = decode_text(thread[2] or b"").strip() or f"thread {decode_text(thread[1])}"
         places = []

@@ -1,8 +1,8 @@
-"""From what is in a file of speedscope to a Profile.
+"""Builds a Profile from the content of a speedscope file.
 
-A profile of time becomes slices: what begins and ends as it is given, samples one after the other, each as long as it
-weighs, and frames common to two samples continue. A profile of another unit becomes samples; if it contains what begins
-and ends, its values count up, and each is what was counted since the one before.
+A profile of time becomes slices: begin and end events as they are, samples consecutively, each as long as its weight,
+and frames common to two samples continue. A profile of another unit becomes samples; if it contains begin and end
+events, its values count up, and each sample is the increment since the previous event.
 """
 
 import math
@@ -56,7 +56,7 @@ class _FileLosses:
 
 
 def build_profile(file: Any, source: str, defect: str | None) -> Profile:
-    """The profile. Raises UnreadableInput where there is nothing in it."""
+    """The profile. Raises UnreadableInput if it is empty."""
     lost = _FileLosses()
     profiles = file.get("profiles") if isinstance(file, dict) else None
     shared = file.get("shared") if isinstance(file, dict) else None
@@ -80,7 +80,7 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
         thread, process = name, NONE
         if exporter.startswith("py-spy@") and (matched := _OF_PY_SPY.fullmatch(name)):
             thread, process = matched[2], events.intern_text(matched[1] or "")
-            # A thread has no name yet while it begins; that of its outermost frame comes later.
+            # A thread has no name yet while it starts; that of its outermost frame comes later.
             named = matched[3] or names.get(matched[2]) or f"thread {thread}"
             events.add_metadata("thread_name", thread, matched[1] or "", name=named)
         _add_slices(events, thread, spans, frames, lost, process)
@@ -127,7 +127,7 @@ def _frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
 
 
 def _number(value: Any, factor: int) -> int | None:
-    """A time or weight as a whole number; exact where it is one in the file."""
+    """A time or weight as a whole number; exact if it is one in the file."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
     found = value * factor if isinstance(value, int) else round(value * factor)
@@ -135,7 +135,7 @@ def _number(value: Any, factor: int) -> int | None:
 
 
 def _spans(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
-    """(O or C, time, frame) of what begins and ends."""
+    """(O or C, time, frame) of begin and end events."""
     events = one.get("events")
     for event in events if isinstance(events, list) else []:
         sort, at, frame = (
@@ -179,7 +179,7 @@ def _samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tu
 
 
 def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
-    """The same of what begins and ends at values: what was counted from one event to the next."""
+    """The same for begin and end events at values: the increments from one event to the next."""
     frames: list[int] = []
     last = _number(one.get("startValue"), 1)
     for sort, at, frame in _spans(one, 1, lost):
@@ -212,7 +212,7 @@ def _add_slices(
     lost: _FileLosses,
     process: int,
 ) -> None:
-    """Slices of what begins and ends, on a thread of that name."""
+    """Slices of begin and end events, on a thread with that name."""
     opened: list[tuple[int, int, int | None]] = []
     last = 0
     for sort, at, frame in spans:
@@ -245,11 +245,11 @@ def _begin_slice(
     lost: _FileLosses,
     process: int,
 ) -> int | None:
-    """The slice of a frame that begins; None where no such frame is known."""
+    """Begin the slice of a frame; None if no such frame is known."""
     if frame not in frames:
         lost.note(NO_FRAME, f"frame {frame}")
         return None
-    # The category distinguishes functions with one name in several files.
+    # The category distinguishes functions with equal names in several files.
     return events.begin_slice(frames[frame].name, thread, at, category=frames[frame].file or "", process=process)
 
 
@@ -260,13 +260,13 @@ def _add_counted(
     lost: _FileLosses,
     of_memray: bool,
 ) -> int:
-    """Add the profiles that are not of time; how many samples."""
+    """Add the profiles that are not of time; returns the number of samples."""
     taken = 0
     units = [str(one.get("unit") or "none") for _, one in counts]
     alike = len(set(units)) == 1
     for place, ((name, one), unit) in enumerate(zip(counts, units, strict=True)):
         unit_name = UNITS.get(unit, unit)
-        # What memray counts is of one thread each time.
+        # memray counts each time for one thread.
         shown = name.lower() if of_memray else "weight" if alike and unit in UNITS else unit_name
         event = builder.intern_event(shown, unit_name)
         thread = builder.intern_thread(incarnation=-1 if of_memray else -1 - place)
