@@ -1,5 +1,5 @@
-"""Write docs/reference/{tables,job-fields,target-fields}.md from what the program declares of its tables and of the
-fields of a job and a target: `python docs/generate.py`.
+"""Write docs/reference/{tables,job-fields,target-fields}.md from the declared tables and fields of jobs and targets:
+`python docs/generate.py`.
 
 tests/test_docs.py checks that the pages are up to date.
 """
@@ -203,7 +203,7 @@ def fields_page(
     conditions: Mapping[str, kinds.Applies],
     choices: Mapping[str, Collection[str]],
 ) -> str:
-    """A page with a table of declared fields; the column of conditions is only there if a field has any."""
+    """A page with a table of declared fields; the column of conditions exists only if a field has any."""
     rows = [("field", "type", "default", "option", "applies to", "meaning")]
     for each in declared:
         option = each.info.option
