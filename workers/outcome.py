@@ -24,14 +24,6 @@ class RecordingOutcome:
     perf_killed: bool = False
 
 
-def signal_name(number: int) -> str:
-    """The number of a signal and, if it has one, its name."""
-    try:
-        return f"signal {number} ({signal.Signals(number).name})"
-    except ValueError:
-        return f"signal {number}"
-
-
 _NOISE = re.compile(r"^\[ perf record: |Run 'perf list'|^\s*Usage:|^\s*or: perf|^\s+-\w, --")
 
 

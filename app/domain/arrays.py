@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MISSING = np.iinfo(np.int64).min
+"""The value of a missing number or time in an int64 column."""
 Array = NDArray[Any]
 """Elements of several types, or of a type that depends on the data."""
 IndexArray = NDArray[np.intp]

@@ -266,7 +266,7 @@ class ProfileBuilder:
 
         zero: subtracted from all times; by default the time of the first sample.
         """
-        columns = self._possible(self._sample_columns())
+        columns = self._select_possible(self._build_sample_columns())
         if zero is None:
             zero = int(columns[0].min()) if len(columns[0]) else 0
         meta = meta or Meta(self.format)
@@ -283,7 +283,7 @@ class ProfileBuilder:
             order = np.argsort(columns[0], kind="stable")
             columns = [values[order] for values in columns]
         time_ns, thread, cpu, event, stack, weight = columns
-        samples = _table(
+        samples = _make_table(
             "samples",
             time_ns=time_ns - zero,
             thread=thread,
@@ -299,7 +299,7 @@ class ProfileBuilder:
 
         zero: subtracted from the times since when threads have their names, for all or for each thread.
         """
-        stacks, calls, place = self._trees()
+        stacks, calls, place = self._build_trees()
         meta = replace(meta, format=self.format)
         if meta.main_event is None and self._events:
             meta = replace(meta, main_event=next(iter(self._events)))
@@ -307,22 +307,24 @@ class ProfileBuilder:
         names = [{"thread": t, "from_ns": max(0, at - zeros[t]), "name": n} for t, at, n in sorted(self._names)]
         profile = Profile(
             meta=meta,
-            runs=_rows("runs", self._runs or [{}]),
-            ranks=_rows("ranks", self._ranks),
-            clocks=_rows("clocks", self._clocks),
-            threads=self._thread_table(),
-            thread_names=_rows("thread_names", names),
-            functions=self._function_table(),
-            frames=self._frame_table(),
+            runs=_build_rows("runs", self._runs or [{}]),
+            ranks=_build_rows("ranks", self._ranks),
+            clocks=_build_rows("clocks", self._clocks),
+            threads=self._build_thread_table(),
+            thread_names=_build_rows("thread_names", names),
+            functions=self._build_function_table(),
+            frames=self._build_frame_table(),
             stacks=stacks,
             calls=calls,
-            events=_rows("events", list(self._events.values())),
-            counts=_rows("counts", self._counts),
-            losses=_rows("losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]),
+            events=_build_rows("events", list(self._events.values())),
+            counts=_build_rows("counts", self._counts),
+            losses=_build_rows(
+                "losses", [{"reason": r, "count": c, "example": e} for r, (c, e) in self._losses.items()]
+            ),
         )
         return profile, place
 
-    def _possible(self, columns: list[Array]) -> list[Array]:
+    def _select_possible(self, columns: list[Array]) -> list[Array]:
         """The columns without the samples whose weights would overflow a sum."""
         absurd = find_overflowing(columns[5])
         if absurd is None:
@@ -332,7 +334,7 @@ class ProfileBuilder:
         self.add_loss(IMPOSSIBLE_WEIGHT, f"a sample of {event} that weighs {int(columns[5][first])}", int(absurd.sum()))
         return [values[~absurd] for values in columns]
 
-    def _sample_columns(self) -> list[Array]:
+    def _build_sample_columns(self) -> list[Array]:
         """The six columns of all samples. To save memory, each part is released as soon as possible."""
         parts, self._samples = self._samples, []
         if self._rows:
@@ -341,8 +343,8 @@ class ProfileBuilder:
             return [np.zeros(0, np.int64)] * 6
         return list(parts[0]) if len(parts) == 1 else [np.concatenate(values) for values in zip(*parts, strict=True)]
 
-    def _trees(self) -> tuple[pa.Table, pa.Table, Array]:
-        frame_function, frame_kind = self._frame_identity()
+    def _build_trees(self) -> tuple[pa.Table, pa.Table, Array]:
+        frame_function, frame_kind = self._get_frame_identity()
         parent = np.frombuffer(self._parents, np.int64).copy()
         node_frame = np.frombuffer(self._node_frames, np.int64).copy()
         distinct = np.arange(len(parent))
@@ -355,7 +357,7 @@ class ProfileBuilder:
         merged, call_parent, call_label = merge_children(parent, label)
         call_order = to_preorder(call_parent)
         call_label = call_label[call_order.order]
-        stacks = _table(
+        stacks = _make_table(
             "stacks",
             parent=exact.parent,
             end=exact.end,
@@ -363,7 +365,7 @@ class ProfileBuilder:
             depth=exact.depth,
             call=call_order.position[merged][exact.order],
         )
-        calls = _table(
+        calls = _make_table(
             "calls",
             parent=call_order.parent,
             end=call_order.end,
@@ -373,7 +375,7 @@ class ProfileBuilder:
         )
         return stacks, calls, exact.position[distinct]
 
-    def _frame_identity(self) -> tuple[Array, Array]:
+    def _get_frame_identity(self) -> tuple[Array, Array]:
         """Function and kind of each frame, with one more row at the end for the root's frame -1."""
         if self._code:
             frames = self._code[1]
@@ -384,7 +386,7 @@ class ProfileBuilder:
 
     def _find_programs(self, thread: Array, stack: Array) -> None:
         """Name processes without a recorded main thread after the programs on the stacks of their samples."""
-        main = self._main_threads()
+        main = self._find_main_threads()
         unknown = {
             number: key.process
             for key, number in self._threads.items()
@@ -398,7 +400,7 @@ class ProfileBuilder:
         rows = np.flatnonzero(of_thread[thread] != NO_ID)
         modules: dict[str, int] = {}
         if self._code is None:
-            names, function = [key[1] for key in self._functions], self._frame_identity()[0]
+            names, function = [key[1] for key in self._functions], self._get_frame_identity()[0]
         else:
             names = self._code[0].column("module").to_pylist()
             function = np.append(self._code[1].column("function").to_numpy(), 0)
@@ -411,13 +413,13 @@ class ProfileBuilder:
             if place[process] in programs:
                 self._process[number] = programs[place[process]]
 
-    def _main_threads(self) -> dict[_Process, str]:
+    def _find_main_threads(self) -> dict[_Process, str]:
         """The names of the main threads, by process."""
         threads = ((key, self._last_name.get(thread)) for key, thread in self._threads.items())
         return {key.process: name for key, name in threads if name and key.pid is not None and key.pid == key.tid}
 
-    def _thread_table(self) -> pa.Table:
-        main = self._main_threads()
+    def _build_thread_table(self) -> pa.Table:
+        main = self._find_main_threads()
         names: dict[_Process, set[str | None]] = {}
         for key, thread in self._threads.items():
             if key.kind == "thread":
@@ -441,13 +443,13 @@ class ProfileBuilder:
                     "kind": key.kind,
                 }
             )
-        return _rows("threads", rows)
+        return _build_rows("threads", rows)
 
-    def _function_table(self) -> pa.Table:
+    def _build_function_table(self) -> pa.Table:
         if self._code:
             return self._code[0]
         keys = list(self._functions)
-        return _table(
+        return _make_table(
             "functions",
             name=[key[0] for key in keys],
             display=[self._display.get(i) or format_symbol(key[0], key[1]) for i, key in enumerate(keys)],
@@ -456,13 +458,13 @@ class ProfileBuilder:
             start_line=[key[3] for key in keys],
         )
 
-    def _frame_table(self) -> pa.Table:
+    def _build_frame_table(self) -> pa.Table:
         if self._code:
             return self._code[1]
         function, address, offset, line, inline_depth, kind = (
             zip(*self._frames, strict=True) if self._frames else [()] * 6
         )
-        return _table(
+        return _make_table(
             "frames",
             function=function,
             address=address,
@@ -473,7 +475,7 @@ class ProfileBuilder:
         )
 
 
-def _table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
+def _make_table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
     schema = SCHEMAS[name]
     arrays = []
     for field in schema:
@@ -485,5 +487,5 @@ def _table(name: str, /, **columns: Sequence[Any] | Array) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
-    return _table(name, **{column: [row.get(column) for row in rows] for column in SCHEMAS[name].names})
+def _build_rows(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    return _make_table(name, **{column: [row.get(column) for row in rows] for column in SCHEMAS[name].names})

@@ -63,8 +63,8 @@ class _Levels:
         return len(self.bounds) - 2
 
 
-def _levels(parent: Array) -> _Levels:
-    bounds = _bounds_of_ordered(parent)
+def _compute_levels(parent: Array) -> _Levels:
+    bounds = _find_bounds_if_ordered(parent)
     if bounds is not None:
         depth = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
         if (depth[parent[1:]] + 1 == depth[1:]).all():
@@ -76,7 +76,7 @@ def _levels(parent: Array) -> _Levels:
     return _Levels(depth, order, np.searchsorted(depth[order], np.arange(most + 2)))
 
 
-def _bounds_of_ordered(parent: Array) -> Array | None:
+def _find_bounds_if_ordered(parent: Array) -> Array | None:
     """The bounds of the levels if nodes are ordered by depth, by a binary search for each; None if they cannot be. Does
     not check that all nodes are in that order."""
     n = len(parent)
@@ -101,7 +101,7 @@ def to_preorder(parent: Array, key: Array | None = None) -> Preorder:
     `parent`: ints, -1 at node 0; parents before children.
     """
     n = len(parent)
-    levels = _levels(parent)
+    levels = _compute_levels(parent)
     size = np.ones(n, np.int64)
     for d in range(levels.deepest, 0, -1):
         nodes = levels.nodes(d)
@@ -148,7 +148,7 @@ def merge_children(parent: Array, label: Array) -> tuple[Array, Array, Array]:
     again have parents before children, in order of first appearance within their depth.
     """
     n = len(parent)
-    levels = _levels(parent)
+    levels = _compute_levels(parent)
     merged = np.zeros(n, np.int64)
     parents = [np.array([-1], np.int64)]
     labels = [np.array([-1], np.int64)]

@@ -15,10 +15,10 @@ pattern."""
 def escape_csv_cell(value: Any) -> Any:
     """The value of a cell. A text that a spreadsheet may interpret as a formula gets a leading apostrophe, as OWASP
     recommends (CSV Injection)."""
-    return "'" + value if isinstance(value, str) and _like_formula(value) else value
+    return "'" + value if isinstance(value, str) and _looks_like_formula(value) else value
 
 
-def _like_formula(text: str) -> bool:
+def _looks_like_formula(text: str) -> bool:
     if text[:1] in ("\t", "\r", "\n"):
         return True
     for character in text:

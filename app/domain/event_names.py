@@ -71,7 +71,7 @@ SAMPLING_TERMS = frozenset(
 """Terms that determine how an event is sampled and named, and not what is measured. no-inherit measures less: a thread
 without the threads that it starts."""
 _TERMS = re.compile(r"(?P<event>[^/\s]+)/(?P<terms>[^/]*)/(?P<modifiers>[A-Za-z]*)")
-_TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
+TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
 _SWITCHES = frozenset({"context-switches", "cs", "cpu-migrations", "migrations", "cgroup-switches"})
 """Software events that the scheduler counts."""
 _OF_PROGRAMS = re.compile(r"(syscalls|user_events|uprobes|probe_\w+|sdt_\w+):.*")
@@ -133,7 +133,7 @@ def split_sampling_terms(event: str) -> tuple[str, str]:
     sampling = [term for term in terms if term.partition("=")[0] in SAMPLING_TERMS]
     measured = [term for term in terms if term not in sampling]
     name, modifiers = match["event"], match["modifiers"]
-    if known := _by_config(name, measured):
+    if known := _find_by_config(name, measured):
         name, measured = known, [term for term in measured if term.partition("=")[0] != "config"]
     rest = ",".join(measured)
     if rest or not is_event_name(name):
@@ -141,7 +141,7 @@ def split_sampling_terms(event: str) -> tuple[str, str]:
     return f"{name}:{modifiers}" if modifiers else name, ",".join(sampling)
 
 
-def _by_config(name: str, terms: Sequence[str]) -> str | None:
+def _find_by_config(name: str, terms: Sequence[str]) -> str | None:
     """The software event that a term config names; it takes precedence over the name before it."""
     configs = [_WHOLE.fullmatch(term) for term in terms if term.partition("=")[0] == "config"]
     if not configs or configs[-1] is None or (name != "software" and name not in SOFTWARE_EVENTS):
@@ -173,7 +173,7 @@ def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     found = []
     for raw, about in listed:
         name, attributes = split_sampling_terms(raw)
-        if known := _event_behind_name(name, about):
+        if known := _find_renamed_event(name, about):
             name, attributes = known, f"name={raw}"
         if name != raw and name in names:
             name, attributes = raw, ""
@@ -182,7 +182,7 @@ def name_events(recorded: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return found
 
 
-def _event_behind_name(name: str, about: str) -> str | None:
+def _find_renamed_event(name: str, about: str) -> str | None:
     """The event that a user renamed (`cpu-clock/name=ticks/`), by its type and config."""
     kind = _TYPE.search(about)
     if kind is None or kind[1] not in _CONFIGS or "/" in name or is_event_name(split_modifiers(name)[0]):
@@ -214,13 +214,13 @@ def is_occurrence(event: str) -> bool:
     """Whether an event of perf occurs irregularly, as page faults and tracepoints do: all software events except
     clocks. perf guesses their periods from the most recent ones, so that their sum is no total."""
     name = strip_modifiers(event)
-    return (name in SOFTWARE_EVENTS and name not in CLOCK_EVENTS) or _TRACEPOINT.fullmatch(name) is not None
+    return (name in SOFTWARE_EVENTS and name not in CLOCK_EVENTS) or TRACEPOINT.fullmatch(name) is not None
 
 
 def is_kernel_event(event: str) -> bool:
     """Whether an event happens only in the kernel: those of the scheduler, and most tracepoints."""
     name = strip_modifiers(event)
-    return name in _SWITCHES or (_TRACEPOINT.fullmatch(name) is not None and not _OF_PROGRAMS.fullmatch(name))
+    return name in _SWITCHES or (TRACEPOINT.fullmatch(name) is not None and not _OF_PROGRAMS.fullmatch(name))
 
 
 def is_unobservable(event: str, about: str = "") -> bool:

@@ -67,7 +67,7 @@ def find_exposed_secret(server: ProcessNamespaces, jobs: ProcessNamespaces | Non
             "No worker has reported the user under which it runs programs here, and they must not run as "
             f"the server. {ISOLATION_ADVICE}"
         )
-    if not _apart(server, jobs):
+    if not _is_separate(server, jobs):
         if jobs.uid == 0 or (jobs.root and jobs.users == server.users):
             return (
                 f"Programs on this machine would run as root, and could read the server's secrets. {ISOLATION_ADVICE}"
@@ -82,7 +82,7 @@ def find_exposed_secret(server: ProcessNamespaces, jobs: ProcessNamespaces | Non
     return ""
 
 
-def _apart(server: ProcessNamespaces, jobs: ProcessNamespaces) -> bool:
+def _is_separate(server: ProcessNamespaces, jobs: ProcessNamespaces) -> bool:
     """Whether programs there see neither the server's processes nor its files, whatever their user.
 
     A mount namespace alone does not isolate: /proc shows the server. Neither does a user namespace, where users may be

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Array
+from .arrays import MISSING, Array
 from .builder import ProfileBuilder
 from .tables import NO_ID
 
-MISSING = np.iinfo(np.int64).min
-"""In a column of times: not known, or never."""
 ALLOCATED, RESERVED, ACTIVE = "allocated", "reserved", "active"
 """Names of series, in bytes by device. active: allocated, and freed memory that other streams still use."""
 LARGEST_FREE, INACTIVE_SPLIT, INACTIVE_SPLIT_BLOCKS, ROUNDING = (

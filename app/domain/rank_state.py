@@ -134,10 +134,10 @@ def parse_plan(text: bytes) -> RecordingPlan:
     ranks, clock = data.get("ranks"), data.get("clock_ns")
     return RecordingPlan(
         runs=tuple(runs),
-        ranks=ranks if _whole(ranks) and 0 < ranks <= MAX_RANKS else None,
-        mpi_flavor=_text(data.get("flavour")),
-        target=_text(data.get("target")),
-        clock_ns=clock if _whole(clock) and abs(clock) < 1 << 62 else 0,
+        ranks=ranks if _is_int(ranks) and 0 < ranks <= MAX_RANKS else None,
+        mpi_flavor=_clean_text(data.get("flavour")),
+        target=_clean_text(data.get("target")),
+        clock_ns=clock if _is_int(clock) and abs(clock) < 1 << 62 else 0,
         stop_requested=data.get("told") is True,
     )
 
@@ -148,19 +148,19 @@ def parse_state(text: bytes) -> RankState:
     notes: list[str] = []
     for line in text.decode("utf-8", "replace").split("\n"):
         key, _, value = line.partition(" ")
-        value = _text(value) or ""
+        value = _clean_text(value) or ""
         if key == "note":
             if value and len(notes) < MAX_NOTES:
                 notes.append(value)
         elif len(key) < 20:
             found[key] = value
-    status, signal, killed = _int(found, "exit"), _int(found, "signal"), _int(found, "killed")
+    status, signal, killed = _parse_int(found, "exit"), _parse_int(found, "signal"), _parse_int(found, "killed")
     return RankState(
         host=found.get("host") or None,
-        size=_int(found, "size"),
-        pid=_int(found, "pid"),
-        start_ns=_int(found, "start"),
-        end_ns=_int(found, "end"),
+        size=_parse_int(found, "size"),
+        pid=_parse_int(found, "pid"),
+        start_ns=_parse_int(found, "start"),
+        end_ns=_parse_int(found, "end"),
         exit_status=status if status is not None and status < 256 else None,
         signal=signal if signal is not None and signal < 128 else None,
         perf_signal=killed if killed is not None and killed < 128 else None,
@@ -173,23 +173,23 @@ def parse_state(text: bytes) -> RankState:
 
 def _parse_planned_run(data: Any, place: int) -> PlannedRun:
     run = data.get("run", place)
-    if not (_whole(run) and 0 <= run < MAX_RUNS):
+    if not (_is_int(run) and 0 <= run < MAX_RUNS):
         raise ValueError("a run has no number")
     command = [str(word) for word in data.get("command") or ()]
-    events = [_text(str(event)) or "" for event in data.get("events") or ()]
+    events = [_clean_text(str(event)) or "" for event in data.get("events") or ()]
     return PlannedRun(run, tuple(event for event in events if event), shlex.join(command) if command else None)
 
 
-def _whole(value: Any) -> bool:
+def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _int(found: dict[str, str], key: str) -> int | None:
+def _parse_int(found: dict[str, str], key: str) -> int | None:
     text = found.get(key, "")
     return int(text) if _NUMBER.fullmatch(text) and int(text) < 1 << 63 else None
 
 
-def _text(value: Any) -> str | None:
+def _clean_text(value: Any) -> str | None:
     """A text as one line of printable characters, limited in length; None for none."""
     if not isinstance(value, str):
         return None

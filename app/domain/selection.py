@@ -61,7 +61,7 @@ class Selection:
         def last(word: str) -> str | None:
             return values[word][-1] if values[word] else None
 
-        start_ns, end_ns = _ns("start-ms", last("start-ms")), _ns("end-ms", last("end-ms"))
+        start_ns, end_ns = _parse_ns("start-ms", last("start-ms")), _parse_ns("end-ms", last("end-ms"))
         if start_ns is not None and end_ns is not None and end_ns <= start_ns:
             raise InvalidRequest("end-ms must be greater than start-ms; swap them or omit one.", "end-ms")
         for word in ("focus", "ignore", "hide"):
@@ -134,7 +134,7 @@ def format_ms(ns: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _ns(word: str, text: str | None) -> int | None:
+def _parse_ns(word: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:

@@ -101,14 +101,14 @@ NUMERIC_ARGUMENTS = (
 index in this tuple. The order is part of the stored form; a new one comes last. All others are in `argument_sets`."""
 
 
-def _schema(**columns: pa.DataType) -> pa.Schema:
+def _make_schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field(name, kind) for name, kind in columns.items()])
 
 
 SCHEMAS: dict[str, pa.Schema] = {
     # One execution of a command. start_ns: since the epoch. clock_offset_ns: to be added to this run's own times.
     # duration_ns: from the first to the last observation in it.
-    "runs": _schema(
+    "runs": _make_schema(
         command=pa.string(),
         host=pa.string(),
         event_group=pa.int32(),
@@ -122,7 +122,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # null for a program without ranks, and for a recording of a whole host. start_ns, end_ns: since the epoch.
     # exit_status: null if a signal ended it. recorded: whether it was to be recorded. losses: how many things could not
     # be read. note: sentences about it.
-    "ranks": _schema(
+    "ranks": _make_schema(
         run=pa.int32(),
         rank=pa.int32(),
         host=pa.string(),
@@ -138,10 +138,10 @@ SCHEMAS: dict[str, pa.Schema] = {
     # How the clock of a process was aligned with the others, by the ends of collectives. shift_ns: what was added to
     # its times beyond its run's clock_offset_ns; 0 if its clock was right, null if no collective determines it.
     # collectives: how many were compared.
-    "clocks": _schema(run=pa.int32(), rank=pa.int32(), shift_ns=pa.int64(), collectives=pa.int64()),
+    "clocks": _make_schema(run=pa.int32(), rank=pa.int32(), shift_ns=pa.int64(), collectives=pa.int64()),
     # A thread, stream or track. process: the name of the process (comm of its main thread if known, else the program on
     # its call stacks).
-    "threads": _schema(
+    "threads": _make_schema(
         run=pa.int32(),
         host=pa.string(),
         rank=pa.int32(),
@@ -152,13 +152,13 @@ SCHEMAS: dict[str, pa.Schema] = {
         kind=pa.string(),
     ),
     # The names (comm) of a thread, in order of time: from_ns is when the name was first seen.
-    "thread_names": _schema(thread=pa.int32(), from_ns=pa.int64(), name=pa.string()),
+    "thread_names": _make_schema(thread=pa.int32(), from_ns=pa.int64(), name=pa.string()),
     # A function. name and module: the raw symbol and raw DSO text as read. display: the name on pages.
-    "functions": _schema(
+    "functions": _make_schema(
         name=pa.string(), display=pa.string(), module=pa.string(), file=pa.string(), start_line=pa.int32()
     ),
     # A code location. symbol_offset: the +0x… after the raw symbol. kind: FrameKind.
-    "frames": _schema(
+    "frames": _make_schema(
         function=pa.int32(),
         address=pa.uint64(),
         symbol_offset=pa.uint64(),
@@ -168,14 +168,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # The calling context tree of frames, in preorder: the subtree of node i is rows i … end[i]-1. A call stack is
     # the id of its innermost node. Row 0 is the root (frame -1, depth 0). call: the node of `calls` it belongs to.
-    "stacks": _schema(parent=pa.int32(), end=pa.int32(), frame=pa.int32(), depth=pa.int32(), call=pa.int32()),
+    "stacks": _make_schema(parent=pa.int32(), end=pa.int32(), frame=pa.int32(), depth=pa.int32(), call=pa.int32()),
     # The same tree with frames of one function (and kind) under one parent merged, as flame graphs draw it.
-    "calls": _schema(parent=pa.int32(), end=pa.int32(), function=pa.int32(), depth=pa.int32(), kind=pa.int8()),
+    "calls": _make_schema(parent=pa.int32(), end=pa.int32(), function=pa.int32(), depth=pa.int32(), kind=pa.int8()),
     # A measured quantity. unit: count, ns or bytes, else the tool's own unit (Joules). sampling: "period", "frequency"
     # or null; rate: its number. weighted: false if no period was recorded and every sample weighs 1. scaling: the
     # multiplexing factor by which the kernel's counts were multiplied (null: not multiplexed, or not known).
     # attributes: the sampling terms of the event, as perf writes them: "freq=997" (null: none).
-    "events": _schema(
+    "events": _make_schema(
         name=pa.string(),
         unit=pa.string(),
         sampling=pa.string(),
@@ -186,7 +186,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # A weighted observation, in order of time. time_ns: from the profile's zero. cpu: -1 not known. stack: a node of
     # `stacks`. weight: the period, in the event's unit.
-    "samples": _schema(
+    "samples": _make_schema(
         time_ns=pa.int64(),
         thread=pa.int32(),
         cpu=pa.int32(),
@@ -197,7 +197,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # A counter value (perf stat), not sampled. thread, cpu: -1 for all. start_ns, end_ns: the interval, null for the
     # whole run. value: null if status is not "ok" ("not supported", "not counted", "not seen from user space"); if the
     # command was run several times, the mean, with its standard deviation in deviation_percent (null: run once).
-    "counts": _schema(
+    "counts": _make_schema(
         run=pa.int32(),
         host=pa.string(),
         rank=pa.int32(),
@@ -215,7 +215,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # A metric that perf stat computed from its counts (insn per cycle). thread, cpu: -1 for all. event: the one it was
     # printed with, -1 for none. unit: percent, else "". start_ns, end_ns: the interval, null for the whole run. value:
     # null if perf had none. A metric with several rows is not their sum.
-    "count_metrics": _schema(
+    "count_metrics": _make_schema(
         run=pa.int32(),
         host=pa.string(),
         rank=pa.int32(),
@@ -229,11 +229,11 @@ SCHEMAS: dict[str, pa.Schema] = {
         value=pa.float64(),
     ),
     # A category of slices. name: as in the file. kind: one of CATEGORY_KINDS.
-    "categories": _schema(name=pa.string(), kind=pa.string()),
+    "categories": _make_schema(name=pa.string(), kind=pa.string()),
     # What slices share: one row for each distinct set of arguments, without those that are NUMBERED. text: the
     # arguments as a JSON object. shapes, types, strides, values: of an operator's inputs, JSON as read. call_stack:
     # outermost last, as PyTorch writes it.
-    "argument_sets": _schema(
+    "argument_sets": _make_schema(
         text=pa.string(),
         shapes=pa.string(),
         types=pa.string(),
@@ -247,7 +247,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # gpu_stream and track slices may overlap: depth is then the lane, so that slices of one lane never overlap, and
     # parent is an enclosing slice of another category (an annotation) or -1. stack: for device work, the call stack
     # that launched it with the work itself innermost. arguments: -1 none.
-    "slices": _schema(
+    "slices": _make_schema(
         start_ns=pa.int64(),
         duration_ns=pa.int64(),
         self_ns=pa.int64(),
@@ -261,15 +261,15 @@ SCHEMAS: dict[str, pa.Schema] = {
         arguments=pa.int32(),
     ),
     # The NUMBERED arguments of slices, in the order of the slices.
-    "slice_numbers": _schema(slice=pa.int32(), key=pa.int8(), value=pa.int64()),
+    "slice_numbers": _make_schema(slice=pa.int32(), key=pa.int8(), value=pa.int64()),
     # An event with a time and no duration, in order of time. thread: -1 none.
-    "instants": _schema(
+    "instants": _make_schema(
         time_ns=pa.int64(), thread=pa.int32(), function=pa.int32(), category=pa.int16(), arguments=pa.int32()
     ),
     # A slice of device work, in the order of the slices. kind: DeviceWorkKind. device: of `devices`, -1 not known.
     # launch: the slice of the host's runtime call that launched it; operator: the innermost slice of kind operator
     # around the launch; both -1 if not known. configuration: -1 none. bytes: copied or set.
-    "device_work": _schema(
+    "device_work": _make_schema(
         slice=pa.int32(),
         kind=pa.int8(),
         device=pa.int32(),
@@ -280,7 +280,7 @@ SCHEMAS: dict[str, pa.Schema] = {
         bytes=pa.int64(),
     ),
     # Distinct launch configurations of kernels. occupancy_percent: as estimated by the profiler at the launch.
-    "configurations": _schema(
+    "configurations": _make_schema(
         grid_x=pa.int64(),
         grid_y=pa.int64(),
         grid_z=pa.int64(),
@@ -294,10 +294,10 @@ SCHEMAS: dict[str, pa.Schema] = {
         occupancy_percent=pa.float64(),
     ),
     # A link between two slices. kind: FlowKind.
-    "flows": _schema(source=pa.int32(), target=pa.int32(), kind=pa.int8()),
+    "flows": _make_schema(source=pa.int32(), target=pa.int32(), kind=pa.int8()),
     # A device, or the host's memory (kind cpu). kind: cpu or gpu. device: its index. compute: capability, as "8.0".
     # properties: all its properties in the file, a JSON object.
-    "devices": _schema(
+    "devices": _make_schema(
         rank=pa.int32(),
         kind=pa.string(),
         device=pa.int32(),
@@ -310,19 +310,19 @@ SCHEMAS: dict[str, pa.Schema] = {
         properties=pa.string(),
     ),
     # A step of training or inference (ProfilerStep#3), in order of time within its rank. thread: -1 not known.
-    "steps": _schema(rank=pa.int32(), name=pa.string(), start_ns=pa.int64(), end_ns=pa.int64(), thread=pa.int32()),
+    "steps": _make_schema(rank=pa.int32(), name=pa.string(), start_ns=pa.int64(), end_ns=pa.int64(), thread=pa.int32()),
     # A quantity that changes with time. unit: bytes, count, percent or "". device: -1 none.
-    "series": _schema(
+    "series": _make_schema(
         name=pa.string(), unit=pa.string(), rank=pa.int32(), pid=pa.int64(), process=pa.string(), device=pa.int32()
     ),
     # The values of series, in the order (series, time): each holds until the next.
-    "counters": _schema(series=pa.int32(), time_ns=pa.int64(), value=pa.float64()),
+    "counters": _make_schema(series=pa.int32(), time_ns=pa.int64(), value=pa.float64()),
     # A block of memory, in the order of start_ns (first those that existed before the recording: null). end_ns: null if
     # never freed. slice: the innermost slice around its allocation, end_slice: that around its free, both -1 if there
     # is none. stack: of the allocation. category: the file's own name (PARAMETER, ACTIVATION …). If the file has no
     # addresses (address is null), frees cannot be matched: allocations and frees are separate rows, with only start_ns
     # or only end_ns.
-    "allocations": _schema(
+    "allocations": _make_schema(
         start_ns=pa.int64(),
         end_ns=pa.int64(),
         bytes=pa.int64(),
@@ -336,7 +336,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # Memory that an allocator reserved from the system; blocks are parts of it. kind: the allocator's name (small,
     # large).
-    "segments": _schema(
+    "segments": _make_schema(
         start_ns=pa.int64(),
         end_ns=pa.int64(),
         bytes=pa.int64(),
@@ -349,7 +349,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     # A launch of a kernel as Nsight Compute measured it, in the order of the report. number: its ID there, which need
     # not be unique. work: its row of `device_work`, -1 if its duration is not known. thread: its stream. device: -1 not
     # known. configuration: -1 none. ranges: the NVTX ranges around it, the outermost first, separated by " / ".
-    "profiled_kernels": _schema(
+    "profiled_kernels": _make_schema(
         number=pa.int64(),
         function=pa.int32(),
         work=pa.int32(),
@@ -361,12 +361,14 @@ SCHEMAS: dict[str, pa.Schema] = {
     # Distinct quantities measured of launches or lines. name: Nsight Compute's own
     # (sm__throughput.avg.pct_of_peak_sustained_elapsed), label: the name in a section; one of the two may be missing.
     # section: of the report. part: a chart or table of that section. unit: as printed.
-    "metrics": _schema(name=pa.string(), label=pa.string(), section=pa.string(), part=pa.string(), unit=pa.string()),
+    "metrics": _make_schema(
+        name=pa.string(), label=pa.string(), section=pa.string(), part=pa.string(), unit=pa.string()
+    ),
     # The measured values of a launch, in the order of the launches: numbers in `value`, anything else in `text`.
-    "metric_values": _schema(kernel=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
+    "metric_values": _make_schema(kernel=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
     # The result of an Nsight Compute rule. kind: as in the report (OPT, WRN, INF). speedup_percent: the estimated
     # reduction of the time of the launch (speedup_kind "global") or of the measured part ("local").
-    "hints": _schema(
+    "hints": _make_schema(
         kernel=pa.int32(),
         section=pa.string(),
         rule=pa.string(),
@@ -377,11 +379,13 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     # A source line or an instruction of a kernel, in the order of the report. file, line: null for an instruction.
     # address: null for a line.
-    "source_lines": _schema(kernel=pa.int32(), file=pa.string(), line=pa.int64(), address=pa.int64(), text=pa.string()),
+    "source_lines": _make_schema(
+        kernel=pa.int32(), file=pa.string(), line=pa.int64(), address=pa.int64(), text=pa.string()
+    ),
     # The measured values of a line, in the order of the lines, like `metric_values`. Zeros are left out.
-    "source_values": _schema(line=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
+    "source_values": _make_schema(line=pa.int32(), metric=pa.int32(), value=pa.float64(), text=pa.string()),
     # What could not be read: reason, count, and the first example with its position in the file.
-    "losses": _schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
+    "losses": _make_schema(reason=pa.string(), count=pa.int64(), example=pa.string()),
 }
 
 REQUIRED: dict[str, tuple[str, ...]] = {

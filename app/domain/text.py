@@ -1,4 +1,6 @@
-"""Untrusted text (of hosts, programs, files) prepared for a message or a table."""
+"""Text for messages and tables: untrusted text (of hosts, programs, files), and names of signals."""
+
+import signal
 
 MESSAGE_CHARACTERS = 80
 """The maximum length of a quoted name in a message."""
@@ -20,3 +22,11 @@ def shorten_middle(text: str, limit: int) -> str:
 def sanitize_line(text: str) -> str:
     """`text` on one line: only printable characters, with single spaces between words."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def signal_name(number: int) -> str:
+    """The number of a signal and, if it has one, its name."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"

@@ -19,20 +19,20 @@ _PMU = re.compile(r"[^/]+/(?:event=)?([^/,]+)[^/]*/")
 
 def is_clock(event: str) -> bool:
     """Whether an event of perf counts running time: cpu-clock, task-clock:u, cpu-clock/freq=99/."""
-    return _base(event) in CLOCK_EVENTS
+    return _get_base_event(event) in CLOCK_EVENTS
 
 
 def is_cycles(event: str) -> bool:
     """Whether an event of perf counts cycles: cycles:u, cpu_core/cycles/, cpu/event=cpu-cycles,period=9/."""
-    return _CYCLES.fullmatch(_base(event)) is not None
+    return _CYCLES.fullmatch(_get_base_event(event)) is not None
 
 
 def is_instructions(event: str) -> bool:
     """Whether an event of perf counts instructions: instructions:u, inst_retired.any."""
-    return _INSTRUCTIONS.fullmatch(_base(event)) is not None
+    return _INSTRUCTIONS.fullmatch(_get_base_event(event)) is not None
 
 
-def _base(event: str) -> str:
+def _get_base_event(event: str) -> str:
     """Without modifiers, sampling terms, and the PMU that counts it."""
     name = split_modifiers(split_sampling_terms(event)[0])[0]
     inside = _PMU.fullmatch(name)

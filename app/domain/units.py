@@ -89,7 +89,7 @@ def format_quantity(value: float | int | None, unit: str) -> Quantity:
     if unit == SAMPLED_ONLY:
         return Quantity(None, SAMPLED_ONLY, SAMPLED_ONLY)
     short = {"ns": format_duration, "bytes": format_bytes, "percent": format_percent}.get(unit)
-    text = short(value) if short else format_count(value) + _suffix(unit)
+    text = short(value) if short else format_count(value) + _get_suffix(unit)
     return Quantity(value, text, format_exact(value, unit))
 
 
@@ -102,14 +102,14 @@ def choose_scale(largest: float | int | None, unit: str) -> Scale:
         return Scale(unit, 1, "%", 2)
     if unit == "ns" and (chosen := _chosen.get()):
         label, divisor = TIME_UNITS[chosen]
-        return Scale(unit, divisor, label, _decimals(largest, divisor))
+        return Scale(unit, divisor, label, _count_decimals(largest, divisor))
     if unit == "ns":
         label, divisor = next((step for step in reversed(_TIME) if largest >= step[1]), _TIME[0])
         return Scale(unit, divisor, label, 0 if divisor == 1 else 3 if largest < 100 * divisor else 2)
     if unit == "bytes":
         power = min(len(_BINARY) - 1, int(math.log(largest, 1024))) if largest >= 1 else 0
         return Scale(unit, 1024**power, _BINARY[power], 0 if power == 0 else 2)
-    own = _suffix(unit)
+    own = _get_suffix(unit)
     if largest < 1_000_000:
         return Scale(unit, 1, own.strip(), 2 if own and largest < 10_000 else 0)
     power = min(len(_SI) - 1, int(math.log10(largest)) // 3)
@@ -143,10 +143,10 @@ def format_exact(value: float | int, unit: str) -> str:
     digits = f"{value:,}" if isinstance(value, int) or float(value).is_integer() else f"{value:,.6f}".rstrip("0")
     if isinstance(value, float) and value.is_integer():
         digits = f"{int(value):,}"
-    return use_minus_sign(digits) + (f"{NO_BREAK_SPACE}%" if unit == "percent" else _suffix(unit))
+    return use_minus_sign(digits) + (f"{NO_BREAK_SPACE}%" if unit == "percent" else _get_suffix(unit))
 
 
-def _suffix(unit: str) -> str:
+def _get_suffix(unit: str) -> str:
     """A unit as written after digits; "" for plain numbers."""
     return "" if unit in _NUMBERS or " " in unit else f"{NO_BREAK_SPACE}{unit}"
 
@@ -157,11 +157,15 @@ def format_duration(ns: float | int) -> str:
         return "−" + format_duration(-ns)
     if chosen := _chosen.get():
         label, factor = TIME_UNITS[chosen]
-        return f"{ns:,.0f}{NO_BREAK_SPACE}ns" if factor == 1 else f"{_three(ns / factor)}{NO_BREAK_SPACE}{label}"
+        return (
+            f"{ns:,.0f}{NO_BREAK_SPACE}ns"
+            if factor == 1
+            else f"{_format_three_digits(ns / factor)}{NO_BREAK_SPACE}{label}"
+        )
     if ns == 0:
         return f"0{NO_BREAK_SPACE}s"
     for name, factor in _TIME:
-        digits = _three(ns / factor)
+        digits = _format_three_digits(ns / factor)
         if float(digits.replace(",", "")) < (1000 if name != "s" else 120):
             if factor == 1:
                 digits = f"{ns:.0f}"
@@ -187,11 +191,11 @@ def format_count(value: float | int) -> str:
     if value < 0:
         return "−" + format_count(-value)
     if value < 10_000:
-        return f"{value:,.0f}" if float(value).is_integer() else _three(value)
+        return f"{value:,.0f}" if float(value).is_integer() else _format_three_digits(value)
     power = 1
-    while power < len(_SI) - 1 and float(_three(value / 1000**power).replace(",", "")) >= 1000:
+    while power < len(_SI) - 1 and float(_format_three_digits(value / 1000**power).replace(",", "")) >= 1000:
         power += 1
-    return f"{_three(value / 1000**power)}{NO_BREAK_SPACE}{_SI[power]}"
+    return f"{_format_three_digits(value / 1000**power)}{NO_BREAK_SPACE}{_SI[power]}"
 
 
 def format_bytes(value: float | int) -> str:
@@ -203,7 +207,7 @@ def format_bytes(value: float | int) -> str:
     power = 1
     while power < len(_BINARY) - 1 and value / 1024**power >= 1023.5:
         power += 1
-    return f"{_three(value / 1024**power)}{NO_BREAK_SPACE}{_BINARY[power]}"
+    return f"{_format_three_digits(value / 1024**power)}{NO_BREAK_SPACE}{_BINARY[power]}"
 
 
 def format_percent(value: float | int | None) -> str:
@@ -225,7 +229,7 @@ def format_utc_iso(epoch_s: float) -> str:
     return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _decimals(largest: float, divisor: int) -> int:
+def _count_decimals(largest: float, divisor: int) -> int:
     """The number of decimals of a column of times: enough for the largest, and none below 1 ns."""
     most = round(math.log10(divisor))
     if largest >= divisor:
@@ -233,7 +237,7 @@ def _decimals(largest: float, divisor: int) -> int:
     return min(most, 3 + round(math.log10(divisor / largest))) if largest >= 1 else most
 
 
-def _three(value: float | int) -> str:
+def _format_three_digits(value: float | int) -> str:
     """Three significant digits, but all digits before the decimal point: 0.123, 1.23, 12.3, 123, 1,234."""
     if value == 0:
         return "0"

@@ -91,11 +91,11 @@ def find_error(profile: Profile) -> str | None:
             if table.column(required).null_count:
                 return f"{name}.{required} has missing values"
     return (
-        _wrong_reference(profile)
-        or _wrong_tree(profile)
-        or _wrong_slices(profile)
-        or _wrong_value(profile)
-        or _wrong_meta(profile.meta)
+        _find_wrong_reference(profile)
+        or _find_wrong_tree(profile)
+        or _find_wrong_slices(profile)
+        or _find_wrong_value(profile)
+        or _find_wrong_meta(profile.meta)
     )
 
 
@@ -144,7 +144,7 @@ def find_overflowing(weight: Array) -> Array | None:
     return None if least is None else np.abs(weight.astype(np.float64)) >= least
 
 
-def _wrong_reference(profile: Profile) -> str | None:
+def _find_wrong_reference(profile: Profile) -> str | None:
     tables = profile.tables()
     for name, references in REFERENCES.items():
         for of, (target, none_allowed) in references.items():
@@ -157,7 +157,7 @@ def _wrong_reference(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_tree(profile: Profile) -> str | None:
+def _find_wrong_tree(profile: Profile) -> str | None:
     stacks, calls, frames = profile.stacks, profile.calls, profile.frames
     for name, table, item, items in (
         ("stacks", stacks, "frame", frames.num_rows),
@@ -198,7 +198,7 @@ def _wrong_tree(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_slices(profile: Profile) -> str | None:
+def _find_wrong_slices(profile: Profile) -> str | None:
     slices = profile.slices
     thread, start, length, parent, end = (
         get_column(slices, name) for name in ("thread", "start_ns", "duration_ns", "parent", "end")
@@ -242,7 +242,7 @@ def _wrong_slices(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_value(profile: Profile) -> str | None:
+def _find_wrong_value(profile: Profile) -> str | None:
     time_ns = get_column(profile.samples, "time_ns")
     if len(time_ns) and (int(time_ns[0]) < 0 or (time_ns[1:] < time_ns[:-1]).any()):
         return "the samples are not in order of time"
@@ -268,7 +268,7 @@ def _wrong_value(profile: Profile) -> str | None:
     return None
 
 
-def _wrong_meta(meta: Meta) -> str | None:
+def _find_wrong_meta(meta: Meta) -> str | None:
     for name, value in (("duration_ns", meta.duration_ns), ("start_epoch_ns", meta.start_epoch_ns)):
         if value is not None and not -(2**63) <= value < 2**63:
             return f"{name} is out of range"

@@ -87,16 +87,16 @@ def _parse_header(block: bytes | bytearray) -> Member | None:
         raise ValueError("a block is missing")
     if not any(block):
         return None
-    checksum = _number(bytes(block[148:156]))
+    checksum = _parse_number(bytes(block[148:156]))
     if sum(block[:148]) + 8 * 32 + sum(block[156:]) != checksum:
         raise ValueError("a checksum differs")
     if block[257:262] != b"ustar" or bytes(block[156:157]) not in _PLAIN:
         raise ValueError("it contains entries other than plain files")
     name = bytes(block[:100]).split(b"\0", 1)[0]
-    return Member(name.decode("ascii", "replace"), _number(bytes(block[124:136])))
+    return Member(name.decode("ascii", "replace"), _parse_number(bytes(block[124:136])))
 
 
-def _number(field: bytes) -> int:
+def _parse_number(field: bytes) -> int:
     if field[0] == 0x80:
         # GNU's notation for sizes of 8 GiB and more.
         return int.from_bytes(field[1:], "big")

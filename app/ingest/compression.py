@@ -32,7 +32,7 @@ STEP_BYTES = 4 << 20
 ZSTD_STEP_BYTES = 4 << 10
 GZIP, ZSTD, XZ = "gzip", "Zstandard", "xz"
 _MAGIC = {GZIP: b"\x1f\x8b\x08", ZSTD: b"\x28\xb5\x2f\xfd", XZ: b"\xfd7zXZ\x00"}
-_LONGEST_MAGIC = 6
+_MAGIC_BYTES = 6
 _DAMAGED = (zlib.error, lzma.LZMAError, zstandard.ZstdError, *([igzip.IsalError] if igzip else []))
 EMPTY_SPARSE_FILE = "contains only zero bytes; its content was never written. Copy or record it again."
 
@@ -96,8 +96,8 @@ class DecompressedStream(io.RawIOBase):
         self.defect: str | None = None
         self.read_bytes = 0
         self.unpacked_bytes = 0
-        start = self._piece()
-        while len(start) < _LONGEST_MAGIC and (more := self._piece()):
+        start = self._next_piece()
+        while len(start) < _MAGIC_BYTES and (more := self._next_piece()):
             start += more
         self.packed = detect_compression(start)
         self._unpack = _UNPACKERS[self.packed]() if self.packed else None
@@ -136,7 +136,7 @@ class DecompressedStream(io.RawIOBase):
                 self._head = self._head[len(part) :]
                 done += len(part)
             elif self._unpack is None and not self._packed_head:
-                count = self._raw_into(target[done:])
+                count = self._read_raw_into(target[done:])
                 self._done = not count
                 self._count(count)
                 done += count
@@ -149,13 +149,13 @@ class DecompressedStream(io.RawIOBase):
             self._raw.close()
         super().close()
 
-    def _piece(self) -> bytes:
+    def _next_piece(self) -> bytes:
         with self._report_errors():
             data: bytes | None = self._raw.read(CHUNK_BYTES)
         self.read_bytes += len(data or b"")
         return data or b""
 
-    def _raw_into(self, target: memoryview) -> int:
+    def _read_raw_into(self, target: memoryview) -> int:
         with self._report_errors():
             count: int | None = self._raw.readinto(target)
         self.read_bytes += count or 0
@@ -179,7 +179,7 @@ class DecompressedStream(io.RawIOBase):
             )
 
     def _read_packed(self) -> bytes:
-        piece, self._packed_head = self._packed_head or self._piece(), b""
+        piece, self._packed_head = self._packed_head or self._next_piece(), b""
         return piece
 
     def _next(self) -> bytes:
@@ -189,12 +189,12 @@ class DecompressedStream(io.RawIOBase):
                 data = self._read_packed()
                 self._done = not data
             else:
-                data = self._unpacked(self._unpack)
+                data = self._next_unpacked(self._unpack)
             self._count(len(data))
             if data or self._done:
                 return data
 
-    def _unpacked(self, unpack: "_MemberDecompressor") -> bytes:
+    def _next_unpacked(self, unpack: "_MemberDecompressor") -> bytes:
         try:
             piece = self._read_packed() if unpack.hungry else b""
             data = unpack.step(piece)

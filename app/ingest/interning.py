@@ -29,7 +29,7 @@ class KeyInterner:
     def intern(self, keys: Array) -> Int32Array:
         """The id of each key (int32); new keys get the next ids."""
         self._make_room(len(keys))
-        slots = self._slots(keys)
+        slots = self._find_slots(keys)
         numbers = self._numbers[slots]
         new = np.flatnonzero(numbers < 0)
         if len(new):
@@ -46,7 +46,7 @@ class KeyInterner:
         self._known = [np.concatenate(self._known)]
         return self._known[0]
 
-    def _slots(self, keys: Array) -> Int64Array:
+    def _find_slots(self, keys: Array) -> Int64Array:
         """The slot of each key in the table; new keys are inserted."""
         slots = ((keys.astype(np.uint64) * self._factor) >> np.uint64(64 - self._bits)).astype(np.int64)
         last = len(self._keys) - 1
@@ -69,4 +69,4 @@ class KeyInterner:
         self._keys = np.full(1 << bits, EMPTY, np.int64)
         self._numbers = np.full(1 << bits, EMPTY, np.int32)
         known = self.keys()
-        self._numbers[self._slots(known)] = np.arange(self.count, dtype=np.int32)
+        self._numbers[self._find_slots(known)] = np.arange(self.count, dtype=np.int32)

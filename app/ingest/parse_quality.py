@@ -51,14 +51,14 @@ def check_parse_quality(text: str, *reasons: str) -> Callable[[_Read], _Read]:
         def reading(stream: BinaryIO, source: str = "this file") -> Profile:
             lines = LineCountingStream(stream)
             profile = read(lines, source)  # type: ignore[arg-type]
-            return _verdict(profile, lines.count, reasons, source, text)
+            return _judge(profile, lines.count, reasons, source, text)
 
         return reading
 
     return judging
 
 
-def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str, text: str) -> Profile:
+def _judge(profile: Profile, lines: int, reasons: tuple[str, ...], source: str, text: str) -> Profile:
     """The profile, marked incomplete if necessary. Raises UnreadableInput."""
     rows = [row for row in profile.losses.to_pylist() if row["reason"] in reasons]
     count = sum(row["count"] for row in rows)
@@ -66,7 +66,7 @@ def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str
     if count <= max(MAX_SHARE_COMPLETE * lines, int(not profile.meta.complete)):
         return profile
     how_many = f"{count:,} of {lines:,} lines of {source} are not {text}"
-    first = f"The first is {min((row['example'] for row in rows), key=_line_number)}"
+    first = f"The first is {min((row['example'] for row in rows), key=_parse_line_number)}"
     if count > MAX_SHARE_READABLE * lines:
         raise UnreadableInput(
             f"{how_many}, too many to use the rest. {first}. Check these lines: was the file written by "
@@ -77,7 +77,7 @@ def _verdict(profile: Profile, lines: int, reasons: tuple[str, ...], source: str
     return replace(profile, meta=meta)
 
 
-def _line_number(example: str) -> int:
+def _parse_line_number(example: str) -> int:
     """The number in "line 17: …"; examples without one come last."""
     number = example.partition(" ")[2].partition(":")[0]
     return int(number) if number.isdecimal() and len(number) < 19 else 1 << 62

@@ -117,7 +117,7 @@ def write_chunked_table(pieces: ChunkedTable, file: BinaryIO) -> None:
         with pa.ipc.new_file(file, schema) as writer:
             done = sum(_write_batch(writer, batch) for batch in pieces.iterate_batches())
     else:
-        done = _written_apart(pieces, schema, file)
+        done = _write_columns(pieces, schema, file)
     if done != pieces.rows:
         raise ValueError(f"{pieces.name} has {done} rows in chunks, not {pieces.rows}")
 
@@ -127,7 +127,7 @@ def _write_batch(writer: Any, batch: pa.RecordBatch) -> int:
     return int(batch.num_rows)
 
 
-def _written_apart(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> int:
+def _write_columns(pieces: ChunkedTable, schema: pa.Schema, file: BinaryIO) -> int:
     """Write columns without nulls as one record batch. Returns the number of rows."""
     # These bytes are never read, so they take no memory.
     nothing = pa.py_buffer(mmap.mmap(-1, 8 * pieces.rows, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ))

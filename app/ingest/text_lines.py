@@ -10,7 +10,6 @@ MAX_STACK_BYTES = 64 << 20
 """The maximum length in bytes of a line with a whole call stack."""
 MAX_WEIGHT = 2**62
 MAX_ZERO_SHARE = 0.1
-NO_STACK = "unrecognized line"
 
 
 def iterate_chunks(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:

@@ -109,7 +109,7 @@ class V8ProfileParser:
     def feed(self, data: Mapping[str, Any]) -> None:
         """Add `args.data` of an event."""
         for word in ("startTime", "endTime"):
-            if (value := _whole(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // NS_PER_US:
+            if (value := _parse_int(data.get(word))) is not None and abs(value) <= MAX_TIME_NS // NS_PER_US:
                 if word == "startTime":
                     self._now_us = value
                 else:
@@ -118,19 +118,19 @@ class V8ProfileParser:
         if not isinstance(profile, dict):
             return
         for node in _list(profile.get("nodes")):
-            self._node(node)
+            self._get_node(node)
         samples, deltas = _list(profile.get("samples")), _list(data.get("timeDeltas") or profile.get("timeDeltas"))
         if len(samples) != len(deltas):
             self._found.lost.append((NO_PROFILE, f"{len(samples):,} samples with {len(deltas):,} times"))
         for at, delta in enumerate(deltas):
-            self._sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
+            self._add_sample(samples[at] if at < len(samples) else None, delta, at < len(samples))
         if len(samples) > len(deltas):
             # The duration of the last sample with a time is unknown.
             self._add_sampled_node(None)
 
-    def _sample(self, id: Any, delta: Any, given: bool) -> None:
+    def _add_sample(self, id: Any, delta: Any, given: bool) -> None:
         """Add a time and the sample at it; without a sample, it is missing and counted as lost already."""
-        step = _whole(delta)
+        step = _parse_int(delta)
         fits = step is not None and abs(self._now_us + step) <= MAX_TIME_NS // NS_PER_US
         if given and (not fits or not isinstance(id, int)):
             self._found.lost.append((BAD_SAMPLE, f"{id!r} after {delta!r} µs"[:100]))
@@ -143,7 +143,7 @@ class V8ProfileParser:
         self._ids.append(id)
         self._times.append(self._now_us * NS_PER_US)
 
-    def _node(self, node: Any) -> None:
+    def _get_node(self, node: Any) -> None:
         frame = node.get("callFrame") if isinstance(node, dict) else None
         id = node.get("id") if isinstance(node, dict) else None
         if not isinstance(frame, dict) or not isinstance(id, int) or id in self._place:
@@ -155,7 +155,7 @@ class V8ProfileParser:
         if above == NO_ID and parent is not None:
             self._found.lost.append((BAD_NODE, f"node {id} refers to node {parent}, which is not before it"[:100]))
         place = self._place[id] = len(self._found.frames)
-        line, name = _whole(frame.get("lineNumber")), frame.get("functionName")
+        line, name = _parse_int(frame.get("lineNumber")), frame.get("functionName")
         # Lines count from 0 here.
         at = line + 1 if line is not None and 0 <= line < 1 << 31 else None
         self._found.frames.append((str(name or "(anonymous)"), str(frame.get("url") or ""), at))
@@ -225,16 +225,16 @@ def extract_profiles(events: TraceEvents) -> tuple[TraceEvents, list[V8Profile]]
     for key, parts in profiles.items():
         sampled = parts.finish()
         process, thread = threads.get(key, (key[0], -1))
-        sampled.pid, sampled.tid = (_whole_text(events.texts[at]) if at >= 0 else None for at in (process, thread))
+        sampled.pid, sampled.tid = (_parse_int_text(events.texts[at]) if at >= 0 else None for at in (process, thread))
         found.append(sampled)
-    found = _once(found)
+    found = _select_largest(found)
     top = dict(events.top)
-    found += _beside(top)
+    found += _extract_samples(top)
     _name_threads(events, found)
     return replace(events, phase=phase, top=top), [one for one in found if one.time_ns or one.lost]
 
 
-def _once(v8_profiles: Sequence[V8Profile]) -> list[V8Profile]:
+def _select_largest(v8_profiles: Sequence[V8Profile]) -> list[V8Profile]:
     """Of profiles that sampled one thread at the same time the one with most samples, so that nothing counts twice."""
     kept: list[V8Profile] = []
     for sampled in sorted(v8_profiles, key=lambda one: -len(one.time_ns)):
@@ -250,7 +250,7 @@ def _once(v8_profiles: Sequence[V8Profile]) -> list[V8Profile]:
     return kept
 
 
-def _beside(top: dict[str, Any]) -> list[V8Profile]:
+def _extract_samples(top: dict[str, Any]) -> list[V8Profile]:
     """`samples` and `stackFrames` of the file by thread; removed from the document."""
     if not isinstance(top.get("samples"), list) or not isinstance(top.get("stackFrames"), dict):
         return []
@@ -259,14 +259,14 @@ def _beside(top: dict[str, Any]) -> list[V8Profile]:
     for sample in samples:
         if not isinstance(sample, dict):
             sample = {}
-        tid = _whole(sample.get("tid"))
+        tid = _parse_int(sample.get("tid"))
         if tid not in by_thread:
-            v8_profile = V8Profile(tid=tid, pid=_whole(sample.get("pid")))
+            v8_profile = V8Profile(tid=tid, pid=_parse_int(sample.get("pid")))
             by_thread[tid] = v8_profile, _Frames(stack_frames, v8_profile).place
         v8_profile, place = by_thread[tid]
         ts: Any = sample.get("ts")
-        weight = _whole(sample.get("weight", 1))
-        time_ns = round(ts * NS_PER_US) if _whole(ts) is not None and abs(ts) < MAX_TIME_NS // NS_PER_US else None
+        weight = _parse_int(sample.get("weight", 1))
+        time_ns = round(ts * NS_PER_US) if _parse_int(ts) is not None and abs(ts) < MAX_TIME_NS // NS_PER_US else None
         node = place(sample.get("sf")) if "sf" in sample else NO_ID
         if time_ns is None or weight is None or not 0 <= weight < 1 << 40 or node is None:
             v8_profile.lost.append((BAD_SAMPLE, str(sample)[:100]))
@@ -315,7 +315,7 @@ def _name_threads(events: TraceEvents, v8_profiles: Sequence[V8Profile]) -> None
         return
     rows = np.flatnonzero((events.name == events.texts.index("thread_name")) & (events.phase == ord("M")))
     for row in rows.tolist():
-        tid = _whole_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
+        tid = _parse_int_text(events.texts[events.thread[row]]) if events.thread[row] >= 0 else None
         if events.arguments[row] >= 0:
             try:
                 thread_name = orjson.loads(events.texts[events.arguments[row]]).get("name")
@@ -330,11 +330,11 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _whole(value: Any) -> int | None:
+def _parse_int(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > MAX_TIME_NS:
         return None
     return round(value)
 
 
-def _whole_text(text: str) -> int | None:
+def _parse_int_text(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else None

@@ -14,15 +14,16 @@ from ..domain.builder import IMPOSSIBLE_STACK_WEIGHT, IMPOSSIBLE_WEIGHT, Profile
 from ..domain.errors import UnreadableInput
 from ..domain.profile import Meta, Profile
 from ..domain.tables import FrameKind
+from ..ingest.losses import UNRECOGNIZED_LINE
 from ..ingest.parse_quality import check_parse_quality
 from ..ingest.perf_text.grammar import decode_text, format_example
 from ..ingest.perf_text.tokenizer import build_call_tree
-from ..ingest.text_lines import MAX_WEIGHT, NO_STACK, is_binary, iterate_blocks
+from ..ingest.text_lines import MAX_WEIGHT, is_binary, iterate_blocks
 
 FORMAT = "collapsed"
 EVENT = "samples"
 FRACTION = "weight with a fraction, rounded"
-LOSSES = (NO_STACK, IMPOSSIBLE_STACK_WEIGHT, FRACTION, IMPOSSIBLE_WEIGHT)
+LOSSES = (UNRECOGNIZED_LINE, IMPOSSIBLE_STACK_WEIGHT, FRACTION, IMPOSSIBLE_WEIGHT)
 
 _LINE = re.compile(rb"(.*\S)[ \t]+(\d+)(\.\d*)?[ \t]*")
 _MARK = re.compile(r"_\[([kjiw])\]$")
@@ -42,7 +43,7 @@ def sniff(head: bytes) -> bool:
     return bool(lines) and (all(found) or (stacks > 0 and sum(found) > len(lines) / 2))
 
 
-@check_parse_quality("collapsed stacks", NO_STACK)
+@check_parse_quality("collapsed stacks", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in collapsed stacks. `source` names it in messages.
 
@@ -71,13 +72,13 @@ class _CollapsedParser:
                 continue
             match = _LINE.fullmatch(line.removesuffix(b"\r"))
             if not match:
-                self._lost(NO_STACK, number, line)
+                self._add_loss(UNRECOGNIZED_LINE, number, line)
             elif len(match[2]) > 19 or int(match[2]) >= MAX_WEIGHT:
-                self._lost(IMPOSSIBLE_STACK_WEIGHT, number, line)
+                self._add_loss(IMPOSSIBLE_STACK_WEIGHT, number, line)
             else:
                 weight = int(match[2])
                 if match[3] and match[3].strip(b".0"):
-                    self._lost(FRACTION, number, line)
+                    self._add_loss(FRACTION, number, line)
                     weight += match[3][1:2] >= b"5"
                 stacks.append(match[1])
                 weights.append(weight)
@@ -85,7 +86,7 @@ class _CollapsedParser:
             self._add(stacks, weights)
 
     def _add(self, stacks: list[bytes], weights: list[int]) -> None:
-        known, new = self._frames, self._new_frame
+        known, new = self._frames, self._intern_frame
         names = b";".join(stacks).split(b";")
         frames = [known[name] if name in known else new(name) for name in names]
         lengths = np.array([stack.count(b";") + 1 for stack in stacks])
@@ -97,7 +98,7 @@ class _CollapsedParser:
         self._builder.add_samples(same, same + self._thread, same - 1, same + self._event, stack, weights)
         self._samples += len(stacks)
 
-    def _new_frame(self, raw: bytes) -> int:
+    def _intern_frame(self, raw: bytes) -> int:
         name = decode_text(raw)
         mark = _MARK.search(name)
         kind = _KINDS.get(mark[1], FrameKind.USER) if mark else FrameKind.USER
@@ -107,7 +108,7 @@ class _CollapsedParser:
         frame = self._frames[raw] = self._builder.intern_frame(function, kind=kind)
         return frame
 
-    def _lost(self, reason: str, number: int, line: bytes) -> None:
+    def _add_loss(self, reason: str, number: int, line: bytes) -> None:
         self._builder.add_loss(reason, format_example(line, number))
 
     def finish(self, source: str, defect: str | None) -> Profile:

@@ -65,10 +65,10 @@ def plan_repair(data: Data) -> Repair | None:
     finished = length > 0
     missing = start + length - size
     if missing <= 0:
-        missing = _expected_length(data, order, words) - size
+        missing = _compute_expected_length(data, order, words) - size
     if (finished and missing <= 0) or not HEADER_BYTES <= start < size:
         return None
-    end, largest = _whole_records(data, order, start, start + length if finished else size)
+    end, largest = _find_complete_records(data, order, start, start + length if finished else size)
     if end <= start:
         return None
     words[_DATA_SIZE] = end - start
@@ -84,7 +84,7 @@ def plan_repair(data: Data) -> Repair | None:
     return Repair(header, end, features, cut if finished else INCOMPLETE_RECORDING)
 
 
-def _expected_length(data: Data, order: str, words: list[int]) -> int:
+def _compute_expected_length(data: Data, order: str, words: list[int]) -> int:
     """The length of a file according to its header: to the end of its records, or of the last feature after them."""
     table = words[_DATA_OFFSET] + words[_DATA_SIZE]
     end = table + 16 * words[_FEATURES_AT // 8].bit_count()
@@ -103,7 +103,7 @@ def count_throttle_events(data: Data) -> int:
     if order is None:
         return 0
     start, length = struct.unpack_from(f"{order}2Q", data, 8 * _DATA_OFFSET)
-    return sum(kind == _THROTTLE for kind, _, _ in _records(data, order, start, min(start + length, len(data))))
+    return sum(kind == _THROTTLE for kind, _, _ in _iterate_records(data, order, start, min(start + length, len(data))))
 
 
 def get_perf_version(data: Data) -> str | None:
@@ -154,7 +154,7 @@ def _order(data: Data) -> str | None:
     return {MAGIC: "<", SWAPPED_MAGIC: ">"}.get(head[:8])
 
 
-def _records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+def _iterate_records(data: Data, order: str, start: int, end: int) -> Iterator[tuple[int, int, int]]:
     """(type, start, end) of each complete record between two positions."""
     record, number = struct.Struct(f"{order}IHH"), struct.Struct(f"{order}Q")
     at = start
@@ -181,12 +181,12 @@ class _ByteCounter(io.RawIOBase):
         return True
 
 
-def _whole_records(data: Data, order: str, start: int, last: int) -> tuple[int, int]:
+def _find_complete_records(data: Data, order: str, start: int, last: int) -> tuple[int, int]:
     """(end of the last complete record that can be decompressed, decompressed size of the largest), of those that end
     before `last`."""
     end, most, counter = start, 0, _ByteCounter()
     with zstandard.ZstdDecompressor().stream_writer(cast("IO[bytes]", counter), closefd=False) as unpacker:
-        for kind, at, after in _records(data, order, start, min(last, len(data))):
+        for kind, at, after in _iterate_records(data, order, start, min(last, len(data))):
             if kind in (_PACKED, _PACKED_SIZED):
                 packed = data[at + 8 : after]
                 if kind == _PACKED_SIZED and len(packed) >= 8:

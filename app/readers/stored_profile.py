@@ -45,9 +45,9 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     buffers: dict[str, pa.Buffer] = {}
     for member in archive.iterate_members(stream, source):
         if manifest is None:
-            manifest = _manifest(stream, member, source)
+            manifest = _read_manifest(stream, member, source)
             continue
-        table = _table(member, manifest, buffers, source)
+        table = _read_table(member, manifest, buffers, source)
         data = pa.py_buffer(archive.read_exactly(stream, member.size, source))
         if compute_digest(data) != manifest.tables[table].sha256:
             raise UnreadableInput(f"{source} is damaged: the checksum of {table} differs. {EXPORT_ADVICE}")
@@ -61,7 +61,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return upgrade_profile(profile, manifest.schema_version)
 
 
-def _manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest:
+def _read_manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest:
     if member.name != FOLDER + MANIFEST:
         raise UnreadableInput(f"{source} does not start with the manifest of a stored profile. {EXPORT_ADVICE}")
     if member.size > MANIFEST_LIMIT_BYTES:
@@ -69,7 +69,7 @@ def _manifest(stream: BinaryIO, member: archive.Member, source: str) -> Manifest
     return parse_manifest(bytes(archive.read_exactly(stream, member.size, source)))
 
 
-def _table(member: archive.Member, manifest: Manifest, met: dict[str, pa.Buffer], source: str) -> str:
+def _read_table(member: archive.Member, manifest: Manifest, met: dict[str, pa.Buffer], source: str) -> str:
     """The table that a file of the archive holds."""
     for name in SCHEMAS:
         if member.name == FOLDER + get_file_name(name) and name in manifest.tables and name not in met:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from perfloom.domain.arrays import MISSING
 from perfloom.domain.builder import ProfileBuilder
 from perfloom.domain.memory import (
-    MISSING,
     AllocationColumns,
     MemoryDevice,
     add_samples,

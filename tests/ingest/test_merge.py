@@ -88,7 +88,7 @@ def test_formats_may_differ_and_losses_are_kept() -> None:
     stacks = collapsed.read(io.BytesIO(b"a;b 3\nnothing\n"))
     merged = merge([stacks, read("spin"), stacks])
     assert merged.meta.format == "mixed"
-    assert losses_of(merged) == {collapsed.NO_STACK: (2, "rank 0, line 2: nothing")}
+    assert losses_of(merged) == {collapsed.UNRECOGNIZED_LINE: (2, "rank 0, line 2: nothing")}
     assert merge([stacks, stacks]).meta.duration_ns is None
 
 

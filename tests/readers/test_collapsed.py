@@ -51,7 +51,7 @@ def test_what_is_no_stack_is_lost_and_said() -> None:
     )
     assert stacks(profile) == [("a;b", 1), ("c", 2)]
     assert losses_of(profile) == {
-        collapsed.NO_STACK: (3, "line 2: no weight"),
+        collapsed.UNRECOGNIZED_LINE: (3, "line 2: no weight"),
         collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: a 99999999999999999999"),
     }
 

@@ -11,11 +11,11 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
 from perfloom.ingest.trace.losses import LOST_SWITCHES, NEVER_ENDED
 from perfloom.ingest.trace.scheduler import BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, ftrace
-from perfloom.readers.ftrace.format import LOST, NOT_UNDERSTOOD, OVERWRITTEN, UNMATCHED_RETURN
-from perfloom.readers.ftrace.profile import NO_LINE
+from perfloom.readers.ftrace.format import LOST, OVERWRITTEN, UNMATCHED_RETURN
 from tests.support.made import events_of, losses, slices
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/12   #P:2\n#\n"
@@ -127,9 +127,9 @@ def test_marks_and_system_calls_are_slices_counters_and_lanes() -> None:
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["sys_enter_openat", "done", "vfs_read"]
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
         UNMATCHED_RETURN: 1,
-        NOT_UNDERSTOOD: 1,
+        UNRECOGNIZED_SCHED_EVENT: 1,
         LOST: 12,
-        NO_LINE: 1,
+        UNRECOGNIZED_LINE: 1,
     }
 
 

@@ -80,7 +80,7 @@ def test_native_functions_and_odd_threads() -> None:
     assert profile.threads.column("tid").to_pylist() == [0x7F01, None, 12, None]
     assert weights(profile) == {"samples": 15}
     assert losses_of(profile) == {
-        collapsed.NO_STACK: (1, "line 6: bad"),
+        collapsed.UNRECOGNIZED_LINE: (1, "line 6: bad"),
         py_spy.NO_FRAMES: (2, "line 3: thread (12) 2"),
         collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: main (x.py:3) 99999999999999999999"),
     }

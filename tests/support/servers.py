@@ -28,7 +28,7 @@ from tests.support.parts import require
 
 @dataclass(frozen=True)
 class OrdinaryUser:
-    """An unprivileged user: "nobody" if the tests run as root (as in CI), else the user who runs them."""
+    """An unprivileged user: `nobody` if the tests run as root (as in CI), else the user who runs them."""
 
     uid: int
     gid: int

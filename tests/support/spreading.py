@@ -40,7 +40,7 @@ FIRST: tuple[str, ...] = (
 )
 
 # More processes are not faster, and each has its own servers and browser.
-MOST = 8
+MAX_PROCESSES = 8
 
 
 def group(nodeid: str) -> str:
@@ -77,7 +77,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """For `-n auto`: two for each processor, because many tests wait more than they compute."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return min(2 * len(os.sched_getaffinity(0)), MOST)
+    return min(2 * len(os.sched_getaffinity(0)), MAX_PROCESSES)
 
 
 @pytest.hookimpl(trylast=True)

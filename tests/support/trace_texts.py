@@ -6,7 +6,8 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from perfloom.ingest.trace.events import ID_TEXT, MISSING, TraceEvents
+from perfloom.domain.arrays import MISSING
+from perfloom.ingest.trace.events import ID_TEXT, TraceEvents
 from perfloom.ingest.trace_json.decoder import decode
 from perfloom.ingest.trace_json.parallel_scan import scan_events_parallel
 

@@ -8,11 +8,12 @@ from enum import Enum
 from perfloom.domain.jobs import JobSpec, Outcome, Scope
 from perfloom.domain.list_text import abbreviate_names
 from perfloom.domain.targets import BatchState, BatchStatus
+from perfloom.domain.text import signal_name
 from perfloom.domain.units import format_utc
 from perfloom.recording.job_status import JobStatus, RunStatus, SubmissionStatus
 from perfloom.recording.liveness import silent_since
 
-from ..outcome import RecordingOutcome, signal_name
+from ..outcome import RecordingOutcome
 
 WAITING_STATES = (BatchState.PENDING, BatchState.HELD)
 RUNNING_STATES = (BatchState.RUNNING, BatchState.SUSPENDED)

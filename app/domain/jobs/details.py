@@ -29,7 +29,7 @@ class Cancellation:
 _NOT_CANCELLED = Cancellation()
 
 
-def _identity(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     return value
 
 
@@ -38,11 +38,11 @@ class _Stored:
     """How a field is stored as JSON. key: never changes, so that stored jobs remain readable."""
 
     key: str
-    parse: Callable[[Any], Any] = _identity
-    to_json: Callable[[Any], Any] = _identity
+    parse: Callable[[Any], Any] = _keep
+    to_json: Callable[[Any], Any] = _keep
 
 
-def _executor(planned: Any) -> Executor:
+def _parse_executor(planned: Any) -> Executor:
     return Executor.SCRIPTS if planned else Executor.SUPERVISOR
 
 
@@ -50,35 +50,35 @@ def _is_scripts(executor: Executor) -> bool:
     return executor is Executor.SCRIPTS
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def _parse_texts(values: Any) -> tuple[str, ...]:
     return tuple(map(str, values or ()))
 
 
-def _prompts(values: Any) -> tuple[Prompt, ...]:
+def _parse_prompts(values: Any) -> tuple[Prompt, ...]:
     return tuple(Prompt(str(value["name"]), str(value["text"])) for value in values or ())
 
 
-def _prompts_to_json(prompts: tuple[Prompt, ...]) -> list[dict[str, str]]:
+def _format_prompts(prompts: tuple[Prompt, ...]) -> list[dict[str, str]]:
     return [asdict(prompt) for prompt in prompts]
 
 
-def _runs(values: Any) -> tuple[tuple[int, ...], ...]:
+def _parse_runs(values: Any) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, part)) for part in values)
 
 
-def _runs_to_json(parts: tuple[tuple[int, ...], ...]) -> list[list[int]]:
+def _format_runs(parts: tuple[tuple[int, ...], ...]) -> list[list[int]]:
     return [list(part) for part in parts]
 
 
-def _ids(values: Any) -> dict[int, str]:
+def _parse_ids(values: Any) -> dict[int, str]:
     return {int(number): str(id) for number, id in values.items()}
 
 
-def _ids_to_json(ids: Mapping[int, str]) -> dict[str, str]:
+def _format_ids(ids: Mapping[int, str]) -> dict[str, str]:
     return {str(number): id for number, id in ids.items()}
 
 
-def _cancellation(values: Any) -> Cancellation:
+def _parse_cancellation(values: Any) -> Cancellation:
     return Cancellation(**select_known_fields(Cancellation, values or {}))
 
 
@@ -105,7 +105,7 @@ class JobDetails:
     there was removed, or scheduled for removal.
     """
 
-    executor: Annotated[Executor, _Stored("planned", _executor, _is_scripts)] = Executor.SUPERVISOR
+    executor: Annotated[Executor, _Stored("planned", _parse_executor, _is_scripts)] = Executor.SUPERVISOR
     runner_host: Annotated[str, _Stored("runner_host")] = ""
     server: Annotated[
         ProtectedServer | None, _Stored("server", ProtectedServer.from_request, ProtectedServer.to_json)
@@ -114,7 +114,7 @@ class JobDetails:
     error_kind: Annotated[str, _Stored("kind")] = ""
     read_attempts: Annotated[int, _Stored("readings")] = 0
     reads_long: Annotated[bool, _Stored("long")] = False
-    incomplete_reasons: Annotated[tuple[str, ...], _Stored("short", _texts, list)] = ()
+    incomplete_reasons: Annotated[tuple[str, ...], _Stored("short", _parse_texts, list)] = ()
     start_error: Annotated[str | None, _Stored("error")] = None
     perf_killed: Annotated[bool, _Stored("perf_killed")] = False
     is_lost: Annotated[bool, _Stored("vanished")] = False
@@ -122,17 +122,17 @@ class JobDetails:
     supervisor: Annotated[dict[str, Any] | None, _Stored("supervisor")] = None
 
     directory: Annotated[str, _Stored("directory")] = ""
-    submission_runs: Annotated[tuple[tuple[int, ...], ...], _Stored("runs", _runs, _runs_to_json)] = ()
+    submission_runs: Annotated[tuple[tuple[int, ...], ...], _Stored("runs", _parse_runs, _format_runs)] = ()
     begun: Annotated[int, _Stored("begun")] = 0
-    submission_ids: Annotated[Mapping[int, str], _Stored("submissions", _ids, _ids_to_json)] = field(
+    submission_ids: Annotated[Mapping[int, str], _Stored("submissions", _parse_ids, _format_ids)] = field(
         default_factory=dict
     )
     unanswered_since: Annotated[float | None, _Stored("half")] = None
     unreachable_since: Annotated[float | None, _Stored("unreached")] = None
-    needed_secrets: Annotated[tuple[Prompt, ...], _Stored("needs", _prompts, _prompts_to_json)] = ()
+    needed_secrets: Annotated[tuple[Prompt, ...], _Stored("needs", _parse_prompts, _format_prompts)] = ()
     secrets_needed_at: Annotated[float | None, _Stored("needed")] = None
     quiet_since: Annotated[float | None, _Stored("quiet")] = None
-    cancellation: Annotated[Cancellation, _Stored("ending", _cancellation, asdict)] = _NOT_CANCELLED
+    cancellation: Annotated[Cancellation, _Stored("ending", _parse_cancellation, asdict)] = _NOT_CANCELLED
     collected: Annotated[bool, _Stored("collected")] = False
     cleaned_up: Annotated[bool, _Stored("left")] = False
 

@@ -29,7 +29,7 @@ READY = "ready"
 UNUSED_S = 14 * 24 * 3600
 """Directories of other versions are removed if unused for this long; until then those versions may still be
 installed."""
-_NAME = re.compile(r"[0-9a-f]{16}")
+_DIRECTORY_NAME = re.compile(r"[0-9a-f]{16}")
 
 
 def get_base_folder() -> Path:
@@ -79,7 +79,7 @@ def remove_unused() -> None:
     with suppress(OSError, RuntimeError):
         folder = get_folder()
         for path in get_base_folder().iterdir():
-            if not _NAME.fullmatch(path.name) or path == folder or path.is_symlink():
+            if not _DIRECTORY_NAME.fullmatch(path.name) or path == folder or path.is_symlink():
                 continue
             # Other programs may have caches in the same directory.
             if (path / LOCK).is_file() and time.time() - path.stat().st_mtime > UNUSED_S:

@@ -132,7 +132,7 @@ def factorize(keys: Array) -> tuple[Array, Array]:
 
 
 @jit
-def _dense(codes: Array, size: int) -> tuple[Array, Array]:
+def _assign_ids(codes: Array, size: int) -> tuple[Array, Array]:
     number = np.full(size, -1, np.int32)
     shown = np.empty(size, np.int32)
     count = 0
@@ -149,7 +149,7 @@ def compact_ids(codes: Array, size: int) -> tuple[Array, Array]:
 
     Ids below 0 are skipped.
     """
-    return _dense(codes.astype(np.int32, copy=False), size)
+    return _assign_ids(codes.astype(np.int32, copy=False), size)
 
 
 @jit

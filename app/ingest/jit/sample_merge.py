@@ -57,7 +57,7 @@ def merge_runs(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int =
     offsets: what is added to the times of each run. stretch: about how many rows a chunk has. Raises OSError.
     """
     done = np.zeros(len(runs), np.int64)
-    for time_ns, run, row in (*_cuts(runs, offsets, stretch), (None, len(runs), 0)):
+    for time_ns, run, row in (*_find_cuts(runs, offsets, stretch), (None, len(runs), 0)):
         parts = []
         for number, one in enumerate(runs):
             # Rows before the cut, including those of earlier runs at exactly its time.
@@ -81,7 +81,7 @@ def merge_runs(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int =
             yield together[np.argsort(together["time_ns"], kind="stable")]
 
 
-def _cuts(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int) -> list[tuple[int, int, int]]:
+def _find_cuts(runs: Sequence[SampleRun], offsets: Sequence[int], stretch: int) -> list[tuple[int, int, int]]:
     """Where to cut: before this row, in this run, which is at this time."""
     times = [one.every_step + offset for one, offset in zip(runs, offsets, strict=True)]
     counts = [len(these) for these in times]

@@ -177,14 +177,15 @@ class ProfileMerger:
             self._aligner.add(profile, len(self.parts), process, origin.run)
         if first < len(self.parts):
             origin = replace(self.parts[first].origin, run=self.parts[first].run)
-        runs = self._runs(profile, origin)
-        threads = self._threads(profile, origin, runs, process)
-        events = np.array([self._event(row) for row in profile.events.to_pylist()] or [0], np.int64)
+        runs = self._add_runs(profile, origin)
+        threads = self._add_threads(profile, origin, runs, process)
+        events = np.array([self._add_event(row) for row in profile.events.to_pylist()] or [0], np.int64)
         functions = np.array(
-            [builder.intern_function(*row) for row in zip(*_lists(profile.functions, FUNCTION), strict=True)] or [0],
+            [builder.intern_function(*row) for row in zip(*_copy_to_lists(profile.functions, FUNCTION), strict=True)]
+            or [0],
             np.int64,
         )
-        stacks = self._stacks(profile, functions.tolist())
+        stacks = self._add_stacks(profile, functions.tolist())
         columns = {name: get_column(profile.samples, name) for name in profile.samples.column_names}
         self._heaviness.add(columns["weight"])
         columns |= {
@@ -211,7 +212,7 @@ class ProfileMerger:
         ids = {"runs": runs, "threads": threads, "events": events, "functions": functions, "stacks": stacks}
         self._tables.add(profile, process, origin.rank, ids)
         if profile.counts.num_rows:
-            part.counts.append(self._counts(profile.counts, origin, runs, threads, events))
+            part.counts.append(self._spool_counts(profile.counts, origin, runs, threads, events))
         for row in profile.losses.to_pylist():
             builder.add_loss(row["reason"], f"{origin.label}, {row['example']}", row["count"])
         for row in profile.clocks.to_pylist():
@@ -237,8 +238,8 @@ class ProfileMerger:
                 IMPOSSIBLE_WEIGHT, f"a weight of at least {least:.0f}", self._heaviness.count_excluded(least)
             )
         for event in {*self._scaled, *self._turns}:
-            self.builder.set_event_scaling(event, self._scaling(event))
-        ends = self._ends(added)
+            self.builder.set_event_scaling(event, self._compute_scaling(event))
+        ends = self._compute_ends(added)
         if self._formats:
             # Counts that accompany a recording are not another recording.
             others = self._formats - {COUNTS_FORMAT} or self._formats
@@ -247,7 +248,7 @@ class ProfileMerger:
             keys = self._nodes.keys()
             self.builder.add_stack_tree((keys >> 32) - 1, keys & 0xFFFFFFFF)
         zeros = [-added[part] for part in self._part_of_thread]
-        meta = self._meta(added, "" if alone else None)
+        meta = self._build_meta(added, "" if alone else None)
         outline, place = self.builder.finish_without_samples(better(meta, ends) if better else meta, zeros)
         samples = sum(part.samples.rows for part in self.parts) - self._heaviness.count_excluded(least)
         counts = sum(rows for part in self.parts for _, _, rows in part.counts)
@@ -286,7 +287,7 @@ class ProfileMerger:
                 collectives=0 if shift is None else shift.collectives,
             )
 
-    def _ends(self, added: Sequence[int]) -> Ends:
+    def _compute_ends(self, added: Sequence[int]) -> Ends:
         """When the data of each run begins and ends, on the clock of the result; also set in the runs."""
         ends: Ends = {}
         begins: dict[int, int] = {}
@@ -309,10 +310,10 @@ class ProfileMerger:
             self.builder.update_run(run, duration_ns=high - low)
         return ends
 
-    def _meta(self, added: Sequence[int], label: str | None) -> Meta:
+    def _build_meta(self, added: Sequence[int], label: str | None) -> Meta:
         """label: of each part, if it is not the part's own."""
         reasons = [
-            _reason_of_part(part.origin.label if label is None else label, reason)
+            _format_part_reason(part.origin.label if label is None else label, reason)
             for part in self.parts
             for reason in part.meta.reasons
         ]
@@ -343,7 +344,7 @@ class ProfileMerger:
             complete=all(meta.complete for meta in metas),
             reasons=tuple(reasons),
             capabilities=tuple(sorted({capability for meta in metas for capability in meta.capabilities})),
-            facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _first_event(metas),
+            facts=self._facts.merge({FIRST_SAMPLE_FACT, FIRST_EVENT_FACT}) | _find_first_event(metas),
         )
 
     def _merge_samples(self, added: Sequence[int], place: Array, least: float | None) -> Iterator[pa.RecordBatch]:
@@ -371,7 +372,7 @@ class ProfileMerger:
         if tables:
             yield from pa.concat_tables(tables).combine_chunks().to_batches()
 
-    def _runs(self, profile: Profile, origin: Origin) -> Array:
+    def _add_runs(self, profile: Profile, origin: Origin) -> Array:
         if origin.run is not None:
             return np.full(max(1, profile.runs.num_rows), origin.run, np.int64)
         ids = []
@@ -381,7 +382,7 @@ class ProfileMerger:
             self._own_offset[ids[-1]] = row.get("clock_offset_ns") or 0
         return np.array(ids, np.int64)
 
-    def _threads(self, profile: Profile, origin: Origin, runs: Array, process: int) -> Array:
+    def _add_threads(self, profile: Profile, origin: Origin, runs: Array, process: int) -> Array:
         sliced = bool(profile.slices.num_rows)
         counter: Counter[tuple[Any, ...]] = Counter()
         ids = []
@@ -409,7 +410,7 @@ class ProfileMerger:
             self.builder.set_thread_name(ids[row["thread"]], row["from_ns"], row["name"])
         return np.array(ids or [0], np.int64)
 
-    def _event(self, row: dict[str, Any]) -> int:
+    def _add_event(self, row: dict[str, Any]) -> int:
         name, weighted = row["name"], row["weighted"]
         same = self.builder.get_event_unit(name)
         if same is not None and same != (row["unit"], weighted):
@@ -424,17 +425,17 @@ class ProfileMerger:
         self._scaled.setdefault(event, []).append(row["scaling"] or 1.0)
         return event
 
-    def _scaling(self, event: int) -> float | None:
+    def _compute_scaling(self, event: int) -> float | None:
         """The scaling factor of an event's counts in all parts: time enabled ÷ time running, if the parts contain
         these, else the greatest factor of one part."""
         enabled, running = self._turns.get(event, (0, 0))
         factor = enabled / running if running else max(self._scaled.get(event, [1.0]))
         return factor if factor > 1.00005 else None
 
-    def _stacks(self, profile: Profile, functions: list[int]) -> Int64Array:
+    def _add_stacks(self, profile: Profile, functions: list[int]) -> Int64Array:
         """The builder's id of each stack of the profile. functions: the builder's id of each function."""
         builder, inlined = self.builder, int(FrameKind.INLINED)
-        columns = _lists(profile.frames, FRAME)
+        columns = _copy_to_lists(profile.frames, FRAME)
         columns[0] = [functions[function] for function in columns[0]]
         if not self._addresses:
             # It distinguishes inlined frames.
@@ -451,7 +452,7 @@ class ProfileMerger:
             ids[nodes] = 1 + self._nodes.intern(ids[parent[nodes]] << 32 | frames[frame[nodes]])
         return ids
 
-    def _counts(
+    def _spool_counts(
         self, table: pa.Table, origin: Origin, runs: Array, threads: Array, events: Array
     ) -> tuple[int, int, int]:
         """Spool the rows of `counts` with the builder's ids. Returns (offset, number of bytes, number of rows)."""
@@ -485,16 +486,16 @@ class ProfileMerger:
         return self._spill.put(data), data.size, table.num_rows
 
 
-def _first_event(metas: Sequence[Meta]) -> dict[str, str]:
+def _find_first_event(metas: Sequence[Meta]) -> dict[str, str]:
     """The fact with the first event of the first text of perf script."""
     first = next((meta.facts[FIRST_EVENT_FACT] for meta in metas if FIRST_EVENT_FACT in meta.facts), None)
     return {} if first is None else {FIRST_EVENT_FACT: first}
 
 
-def _reason_of_part(label: str, reason: str) -> str:
+def _format_part_reason(label: str, reason: str) -> str:
     """Why it is incomplete, with the label of the process if there are several."""
     return f"{label[:1].upper()}{label[1:]}: {reason}" if label else reason
 
 
-def _lists(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:
+def _copy_to_lists(table: pa.Table, names: Sequence[str]) -> list[list[Any]]:
     return [table.column(name).to_pylist() for name in names]

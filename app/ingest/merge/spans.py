@@ -53,7 +53,7 @@ class ProcessSpans:
         """
         start = profile.meta.start_epoch_ns or 0
         span = _ProcessSpan(part, start, start + (profile.meta.duration_ns or 0))
-        identity = _identity(profile)
+        identity = _identify(profile)
         alike = [] if identity is None else self._known.setdefault((job, *identity), [])
         for process in alike:
             others = self._processes[process]
@@ -84,7 +84,7 @@ class ProcessSpans:
                 yield spans[0].part, min(span.start_ns for span in spans)
 
 
-def _identity(profile: Profile) -> tuple[Any, ...] | None:
+def _identify(profile: Profile) -> tuple[Any, ...] | None:
     """What identifies the process of a span; None if that, or the time of the recording, is not known."""
     meta = profile.meta
     if meta.start_epoch_ns is None or meta.duration_ns is None or not profile.slices.num_rows:

@@ -85,9 +85,9 @@ class TableMerger:
         for name in TABLES:
             table = profile.tables()[name]
             if name in DISTINCT:
-                ids[name] = self._distinct(name, table)
+                ids[name] = self._remove_duplicates(name, table)
             elif name in OF_PROCESS:
-                ids[name] = self._distinct(name, self._remap(name, table, rank, ids, 0), process)
+                ids[name] = self._remove_duplicates(name, self._remap(name, table, rank, ids, 0), process)
             else:
                 ids[name] = np.arange(before[name], before[name] + max(1, table.num_rows))
                 self._rows[name] += table.num_rows
@@ -112,7 +112,7 @@ class TableMerger:
             for each in [self._iterate_parts(name, added, stacks, places)]
         }
 
-    def _distinct(self, name: str, table: pa.Table, process: int = 0) -> Array:
+    def _remove_duplicates(self, name: str, table: pa.Table, process: int = 0) -> Array:
         known = self._known[name]
         rows = zip(*(table.column(of).to_pylist() for of in table.column_names), strict=True)
         return np.array([known.setdefault((process, *row), len(known)) for row in rows] or [0], np.int64)
@@ -137,7 +137,7 @@ class TableMerger:
                 # The first column is the process.
                 rows = list(zip(*self._known[name], strict=True))[1:] or [()] * len(schema)
                 arrays = [pa.array(values, field.type) for values, field in zip(rows, schema, strict=True)]
-                yield from self._with_rank_column(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
+                yield from self._set_rank_column(pa.Table.from_arrays(arrays, schema=schema)).to_batches()
                 return
             if places is not None and name in OF_SLICES:
                 tables = self._order_by_slice(name, added, stacks, places)
@@ -151,11 +151,11 @@ class TableMerger:
                 whole = pa.concat_tables([SCHEMAS[name].empty_table(), *tables])
                 tables = iter([whole.take(pa.compute.sort_indices(whole, sort_keys=keys))])
             for table in tables:
-                yield from self._with_rank_column(table).combine_chunks().to_batches()
+                yield from self._set_rank_column(table).combine_chunks().to_batches()
 
         return batches
 
-    def _with_rank_column(self, table: pa.Table) -> pa.Table:
+    def _set_rank_column(self, table: pa.Table) -> pa.Table:
         """With ranks, or without."""
         at = table.schema.get_field_index("rank")
         if self._ranks or at < 0:
@@ -188,7 +188,7 @@ class TableMerger:
             if last:
                 del known[part]
 
-    def _places_of_work(self, places: SliceOrder) -> Int64Array:
+    def _find_work_rows(self, places: SliceOrder) -> Int64Array:
         """The new row of each `device_work`."""
         slices = [np.zeros(0, np.int64), *(get_column(self._get(held), "slice") for held in self._held["device_work"])]
         order = np.argsort(places.map_rows(np.concatenate(slices)), kind="stable")
@@ -212,7 +212,7 @@ class TableMerger:
             elif places is not None and references.get(of, ("",))[0] == "slices":
                 rows = pa.array(places.map_rows(get_column(table, of)).astype(np.int32))
             elif places is not None and references.get(of, ("",))[0] == "device_work":
-                known, mine = self._places_of_work(places), get_column(table, of)
+                known, mine = self._find_work_rows(places), get_column(table, of)
                 rows = pa.array(np.where(mine >= 0, known[np.maximum(mine, 0)], NO_ID).astype(np.int32))
             elif places is not None and (name, of) == ("slices", "end"):
                 rows = pa.array((places.map_rows(get_column(table, of) - 1) + 1).astype(np.int32))

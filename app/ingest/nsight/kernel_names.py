@@ -18,7 +18,7 @@ _QUALIFIERS = re.compile(r"^(?:(?:void|static|inline|__global__)\s+)+")
 def normalize_kernel_name(name: str) -> str:
     """The common part of all notations of a kernel's name: without its arguments, the types of constants, and
     spaces."""
-    text = _QUALIFIERS.sub("", _without_arguments(name.strip()))
+    text = _QUALIFIERS.sub("", _strip_arguments(name.strip()))
     text = _BOOLEANS.sub(lambda found: "true" if found[1] == "1" else "false", text)
     text = _SUFFIXES.sub(r"\1", _CASTS.sub("", text))
     return _BLANKS.sub("", text.replace("(anonymous namespace)", "<unnamed>"))
@@ -38,7 +38,7 @@ def get_function_name(name: str) -> str:
     return "".join(kept).rpartition("::")[2]
 
 
-def _without_arguments(name: str) -> str:
+def _strip_arguments(name: str) -> str:
     """`name` up to the parenthesis of its arguments: the first one outside of angle brackets and braces."""
     depth = 0
     for place, sign in enumerate(name.replace("(anonymous namespace)", "<anonymous namespace>")):

@@ -77,9 +77,9 @@ class Callchains:
         """Such frames as frames of the profile, outermost first."""
         # Frames are cached by line.
         known = self._frames
-        return [known[id(frame)] if id(frame) in known else self._new(frame) for frame in reversed(frames)]
+        return [known[id(frame)] if id(frame) in known else self._intern_frame(frame) for frame in reversed(frames)]
 
-    def _new(self, frame: ScriptFrame) -> int:
+    def _intern_frame(self, frame: ScriptFrame) -> int:
         found = self._frames[id(frame)] = self._builder.intern_frame(
             self._builder.intern_function(frame.symbol, frame.module),
             kind=classify_frame(frame.symbol, frame.module),

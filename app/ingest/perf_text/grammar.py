@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from ...domain.tables import FrameKind
 from ...domain.text import shorten
 from ...domain.units import NS_PER_S, NS_PER_US
+from ..losses import MAX_EXAMPLE_CHARS
 
 MAX_WEIGHT = 2**63 - 1
 RECORD = b"PERF_RECORD_"
-MAX_EXAMPLE_CHARS = 160
 _NESTED = 16
 MAX_CACHED_FRAMES = 1 << 17
 """How many lines without their addresses are cached."""
@@ -116,7 +116,7 @@ def parse_header(line: bytes) -> SampleHeader | None:
         return None
     match = _TIMED.match(line) or _WHOLE_SECONDS.match(line)
     if match:
-        time_ns = int(match["seconds"]) * NS_PER_S + _nanoseconds(match["fraction"], line[match.end("fraction") + 1 :])
+        time_ns = int(match["seconds"]) * NS_PER_S + _parse_ns(match["fraction"], line[match.end("fraction") + 1 :])
     else:
         match = _UNTIMED.match(line)
         if not match:
@@ -154,7 +154,7 @@ def has_odd_time(prefix: bytes) -> bool:
     return False
 
 
-def _nanoseconds(fraction: bytes, rest: bytes) -> int:
+def _parse_ns(fraction: bytes, rest: bytes) -> int:
     """The unit of the digits after the dot of a time, which precedes `rest`."""
     if len(fraction) < 6 and rest.startswith(b"\t"):
         # simpleperf of Android writes microseconds there, without leading zeros ("%d.%d:\\t\\t%d").
@@ -168,10 +168,12 @@ def parse_task(prefix: bytes) -> Task:
     if not match:
         return Task(decode_text(prefix.strip()), None, None, -1)
     pid, tid, cpu = (None if match[name] is None else int(match[name]) for name in ("pid", "tid", "cpu"))
-    return Task(decode_text(match["comm"]) or None, _id(pid), _id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu)
+    return Task(
+        decode_text(match["comm"]) or None, _limit_id(pid), _limit_id(tid), -1 if cpu is None or cpu >= 1 << 31 else cpu
+    )
 
 
-def _id(number: int | None) -> int | None:
+def _limit_id(number: int | None) -> int | None:
     return number if number is None or -(1 << 62) < number < 1 << 62 else None
 
 

@@ -117,7 +117,7 @@ class SchedEventParser:
     def feed(self, kind: bytes, time_ns: int, cpu: int, task: int, text: bytes) -> bool:
         """Add one of the KNOWN events of a thread; False if its text is malformed."""
         if kind == SWITCH:
-            return self._switch(time_ns, cpu, text)
+            return self._add_switch(time_ns, cpu, text)
         if kind == STAT_RUNTIME:
             match = _RAN.match(text)
             if match is None or len(match[1]) > 18:
@@ -131,7 +131,7 @@ class SchedEventParser:
         self._wakes[kind].extend((time_ns, int(match[2] or match[4]), task, NONE))
         return True
 
-    def _switch(self, time_ns: int, cpu: int, text: bytes) -> bool:
+    def _add_switch(self, time_ns: int, cpu: int, text: bytes) -> bool:
         match = _SWITCH.match(text) or _SHORT.match(text)
         if match is None:
             return False
@@ -155,9 +155,9 @@ class SchedEventParser:
         Returns the text with empty lines instead of those, and the last time in them, if that is after `last_ns`.
         """
         for form, take in (
-            (self._forms.switches, self._most_switches),
-            (self._forms.wakes, self._most_wakes),
-            (self._forms.ran, self._most_runs),
+            (self._forms.switches, self._parse_switches),
+            (self._forms.wakes, self._parse_wakes),
+            (self._forms.ran, self._parse_runs),
         ):
             parts = form.split(text)
             width = form.groups + 1
@@ -169,42 +169,56 @@ class SchedEventParser:
                 text = remove_matches(parts, width, columns["chain"])
         return text, last_ns
 
-    def _most_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+    def _parse_switches(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
         self.skipped += sum(int(period) - 1 for period in of.get("period", ()) if period and period not in (b"0", b"1"))
-        tasks, others = _numbers(of["left"]), _numbers(of["taken"])
+        tasks, others = _parse_ns_columns(of["left"]), _parse_ns_columns(of["taken"])
         self._note_processes(of["pid"], tasks)
         self.comms.update(zip(others.tolist(), of["after"], strict=True))
         self.comms.update(zip(tasks.tolist(), of["before"], strict=True))
-        states = self._number(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
-        names = self._number(of["after"], self._places, lambda raw: self._events.intern_text(decode_name(raw)))
-        columns = (time_ns, _numbers(of["cpu"]), tasks, states, others, names, self._chains(of["chain"]))
+        states = self._intern_texts(of["state"], self._states, lambda raw: parse_state(decode_name(raw)))
+        names = self._intern_texts(of["after"], self._places, lambda raw: self._events.intern_text(decode_name(raw)))
+        columns = (
+            time_ns,
+            _parse_ns_columns(of["cpu"]),
+            tasks,
+            states,
+            others,
+            names,
+            self._intern_chains(of["chain"]),
+        )
         self._switches.frombytes(np.stack(columns, axis=1).tobytes())
 
-    def _most_wakes(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
-        tasks, wakers = _numbers(of["woken"]), _numbers(of["tid"])
+    def _parse_wakes(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, wakers = _parse_ns_columns(of["woken"]), _parse_ns_columns(of["tid"])
         for task, name in zip(tasks.tolist(), of["comm"], strict=True):
             self.comms.setdefault(task, name)
-        stacks = self._chains(of["chain"])
-        by_flags = self._number(of["flags"], {}, lambda raw: get_waker(NONE, raw) == IDLE_TASK)
-        by_chain = self._number(of["chain"], self._interrupts, lambda raw: INTERRUPT_SYMBOL.search(raw) is not None)
+        stacks = self._intern_chains(of["chain"])
+        by_flags = self._intern_texts(of["flags"], {}, lambda raw: get_waker(NONE, raw) == IDLE_TASK)
+        by_chain = self._intern_texts(
+            of["chain"], self._interrupts, lambda raw: INTERRUPT_SYMBOL.search(raw) is not None
+        )
         wakers = np.where((by_flags | by_chain) != 0, IDLE_TASK, wakers)
         sorts = np.array(of["kind"])
         rows = np.stack((time_ns, tasks, wakers, stacks), axis=1)
         for kind, wakes in self._wakes.items():
             wakes.frombytes(rows[sorts == kind].tobytes())
 
-    def _most_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
-        tasks, cpu, stacks = _numbers(of["ran"]), _numbers(of["cpu"]), self._chains(of["chain"])
+    def _parse_runs(self, time_ns: Array, of: dict[str, list[bytes]]) -> None:
+        tasks, cpu, stacks = (
+            _parse_ns_columns(of["ran"]),
+            _parse_ns_columns(of["cpu"]),
+            self._intern_chains(of["chain"]),
+        )
         # Another thread may account for it, on another CPU and with another stack.
-        own = tasks == _numbers(of["tid"])
+        own = tasks == _parse_ns_columns(of["tid"])
         self.unused_stacks += int(np.count_nonzero(stacks[~own] >= 0))
         lengths = np.array(of["length"], "S18").astype(np.int64)
         columns = (time_ns, tasks, lengths, np.where(own, cpu, NONE), np.where(own, stacks, NONE))
         self._ran.frombytes(np.stack(columns, axis=1).tobytes())
 
-    def _chains(self, raw: list[bytes]) -> Array:
+    def _intern_chains(self, raw: list[bytes]) -> Array:
         """The ids of call stacks."""
-        return self._number(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
+        return self._intern_texts(raw, self.stacks, lambda chain: len(self.stacks) if chain else NONE)
 
     def _note_processes(self, process: Sequence[bytes | None], tasks: Array) -> None:
         """The process of each thread, if it is printed."""
@@ -215,7 +229,7 @@ class SchedEventParser:
                     processes.setdefault(task, int(pid))
 
     @staticmethod
-    def _number(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
+    def _intern_texts(raw: list[bytes], known: dict[bytes, int], number: Callable[[bytes], int]) -> Array:
         """The id of each text."""
         for one in dict.fromkeys(raw):
             if one not in known:
@@ -241,7 +255,7 @@ class SchedEventParser:
             self._scheduling.add_runtimes(*np.frombuffer(self._ran, np.int64).reshape(-1, 5).T)
 
 
-def _numbers(raw: list[bytes]) -> Array:
+def _parse_ns_columns(raw: list[bytes]) -> Array:
     numbers: Array = np.array(raw, "S10").astype(np.int64)
     return numbers
 

@@ -13,6 +13,7 @@ from ...domain.losses import UNUSED_STACK
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from ..losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
 from ..trace.atrace import AtraceMarkers
 from ..trace.event_builder import NONE, TraceEventBuilder
 from ..trace.losses import UNKNOWN_RUNTIME
@@ -21,11 +22,11 @@ from ..trace.profile import build_profile as of_events
 from ..trace.scheduler import INTERRUPT as INTERRUPTED
 from ..trace.scheduler import RUNTIME, SWITCH_OUT, SchedulerTimeline
 from ..trace.scheduler import classify as of_scheduling
-from ..trace.slices import SliceClassifier, SliceType
+from ..trace.slices import PLAIN_SLICE, SliceClassifier
 from ..trace.thread_states import READY, RUN, UNKNOWN_TASK, WAITING, StateIntervals, parse_state
 from .callchains import Callchains, TextComments
 from .grammar import ScriptFrame, parse_frame
-from .losses import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
+from .losses import SAMPLED_SWITCHES
 from .sched_events import (
     INTERRUPT_SYMBOL,
     PERF_PATTERNS,
@@ -35,7 +36,6 @@ from .sched_events import (
 )
 from .sched_format import FORMAT, LINE, TIMEHIST
 
-MAX_EXAMPLE_CHARS = 160
 EVENT = "events"
 ONLY_SWITCH_OUT = (
     "Only the threads of one program were recorded, and sched_switch alone shows when they left a CPU, but not "
@@ -49,7 +49,6 @@ SCHEDULER_FUNCTIONS = frozenset({"schedule", "__schedule", "preempt_schedule"})
 too."""
 _STACKS = re.compile(rb"(?:^\t++ *+[0-9a-f]++ [^\n]*\)$\n?)++", re.MULTILINE)
 _ABOUT = re.compile(rb"\bpid=(\d{1,10})(?: |$)")
-_PLAIN = SliceType("other", FrameKind.USER)
 _QUIET = (b"awakened:", b"migrated:", b"[tid/pid]", b"------", b"task name", b"<idle>")
 
 
@@ -116,7 +115,7 @@ class SchedTextParser:
             self.scheduling.processes.setdefault(task, int(process))
         if event in SCHED_EVENTS:
             if not self.sched.feed(event, time_ns, int(cpu), task, rest):
-                self._note(NOT_UNDERSTOOD, number, line)
+                self._note(UNRECOGNIZED_SCHED_EVENT, number, line)
         else:
             if event == b"sched_process_exit":
                 self.scheduling.add_exit(time_ns, task)
@@ -139,7 +138,7 @@ class SchedTextParser:
             # The summary repeats what the lines before it contain.
             self._summary = True
         elif bare:
-            self._note(NO_LINE, number, line)
+            self._note(UNRECOGNIZED_LINE, number, line)
 
     def _note(self, reason: str, number: int, line: bytes) -> None:
         self.add_loss(reason, f"line {number}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
@@ -171,15 +170,15 @@ class SchedTextParser:
             ]
         if self._chains is None:
             self._chains = Callchains(builder)
-        return self._chains.intern_frames(_part(self._chains.parse(raw), part))
+        return self._chains.intern_frames(_select_frames(self._chains.parse(raw), part))
 
 
-def _part(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
+def _select_frames(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
     """The frames of a stack, innermost first, without those of the scheduler itself: those of an interrupt, without the
     interrupted code, or the running code, without what interrupted it or made it leave."""
     if part == SWITCH_OUT:
         return list(dropwhile(lambda frame: frame.symbol in SCHEDULER_FUNCTIONS, frames))
-    entries = [place for place, frame in enumerate(frames) if _begins_interrupt(frame.symbol)]
+    entries = [place for place, frame in enumerate(frames) if _is_interrupt_entry(frame.symbol)]
     if part == INTERRUPTED:
         return frames[: entries[-1] + 1] if entries else frames
     if part == RUNTIME:
@@ -189,7 +188,7 @@ def _part(frames: list[ScriptFrame], part: str) -> list[ScriptFrame]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _begins_interrupt(symbol: str) -> bool:
+def _is_interrupt_entry(symbol: str) -> bool:
     return INTERRUPT_SYMBOL.search(symbol.encode()) is not None
 
 
@@ -264,7 +263,7 @@ def build_profile(sched_text_parser: SchedTextParser, source: str, defect: str |
 
     dialect = Dialect(
         FORMAT,
-        SliceClassifier(lambda category, name: of_scheduling(category, name) or _PLAIN),
+        SliceClassifier(lambda category, name: of_scheduling(category, name) or PLAIN_SLICE),
         "",
         sched_text_parser.remarks.facts,
         more,

@@ -86,12 +86,12 @@ def tokenize(chunk: bytes) -> Tokens:
     body_start = np.where(inline, heads.tail_start, body_start)
     body_end = np.where(inline, starts[after], body_end)
     good = heads.found & (heads.sure | (body_start < body_end))
-    orphans = _orphans(blank, comment, indented)
+    orphans = _find_orphans(blank, comment, indented)
     rows = np.flatnonzero(good)
     closed = blank.copy()
     closed[candidates[rows]] = True
     closed[:1] = True
-    stack, stacks = factorize(_slices(chunk, body_start[rows], body_end[rows]))
+    stack, stacks = factorize(_slice_chunk(chunk, body_start[rows], body_end[rows]))
     stack_ends, stack_lines, texts = _lines_of(stacks)
     return Tokens(
         line=candidates[rows],
@@ -119,7 +119,7 @@ def factorize(values: pa.Array) -> tuple[Array, pa.Array]:
     return encoded.indices.to_numpy(), encoded.dictionary
 
 
-def _slices(chunk: bytes, start: Array, end: Array) -> pa.Array:
+def _slice_chunk(chunk: bytes, start: Array, end: Array) -> pa.Array:
     """The parts of `chunk` from start to end; ascending and disjoint."""
     offsets = np.empty(2 * len(start) + 1, np.int32)
     offsets[0:-1:2] = start
@@ -147,7 +147,7 @@ def _lines_of(stacks: pa.Array) -> tuple[Array, Array, list[bytes]]:
     return np.searchsorted(ends, offsets[1:] - base, "right"), codes, distinct.to_pylist()
 
 
-def _orphans(blank: Array, comment: Array, indented: Array) -> IndexArray:
+def _find_orphans(blank: Array, comment: Array, indented: Array) -> IndexArray:
     """The first line of each sequence of indented lines without a header above."""
     outside = np.concatenate(([True], (blank | comment)[:-1]))
     return np.flatnonzero(indented & outside)
@@ -164,28 +164,28 @@ class _HeaderColumns:
         n = len(lines)
         self.chunk_start, self.chunk_end = starts[lines], starts[lines + 1]
         size = self.chunk_end - self.chunk_start
-        blob, offset = self._gather(chunk, size)
-        fields = _fields(blob, offset[:-1], offset[1:])
+        blob, offset = self._gather_headers(chunk, size)
+        fields = _find_fields(blob, offset[:-1], offset[1:])
         self.found = fields.ok
         self.sure = np.ones(n, bool)
         self.time_ns, self.weight = fields.time_ns, fields.weight
-        self._texts(blob, fields)
+        self._encode_texts(blob, fields)
         place = self.chunk_start - offset[:-1]
         self.tail_start = np.where(fields.ok & fields.has_tail, fields.tail + place, 0)
         self.trace = np.array([is_tracepoint(event) for event in self.events] or [False], bool)[self.event]
-        self._tracepoint_tails(chunk)
-        self._by_grammar(chunk)
+        self._discard_tracepoint_fields(chunk)
+        self._parse_odd_headers(chunk)
 
-    def _gather(self, chunk: bytes, size: Array) -> tuple[Array, Array]:
+    def _gather_headers(self, chunk: bytes, size: Array) -> tuple[Array, Array]:
         """All header lines in one array with padding on both sides, and where each starts (and the last ends)."""
-        pieces = _slices(chunk, self.chunk_start, self.chunk_end)
+        pieces = _slice_chunk(chunk, self.chunk_start, self.chunk_end)
         offset = np.concatenate((np.zeros(1, np.int64), np.cumsum(size))) + PAD
         blob = np.full(int(offset[-1]) + PAD, NEWLINE, np.uint8)
         if len(size):
             blob[PAD : int(offset[-1])] = np.frombuffer(pieces.buffers()[2], np.uint8)[: int(offset[-1]) - PAD]
         return blob, offset
 
-    def _texts(self, blob: Array, fields: "_HeaderFields") -> None:
+    def _encode_texts(self, blob: Array, fields: "_HeaderFields") -> None:
         """Codes for the text before the time and for the events."""
         n = len(fields.ok)
         offsets = np.empty(4 * n + 1, np.int32)
@@ -204,14 +204,14 @@ class _HeaderColumns:
         odd = [has_odd_time(prefix) for prefix in self.prefixes]
         self.found &= ~np.array(odd or [False], bool)[self.prefix]
 
-    def _tracepoint_tails(self, chunk: bytes) -> None:
+    def _discard_tracepoint_fields(self, chunk: bytes) -> None:
         """Discard tails that are fields of tracepoints, unless they are a frame."""
         for row in np.flatnonzero((self.tail_start > 0) & self.trace):
             end = int(self.chunk_end[row])
             if CLOSE not in chunk[max(0, end - 3) : end] or not is_frame_like(chunk[self.tail_start[row] : end]):
                 self.tail_start[row] = 0
 
-    def _by_grammar(self, chunk: bytes) -> None:
+    def _parse_odd_headers(self, chunk: bytes) -> None:
         """Parse headers of an unusual form one by one, each distinct text once."""
         known: dict[bytes, SampleHeader | None] = {}
         prefixes: dict[bytes, int] = {}
@@ -254,10 +254,10 @@ class _HeaderFields:
     weight: Array
 
 
-def _fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
+def _find_fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
     """Find time, period and event in the headers blob[start:end], which end with a newline."""
     n = len(start)
-    ok, dot, nine = _time_dots(blob, start)
+    ok, dot, nine = _find_time_dots(blob, start)
     place = dot - 1
     seconds = np.zeros(n, np.int64)
     scale = 1
@@ -278,7 +278,7 @@ def _fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
     at = dot + np.where(nine, 11, 8)
     ok &= _is_space(blob[at])
     period_start = _skip_spaces(blob, at, end)
-    period, period_end, fits = _number(blob, period_start)
+    period, period_end, fits = _parse_numbers(blob, period_start)
     has_period = (period_end > period_start) & _is_space(blob[period_end])
     ok &= fits
     event = _skip_spaces(blob, np.where(has_period, period_end, period_start), end)
@@ -301,7 +301,7 @@ def _fields(blob: Array, start: Array, end: Array) -> _HeaderFields:
     )
 
 
-def _time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
+def _find_time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
     """The dot of each header's time: whether there is one as perf writes it, its position (else the header's start),
     and whether nine digits follow."""
     n = len(start)
@@ -322,7 +322,7 @@ def _time_dots(blob: Array, start: Array) -> tuple[Array, Array, Array]:
     return ok, dot, is_nine
 
 
-def _number(blob: Array, start: Array) -> tuple[Array, Array, Array]:
+def _parse_numbers(blob: Array, start: Array) -> tuple[Array, Array, Array]:
     """The decimal number at each position (0 for none), where it ends, and whether it is short enough."""
     at = start
     value = np.zeros(len(start), np.int64)

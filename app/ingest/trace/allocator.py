@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...domain.arrays import Array, IndexArray
-from ...domain.memory import MISSING, AllocationPairs, pair_allocations
+from ...domain.arrays import MISSING, Array, IndexArray
+from ...domain.memory import AllocationPairs, pair_allocations
 from .losses import LOST_ALLOCATION, LOST_FREE, UNRECORDED_FREE
 
 ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, SEGMENT_MAP, SEGMENT_UNMAP, OOM, SNAPSHOT = range(9)
@@ -94,7 +94,7 @@ def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_
 
     state: None if the file does not contain it. end_ns: when the recording ended.
     """
-    rows = _frees_once(history)
+    rows = _select_ends(history)
     address, stack = history.address[rows], history.stack[rows]
     sign = np.where(history.action[rows] == ALLOC, 1, -1)
     pairs = pair_allocations(history.time_ns[rows], sign * history.size[rows], np.zeros(len(rows), np.int64), address)
@@ -106,12 +106,12 @@ def compute_blocks(history: AllocatorHistory, state: AllocatorState | None, end_
         address=address[event],
         stack=np.where(pairs.alloc_event >= 0, stack[event], 0),
         alloc_event=np.where(pairs.alloc_event >= 0, rows[event], -1),
-        lost=_lost(pairs, address),
+        lost=_count_lost(pairs, address),
     )
-    return allocator_blocks if state is None else _with_state(allocator_blocks, state, end_ns)
+    return allocator_blocks if state is None else _merge_state(allocator_blocks, state, end_ns)
 
 
-def _frees_once(history: AllocatorHistory) -> Array:
+def _select_ends(history: AllocatorHistory) -> Array:
     """The events by which blocks begin and end: only the first of the two steps of a free."""
     rows = history.select(ALLOC, FREE_REQUESTED, FREE_COMPLETED)
     requested = history.action[rows] == FREE_REQUESTED
@@ -122,7 +122,7 @@ def _frees_once(history: AllocatorHistory) -> Array:
     return row
 
 
-def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
+def _count_lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
     lost = {}
     for reason, count in ((LOST_FREE, pairs.lost_frees), (LOST_ALLOCATION, pairs.lost_allocations)):
         if count:
@@ -130,7 +130,7 @@ def _lost(pairs: AllocationPairs, address: Array) -> dict[str, tuple[int, int]]:
     return lost
 
 
-def _with_state(allocator_blocks: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
+def _merge_state(allocator_blocks: AllocatorBlocks, state: AllocatorState, end_ns: int) -> AllocatorBlocks:
     """Add blocks that exist at the end without an event; end those that no longer exist."""
     rows = np.flatnonzero(state.allocated)
     order = np.argsort(allocator_blocks.address, kind="stable")

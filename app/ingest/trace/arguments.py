@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array
 from ...domain.tables import NO_ID
 from ..jit.decorators import jit
 from ..jit.hashing import compact_ids
 from .argument_values import parse_arguments
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 from .tables import build_table
 
 MAX_BYTES = 1 << 31
@@ -21,7 +21,7 @@ _COLUMNS = ("shapes", "types", "strides", "values", "call_stack")
 
 
 @jit
-def _string_end(data: Array, at: int, end: int) -> int:
+def _find_string_end(data: Array, at: int, end: int) -> int:
     """The position after the closing quote of the string that begins at `at`."""
     at += 1
     while at < end and data[at] != _QUOTE:
@@ -30,15 +30,15 @@ def _string_end(data: Array, at: int, end: int) -> int:
 
 
 @jit
-def _value_end(data: Array, at: int, end: int) -> int:
+def _find_value_end(data: Array, at: int, end: int) -> int:
     """The position after the value that begins at `at`."""
     if at < end and data[at] == _QUOTE:
-        return min(_string_end(data, at, end), end)
+        return min(_find_string_end(data, at, end), end)
     depth = 0
     while at < end:
         byte = data[at]
         if byte == _QUOTE:
-            at = _string_end(data, at, end)
+            at = _find_string_end(data, at, end)
             continue
         if byte in (_OPEN_LIST, _OPEN):
             depth += 1
@@ -64,12 +64,12 @@ def _find_members(data: Array, bounds: Array, names: Array, name_bounds: Array, 
                 at += 1
                 continue
             key = at + 1
-            at = _string_end(data, at, end)
+            at = _find_string_end(data, at, end)
             length = at - 1 - key
             while at < end and (data[at] == _COLON or data[at] <= 32):
                 at += 1
             value = at
-            at = _value_end(data, at, end)
+            at = _find_value_end(data, at, end)
             for i in range(len(name_bounds) - 1):
                 first = name_bounds[i]
                 if name_bounds[i + 1] - first != length:
@@ -85,7 +85,7 @@ def _find_members(data: Array, bounds: Array, names: Array, name_bounds: Array, 
 
 
 @jit
-def _whole(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
+def _parse_ints(data: Array, start: Array, stop: Array, missing: int) -> Int64Array:
     """The whole numbers at these positions, quoted or not."""
     numbers = np.full(len(start), missing, np.int64)
     for j in range(len(start)):
@@ -143,10 +143,10 @@ class ArgumentSets:
     def get_numbers(self, *members: str) -> list[Array]:
         """The whole numbers (int64) of a member in each row, MISSING if there is none, with one more MISSING at the
         end."""
-        start, stop = self._places(members)
-        return [np.append(_whole(self._data, *place, MISSING), MISSING) for place in zip(start, stop, strict=True)]
+        start, stop = self._find_places(members)
+        return [np.append(_parse_ints(self._data, *place, MISSING), MISSING) for place in zip(start, stop, strict=True)]
 
-    def _places(self, members: Iterable[str]) -> tuple[Array, Array]:
+    def _find_places(self, members: Iterable[str]) -> tuple[Array, Array]:
         names = [member.encode() for member in members]
         bounds = np.cumsum([0, *(len(name) for name in names)])
         start, stop = (np.empty((len(names), len(self)), np.int64) for _ in range(2))
@@ -155,16 +155,16 @@ class ArgumentSets:
 
     def to_table(self, members: Mapping[str, str]) -> pa.Table:
         """The table `argument_sets`. members: the member of each column."""
-        start, stop = self._places(members)
+        start, stop = self._find_places(members)
         first, last = (np.full((len(_COLUMNS), len(self)), -1, np.int64) for _ in range(2))
         for member, column in enumerate(members.values()):
             there = start[member] >= 0
             at = _COLUMNS.index(column)
             first[at, there], last[at, there] = start[member, there], stop[member, there]
-        columns = {name: self._column(*place) for name, *place in zip(_COLUMNS, first, last, strict=True)}
+        columns = {name: self._read_column(*place) for name, *place in zip(_COLUMNS, first, last, strict=True)}
         return build_table("argument_sets", text=self._take_texts(self._bounds[:-1], self._bounds[1:], None), **columns)
 
-    def _column(self, start: Array, stop: Array) -> pa.Array | pa.ChunkedArray:
+    def _read_column(self, start: Array, stop: Array) -> pa.Array | pa.ChunkedArray:
         """The values at these positions: strings without their quotes, others as written."""
         there = start >= 0
         if not there.any():

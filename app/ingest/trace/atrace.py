@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...domain.arrays import Array, IndexArray
+from ...domain.arrays import MISSING, Array, IndexArray
 from ..jit.hashing import factorize
 from .event_builder import NONE, TraceEventBuilder
-from .events import MISSING
 from .scheduler import CPUS
 
 LETTERS = frozenset("BECISFGHN")
@@ -40,7 +39,7 @@ class AtraceMarkers:
 
     def feed(self, time_ns: int, task: int, mark: str) -> bool:
         """Add a mark of a thread; False if it is none."""
-        meant = self._meant(mark)
+        meant = self._parse_mark(mark)
         if meant is None:
             return False
         letter, name, category, process, id, owner, value = meant
@@ -58,7 +57,7 @@ class AtraceMarkers:
     def feed_many(self, time_ns: Array, task: Array, code: Array, marks: Sequence[str]) -> IndexArray:
         """Add marks of threads: code is the index into `marks`, each of which is parsed once. Returns which are
         invalid."""
-        meant = [self._meant(mark) for mark in marks]
+        meant = [self._parse_mark(mark) for mark in marks]
         none = np.flatnonzero(np.array([one is None for one in meant], bool)[code])
         columns = np.array([one[:-1] if one else [0] * 6 for one in meant], np.int64).reshape(-1, 6).T[:, code]
         letter, name, category, process, id, owner = columns
@@ -84,7 +83,7 @@ class AtraceMarkers:
         )
         return none
 
-    def _meant(self, mark: str) -> tuple[int, int, int, int, int, int, float] | None:
+    def _parse_mark(self, mark: str) -> tuple[int, int, int, int, int, int, float] | None:
         """(letter, index of the name, index of the category, the process of a mark without a thread (of a counter the
         index of its text) or OF_TASK, id, the process of the thread or 0, the value of a counter) of a mark."""
         letter, _, rest = mark.partition("|")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array
-from .events import MISSING, NumericArgument, TraceEvents
+from ...domain.arrays import MISSING, Array
+from .events import NumericArgument, TraceEvents
 
 NONE = -1
 

@@ -7,12 +7,8 @@ The format is described in Google's "Trace Event Format".
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ...domain.arrays import Array
 
-MISSING = np.iinfo(np.int64).min
-"""In a column of times: the event does not have it."""
 ID_TEXT = 1 << 30
 """An id from here on is a text, not a small number."""
 MAX_DEPTH = 5_000

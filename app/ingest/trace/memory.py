@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from ...domain import memory
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID
 from ..jit.hashing import compact_ids, factorize_pairs
 from .argument_values import parse_arguments, to_int
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 from .losses import NO_ALLOCATION, NO_BYTES, NO_FREE
 from .point_events import CounterSeries, find_open_slices, find_tracks
 from .pytorch_names import MEMORY
@@ -43,7 +43,7 @@ class AllocatorEvents:
 def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileBuilder) -> AllocatorEvents:
     """The values of memory events. moments: the instants of that name."""
     found = moments
-    size = _number(events, "Bytes", found)
+    size = _read_numbers(events, "Bytes", found)
     without = size == MISSING
     if without.any():
         builder.add_loss(NO_BYTES, describe_event(events, int(found[without][0])), int(without.sum()))
@@ -53,7 +53,8 @@ def read_allocator_events(events: TraceEvents, moments: Array, builder: ProfileB
     of, places = compact_ids(events.arguments[found], len(events.texts))
     devices: dict[tuple[str, int], int] = {}
     rows = [
-        devices.setdefault(_device(parse_arguments(events.texts[place])), len(devices)) for place in places.tolist()
+        devices.setdefault(_parse_device(parse_arguments(events.texts[place])), len(devices))
+        for place in places.tolist()
     ]
     unknown = devices.setdefault(("cpu", 0), len(devices)) if (events.arguments[found] < 0).any() else 0
     arguments = events.arguments[found]
@@ -69,13 +70,13 @@ def split_memory_events(events: TraceEvents, moments: Array) -> tuple[Array, Arr
     return moments[mine], moments[~mine]
 
 
-def _device(arguments: dict[str, Any]) -> tuple[str, int]:
+def _parse_device(arguments: dict[str, Any]) -> tuple[str, int]:
     kind, index = arguments.get("Device Type"), arguments.get("Device Id")
     number = to_int(index, 1 << 31)
     return ("cpu" if kind in (CPU, None) else "gpu"), max(number or 0, 0)
 
 
-def _number(events: TraceEvents, key: str, found: Array) -> Array:
+def _read_numbers(events: TraceEvents, key: str, found: Array) -> Array:
     """The argument `key` of some events, MISSING if they have none."""
     number = events.numbers.get(key)
     if number is None or not len(number.event):
@@ -100,7 +101,7 @@ def add_memory(
     """
     events, found, size = rows.events, allocator_events.event, allocator_events.size
     time_ns = events.time_ns[found]
-    address = _number(events, "Addr", found)
+    address = _read_numbers(events, "Addr", found)
     has_address = bool(len(found)) and bool((address != MISSING).all())
     pairs = memory.pair_allocations(time_ns - zero, size, allocator_events.allocator, address if has_address else None)
     for reason, count in ((NO_FREE, pairs.lost_frees), (NO_ALLOCATION, pairs.lost_allocations)):
@@ -177,7 +178,7 @@ def _add_curves(
         about = {"unit": "bytes", "rank": rank, "pid": to_int(events.texts[process] if process >= 0 else None)}
         time_ns = events.time_ns[event] - zero
         for name, key in ((memory.ALLOCATED, "Total Allocated"), (memory.RESERVED, "Total Reserved")):
-            value = _number(events, key, event)
+            value = _read_numbers(events, key, event)
             known, at_ns = value != MISSING, time_ns
             if name == memory.ALLOCATED and not known.any():
                 sums = np.cumsum(allocator_events.size[mine])

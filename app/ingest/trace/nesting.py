@@ -344,7 +344,9 @@ def _pop(heap_key: Array, heap_value: Array, size: int) -> None:
 
 
 @jit
-def _lay(first: int, last: int, start: Array, stop: Array, sort: Array, which: int, base: int, lane: Array) -> int:
+def _assign_lane_range(
+    first: int, last: int, start: Array, stop: Array, sort: Array, which: int, base: int, lane: Array
+) -> int:
     """Assign each row of one kind the lowest free lane from `base` on. Returns the number of lanes."""
     size = 0
     for i in range(first, last):
@@ -416,7 +418,7 @@ def _lay_in_lanes(
 ) -> None:
     base = 0
     for which in range(3):
-        base += _lay(first, last, start, stop, sort, which, base, lane)
+        base += _assign_lane_range(first, last, start, stop, sort, which, base, lane)
     opened = np.empty(last - first, np.int32)
     level = 0
     # Up to when each annotation is covered by slices that are directly in it.

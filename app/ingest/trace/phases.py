@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ..jit.decorators import jit
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 
 COMPLETE, BEGIN, END, COUNTER, METADATA = b"X", b"B", b"E", b"C", b"M"
 ASYNC_BEGIN, ASYNC_END = b"bS", b"eF"

@@ -68,7 +68,7 @@ def find_open_slices(rows: SliceTable, line: Array, time_ns: Array) -> Array:
 
 
 @jit
-def _around(row: Array, parent: Array, wanted: Array) -> Int32Array:
+def _find_enclosing(row: Array, parent: Array, wanted: Array) -> Int32Array:
     found = np.empty(len(row), np.int32)
     for i in range(len(row)):
         at = row[i]
@@ -80,7 +80,7 @@ def _around(row: Array, parent: Array, wanted: Array) -> Int32Array:
 
 def find_enclosing_slices(rows: SliceTable, row: Array, wanted: Array) -> Array:
     """For each row the innermost wanted slice that it is or is in. wanted: by row, as bools."""
-    return _around(row, rows.parent, wanted)
+    return _find_enclosing(row, rows.parent, wanted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ def add_counters(
     """Add the values of counters, the events `found`: a series for each number that each of them has."""
     if not len(found):
         return
-    counter_values = _counter_values(events, found)
+    counter_values = _read_counter_values(events, found)
     without = np.setdiff1d(found, counter_values.event)
     if len(without):
         builder.add_loss(NO_NUMBER, describe_event(events, int(without[0])), len(without))
@@ -199,7 +199,7 @@ class _CounterValues:
     keys: list[str]
 
 
-def _counter_values(events: TraceEvents, found: Array) -> _CounterValues:
+def _read_counter_values(events: TraceEvents, found: Array) -> _CounterValues:
     """The numbers of some events: separate ones, then those among the arguments, each text of which is parsed once."""
     keys: dict[str, int] = {}
     chosen = np.zeros(len(events), bool)
@@ -275,14 +275,14 @@ def build_flows_table(
 ) -> pa.Table:
     """The table `flows`. kinds: FlowKind of each flow. preferred: by row, which of several slices that begin at the end
     of a flow is meant."""
-    source, target = (_bound(rows, event, preferred) for event in (arrows.source, arrows.target))
+    source, target = (_bind(rows, event, preferred) for event in (arrows.source, arrows.target))
     good = (source >= 0) & (target >= 0)
     if not good.all():
         builder.add_loss(NO_SLICE, describe_event(rows.events, int(arrows.source[~good][0])), int((~good).sum()))
     return build_table("flows", source=source[good], target=target[good], kind=kinds[good])
 
 
-def _bound(rows: SliceTable, event: Array, preferred: Array) -> Array:
+def _bind(rows: SliceTable, event: Array, preferred: Array) -> Array:
     time_ns = rows.events.time_ns[event]
     row = find_open_slices(rows, find_tracks(rows, event), time_ns)
     if not len(rows):

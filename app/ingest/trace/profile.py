@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.losses import NO_LAUNCH, UNKNOWN_PHASE
@@ -29,7 +29,7 @@ from .device import (
     is_launch_flow,
     link_launches,
 )
-from .events import MISSING, TraceEvents
+from .events import TraceEvents
 from .losses import CUT_OFF, NO_PHASE
 from .memory import add_memory, read_allocator_events, split_memory_events
 from .phases import COUNTER, INSTANT, PhaseIndex
@@ -139,11 +139,11 @@ def _build_outline(
     moments = moments[np.argsort(events.time_ns[moments], kind="stable")]
     counters = drop_impossible(events, phases, phases.select(COUNTER), builder)
     allocator_events = read_allocator_events(events, allocator, builder)
-    zero, last = _span(rows, events, (moments, counters, allocator_events.event), dialect.span)
+    zero, last = _find_span(rows, events, (moments, counters, allocator_events.event), dialect.span)
     arguments = ArgumentSets(events, np.concatenate((rows.arguments, events.arguments[moments])))
     devices = build_device_tables(rows, work, arguments, top.get("deviceProperties"), rank, allocator_events.devices)
     rows.numbers.clear()
-    _threads(rows, work, devices, rank, builder, host)
+    _add_threads(rows, work, devices, rank, builder, host)
     builder.add_run(host=host)
     _add_stacks(rows, work)
     if rows.self_times.count:
@@ -155,14 +155,14 @@ def _build_outline(
     labels = dict(enumerate(get_device_name(one) for one in get_strings(devices.devices, "properties")))
     allocations = add_memory(rows, allocator_events, devices.places, labels, zero, rank, series, builder)
     instants = build_instants(rows, moments, dialect.classifier, zero, arguments, builder)
-    flows = _flows(rows, builder)
+    flows = _build_flows(rows, builder)
     for letter, count, first in phases.iterate_unknown():
         reason = f"{UNKNOWN_PHASE}{chr(letter)!r}, which is not shown" if letter else NO_PHASE
         builder.add_loss(reason, describe_event(events, first), count)
     builder.add_stack_tree(rows.tree.parent[1 : rows.tree.nodes] - 1, rows.tree.frame[1 : rows.tree.nodes])
     if dialect.add_more is not None:
         dialect.add_more(builder, zero)
-    outline, place = builder.finish_without_samples(_meta(events, zero, last, defect, dialect), zero)
+    outline, place = builder.finish_without_samples(_build_meta(events, zero, last, defect, dialect), zero)
     nodes = place.astype(np.int32)
     of_allocations = allocations.schema.get_field_index("stack")
     series_table, counters_table = series.to_tables()
@@ -173,7 +173,7 @@ def _build_outline(
         device_work=devices.device_work,
         configurations=devices.configurations,
         devices=devices.devices,
-        steps=_steps(rows, zero, rank),
+        steps=_build_steps(rows, zero, rank),
         flows=flows,
         series=series_table,
         counters=counters_table,
@@ -182,7 +182,7 @@ def _build_outline(
     return outline, nodes, arguments, zero
 
 
-def _flows(rows: SliceTable, builder: ProfileBuilder) -> pa.Table:
+def _build_flows(rows: SliceTable, builder: ProfileBuilder) -> pa.Table:
     """The table `flows`, without launches, which are joined by number."""
     events, found = rows.events, find_flow_events(rows, builder)
     arrows = match_flows(events, found[~is_launch_flow(events, found)], builder)
@@ -204,7 +204,7 @@ def _text_of(top: dict[str, Any], *names: str) -> str | None:
     return next((str(top[name]) for name in names if isinstance(top.get(name), str) and top[name]), None)
 
 
-def _span(
+def _find_span(
     rows: SliceTable, events: TraceEvents, others: tuple[Array, ...], sampled: tuple[int, int] | None
 ) -> tuple[int, int]:
     """The earliest start and the latest end, in the file's own time."""
@@ -217,7 +217,7 @@ def _span(
     return (min(begun), max(ended)) if begun else (0, 0)
 
 
-def _threads(
+def _add_threads(
     rows: SliceTable,
     work: DeviceWork,
     devices: DeviceTables,
@@ -272,7 +272,7 @@ def _add_stacks(rows: SliceTable, work: DeviceWork) -> None:
         node[alone] = rows.tree.add_children(above[alone], rows.codes.frame[rows.code[alone]])
 
 
-def _steps(rows: SliceTable, zero: int, rank: int | None) -> pa.Table:
+def _build_steps(rows: SliceTable, zero: int, rank: int | None) -> pa.Table:
     """The table `steps`: the steps of the profiler's schedule on the host, except a truncated one."""
     recorder_info = parse_recorder_info(rows.events.top)
     steps = np.array(
@@ -291,7 +291,7 @@ def _steps(rows: SliceTable, zero: int, rank: int | None) -> pa.Table:
     )
 
 
-def _meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect: Dialect) -> Meta:
+def _build_meta(events: TraceEvents, zero: int, last: int, defect: str | None, dialect: Dialect) -> Meta:
     facts: dict[str, str] = {}
     for name, value in events.top.items():
         if name not in _TAKEN:

@@ -18,7 +18,7 @@ MAX_RUNS = 256
 
 
 @jit
-def _runs(time_ns: Array, most: int) -> Int64Array:
+def _find_runs(time_ns: Array, most: int) -> Int64Array:
     """Where runs with ascending times begin, and the end of the last; empty if there are more than MAX_RUNS."""
     bounds = np.empty(most + 1, np.int64)
     bounds[0] = 0
@@ -42,7 +42,7 @@ def _merge_runs(time_ns: Array, bounds: Array) -> Int32Array:
     # A heap of runs, by the time of the next entry of each.
     heap = np.arange(runs)
     for root in range(runs // 2 - 1, -1, -1):
-        _sink(heap, root, runs, time_ns, at)
+        _sift_down(heap, root, runs, time_ns, at)
     for i in range(len(time_ns)):
         run = heap[0]
         order[i] = at[run]
@@ -51,12 +51,12 @@ def _merge_runs(time_ns: Array, bounds: Array) -> Int32Array:
             runs -= 1
             heap[0] = heap[runs]
         if runs > 1:
-            _sink(heap, 0, runs, time_ns, at)
+            _sift_down(heap, 0, runs, time_ns, at)
     return order
 
 
 @jit
-def _sink(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
+def _sift_down(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
     """Sift down the run at `root` of a heap of `size`."""
     run = heap[root]
     time = time_ns[at[run]]
@@ -78,7 +78,7 @@ def _sink(heap: Array, root: int, size: int, time_ns: Array, at: Array) -> None:
 
 def sort_by_time(time_ns: Array) -> Array:
     """The order of times (int64), as int32 row numbers; entries at one time keep their order."""
-    bounds = _runs(time_ns, MAX_RUNS)
+    bounds = _find_runs(time_ns, MAX_RUNS)
     if len(bounds) == 2:
         return np.arange(len(time_ns), dtype=np.int32)
     if len(bounds):

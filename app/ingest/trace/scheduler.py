@@ -86,7 +86,7 @@ class SchedulerTimeline:
         """Add switches: the thread that left a CPU (UNKNOWN_TASK: unknown) and its state, the thread that was switched
         in, as a number and the index of its name among the texts of the events, and the stack from which the first one
         left."""
-        self._switches.append(_block(time_ns, cpu, left, state, taken, comm, stack))
+        self._switches.append(_stack_columns(time_ns, cpu, left, state, taken, comm, stack))
 
     def add_wakeups(
         self,
@@ -97,12 +97,12 @@ class SchedulerTimeline:
     ) -> None:
         """Add times at which threads became runnable, with the thread that woke them (IDLE_TASK: an interrupt) and its
         stack."""
-        self._wakes.append(_block(time_ns, task, waker, stack))
+        self._wakes.append(_stack_columns(time_ns, task, waker, stack))
 
     def add_runtimes(self, until_ns: Array, task: Array, length_ns: Array, cpu: Array, stack: Array) -> None:
         """Add times up to which threads are known to have run, for how long, on which CPU (-1: unknown), and the stack
         at the end."""
-        self._ran.append(_block(until_ns, task, length_ns, cpu, stack))
+        self._ran.append(_stack_columns(until_ns, task, length_ns, cpu, stack))
 
     def add_exit(self, time_ns: int, task: int) -> None:
         """Add the end of a thread."""
@@ -283,7 +283,9 @@ class _SampleWriter:
     def add(self, state_intervals: StateIntervals, switches: Array, ran: Array) -> None:
         """Add all of them: of state intervals, of switches, and of known runs."""
         length = state_intervals.stop_ns - state_intervals.start_ns
-        stacks = self._nodes(state_intervals.task, state_intervals.state, state_intervals.stack, self._add_state)
+        stacks = self._intern_stacks(
+            state_intervals.task, state_intervals.state, state_intervals.stack, self._add_state
+        )
         asleep = state_intervals.state >= ASLEEP
         for name, of in (
             (RUNNING, state_intervals.state == RUN),
@@ -302,19 +304,19 @@ class _SampleWriter:
             )
         woken = np.flatnonzero(asleep & (state_intervals.waker != UNKNOWN_TASK))
         stacks = np.zeros(len(asleep), np.int64)
-        stacks[woken] = self._nodes(
+        stacks[woken] = self._intern_stacks(
             state_intervals.waker[woken], state_intervals.waker[woken] * 0, state_intervals.call[woken], self._add_waker
         )
         self._add(
             BY_WAKER, "ns", woken, state_intervals.start_ns, state_intervals.task, state_intervals.cpu, stacks, length
         )
         until, task, length, cpu, stack = ran[:, (ran[4] >= 0) & (ran[2] > 0) & (ran[2] < MAX_TIME_NS)]
-        stacks = self._nodes(task, task * 0 + RUN, stack, self._add_state)
+        stacks = self._intern_stacks(task, task * 0 + RUN, stack, self._add_state)
         # The time before the recording does not count.
         start = np.maximum(until - length, self.first)
         self._add(BY_STACK, "ns", np.flatnonzero(until > start), start, task, cpu, stacks, until - start)
         time_ns, cpu, left, state, _, _, stack = switches
-        stacks = self._nodes(left, state, stack, self._add_state)
+        stacks = self._intern_stacks(left, state, stack, self._add_state)
         self._add(SWITCHES, "count", np.flatnonzero(left > 0), time_ns, left, cpu, stacks, np.ones(len(left), np.int64))
 
     def _add(
@@ -331,7 +333,9 @@ class _SampleWriter:
             event = np.full(len(rows), self.builder.intern_event(name, unit, **every))
             self.builder.add_samples(start[good], thread[good], cpu[rows], event, stack[rows], weight[rows])
 
-    def _nodes(self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]) -> Int64Array:
+    def _intern_stacks(
+        self, task: Array, state: Array, stack: Array, made: Callable[[int, int, int], int]
+    ) -> Int64Array:
         """The call stacks of threads in a state, each created once."""
         tasks, of = np.unique(task, return_inverse=True)
         width = int(stack.max(initial=0)) + 2
@@ -345,24 +349,24 @@ class _SampleWriter:
     def _add_state(self, task: int, state: int, stack: int) -> int:
         """The state of a thread, its program, and its call stack."""
         name, part = STATES[state], RUNTIME if state == RUN else SWITCH_OUT
-        return self._node(
+        return self._intern_stack(
             name, self.scheduling.get_program_name(task), _KINDS.get(name, FrameKind.UNKNOWN), stack, part
         )
 
     def _add_waker(self, waker: int, _: int, stack: int) -> int:
         """The waker of a thread, and its stack."""
         if waker == IDLE_TASK:
-            return self._node("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
+            return self._intern_stack("woken by an interrupt", "", FrameKind.ANNOTATION, stack, INTERRUPT)
         called = f"woken by {self.scheduling.get_thread_name(waker)}"
-        return self._node(called, self.scheduling.get_program_name(waker), FrameKind.ANNOTATION, stack, WAKEUP)
+        return self._intern_stack(called, self.scheduling.get_program_name(waker), FrameKind.ANNOTATION, stack, WAKEUP)
 
-    def _node(self, name: str, program: str, kind: FrameKind, stack: int, part: str) -> int:
+    def _intern_stack(self, name: str, program: str, kind: FrameKind, stack: int, part: str) -> int:
         root = self.builder.intern_frame(self.builder.intern_function(name, program), kind=kind)
         inner = self.frames(self.builder, stack, part) if self.frames is not None and stack >= 0 else []
         return self.builder.intern_stack([root, *inner])
 
 
-def _block(*columns: Sequence[int] | Array | int) -> Int64Array:
+def _stack_columns(*columns: Sequence[int] | Array | int) -> Int64Array:
     """Columns stacked as rows; the first determines their length."""
     block = np.empty((len(columns), len(np.asarray(columns[0]))), np.int64)
     for row, values in zip(block, columns, strict=True):

@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...domain.arrays import Array, Int32Array
+from ...domain.arrays import MISSING, Array, Int32Array
 from ...domain.builder import ProfileBuilder
 from ...domain.tables import NO_ID, FrameKind
 from ...domain.text import shorten
 from ...domain.units import NS_PER_US
 from ..jit.decorators import jit
 from ..jit.hashing import HASH_FACTOR, factorize_pairs
+from ..losses import MAX_EXAMPLE_CHARS
 from .begin_end_pairs import SlicePairs, pair_async_events, pair_thread_events
-from .events import MAX_DEPTH, MISSING, TraceEvents
+from .events import MAX_DEPTH, TraceEvents
 from .losses import IMPOSSIBLE_TIME, NEGATIVE, NEVER_ENDED, NO_DURATION, NO_TIME, TOO_DEEP, TWO_ARGUMENTS, UNMATCHED_END
 from .nesting import OPEN_END_NS, assign_lanes, grow_tree, nest, sort_slices
 from .phases import ASYNC_BEGIN, ASYNC_END, BEGIN, COMPLETE, COUNTER, END, PhaseIndex
@@ -24,7 +25,6 @@ from .tracks import OTHER_TRACK, THREAD, TraceTrack, assign_tracks
 
 WORK = ("kernel", "memcpy", "memset")
 """Kinds of categories whose slices are work of a device."""
-MAX_EXAMPLE_CHARS = 160
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,9 @@ class SliceType:
     module: str = ""
     file: str | None = None
     line: int | None = None
+
+
+PLAIN_SLICE = SliceType("other", FrameKind.USER)
 
 
 @dataclass(frozen=True)
@@ -196,8 +199,8 @@ def build_slices(
     events: TraceEvents, phases: PhaseIndex, meaning: SliceClassifier, builder: ProfileBuilder
 ) -> SliceTable:
     """All slices of a trace. Functions, frames and losses go to the builder."""
-    event, other_end, start, length = _gather(events, phases, builder)
-    codes, code = _codes(events, event, meaning, builder)
+    event, other_end, start, length = _gather_slices(events, phases, builder)
+    codes, code = _encode_types(events, event, meaning, builder)
     complete = len(phases.select(COMPLETE)) >= len(event) and not len(other_end)
     asynchronous = np.zeros(0, bool) if complete else np.isin(events.phase[event], list(ASYNC_BEGIN))
     line, lines = assign_tracks(events, phases, event, code, codes.track_kind, asynchronous, meaning.non_process_pids)
@@ -213,7 +216,7 @@ def build_slices(
         row[ends[ended]] = ended
         argument = events.arguments[ends[ended]]
         both = (arguments[ended] >= 0) & (argument >= 0) & (arguments[ended] != argument)
-        _lost(builder, events, TWO_ARGUMENTS, event[ended[both]])
+        _add_losses(builder, events, TWO_ARGUMENTS, event[ended[both]])
         arguments[ended] = np.where(arguments[ended] < 0, argument, arguments[ended])
     rows = SliceTable(
         # They are many, and not needed any more.
@@ -230,14 +233,14 @@ def build_slices(
         arguments=arguments,
         row=row,
     )
-    _lay_out(rows)
+    _nest_slices(rows)
     if len(rows) and int(rows.depth.max()) >= MAX_DEPTH:
         threads = np.array([about.track_kind == THREAD for about in lines], bool)
-        _lost(builder, events, TOO_DEEP, event[(rows.depth >= MAX_DEPTH) & threads[line]])
+        _add_losses(builder, events, TOO_DEEP, event[(rows.depth >= MAX_DEPTH) & threads[line]])
     return rows
 
 
-def _lay_out(rows: SliceTable) -> None:
+def _nest_slices(rows: SliceTable) -> None:
     """Nest the slices on threads, and assign lanes to the others."""
     n = len(rows)
     rows.parent, rows.depth, rows.end, rows.node = (np.empty(n, np.int32) for _ in range(4))
@@ -265,7 +268,7 @@ def _lay_out(rows: SliceTable) -> None:
 
 
 @jit
-def _complete(
+def _check_complete_slices(
     rows: Array, time_ns: Array, duration_ns: Array, lengths: Array, fate: Array, missing: int, low: int, high: int
 ) -> None:
     """The length of each slice, and its defect: 1 no time, 2 implausible, 3 no duration, 4 ends before it starts."""
@@ -282,7 +285,9 @@ def _complete(
         lengths[i] = max(length, 0)
 
 
-def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
+def _gather_slices(
+    events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder
+) -> tuple[Array, Array, Array, Array]:
     """Event, end event, start and length of each slice, in the order of the file.
 
     The length is OPEN if a slice never ended. The end event is -1 for none; the array is empty if all slices are
@@ -290,10 +295,10 @@ def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) ->
     """
     rows = phases.select(COMPLETE)
     lengths, fate = np.empty(len(rows), np.int64), np.zeros(len(rows), np.int8)
-    _complete(rows, events.time_ns, events.duration_ns, lengths, fate, MISSING, phases.low, phases.high)
+    _check_complete_slices(rows, events.time_ns, events.duration_ns, lengths, fate, MISSING, phases.low, phases.high)
     if fate.any():
         for reason, of in ((NO_TIME, 1), (IMPOSSIBLE_TIME, 2), (NO_DURATION, 3), (NEGATIVE, 4)):
-            _lost(builder, events, reason, rows[fate == of])
+            _add_losses(builder, events, reason, rows[fate == of])
         kept = (fate == 0) | (fate > 2)
         rows, lengths = rows[kept], lengths[kept]
     start = events.time_ns[rows]
@@ -304,22 +309,24 @@ def _gather(events: TraceEvents, phases: PhaseIndex, builder: ProfileBuilder) ->
     if not any(len(pair.begin) or len(pair.unmatched) for pair in pairs):
         return rows, np.zeros(0, np.int32), start, lengths
     parts = [(rows, np.full(len(rows), NO_ID, np.int32), start, lengths)]
-    parts += [_columns(pair, events, builder) for pair in pairs]
+    parts += [_get_pair_columns(pair, events, builder) for pair in pairs]
     columns = [np.concatenate(values) for values in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     event, end, start, lengths = (values[order] for values in columns)
     return event, end, start, lengths
 
 
-def _columns(pairs: SlicePairs, events: TraceEvents, builder: ProfileBuilder) -> tuple[Array, Array, Array, Array]:
-    _lost(builder, events, UNMATCHED_END, pairs.unmatched)
+def _get_pair_columns(
+    pairs: SlicePairs, events: TraceEvents, builder: ProfileBuilder
+) -> tuple[Array, Array, Array, Array]:
+    _add_losses(builder, events, UNMATCHED_END, pairs.unmatched)
     opened = pairs.end < 0
-    _lost(builder, events, NEVER_ENDED, pairs.begin[opened])
+    _add_losses(builder, events, NEVER_ENDED, pairs.begin[opened])
     length = np.where(opened, OPEN_END_NS, pairs.stop_ns - pairs.start_ns)
     return pairs.begin, pairs.end, pairs.start_ns, length
 
 
-def _codes(
+def _encode_types(
     events: TraceEvents, event: Array, meaning: SliceClassifier, builder: ProfileBuilder
 ) -> tuple[SliceTypes, Array]:
     code, shown = factorize_pairs(event, events.category, events.name, len(events.texts))
@@ -349,7 +356,7 @@ def _codes(
     return codes, code
 
 
-def _lost(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array) -> None:
+def _add_losses(builder: ProfileBuilder, events: TraceEvents, reason: str, rows: Array) -> None:
     if len(rows):
         builder.add_loss(reason, describe_event(events, int(rows[0])), len(rows))
 
@@ -362,8 +369,8 @@ def drop_impossible(
     without = time_ns == MISSING
     absurd = ~without & ((time_ns <= phases.low) | (time_ns >= phases.high))
     if builder is not None:
-        _lost(builder, events, NO_TIME, found[without])
-        _lost(builder, events, IMPOSSIBLE_TIME, found[absurd])
+        _add_losses(builder, events, NO_TIME, found[without])
+        _add_losses(builder, events, IMPOSSIBLE_TIME, found[absurd])
     kept: Array = found[~(without | absurd)]
     return kept
 

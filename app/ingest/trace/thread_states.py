@@ -92,10 +92,13 @@ def compute_state_intervals(events: SchedulerEvents, last_ns: int) -> tuple[Stat
     or length of a run is unknown: there are no intervals there.
     """
     few = events.has_thread_filter()
-    rows = _rows(events, few)
+    rows = _collect_events(events, few)
     task, time, _, kind = rows[:4]
     # Of several events that show it ran, the first has the start; a running or runnable thread cannot be woken.
-    before, switched = _before(task, kind), _before(task, kind, np.flatnonzero(kind != _WOKEN))
+    before, switched = (
+        _find_previous_kinds(task, kind),
+        _find_previous_kinds(task, kind, np.flatnonzero(kind != _WOKEN)),
+    )
     idle = (kind == _WOKEN) & ((before == _IN) | (before == _WOKEN) | (before == _SEEN) | (before == PREEMPTED))
     idle |= (kind == _SEEN) & ((switched == _IN) | (switched == _SEEN))
     idle |= (kind == _GONE) & (switched != _IN) & (switched != _SEEN)
@@ -120,36 +123,36 @@ def compute_state_intervals(events: SchedulerEvents, last_ns: int) -> tuple[Stat
     return StateIntervals(*(values[lasting & ~unknown] for values in columns)), stop[unknown]
 
 
-def _rows(events: SchedulerEvents, few: bool) -> Array:
+def _collect_events(events: SchedulerEvents, few: bool) -> Array:
     """The events of each thread, in order: thread, time, order at one time, kind, CPU, stack, waker, the waker's stack,
     and since when it ran."""
     time_ns, cpu, left, state, taken, _, stack = events.switches
     # At equal times, switches keep their order, and other events of a thread precede them.
     place = 2 * np.arange(len(time_ns))
-    of_left = _block(left, time_ns, place, state, stack=stack)
-    of_taken = _block(taken, time_ns, place + 1, _IN, cpu=cpu)
+    of_left = _make_block(left, time_ns, place, state, stack=stack)
+    of_taken = _make_block(taken, time_ns, place + 1, _IN, cpu=cpu)
     wake_ns, woken, waker, call = events.wakes
-    of_woken = _block(woken, wake_ns, -2, _WOKEN, waker=waker, call=call)
+    of_woken = _make_block(woken, wake_ns, -2, _WOKEN, waker=waker, call=call)
     until, runner, length, where = events.ran
-    of_seen = _block(runner, until, -1, _SEEN, cpu=where, begun=until - length)
+    of_seen = _make_block(runner, until, -1, _SEEN, cpu=where, begun=until - length)
     blocks = [of_left, of_taken, of_woken, of_seen]
     if few:
         # The end of all other states is unknown. No switch is recorded of a thread that ends.
         known = np.concatenate((left, runner[where >= 0]))
         when, ended = events.ends
-        blocks = [block[:, np.isin(block[0], known)] for block in (*blocks, _block(ended, when, -3, DEAD))]
+        blocks = [block[:, np.isin(block[0], known)] for block in (*blocks, _make_block(ended, when, -3, DEAD))]
     else:
         # If another thread leaves than was switched in, the latter had left before.
         order = np.lexsort((place, cpu))
         before, then = order[:-1], order[1:]
         other = (cpu[before] == cpu[then]) & (taken[before] != left[then]) & (left[then] != UNKNOWN_TASK)
-        blocks.append(_block(taken[before][other], time_ns[then][other], place[then][other], _GONE))
+        blocks.append(_make_block(taken[before][other], time_ns[then][other], place[then][other], _GONE))
     rows = np.concatenate(blocks, axis=1)
     rows = rows[:, np.lexsort((rows[2], rows[1], rows[0]))]
     return rows[:, rows[0] > 0]
 
 
-def _block(
+def _make_block(
     task: Array,
     time: Array,
     place: Array | int,
@@ -168,7 +171,7 @@ def _block(
     return block
 
 
-def _before(task: Array, kind: Array, among: Array | None = None) -> Array:
+def _find_previous_kinds(task: Array, kind: Array, among: Array | None = None) -> Array:
     """The kind of the previous event of the same thread, among some events; ASLEEP for the first one."""
     if among is None:
         among = np.arange(len(task))

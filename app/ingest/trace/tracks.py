@@ -85,7 +85,7 @@ def assign_tracks(
         thread[event[asynchronous]] = events.category[event[asynchronous]]
     pair, shown = factorize_pairs(event, events.process, thread, len(events.texts))
     process, thread = events.process[event[shown]], thread[event[shown]]
-    track = np.array([_text(events, p) in tracks for p in process.tolist()] or [False], bool)
+    track = np.array([_get_text(events, p) in tracks for p in process.tolist()] or [False], bool)
     slots = np.full(3 * len(shown), NO_TRACK, np.int32)
     line, used = _assign(pair, code, where, asynchronous, track, slots)
     keys = [(int(process[slot // 3]), int(thread[slot // 3]), slot % 3) for slot in used.tolist()]
@@ -93,7 +93,7 @@ def assign_tracks(
     moments = phases.select(INSTANT)
     _, shown = factorize_pairs(moments, events.process, events.thread, len(events.texts))
     for p, t in zip(events.process[moments[shown]].tolist(), events.thread[moments[shown]].tolist(), strict=True):
-        text = _text(events, p)
+        text = _get_text(events, p)
         if (p, t) not in taken and text not in tracks and to_int(text) is not None:
             keys.append((p, t, THREAD))
     lines, order = _describe_lines(events, phases, keys)
@@ -106,7 +106,7 @@ def _describe_lines(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> tuple[list[TraceTrack], list[int]]:
     """The lines of (process, thread, kind), and their order."""
-    metadata = _metadata(events, phases, keys)
+    metadata = _read_metadata(events, phases, keys)
     lines, ranks = [], []
     process_order: dict[int, int] = {}
     shared = Counter(key[:2] for key in keys if key[2] != OTHER_TRACK)
@@ -117,7 +117,7 @@ def _describe_lines(
             next((value for stream in streams if (value := metadata.get((p, t, word, stream))) is not None), None)
             for word in ("thread_name", "thread_sort_index")
         )
-        process, thread = _text(events, p), _text(events, t)
+        process, thread = _get_text(events, p), _get_text(events, t)
         lines.append(
             TraceTrack(
                 track_kind=track_kind,
@@ -126,18 +126,22 @@ def _describe_lines(
                 thread=thread,
                 pid=to_int(process),
                 tid=to_int(thread),
-                process_name=_word(metadata.get((p, ANY, "process_name", False))),
-                name=_word(name),
+                process_name=_to_text(metadata.get((p, ANY, "process_name", False))),
+                name=_to_text(name),
             )
         )
-        of_process = _number(metadata.get((p, ANY, "process_sort_index", False)))
+        of_process = _parse_sort_index(metadata.get((p, ANY, "process_sort_index", False)))
         # For a stream it is the index of its device.
-        place = process_order.setdefault(p, len(process_order)) if track_kind != STREAM else _number(to_int(process))
-        ranks.append((track_kind, of_process, place, _number(index), i))
+        place = (
+            process_order.setdefault(p, len(process_order))
+            if track_kind != STREAM
+            else _parse_sort_index(to_int(process))
+        )
+        ranks.append((track_kind, of_process, place, _parse_sort_index(index), i))
     return lines, sorted(range(len(lines)), key=ranks.__getitem__)
 
 
-def _metadata(
+def _read_metadata(
     events: TraceEvents, phases: PhaseIndex, keys: Sequence[tuple[int, int, int]]
 ) -> dict[tuple[int, int, str, bool], Any]:
     """The metadata events of these processes and threads: by the texts' indices, the kind, and whether it names a
@@ -146,7 +150,7 @@ def _metadata(
     There may be a million of them: only those of these threads are read, and of several the last.
     """
     rows = phases.select(METADATA)
-    named = ((place, _text(events, place)) for place in np.unique(events.name[rows]).tolist())
+    named = ((place, _get_text(events, place)) for place in np.unique(events.name[rows]).tolist())
     names = {place: text for place, text in named if text in _MEMBERS}
     rows = rows[np.isin(events.name[rows], list(names)) & (events.arguments[rows] >= 0)]
     process, thread, _ = np.array(keys or [(0, 0, 0)], np.int64).T
@@ -175,14 +179,14 @@ def _pair(process: Array, thread: Array) -> Array:
     return (process.astype(np.int64) << 32) | (thread.astype(np.int64) & 0xFFFFFFFF)
 
 
-def _text(events: TraceEvents, place: int) -> str | None:
+def _get_text(events: TraceEvents, place: int) -> str | None:
     return events.texts[place] if place >= 0 else None
 
 
-def _word(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     return (str(value).strip() or None) if isinstance(value, (str, int, float)) else None
 
 
-def _number(value: Any) -> float:
+def _parse_sort_index(value: Any) -> float:
     """A sort index; lines without one come last."""
     return float(value) if isinstance(value, (int, float)) and value == value else math.inf

@@ -7,10 +7,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.losses import NO_UNICODE
 from ...domain.tables import NUMERIC_ARGUMENTS
-from ..trace.events import ID_TEXT, MISSING, NumericArgument, TraceEvents
+from ..trace.events import ID_TEXT, NumericArgument, TraceEvents
 from .documents import DocumentReader, LossCounts
 from .grammar import (
     MAX_ARGUMENT_DEPTH,
@@ -174,9 +174,9 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
         return None
     event = DecodedEvent()
     for name, field_name in _TEXTS.items():
-        setattr(event, field_name, _text(texts.get(name), raw, lost))
+        setattr(event, field_name, _get_text(texts.get(name), raw, lost))
     if event.id is None:
-        event.id = _text(texts.get(b"bind_id"), raw, lost)
+        event.id = _get_text(texts.get(b"bind_id"), raw, lost)
     for name, field_name in _TIMES.items():
         text = texts.get(name, b"null")
         if text == b"null":
@@ -199,13 +199,13 @@ def decode_event(raw: bytes, bent: bool, lost: Callable[[str, bytes], None]) -> 
             lost(NO_PHASE, raw)
     arguments = texts.get(b"args", b"null")
     if arguments[:1] == b"{":
-        _arguments(arguments, event, raw, lost)
+        _split_arguments(arguments, event, raw, lost)
     elif arguments != b"null":
         lost(NO_ARGUMENTS, raw)
     return event
 
 
-def _text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
+def _get_text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) -> bytes | None:
     if text is None or text == b"null":
         return None
     if text[:1] == b'"':
@@ -216,7 +216,7 @@ def _text(text: bytes | None, raw: bytes, lost: Callable[[str, bytes], None]) ->
     return None
 
 
-def _arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable[[str, bytes], None]) -> None:
+def _split_arguments(arguments: bytes, event: DecodedEvent, raw: bytes, lost: Callable[[str, bytes], None]) -> None:
     kept: list[tuple[bytes, bytes]] = []
     for name, member, text, depth in iterate_members(arguments, 0):
         key = _NUMBERED.get(name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...domain.text import shorten
+from ..losses import MAX_EXAMPLE_CHARS
 from ..trace.events import TraceEvents
 from ..trace.losses import CUT_OFF
 from .grammar import (
@@ -25,7 +26,6 @@ from .grammar import (
 from .losses import DAMAGED, NO_DOCUMENT, NO_EVENT, NO_EVENTS, NO_VALUE, OTHER_VALUE
 from .window import MAX_EVENT_BYTES, MAX_WINDOW_BYTES, TextChunk, Window
 
-MAX_EXAMPLE_CHARS = 160
 EVENTS = b"traceEvents"
 
 
@@ -128,15 +128,15 @@ class DocumentReader:
         """Read the whole file."""
         window = self._window
         try:
-            while self._blank(_BLANK):
-                self._document()
+            while self._skip_blank(_BLANK):
+                self._read_document()
         except EOFError:
             self._losses.note(CUT_OFF, window.place + window.length)
         except _UnterminatedDamage:
             self._losses.note(CUT_OFF, window.place + window.length)
         return self._block.finish(self._shifts, self._top, self._losses)
 
-    def _blank(self, what: re.Pattern[bytes]) -> bool:
+    def _skip_blank(self, what: re.Pattern[bytes]) -> bool:
         """Skip white space; False at the end."""
         window = self._window
         while True:
@@ -148,13 +148,13 @@ class DocumentReader:
             if not window.read_more():
                 return False
 
-    def _sign(self) -> bytes:
+    def _next_sign(self) -> bytes:
         """The next byte other than white space and commas. Raises EOFError."""
-        if not self._blank(BETWEEN):
+        if not self._skip_blank(BETWEEN):
             raise EOFError
         return bytes(self._window.data[self._window.at : self._window.at + 1])
 
-    def _value(self, longest: int = MAX_EVENT_BYTES) -> tuple[int, int, bool]:
+    def _next_value(self, longest: int = MAX_EVENT_BYTES) -> tuple[int, int, bool]:
         """(start, end, whether it is not strict JSON) of the next value in the data. Raises Damaged, EOFError."""
         window = self._window
         while True:
@@ -177,17 +177,17 @@ class DocumentReader:
         at, window.at = window.at, window.at + gone
         self._losses.note(reason, window.place + at, bytes(window.data[at : at + 4 * MAX_EXAMPLE_CHARS]))
 
-    def _document(self) -> None:
+    def _read_document(self) -> None:
         window = self._window
         start = bytes(window.data[window.at : window.at + 1])
         if start == b"[":
             window.at += 1
-            self._events()
+            self._read_events()
         elif start == b"{":
             window.at += 1
             rows, top = len(self._block), dict[str, Any]()
             try:
-                self._object(top)
+                self._read_object(top)
             finally:
                 self._keep(top, rows)
         else:
@@ -195,37 +195,37 @@ class DocumentReader:
             if self._skip_to_next(_DOCUMENT):
                 window.at -= 1
 
-    def _object(self, top: dict[str, Any]) -> None:
+    def _read_object(self, top: dict[str, Any]) -> None:
         window = self._window
-        while (sign := self._sign()) != b"}":
+        while (sign := self._next_sign()) != b"}":
             try:
                 if sign != b'"':
                     raise MalformedValue([])
-                start, end, bent = self._value(MAX_WINDOW_BYTES)
+                start, end, bent = self._next_value(MAX_WINDOW_BYTES)
                 key = bytes(window.data[start:end])
                 key = (to_strict_json(key, 0, len(key))[0] if bent else key)[1:-1]
-                if self._sign() != b":":
+                if self._next_sign() != b":":
                     raise MalformedValue([])
                 window.at += 1
-                sign = self._sign()
+                sign = self._next_sign()
                 if key == EVENTS and sign == b"[":
                     window.at += 1
-                    self._events()
+                    self._read_events()
                     continue
-                start, end, bent = self._value(MAX_WINDOW_BYTES)
+                start, end, bent = self._next_value(MAX_WINDOW_BYTES)
             except MalformedValue:
                 self._note(DAMAGED, window.at)
                 if not self._skip_to_next(_LIST):
                     return
-                self._events()
+                self._read_events()
                 continue
             if key == EVENTS:
                 self._note(NO_EVENTS, start)
             else:
-                self._beside(decode_string(key), bytes(window.data[start:end]), bent, window.place + start, top)
+                self._keep_sibling(decode_string(key), bytes(window.data[start:end]), bent, window.place + start, top)
         window.at += 1
 
-    def _beside(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
+    def _keep_sibling(self, key: str, raw: bytes, bent: bool, place: int, top: dict[str, Any]) -> None:
         """Store a value that is next to the events."""
         if bent:
             raw, lost = to_strict_json(raw, 0, len(raw))
@@ -261,20 +261,20 @@ class DocumentReader:
             if self._top.setdefault(key, one) != one:
                 self._losses.note(OTHER_VALUE, self._window.place + self._window.at, key.encode())
 
-    def _events(self) -> None:
+    def _read_events(self) -> None:
         """Read a list of events, from after its opening bracket to after the closing one."""
         window = self._window
-        while (sign := self._sign()) != b"]":
+        while (sign := self._next_sign()) != b"]":
             at = window.place + window.at
             if sign == b"{":
                 if at not in window.unterminated_values.damaged:
                     self._block.feed(window, self._losses)
-                    if self._sign() != b"{" or window.place + window.at != at:
+                    if self._next_sign() != b"{" or window.place + window.at != at:
                         continue
-                self._odd_event()
+                self._handle_unfinished_event()
                 continue
             try:
-                self._value()
+                self._next_value()
             except MalformedValue:
                 self._skip()
             except EOFError:
@@ -283,7 +283,7 @@ class DocumentReader:
                 self._note(NO_EVENT, at - window.place)
         window.at += 1
 
-    def _odd_event(self) -> None:
+    def _handle_unfinished_event(self) -> None:
         """Continue after the block reader: read on, or skip damaged bytes. Raises EOFError, _UnterminatedDamage."""
         window = self._window
         if window.place + window.at not in window.unterminated_values.damaged:

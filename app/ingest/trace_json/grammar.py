@@ -236,7 +236,7 @@ def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *
     """
     if place + start in hopeless.damaged or place + start in hopeless.cut_off:
         return False
-    if (strict := _strict_object(bytes(data[start : start + min(longest, SHORT_BYTES)]))) is not None:
+    if (strict := _parse_strict_object(bytes(data[start : start + min(longest, SHORT_BYTES)]))) is not None:
         return "ph" in strict
     part = data[start : start + longest]
     at_end = at_end and start + longest >= len(data)
@@ -253,7 +253,7 @@ def is_event(data: Text, start: int, place: int, hopeless: UnterminatedValues, *
     )
 
 
-def _strict_object(text: bytes) -> dict[str, object] | None:
+def _parse_strict_object(text: bytes) -> dict[str, object] | None:
     """The object that `text` begins with, if it is strict JSON within the depth limit; its texts are not those of the
     file. None if only `scan_value` can decide."""
     try:

@@ -69,7 +69,7 @@ class ChunkScanner:
     """Scans one chunk after the other."""
 
     def __init__(self) -> None:
-        self._rows = _rows(ROWS)
+        self._rows = _make_rows(ROWS)
         self._table = make_table(TEXTS, TEXT_BYTES)
         self._work = np.empty(WORK_SIZE, np.int64)
         self._at = np.zeros(4, np.int64)
@@ -86,20 +86,20 @@ class ChunkScanner:
             why = scan_events(array, at[1], piece.stop, end, KEYS, self._rows, self._table, self._work, at)
             if why == FULL:
                 self._grow()
-            elif why != ODD or not self._odd(piece, losses):
+            elif why != ODD or not self._decode_odd_event(piece, losses):
                 return ScanResult(piece, self._rows, self._table, at, losses)
 
     def _grow(self) -> None:
         """Make more room for rows if there is none, else for texts."""
         if self._at[0] == len(self._rows.phase):
-            old, self._rows = self._rows, _rows(2 * len(self._rows.phase))
+            old, self._rows = self._rows, _make_rows(2 * len(self._rows.phase))
             for before, after in zip(old, self._rows, strict=True):
                 after[..., : before.shape[-1]] = before
         else:
             sizes = 2 * len(self._table.start), 2 * len(self._table.text)
             self._table = grow(self._table, int(self._at[2]), int(self._at[3]), *sizes)
 
-    def _odd(self, piece: TextChunk, losses: LossCounts) -> bool:
+    def _decode_odd_event(self, piece: TextChunk, losses: LossCounts) -> bool:
         """Decode the event at which the scan stopped, or skip damage; False if neither can be done here."""
         start = int(self._at[1])
         try:
@@ -259,7 +259,7 @@ class ParallelScanner:
         return TraceEvents(texts=texts, numbers=numbers, top=top, lost=losses.to_list(), **columns)
 
 
-def _rows(room: int) -> EventColumns:
+def _make_rows(room: int) -> EventColumns:
     kinds = {"phase": np.uint8, "time_ns": np.int64, "duration_ns": np.int64, "event": np.int32, "value": np.int64}
     shapes: dict[str, Any] = {
         "event": (len(NUMERIC_ARGUMENTS), room),

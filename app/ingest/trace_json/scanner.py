@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import uint64
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.tables import NUMERIC_ARGUMENTS
 from ..jit.decorators import jit_inline, jit_no_refcount
-from ..trace.events import ID_TEXT, MISSING
+from ..trace.events import ID_TEXT
 from .grammar import MAX_TIME_NS
 from .simd import count_trailing_zeros, load_word, special_mask
 from .string_table import StringTable, intern, intern_object, remove_last
@@ -58,18 +58,18 @@ class EventColumns(NamedTuple):
     value: Array
 
 
-def _words(text: bytes) -> list[int]:
+def _make_words(text: bytes) -> list[int]:
     padded = text.ljust(24, b"\0")
     return [int.from_bytes(padded[i : i + 8], "little") for i in (0, 8, 16)]
 
 
-def _key(text: str) -> np.uint64:
-    return np.uint64(_words(text.encode())[0])
+def _make_key(text: str) -> np.uint64:
+    return np.uint64(_make_words(text.encode())[0])
 
 
-_PH, _TS, _ID = _key("ph"), _key("ts"), _key("id")
-_CAT, _PID, _TID, _DUR = _key("cat"), _key("pid"), _key("tid"), _key("dur")
-_NAME, _ARGS, _BIND = _key("name"), _key("args"), _key("bind_id")
+_PH, _TS, _ID = _make_key("ph"), _make_key("ts"), _make_key("id")
+_CAT, _PID, _TID, _DUR = _make_key("cat"), _make_key("pid"), _make_key("tid"), _make_key("dur")
+_NAME, _ARGS, _BIND = _make_key("name"), _make_key("args"), _make_key("bind_id")
 
 
 class KeyTable(NamedTuple):
@@ -83,25 +83,25 @@ class KeyTable(NamedTuple):
 
 def make_key_table() -> KeyTable:
     """Those keys, each in its own slot."""
-    words = [_words(key.encode()) for key in NUMERIC_ARGUMENTS]
+    words = [_make_words(key.encode()) for key in NUMERIC_ARGUMENTS]
     lengths = [len(key) for key in NUMERIC_ARGUMENTS]
     slots = np.full(SLOTS, BAD, np.int64)
     factor = 0x9E3779B97F4A7C15
-    while len({_place(text, factor) for text in NUMERIC_ARGUMENTS}) < len(NUMERIC_ARGUMENTS):
+    while len({_compute_slot(text, factor) for text in NUMERIC_ARGUMENTS}) < len(NUMERIC_ARGUMENTS):
         factor = (factor * 0x5851F42D4C957F2D + 2) % 2**64 | 1
     for number, text in enumerate(NUMERIC_ARGUMENTS):
-        slots[_place(text, factor)] = number
+        slots[_compute_slot(text, factor)] = number
     return KeyTable(np.array(words, np.uint64), np.array(lengths, np.int64), slots, np.uint64(factor))
 
 
-def _place(key: str, factor: int) -> int:
+def _compute_slot(key: str, factor: int) -> int:
     text = key.encode().ljust(8, b"\0")
     ends = int.from_bytes(text[:8], "little") ^ (3 * int.from_bytes(text[-8:], "little")) ^ len(key)
     return int(ends * factor % 2**64 >> 57)
 
 
 @jit_inline
-def _time(data: Array, p: int) -> tuple[int, int]:
+def _scan_time(data: Array, p: int) -> tuple[int, int]:
     """(the nanoseconds of the number of microseconds that begins at p, its end, BAD if there is none)."""
     negative = data[p] == 45
     if negative:
@@ -161,7 +161,7 @@ def _time(data: Array, p: int) -> tuple[int, int]:
 
 
 @jit_inline
-def _small(data: Array, p: int, length: int) -> int:
+def _parse_small_int(data: Array, p: int, length: int) -> int:
     """The value of a text that is a whole number below ID_TEXT, BAD for another one."""
     if length <= 0 or length > 10 or (data[p] == 48 and length > 1):
         return BAD
@@ -190,7 +190,7 @@ def _number_key(data: Array, p: int, length: int, keys: KeyTable) -> int:
 
 
 @jit_inline
-def _whole(data: Array, p: int) -> tuple[int, int]:
+def _scan_int(data: Array, p: int) -> tuple[int, int]:
     """(the 64-bit whole number that begins at p, its end, BAD if there is none)."""
     negative = data[p] == 45
     if negative:
@@ -217,7 +217,9 @@ def _whole(data: Array, p: int) -> tuple[int, int]:
 
 
 @jit_inline
-def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, numbers: Array) -> tuple[int, int, Any]:
+def _scan_arguments(
+    data: Array, p: int, end: int, keys: KeyTable, pieces: Array, numbers: Array
+) -> tuple[int, int, Any]:
     """Iterates the members of the object at p.
 
     Returns its end (BAD if it cannot be parsed), the number of members that are no numbers, each from one entry to the
@@ -256,7 +258,7 @@ def _arguments(data: Array, p: int, end: int, keys: KeyTable, pieces: Array, num
             seen |= bit
             numbers[key] = MISSING
         if key >= 0 and is_number:
-            numbers[key], p = _whole(data, p)
+            numbers[key], p = _scan_int(data, p)
         else:
             if byte == 34:
                 p = find_string_end(data, p + 1)
@@ -350,7 +352,7 @@ def scan_events(
                     time, p = MISSING, find_literal_end(data, p)
                 else:
                     quoted = byte == 34
-                    time, p = _time(data, p + quoted)
+                    time, p = _scan_time(data, p + quoted)
                     if quoted:
                         if p < 0 or data[p] != 34:
                             return ODD
@@ -362,7 +364,7 @@ def scan_events(
             elif text == _ARGS:
                 arguments, seen = 0, uint64(0)
                 if byte == 123:
-                    p, arguments, seen = _arguments(data, p, end, keys, pieces, numbers)
+                    p, arguments, seen = _scan_arguments(data, p, end, keys, pieces, numbers)
                 elif byte == 110:
                     p = find_literal_end(data, p)
                 else:
@@ -433,7 +435,7 @@ def scan_events(
         rows.duration_ns[row] = duration_ns
         if lengths[ID] < 0:
             starts[ID], lengths[ID] = starts[BIND], lengths[BIND]
-        small = _small(data, starts[ID], lengths[ID])
+        small = _parse_small_int(data, starts[ID], lengths[ID])
         rows.id[row] = small
         for field in range(ID if small >= 0 or lengths[ID] < 0 else ID + 1):
             code = intern(data, starts[field], lengths[field], begin, table, at)

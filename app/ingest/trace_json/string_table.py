@@ -9,6 +9,7 @@ from numba import uint64
 from ...domain.arrays import Array
 from ..jit.decorators import jit_inline, jit_no_refcount
 from .simd import PAD, copy64, load_word, multiply_fold
+from .values import mask_low_bytes
 
 
 class StringTable(NamedTuple):
@@ -51,23 +52,18 @@ def grow(old: StringTable, count: int, used: int, texts: int, size: int) -> Stri
     for name in ("hash", "start", "length", "place"):
         getattr(new, name)[:count] = getattr(old, name)[:count]
     new.text[:used] = old.text[:used]
-    _place(new, count)
+    _fill_slots(new, count)
     return new
 
 
 @jit_no_refcount
-def _place(table: StringTable, count: int) -> None:
+def _fill_slots(table: StringTable, count: int) -> None:
     mask = len(table.slots) - 1
     for code in range(count):
         slot = np.int64(table.hash[code] & uint64(mask))
         while table.slots[slot] >= 0:
             slot = (slot + 1) & mask
         table.slots[slot] = code
-
-
-@jit_inline
-def _low(text: Any, length: int) -> Any:
-    return text if length >= 8 else text & ((uint64(1) << uint64(8 * length)) - uint64(1))
 
 
 @jit_inline
@@ -79,21 +75,21 @@ def hash_text(data: Array, p: int, length: int, seed: Any) -> Any:
         found = multiply_fold(load_word(data, p) ^ uint64(0xA0761D6478BD642F), load_word(data, p + 8) ^ found)
         p += 16
     left = end - p
-    one = _low(load_word(data, p), left)
-    other = _low(load_word(data, p + 8), left - 8) if left > 8 else uint64(0)
+    one = mask_low_bytes(load_word(data, p), left)
+    other = mask_low_bytes(load_word(data, p + 8), left - 8) if left > 8 else uint64(0)
     found = multiply_fold(one ^ uint64(0xE7037ED1A0B428DB), other ^ found)
     return multiply_fold(found ^ uint64(0x8EBC6AF09C88C6E3), seed)
 
 
 @jit_inline
-def _same(one: Array, p: int, other: Array, q: int, length: int) -> bool:
+def _equal_texts(one: Array, p: int, other: Array, q: int, length: int) -> bool:
     while length > 8:
         if load_word(one, p) != load_word(other, q):
             return False
         p += 8
         q += 8
         length -= 8
-    return bool(_low(load_word(one, p), length) == _low(load_word(other, q), length))
+    return bool(mask_low_bytes(load_word(one, p), length) == mask_low_bytes(load_word(other, q), length))
 
 
 @jit_inline
@@ -111,12 +107,12 @@ def intern(data: Array, p: int, length: int, place: int, table: StringTable, at:
         if (
             table.hash[code] == found
             and table.length[code] == length
-            and _same(data, p, table.text, table.start[code], length)
+            and _equal_texts(data, p, table.text, table.start[code], length)
         ):
             return int(code)
         slot = (slot + 1) & mask
     at[3] = _append(data, p, length, table.text, at[3])
-    return _new(slot, found, length, place, table, at)
+    return _insert(slot, found, length, place, table, at)
 
 
 @jit_inline
@@ -136,7 +132,7 @@ def intern_object(data: Array, pieces: Array, count: int, place: int, table: Str
         if table.hash[code] == found and table.length[code] == length:
             p = table.start[code] + 1
             i = 0
-            while i < count and _same(data, pieces[2 * i], table.text, p, pieces[2 * i + 1]):
+            while i < count and _equal_texts(data, pieces[2 * i], table.text, p, pieces[2 * i + 1]):
                 p += pieces[2 * i + 1] + 1
                 i += 1
             if i == count:
@@ -149,7 +145,7 @@ def intern_object(data: Array, pieces: Array, count: int, place: int, table: Str
         table.text[p] = 44
     table.text[p] = 125
     at[3] = p + 1
-    return _new(slot, found, length, place, table, at)
+    return _insert(slot, found, length, place, table, at)
 
 
 @jit_inline
@@ -163,7 +159,7 @@ def _append(data: Array, p: int, length: int, text: Array, to: int) -> int:
 
 
 @jit_inline
-def _new(slot: int, found: Any, length: int, place: int, table: StringTable, at: Array) -> int:
+def _insert(slot: int, found: Any, length: int, place: int, table: StringTable, at: Array) -> int:
     code = at[2]
     table.slots[slot] = code
     table.hash[code] = found

@@ -44,7 +44,7 @@ def find_blank_end(data: Array, p: int) -> int:
 
 
 @jit_inline
-def _hex(byte: int) -> bool:
+def _is_hex(byte: int) -> bool:
     return 48 <= byte <= 57 or 65 <= byte <= 70 or 97 <= byte <= 102
 
 
@@ -65,7 +65,7 @@ def find_string_end(data: Array, p: int) -> int:
         byte = data[p + 1]
         if byte == 117:
             for i in range(2, 6):
-                if not _hex(data[p + i]):
+                if not _is_hex(data[p + i]):
                     return BAD
             p += 6
         elif byte in (34, 92, 47, 98, 102, 110, 114, 116):
@@ -125,7 +125,7 @@ def find_value_end(data: Array, p: int) -> int:
             p = find_blank_end(data, p + 1)
             if data[p] != (125 if is_object else 93):
                 if is_object:
-                    p = _colon_end(data, p)
+                    p = _find_value_start(data, p)
                     if p < 0:
                         return BAD
                 continue
@@ -150,7 +150,7 @@ def find_value_end(data: Array, p: int) -> int:
             if data[p] == 44:
                 p = find_blank_end(data, p + 1)
                 if is_object:
-                    p = _colon_end(data, p)
+                    p = _find_value_start(data, p)
                     if p < 0:
                         return BAD
                 break
@@ -164,7 +164,7 @@ def find_value_end(data: Array, p: int) -> int:
 
 
 @jit_inline
-def _colon_end(data: Array, p: int) -> int:
+def _find_value_start(data: Array, p: int) -> int:
     """The start of the value of the member whose key begins at p."""
     if data[p] != 34:
         return BAD

@@ -94,7 +94,7 @@ class Window:
         self.place = 0
         self._show(np.zeros(PAD, np.uint8), 0)
         for _ in range(READ_AHEAD):
-            self._ask()
+            self._request_read()
 
     @property
     def length(self) -> int:
@@ -115,7 +115,7 @@ class Window:
         array[end : end + PAD] = 0
         self.data = array.data[:end]
 
-    def _ask(self) -> None:
+    def _request_read(self) -> None:
         self._coming.append(self._pool.submit(self._fill))
 
     def stop(self) -> None:
@@ -152,7 +152,7 @@ class Window:
             array[end] = ord("\n")
             self._ended, end = True, end + 1
         else:
-            self._ask()
+            self._request_read()
         rest = self._array[self.at : self._end]
         if len(rest) > begin:
             read, array = array[begin:end], np.empty(len(rest) + end - begin + PAD, np.uint8)
@@ -178,7 +178,7 @@ class Window:
         counts as scanned."""
         if self._end - self.at < self._piece_bytes // 2:
             self.read_more()
-        while (stop := self._boundary()) is None and self._end - self.at < MAX_WINDOW_BYTES and self.read_more():
+        while (stop := self._find_boundary()) is None and self._end - self.at < MAX_WINDOW_BYTES and self.read_more():
             pass
         stop = self._end if stop is None else stop
         if self.at == self._end:
@@ -188,7 +188,7 @@ class Window:
         self.at = stop
         return piece
 
-    def _boundary(self) -> int | None:
+    def _find_boundary(self) -> int | None:
         """The likely start of the last complete event in the window, if near."""
         if self._ended and self._end - self.at < 2 * self._piece_bytes:
             return None
@@ -196,12 +196,12 @@ class Window:
         high = min(self._end, ((self.place + self.at) // size + 2) * size - self.place)
         known, boundary = self._boundary_before
         if known != self.place + high or (boundary is not None and boundary <= self.place + self.at):
-            boundary = self._last_event(high)
+            boundary = self._find_last_event(high)
             self._boundary_before = self.place + high, None if boundary is None else self.place + boundary
             return boundary
         return None if boundary is None else boundary - self.place
 
-    def _last_event(self, high: int) -> int | None:
+    def _find_last_event(self, high: int) -> int | None:
         """The start of the last event before `high`, if it is found quickly."""
         for near in (*NEAR_BYTES, high):
             places = deque(find_event_candidates(self.data, max(high - near, self.at + 1), high), MAX_BOUNDARY_TRIES)

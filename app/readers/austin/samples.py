@@ -104,7 +104,7 @@ class SampleCollector:
         if not 0 <= (time_us or 0) < MAX_TIME_US or not -MAX_BYTES < (memory_bytes or 0) < MAX_BYTES:
             self.add_loss(NO_METRIC, f"{time_us} µs, {memory_bytes} bytes")
             return
-        state = self._threads.get(thread) or self._new_thread(thread, time_us or 0)
+        state = self._threads.get(thread) or self._add_thread(thread, time_us or 0)
         clock = state.clock = min(state.clock + (time_us or 0), MAX_TIME_US)
         if clock > state.latest[0]:
             state.latest[0] = clock
@@ -121,18 +121,18 @@ class SampleCollector:
     def _add_weight(self, time_ns: int, thread: int, event: str, stack: int, weight: int) -> None:
         known = self._events.get(event)
         if known is None:
-            known = self._events[event] = self._event(event)
+            known = self._events[event] = self._intern_event(event)
         if weight or event in (WALL, CPU):
             self._builder.add_sample(time_ns, thread, known, stack, weight)
 
-    def _event(self, event: str) -> int:
+    def _intern_event(self, event: str) -> int:
         if event in (MEMORY_ALLOCATED, MEMORY_FREED):
             return self._builder.intern_event(event, "bytes")
         interval = self._about.get("interval", "")
         rate = float(interval) * NS_PER_US if interval.isdecimal() and len(interval) < 12 else None
         return self._builder.intern_event(event, "ns", sampling="period" if rate else None, rate=rate)
 
-    def _new_thread(self, thread: tuple[int, int, str], time_us: int) -> "_ThreadClock":
+    def _add_thread(self, thread: tuple[int, int, str], time_us: int) -> "_ThreadClock":
         pid, interpreter, name = thread
         number = int(name) if name.isdecimal() and name.isascii() and len(name) < 19 else None
         row = self._builder.intern_thread(

@@ -8,8 +8,9 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
-from .format import FORMAT, LOSSES, NO_LINE
+from .format import FORMAT, LOSSES
 
 __all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
@@ -33,7 +34,7 @@ def sniff(head: bytes) -> bool:
     return events is not None and bool(_HEADER.search(head) or _BODY.search(head, events.end()))
 
 
-@check_parse_quality("lines of callgrind", NO_LINE)
+@check_parse_quality("lines of callgrind", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a file. `source` names it in messages. Raises UnreadableInput if it has no cost."""
     # Compiled code is imported only when a file is read.

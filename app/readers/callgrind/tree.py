@@ -83,7 +83,7 @@ def build_tree(graph: Graph) -> Tree:
     count = np.zeros(functions, np.int64)
     np.add.at(count, graph.called, graph.count)
     wanted = np.column_stack([graph.own, count])
-    nodes = _add_missing_functions(graph, _expand_stacks(graph), _nonzero_rows(wanted))
+    nodes = _add_missing_functions(graph, _expand_stacks(graph), _select_nonzero_rows(wanted))
     return _drop_unused(nodes, _divide_costs(nodes, wanted))
 
 
@@ -97,13 +97,15 @@ def _expand_stacks(graph: Graph) -> _Nodes:
     first = np.searchsorted(caller, np.arange(len(own) + 1))
     whole = own + _sum_rows(caller, cost, len(own))
     group = find_components(first, called)
-    costs_without_caller = _costs_without_caller(own, caller, called, cost, group)
+    costs_without_caller = _compute_entry_costs(own, caller, called, cost, group)
     arcs = _CallEdges(
         first, called, group, np.divide(cost, whole[caller], out=np.zeros_like(cost), where=whole[caller] > 0)
     )
     calls = graph.count[order].astype(np.float64)
     rate = np.divide(calls, whole[caller, 0], out=np.zeros(len(calls)), where=whole[caller, 0] > 0)
-    stacks = _expand_levels(arcs, costs_without_caller, rate, np.maximum(own.sum(axis=0), 1), _nonzero_rows(whole))
+    stacks = _expand_levels(
+        arcs, costs_without_caller, rate, np.maximum(own.sum(axis=0), 1), _select_nonzero_rows(whole)
+    )
     cost_at = _propagate_costs(stacks)
     spent = np.divide(own, whole, out=np.zeros_like(own), where=whole > 0)
     above = np.where(stacks.parent < 0, 0, cost_at[stacks.parent, 0]) if len(cost_at) else np.zeros(0)
@@ -124,7 +126,7 @@ class _CallEdges:
 
 def _expand_levels(arcs: _CallEdges, given: Array, rate: Array, total: Array, costly: Array) -> _ExpandedStacks:
     """Follow the calls from the functions with given cost. total: of each event. costly: functions with any cost."""
-    function = np.flatnonzero(_nonzero_rows(given))
+    function = np.flatnonzero(_select_nonzero_rows(given))
     cost_at = given[function]
     parent, part = np.full(len(function), -1, np.int64), np.zeros_like(cost_at)
     parents, functions, parts, rates, backs = [parent], [function], [part], [np.zeros(len(function))], []
@@ -186,7 +188,7 @@ def _propagate_costs(stacks: _ExpandedStacks) -> Array:
     return comes
 
 
-def _nonzero_rows(values: Array) -> Array:
+def _select_nonzero_rows(values: Array) -> Array:
     """Which rows have a value other than 0."""
     nonzero: Array = np.asarray(values.any(axis=1))
     return nonzero
@@ -198,7 +200,7 @@ def _sum_rows(place: Array, values: Array, length: int) -> Array:
     return np.column_stack(columns) if columns else np.zeros((length, 0))
 
 
-def _costs_without_caller(own: Array, caller: Array, called: Array, cost: Array, group: Array) -> Array:
+def _compute_entry_costs(own: Array, caller: Array, called: Array, cost: Array, group: Array) -> Array:
     """The part of each function's cost that has no caller, by event.
 
     Functions of one component are taken together, because cost that they pass around is counted repeatedly. The
@@ -284,7 +286,7 @@ def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes
     arcs = np.lexsort((-graph.cost.astype(np.float64).sum(axis=1), graph.caller))
     first = np.searchsorted(graph.caller[arcs], np.arange(functions + 1)).tolist()
     called, place = graph.called[arcs].tolist(), best.tolist()
-    parent, depth = nodes.parent.tolist(), _depths(nodes.parent)
+    parent, depth = nodes.parent.tolist(), _compute_depths(nodes.parent)
     function: list[int] = nodes.function.tolist()
     callees = deque(np.flatnonzero(best >= 0)[np.argsort(-nodes.share[best[best >= 0]], kind="stable")].tolist())
     roots = iter(np.flatnonzero(wanted).tolist())
@@ -317,7 +319,7 @@ def _add_missing_functions(graph: Graph, nodes: _Nodes, wanted: Array) -> _Nodes
     )
 
 
-def _depths(parent: Array) -> list[int]:
+def _compute_depths(parent: Array) -> list[int]:
     depths: list[int] = []
     for above in parent.tolist():
         depths.append(depths[above] + 1 if above >= 0 else 1)
@@ -338,19 +340,19 @@ def _divide_costs(nodes: _Nodes, wanted: Array) -> Int64Array:
         wish = part * column[nodes.function]
         # Half of an even number must stay exact despite floating-point errors.
         value = np.floor(wish + 1e-6).astype(np.int64)
-        remainders = _remainders(nodes.function, value, column)
+        remainders = _compute_remainders(nodes.function, value, column)
         order = np.lexsort((value - wish, nodes.function))
         rank = np.arange(len(order)) - np.searchsorted(nodes.function[order], nodes.function[order])
         value[order] += (rank < remainders[nodes.function[order]]) & (wish[order] > 0)
         # Floating-point errors go to the node with the highest cost.
         order = np.lexsort((nodes.share, mass, nodes.function))
         last = order[np.r_[nodes.function[order][1:] != nodes.function[order][:-1], True]] if len(order) else order
-        value[last] += _remainders(nodes.function, value, column)[nodes.function[last]]
+        value[last] += _compute_remainders(nodes.function, value, column)[nodes.function[last]]
         weights[:, event] = value
     return weights
 
 
-def _remainders(function: Array, value: Array, whole: Array) -> Array:
+def _compute_remainders(function: Array, value: Array, whole: Array) -> Array:
     """The cost that no node has yet, by function."""
     given = np.zeros(len(whole), np.int64)
     np.add.at(given, function, value)
@@ -360,7 +362,7 @@ def _remainders(function: Array, value: Array, whole: Array) -> Array:
 
 def _drop_unused(nodes: _Nodes, weight: Array) -> Tree:
     """The tree without nodes that have no cost in or below them."""
-    used = _nonzero_rows(weight)
+    used = _select_nonzero_rows(weight)
     parent = nodes.parent
     for node in np.flatnonzero(used)[::-1].tolist():
         above = int(parent[node])

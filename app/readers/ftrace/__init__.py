@@ -17,9 +17,10 @@ import re
 from typing import BinaryIO
 
 from ...domain.profile import Profile
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.text_lines import iterate_chunks
-from .format import FORMAT, LINE, LOSSES, NO_LINE
+from .format import FORMAT, LINE, LOSSES
 
 __all__ = ["FORMAT", "LOSSES", "read", "sniff"]
 
@@ -43,7 +44,7 @@ def sniff(head: bytes) -> bool:
     return good > 0 and 2 * good >= sum(bool(line.strip()) for line in lines[1:]) - 20
 
 
-@check_parse_quality("lines of ftrace", NO_LINE)
+@check_parse_quality("lines of ftrace", UNRECOGNIZED_LINE)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a trace. `source` names it in messages. Raises UnreadableInput if it has no events."""
     # Compiled code is imported only when a file is read.

@@ -2,6 +2,7 @@
 
 import re
 
+from ...ingest.losses import UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
 from ...ingest.trace.losses import SCHEDULER_LOSSES, TRACE_LOSSES
 
 FORMAT = "ftrace"
@@ -16,13 +17,11 @@ GRAPH = re.compile(
     rb"(?:[+!#*@$]? *+([\d.]+) us ++)?\| ( *)(.*)"
 )
 """Time, CPU, task, thread, duration, indent, and the call, of a line of the tracer of calls."""
-NO_LINE = "unrecognized line"
-NOT_UNDERSTOOD = "scheduler event with unrecognized text"
 LOST = "events lost while the kernel traced"
 OVERWRITTEN = "events overwritten by the kernel before they were read"
 UNMATCHED_RETURN = "end of a call without a begin in the trace"
 LOSSES = (
-    *(NO_LINE, NOT_UNDERSTOOD, LOST, OVERWRITTEN, UNMATCHED_RETURN),
+    *(UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT, LOST, OVERWRITTEN, UNMATCHED_RETURN),
     *SCHEDULER_LOSSES,
     *TRACE_LOSSES,
 )

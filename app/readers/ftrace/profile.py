@@ -6,6 +6,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_S
+from ...ingest.losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
 from ...ingest.perf_text.sched_events import SCHED_EVENTS, SchedEventParser, decode_name, get_waker
 from ...ingest.trace.atrace import MARK, AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
@@ -13,11 +14,10 @@ from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.scheduler import SchedulerTimeline
 from ...ingest.trace.scheduler import classify as of_scheduling
-from ...ingest.trace.slices import SliceClassifier, SliceType
+from ...ingest.trace.slices import PLAIN_SLICE, SliceClassifier, SliceType
 from .calls import CALL, FunctionGraph
-from .format import FORMAT, GRAPH, LINE, LOST, NO_LINE, NOT_UNDERSTOOD, OVERWRITTEN, UNMATCHED_RETURN
+from .format import FORMAT, GRAPH, LINE, LOST, OVERWRITTEN, UNMATCHED_RETURN
 
-MAX_EXAMPLE_CHARS = 160
 EVENT, SYSTEM_CALL = "events", "system calls"
 """Categories: other messages of the kernel, and calls into it."""
 _MARKED = frozenset({b"tracing_mark_write", b"print", b"bprint", b"0"})
@@ -36,7 +36,6 @@ _WHAT = {
     CALL: SliceType("other", FrameKind.KERNEL),
     SYSTEM_CALL: SliceType("other", FrameKind.KERNEL),
 }
-_PLAIN = SliceType("other", FrameKind.USER)
 
 
 class FtraceParser:
@@ -90,12 +89,12 @@ class FtraceParser:
             rest = rest.strip()
             if event in SCHED_EVENTS:
                 if not self.sched.feed(event, time_ns, int(cpu), get_waker(task, flags), rest):
-                    self._note(NOT_UNDERSTOOD, at, line)
+                    self._note(UNRECOGNIZED_SCHED_EVENT, at, line)
             elif event in _MARKED:
                 # The mark follows the name of its writer, if the kernel prints one.
                 mark = rest if event != b"bprint" else rest.partition(b": ")[2]
                 if not self.markers.feed(time_ns, task, decode_name(mark)):
-                    self._instant(time_ns, task, decode_name(mark) or "mark", b"")
+                    self._add_instant(time_ns, task, decode_name(mark) or "mark", b"")
             elif event == b"funcgraph_entry" or event == b"funcgraph_exit":
                 self.calls.feed_event(event == b"funcgraph_entry", time_ns, task, rest)
             else:
@@ -113,11 +112,11 @@ class FtraceParser:
             arguments = self.events.intern_arguments({"from": decode_name(called[2])})
             self.markers.add("i", time_ns, decode_name(called[1]), task, self._called, arguments=arguments)
         elif b":" in text:
-            self._instant(time_ns, task, decode_name(event), rest)
+            self._add_instant(time_ns, task, decode_name(event), rest)
         else:
-            self._instant(time_ns, task, decode_name(text.strip()), b"")
+            self._add_instant(time_ns, task, decode_name(text.strip()), b"")
 
-    def _instant(self, time_ns: int, task: int, name: str, rest: bytes) -> None:
+    def _add_instant(self, time_ns: int, task: int, name: str, rest: bytes) -> None:
         arguments = self.events.intern_arguments({"told": decode_name(rest)} if rest else {})
         self.markers.add("i", time_ns, name, task, self._event, arguments=arguments)
 
@@ -151,7 +150,7 @@ class FtraceParser:
         elif line.startswith(b"# tracer: "):
             self.facts["tracer"] = decode_name(line[10:MAX_EXAMPLE_CHARS])
         elif not _QUIET.fullmatch(line):
-            self._note(NO_LINE, number, line)
+            self._note(UNRECOGNIZED_LINE, number, line)
 
     def finish(self) -> None:
         """All lines were parsed."""
@@ -180,6 +179,6 @@ def build_profile(ftrace_parser: FtraceParser, source: str, defect: str | None) 
             f"{source} has no events. Enable events, such as sched_switch in /sys/kernel/tracing/events/sched, and "
             "trace again; or record with trace-cmd record -e sched_switch."
         )
-    classify = SliceClassifier(lambda category, name: of_scheduling(category, name) or _WHAT.get(category, _PLAIN))
+    classify = SliceClassifier(lambda category, name: of_scheduling(category, name) or _WHAT.get(category, PLAIN_SLICE))
     dialect = Dialect(FORMAT, classify, "", ftrace_parser.facts | ftrace_parser.calls.facts, more)
     return of_events(ftrace_parser.events.finish(ftrace_parser.get_losses()), source, defect, dialect)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array
 from ...domain.errors import UnreadableInput
 from ...domain.profile import Profile
 from ...domain.tables import FrameKind
 from ...ingest.trace.begin_end_pairs import match_begin_end
-from ...ingest.trace.events import MISSING, TraceEvents
+from ...ingest.trace.events import TraceEvents
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
@@ -63,7 +63,7 @@ def _pair_names_like_ends(lines: TraceLines, other: Array, texts: dict[str, int]
     return sorted(row for rows in open_.values() for row in rows)
 
 
-def _events(lines: TraceLines) -> TraceEvents:
+def _build_events(lines: TraceLines) -> TraceEvents:
     """Slices and counters, in the order of their begins."""
     texts = {text: place for place, text in enumerate(lines.texts)}
     pair_rows = _pair_rows(lines)
@@ -81,7 +81,7 @@ def _events(lines: TraceLines) -> TraceEvents:
         shown[row] = texts[f"{PREFIX}{lines.texts[shown[row]]}"]
     counter = lines.kind == COUNTER
     arguments = np.full(len(lines.kind), NONE, np.int32)
-    bad = _values(lines, np.flatnonzero(counter), texts, arguments)
+    bad = _write_values(lines, np.flatnonzero(counter), texts, arguments)
     if len(bad):
         value = lines.texts[int(lines.number[bad[0]])]
         lost.append((NO_VALUE, len(bad), f"line {lines.line[bad[0]]}: value: {value}"[:SHOWN]))
@@ -113,7 +113,7 @@ def _events(lines: TraceLines) -> TraceEvents:
     )
 
 
-def _values(lines: TraceLines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
+def _write_values(lines: TraceLines, counters: Array, texts: dict[str, int], arguments: Array) -> Array:
     """Write the values of counters into `arguments`; returns those whose value is not a number."""
     known = np.full(len(lines.texts), NONE, np.int32)
     for place in np.unique(lines.number[counters]).tolist():
@@ -129,9 +129,9 @@ def _classify(category: str, name: str) -> SliceType:
     return _OPERATOR if category == OPERATOR else _MARK
 
 
-def assembled(lines: TraceLines, source: str, defect: str | None) -> Profile:
+def build_profile(lines: TraceLines, source: str, defect: str | None) -> Profile:
     """The profile of the lines. Raises UnreadableInput if there are no events."""
-    events, edges = _events(lines), lines.edges
+    events, edges = _build_events(lines), lines.edges
     if not len(events):
         raise UnreadableInput(
             f"{source} has no events. Call begin_trace and end_trace between start_tracing_session and "

@@ -9,11 +9,12 @@ import numpy as np
 from ...domain.arrays import Array
 from ...domain.units import NS_PER_US
 from ...ingest.jit.decorators import jit_inline, jit_no_refcount
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.text_lines import iterate_chunks
 from ...ingest.trace_json.growable import GrowableColumn
 from ...ingest.trace_json.simd import PAD
 from ...ingest.trace_json.string_table import StringTable, grow, intern, make_table
-from .format import NO_LINE, NO_TIME
+from .format import NO_TIME
 
 SHOWN = 160
 MARK = b"\xef\xbb\xbf"
@@ -29,8 +30,8 @@ ROWS, TEXTS, TEXT_BYTES = 1 << 16, 1 << 12, 1 << 20
 STOP, FULL, ODD, LATE = range(4)
 """Why a scan ended: at the end of the text; no more room; a line that is none of a thread's; a line with an invalid
 time."""
-MOST_DIGITS = 18
-MOST_US = (1 << 61) // NS_PER_US
+MAX_DIGITS = 18
+MAX_US = (1 << 61) // NS_PER_US
 _OF_THREAD, _OF_NAME, _OF_COUNTER, _OF_VALUE, _OF_TIME, _OF_END = (
     np.frombuffer(word, np.uint8) for word in (b"thr:", b", name: ", b", counter: ", b", value: ", b", time:", b"end_")
 )
@@ -83,9 +84,9 @@ def read_lines(stream: BinaryIO) -> TraceLines:
                 line = text[at[1] : end]
                 at[1], at[4] = end + 1, at[4] + 1
                 if edge := _EDGE.fullmatch(line):
-                    edges.setdefault(edge[1].decode(), int(edge[2]) if len(edge[2]) <= MOST_DIGITS else 0)
+                    edges.setdefault(edge[1].decode(), int(edge[2]) if len(edge[2]) <= MAX_DIGITS else 0)
                     continue
-                reason = NO_TIME if why == LATE else NO_LINE
+                reason = NO_TIME if why == LATE else UNRECOGNIZED_LINE
                 count, example = lost.get(reason, (0, f"line {at[4]}: {line[:SHOWN].decode('utf-8', 'replace')}"))
                 lost[reason] = count + 1, example
             elif at[0] == ROWS:
@@ -120,12 +121,12 @@ def _is(data: Array, p: int, end: int, word: Array) -> bool:
 
 
 @jit_inline
-def _blank(byte: Any) -> bool:
+def _is_blank(byte: Any) -> bool:
     return bool(byte == _SPACE or 9 <= byte <= 13)
 
 
 @jit_inline
-def _digits_begin(data: Array, p: int, end: int) -> int:
+def _find_digits(data: Array, p: int, end: int) -> int:
     """The start of the digits that end at `end`."""
     while end > p and _ZERO <= data[end - 1] <= _NINE:
         end -= 1
@@ -133,7 +134,7 @@ def _digits_begin(data: Array, p: int, end: int) -> int:
 
 
 @jit_inline
-def _whole(data: Array, p: int, end: int) -> int:
+def _parse_int(data: Array, p: int, end: int) -> int:
     """The number data[p:end], which consists of digits."""
     number = 0
     for i in range(p, end):
@@ -157,15 +158,15 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
         if at[0] == rows.shape[1] or at[2] + 4 > len(words.start) or at[3] + newline - p + 256 > len(words.text):
             return FULL
         end = newline
-        while end > p and _blank(data[end - 1]):
+        while end > p and _is_blank(data[end - 1]):
             end -= 1
         if end > p:
             # From the end of the line: the time.
             part, whole = end, end
-            us = _digits_begin(data, p, end)
+            us = _find_digits(data, p, end)
             if us > p and data[us - 1] == _DOT:
                 part, whole = us, us - 1
-                us = _digits_begin(data, p, whole)
+                us = _find_digits(data, p, whole)
             back = us
             while back > p and data[back - 1] == _SPACE:
                 back -= 1
@@ -193,7 +194,7 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
             name = q + (len(_OF_NAME) if kind == BEGIN else len(_OF_COUNTER))
             last = value = own = back
             if kind == COUNTER:
-                while value > name and not _blank(data[value - 1]):
+                while value > name and not _is_blank(data[value - 1]):
                     value -= 1
                 last = value - len(_OF_VALUE)
                 if value == back or last < name or not _is(data, last, back, _OF_VALUE):
@@ -202,13 +203,13 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
                 if _is(data, name, last, _OF_END):
                     kind = END
                     name += len(_OF_END)
-                own = _digits_begin(data, name, last)
+                own = _find_digits(data, name, last)
                 if own < last and own - 1 > name and data[own - 1] == _UNDERSCORE:
                     last = own - 1
                 else:
                     own = back
-            time_us = _whole(data, us, whole) if whole - us <= MOST_DIGITS else MOST_US
-            if time_us >= MOST_US:
+            time_us = _parse_int(data, us, whole) if whole - us <= MAX_DIGITS else MAX_US
+            if time_us >= MAX_US:
                 return LATE
             time_ns = time_us
             for i in range(3):
@@ -217,11 +218,11 @@ def scan(data: Array, stop: int, rows: Array, words: StringTable, at: Array) -> 
                 number = intern(data, value, back - value, 0, words, at)
             elif own == back:
                 number = NONE
-            elif back - own > MOST_DIGITS or (data[own] == _ZERO and back - own > 1):
+            elif back - own > MAX_DIGITS or (data[own] == _ZERO and back - own > 1):
                 # Numbers are equal only if their texts are.
                 number = NONE - 1 - intern(data, own, back - own, 0, words, at)
             else:
-                number = _whole(data, own, back)
+                number = _parse_int(data, own, back)
             row = at[0]
             rows[KIND, row] = kind
             rows[THREAD, row] = intern(data, thread, q - thread, 0, words, at)

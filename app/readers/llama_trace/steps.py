@@ -30,10 +30,10 @@ def steps_of(profile: Profile) -> pa.Table:
     rows, prompt = _find_evaluation_marks(found, names)
     marked = len(rows) > 1
     if not marked:
-        rows = _longest(found, names)
+        rows = _select_longest_marks(found, names)
     begin = found.start[rows]
     if len(rows) < 2:
-        rows = _last(found, names)
+        rows = _select_last_tensors(found, names)
         begin = np.concatenate((found.start.min(initial=0, keepdims=True), found.end[rows]))[: len(rows)]
     if len(rows) < 2:
         rows = begin = rows[:0]
@@ -82,7 +82,7 @@ def _find_evaluation_marks(found: _SliceColumns, names: list[str]) -> tuple[Arra
     return rows, kind[rows] == 1
 
 
-def _longest(found: _SliceColumns, names: list[str]) -> Array:
+def _select_longest_marks(found: _SliceColumns, names: list[str]) -> Array:
     """The outermost marks with the name that took most of the time, of names that occur several times."""
     outer = np.flatnonzero(found.mark & (found.depth == 0))
     often = np.bincount(found.function[outer], minlength=len(names)) > 1
@@ -92,7 +92,7 @@ def _longest(found: _SliceColumns, names: list[str]) -> Array:
     return found.of_one_thread(outer[found.function[outer] == int(spent.argmax())])
 
 
-def _last(found: _SliceColumns, names: list[str]) -> Array:
+def _select_last_tensors(found: _SliceColumns, names: list[str]) -> Array:
     """Computations of the last tensor."""
     last = [number for number, name in enumerate(names) if parse_operator_name(name).get("tensor") in LAST_TENSORS]
     return found.of_one_thread(np.flatnonzero(np.isin(found.function, last)))

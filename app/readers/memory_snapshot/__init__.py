@@ -35,4 +35,4 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     from . import assembly as snapshot_assembly
     from . import pickle_tape
 
-    return snapshot_assembly.assembled(pickle_tape.read(stream, source), source, getattr(stream, "defect", None))
+    return snapshot_assembly.build_profile(pickle_tape.read(stream, source), source, getattr(stream, "defect", None))

@@ -19,7 +19,7 @@ from . import pickle_machine as machine
 BLOCK_BYTES = 1 << 20
 FEW_BYTES = 64 << 10
 """Below this size it is faster not to wait for the compiler, or for its cache."""
-LONGEST_BYTES = 64 << 20
+MAX_VALUE_BYTES = 64 << 20
 NOT_PLAIN = (
     "{source} cannot be read: its pickle has {what} at byte {at:,}. Perfloom reads only lists, dicts, strings and "
     "numbers, since a memory snapshot has nothing else and other opcodes can run a program. Write the snapshot "
@@ -46,7 +46,7 @@ class Tape:
     _codes: list[Array] = field(default_factory=list)
     _words: list[str] = field(default_factory=list)
 
-    def members(self, node: int) -> Array:
+    def get_members(self, node: int) -> Array:
         """The members of a list or tuple, in order; of a dict keys and values alternate. Other values have none."""
         parts = []
         if int(self.kind[node]) in (machine.LIST, machine.TUPLE, machine.DICT):
@@ -63,12 +63,12 @@ class Tape:
         found: Array = (nodes >= 0) & ((kind == machine.LIST) | (kind == machine.TUPLE))
         return found
 
-    def dicts(self, nodes: Array, names: Iterable[str]) -> dict[str, Array]:
+    def get_dict_values(self, nodes: Array, names: Iterable[str]) -> dict[str, Array]:
         """The values of dicts under each name, as numbers of values by node; -1 if there is no such key, or it is no
         dict."""
         distinct, inverse = np.unique(nodes, return_inverse=True)
         found = {name: np.full(len(distinct), -1, np.int64) for name in names}
-        code = {name: self.code_number(name) for name in found}
+        code = {name: self.find_code(name) for name in found}
         rows = np.flatnonzero((distinct >= 0) & (self.kind[distinct] == machine.DICT))
         chunk = self.value[distinct[rows]]
         while len(rows := rows[chunk >= 0]):
@@ -86,7 +86,7 @@ class Tape:
             chunk = self.chunk_before[chunk]
         return {name: values[inverse] for name, values in found.items()}
 
-    def numbers(self, nodes: Array, missing: int) -> Array:
+    def get_numbers(self, nodes: Array, missing: int) -> Array:
         """Whole numbers (a float is rounded down, True is 1); `missing` for other values."""
         known = np.maximum(nodes, 0)
         kind, value = self.kind[known], self.value[known]
@@ -108,11 +108,11 @@ class Tape:
         codes = self._codes[0] if len(self._codes[0]) else np.zeros(1, np.int64)
         return np.where(text, codes[np.where(text, self.value[known], 0)], -1)
 
-    def code_number(self, word: str) -> int:
+    def find_code(self, word: str) -> int:
         """The number that `code_of` returns for a text; -2 if it does not occur."""
         return self._known_codes().get(word.encode(), -2)
 
-    def words(self) -> list[str]:
+    def get_words(self) -> list[str]:
         """The distinct texts."""
         known = self._known_codes()
         if len(self._words) < len(known):
@@ -140,21 +140,21 @@ def read(stream: BinaryIO, source: str) -> Tape:
         data = rest + block if rest else block
         used, status, detail = running.run(data)
         if status == machine.DONE:
-            return running.tape(complete=True)
+            return running.build_tape(complete=True)
         if status != machine.MORE:
-            raise UnreadableInput(running.complaint(data, used, status, detail))
+            raise UnreadableInput(running.describe_error(data, used, status, detail))
         rest, wanted = data[used:], detail
-        if wanted > LONGEST_BYTES:
+        if wanted > MAX_VALUE_BYTES:
             raise UnreadableInput(
                 f"{source} cannot be read: its pickle has a value of {wanted:,} bytes at byte "
                 f"{running.before:,}, too long for a memory snapshot. Write the snapshot again."
             )
         if not block:
             running.close()
-            return running.tape(complete=False)
+            return running.build_tape(complete=False)
 
 
-def for_few(function: Any, few: bool) -> Any:
+def choose_plain_run(function: Any, few: bool) -> Any:
     """A compiled function, or for few values the same in plain Python."""
     return getattr(function, "py_func", function) if few else function
 
@@ -193,7 +193,7 @@ class _MachineState:
     def run(self, data: bytes) -> tuple[int, int, int]:
         """Run a block as far as possible: (number of bytes that were run, how it ended, a detail)."""
         self._reserve(len(data))
-        step = for_few(machine.run, self.before + len(data) < FEW_BYTES)
+        step = choose_plain_run(machine.run, self.before + len(data) < FEW_BYTES)
         used, status, detail = step(np.frombuffer(data, np.uint8), len(data), self._counts, *self._columns.values())
         self._counts[machine.BEFORE] += used
         return int(used), int(status), int(detail)
@@ -220,7 +220,7 @@ class _MachineState:
                 # In place if the system can, because they are large.
                 column.resize(max(room, len(column) * 9 // 8), refcheck=False)
 
-    def complaint(self, data: bytes, at: int, status: int, detail: int) -> str:
+    def describe_error(self, data: bytes, at: int, status: int, detail: int) -> str:
         """What is wrong with the pickle, in a sentence."""
         where = self.before
         if status == machine.REFUSED:
@@ -261,7 +261,7 @@ class _MachineState:
                 counts[machine.CHUNKS] += 1
             counts[machine.STACK] = mark
 
-    def tape(self, complete: bool) -> Tape:
+    def build_tape(self, complete: bool) -> Tape:
         """The tape."""
         counts, columns = self._counts, self._columns
         top = int(counts[machine.STACK])

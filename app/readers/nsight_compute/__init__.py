@@ -48,7 +48,7 @@ def sniff(head: bytes) -> bool:
 
 def read_report(stream: BinaryIO, source: str = FORMAT) -> "Profile":
     """The profile of a report, or of the output of `ncu` for it. Raises UnreadableInput."""
-    data, defect = _all(stream)
+    data, defect = _read_all(stream)
     if data.startswith(MAGIC):
         from .report import read_report as read_blocks
 
@@ -61,10 +61,10 @@ def read(stream: BinaryIO, source: str = CSV_FORMAT) -> "Profile":
 
     Raises UnreadableInput if it has no launches.
     """
-    return _read_text(*_all(stream), source, CSV_FORMAT)
+    return _read_text(*_read_all(stream), source, CSV_FORMAT)
 
 
-def _all(stream: BinaryIO) -> tuple[bytes, str | None]:
+def _read_all(stream: BinaryIO) -> tuple[bytes, str | None]:
     """The content of a stream, and its defect, which is known at its end."""
     data = b"".join(iter(lambda: stream.read(CHUNK_BYTES), b""))
     return data, getattr(stream, "defect", None)

@@ -102,7 +102,9 @@ def sniff(head: bytes) -> bool:
         return False
     lines = decode_text(head).split("\n")[:SNIFFED_LINES]
     return any(
-        parse_header(_cells(line.rstrip("\r"))) is not None for line in lines if "Name" in line or "Source" in line
+        parse_header(_parse_cells(line.rstrip("\r"))) is not None
+        for line in lines
+        if "Name" in line or "Source" in line
     )
 
 
@@ -126,8 +128,8 @@ def iterate_rows(text: str, loss_callback: LossCallback) -> Iterator[CsvRow]:
     lost row."""
     heading: CsvHeader | None = None
     place = _SourceTableContext()
-    for number, record in _records(text, loss_callback):
-        cells = _cells(record)
+    for number, record in _iterate_rows(text, loss_callback):
+        cells = _parse_cells(record)
         csv_header = parse_header(cells) if _HEADING.search(record) else None
         if csv_header is not None:
             if csv_header.kind is PageKind.SOURCE:
@@ -174,7 +176,7 @@ def _fit_cells(cells: list[str], heading: CsvHeader) -> list[str] | None:
     return cells if number.isdecimal() or (not number and heading.kind is PageKind.RAW) else None
 
 
-def _records(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]]:
+def _iterate_rows(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]]:
     """Rows with the number of their first line; a row continues on the next line while a quotation mark is open."""
     lines = text.split("\n")
     at = 0
@@ -200,7 +202,7 @@ def _records(text: str, loss_callback: LossCallback) -> Iterator[tuple[int, str]
         yield first + 1, line
 
 
-def _cells(record: str) -> list[str]:
+def _parse_cells(record: str) -> list[str]:
     """The cells of a row; none if it is not CSV."""
     # A setting of the whole process; the default is shorter than the name of a kernel may be.
     csv.field_size_limit(2 * MAX_LINE_BYTES)

@@ -5,10 +5,9 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...ingest.losses import MAX_LONG_EXAMPLE_CHARS
 from ...ingest.nsight.summary_metrics import SummaryMetric, find_summary_metric
 from .csv_tables import PageKind
-
-MAX_EXAMPLE_CHARS = 200
 
 
 @dataclass
@@ -64,7 +63,7 @@ class MeasurementCollector:
 
     def add_loss(self, reason: str, place: str, said: str) -> None:
         """Add a loss. place: its position in the file, the example of the loss."""
-        before, first = self.losses.get(reason, (0, f"{place}: {said[:MAX_EXAMPLE_CHARS]}" if said else place))
+        before, first = self.losses.get(reason, (0, f"{place}: {said[:MAX_LONG_EXAMPLE_CHARS]}" if said else place))
         self.losses[reason] = (before + 1, first)
 
     def add_value(self, launch: Launch, metric: int, value: float | None, text: str | None, unit: str) -> None:

@@ -74,10 +74,10 @@ class DecimalMark:
         """A function that parses a text: None if it is no number, or not finite. It caches numbers, because most
         recur."""
         comma = self.is_comma
-        return lru_cache(maxsize=1 << 18)(lambda text: _number(text, comma))
+        return lru_cache(maxsize=1 << 18)(lambda text: _parse_number(text, comma))
 
 
-def _number(text: str, comma: bool) -> float | None:
+def _parse_number(text: str, comma: bool) -> float | None:
     text = text.strip()
     if text in ABSENT or len(text) > MAX_NUMBER_CHARS:
         return None

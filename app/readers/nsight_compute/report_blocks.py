@@ -112,7 +112,7 @@ class BlockReader:
             if begin > len(self._data):
                 self.defect = TRUNCATED
                 return
-            at = begin + self._size(at)
+            at = begin + self._read_size(at)
             if at == begin or at > len(self._data):
                 # No header is empty: each has its counts.
                 self.defect = DAMAGED if at == begin else TRUNCATED
@@ -121,12 +121,12 @@ class BlockReader:
                 header = ReportMessage(self._data[begin:at], self._damaged)
                 self._headers(header)
                 self._name(header)
-                at = yield from self._payload(header, at)
+                at = yield from self._read_payload(header, at)
             first = False
         if first:
             self.defect = TRUNCATED
 
-    def _size(self, at: int) -> int:
+    def _read_size(self, at: int) -> int:
         return int.from_bytes(self._data[at : at + SIZE_BYTES], "little")
 
     def _name(self, header: ReportMessage) -> None:
@@ -141,7 +141,7 @@ class BlockReader:
         self._strings += new
         self._known.update(new)
 
-    def _payload(self, header: ReportMessage, at: int) -> Generator[BlockEntry, None, int]:
+    def _read_payload(self, header: ReportMessage, at: int) -> Generator[BlockEntry, None, int]:
         """The items of one block. Returns where the next one begins."""
         size = header.get_int(_PAYLOAD)
         stop = len(self._data) if size is None else min(at + size, len(self._data))
@@ -152,7 +152,7 @@ class BlockReader:
                 begin = at + SIZE_BYTES
                 if begin >= stop:
                     break
-                at = begin + self._size(at)
+                at = begin + self._read_size(at)
                 if at == begin:
                     self.defect = DAMAGED
                     return stop

@@ -60,14 +60,14 @@ def get_unit(name: str) -> str:
         return "ns"
     if name.endswith(".ratio") or "_per_" in rest.partition(".")[0]:
         return ""
-    counted = _counted_unit(rest.partition(".")[0] if rest else family)
+    counted = _find_counted_unit(rest.partition(".")[0] if rest else family)
     rate = _RATE.search(name)
     if rate and counted:
         return f"{counted}/second" if rate[1] == "second" else f"{counted}/cycle" if counted != "cycle" else ""
     return counted
 
 
-def _counted_unit(counter: str) -> str:
+def _find_counted_unit(counter: str) -> str:
     """What a counter counts."""
     if "bytes" in counter:
         return "byte"

@@ -12,9 +12,10 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...ingest.facts import FIRST_SAMPLE_FACT
+from ...ingest.losses import MAX_EXAMPLE_CHARS
 from ...ingest.perf_text.callchains import Callchains, TextComments
 from ...ingest.perf_text.sched_events import PERF_PREFIX, PERF_STACK, decode_name, parse_times, remove_matches
-from .contention_tables import CONTENDED, MAX_EXAMPLE_CHARS, WAIT
+from .contention_tables import CONTENDED, WAIT
 from .format import FORMAT, NO_BEGIN, NO_END, NO_EVENT
 
 _EVENT = re.compile(
@@ -67,11 +68,11 @@ class LockWaitParser:
             for time_ns, task, pid, tid, cpu, what, lock, told, chain in zip(times, *columns, strict=True):
                 key = int(tid), lock
                 if what == b"begin":
-                    thread = self._thread(pid or b"", tid)
+                    thread = self._intern_thread(pid or b"", tid)
                     if self._called.get(thread) != task:
                         self._called[thread] = task
                         self._names.append((thread, time_ns, task))
-                    self._open.setdefault(key, (time_ns, thread, int(cpu), self._stack(chain, told or b"")))
+                    self._open.setdefault(key, (time_ns, thread, int(cpu), self._intern_stack(chain, told or b"")))
                 elif (begun := self._open.pop(key, None)) is None:
                     self._builder.add_loss(NO_BEGIN, f"lock 0x{decode_name(lock)} of thread {key[0]}")
                 else:
@@ -81,14 +82,14 @@ class LockWaitParser:
             if line.strip() and not self._remarks.feed(at, line):
                 self._builder.add_loss(NO_EVENT, f"line {at}: {decode_name(line[:MAX_EXAMPLE_CHARS]).strip()}")
 
-    def _thread(self, pid: bytes, tid: bytes) -> int:
+    def _intern_thread(self, pid: bytes, tid: bytes) -> int:
         thread = self._threads.get((pid, tid))
         if thread is None:
             thread = self._builder.intern_thread(pid=int(pid) if pid and len(pid) < 11 else None, tid=int(tid))
             self._threads[pid, tid] = thread
         return thread
 
-    def _stack(self, chain: bytes, told: bytes) -> int:
+    def _intern_stack(self, chain: bytes, told: bytes) -> int:
         """The waiter's stack, with the type of lock as innermost frame."""
         stack = self._stacks.get((chain, told))
         if stack is None:

@@ -17,11 +17,12 @@ from ...domain.builder import IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT
 from ...domain.errors import UnreadableInput
 from ...domain.losses import EVENT_WITHOUT_VALUE
 from ...domain.profile import Profile
+from ...ingest.losses import UNRECOGNIZED_LINE
 from ...ingest.parse_quality import check_parse_quality
 from ...ingest.perf_text.grammar import parse_frame, parse_header
 from ...ingest.perf_text.losses import COMMENT_LOSSES, SCHED_IN_SAMPLES_LOSSES
 from ...ingest.perf_text.tokenizer import Tokens, tokenize
-from .profile import NO_FRAME, NO_SAMPLE, UNKNOWN_FIELDS, ScriptProfileBuilder
+from .profile import NO_FRAME, UNKNOWN_FIELDS, ScriptProfileBuilder
 
 if TYPE_CHECKING:
     from ...ingest.perf_text.sched_in_samples import SchedInSamples
@@ -34,7 +35,7 @@ THREADS = 4
 _HEADING = re.compile(rb"# =+\r?\n(.*?)^# =+\r?\n", re.DOTALL | re.MULTILINE)
 TOO_LONG = "line of more than 64 MiB"
 LOSSES = (
-    *(NO_SAMPLE, NO_FRAME, UNKNOWN_FIELDS, TOO_LONG, IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, EVENT_WITHOUT_VALUE),
+    *(UNRECOGNIZED_LINE, NO_FRAME, UNKNOWN_FIELDS, TOO_LONG, IMPOSSIBLE_PERIOD, IMPOSSIBLE_WEIGHT, EVENT_WITHOUT_VALUE),
     *COMMENT_LOSSES,
     *SCHED_IN_SAMPLES_LOSSES,
 )
@@ -72,7 +73,7 @@ def sniff(head: bytes) -> bool:
     return samples > 0
 
 
-@check_parse_quality("what perf script prints", NO_SAMPLE, NO_FRAME)
+@check_parse_quality("what perf script prints", UNRECOGNIZED_LINE, NO_FRAME)
 def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     """The profile in a perf script text. `source` names it in messages.
 
@@ -82,13 +83,13 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     assembly = ScriptProfileBuilder(FORMAT)
     begun = stream.read(CHUNK_BYTES)
     heading = _HEADING.match(begun)
-    beside = _beside(begun)
+    beside = _make_sched_collector(begun)
     headed, number = False, 1
     if heading:
         assembly.feed_header(heading[1])
         begun = begun[heading.end() :]
         headed, number = b"# captured on" in heading[1], 1 + heading[0].count(b"\n")
-    for chunk, tokens in _tokenize(_chunks(stream, begun)):
+    for chunk, tokens in _tokenize(_iterate_chunks(stream, begun)):
         if chunk.skipped:
             assembly.add_loss(TOO_LONG, f"line {number}: {chunk.skipped:,} bytes")
             number += 1
@@ -112,7 +113,7 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     return profile
 
 
-def _beside(begun: bytes) -> "SchedInSamples | None":
+def _make_sched_collector(begun: bytes) -> "SchedInSamples | None":
     """The collector of scheduler events for a text that begins with `head`, if it has some among others."""
     if b"sched:sched_switch" not in begun:
         return None
@@ -122,7 +123,7 @@ def _beside(begun: bytes) -> "SchedInSamples | None":
     return SchedInSamples() if text_has_switches(begun) else None
 
 
-def _chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
+def _iterate_chunks(stream: BinaryIO, begun: bytes) -> Iterator[Chunk]:
     """The text from `begun` on in chunks."""
     rest = b""
     for data in chain([begun], iter(lambda: stream.read(CHUNK_BYTES), b"")):

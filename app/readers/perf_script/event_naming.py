@@ -33,7 +33,7 @@ class EventNames:
         """The name of an event, and its attributes. Events in the header are named in its order."""
         name = decode_text(raw)
         if name not in self._called:
-            recorded = dict.fromkeys((*self._requested_events(), *self._called, name))
+            recorded = dict.fromkeys((*self._list_requested_events(), *self._called, name))
             names = name_events((each or UNNAMED_EVENT, self._facts.get(EVENT_FACT + each, "")) for each in recorded)
             self._called |= dict(zip(recorded, names, strict=True))
         return self._called[name]
@@ -42,7 +42,7 @@ class EventNames:
         """The main event of those in the text. The header lists events in the order of the command line; the first
         sample is no criterion, because page faults come before the first tick of a clock."""
         names = {decode_text(raw): self.get_name(raw)[0] for raw in met}
-        requested_events = self._requested_events()
+        requested_events = self._list_requested_events()
         in_order = dict.fromkeys([*(names[each] for each in requested_events if each in names), *names.values()])
         return choose_main_event(list(in_order), names.get(requested_events[0]) if requested_events else None)
 
@@ -51,12 +51,12 @@ class EventNames:
         names = {decode_text(raw) for raw in met}
         return [
             requested_event
-            for requested_event in self._requested_events()
+            for requested_event in self._list_requested_events()
             if requested_event not in names
             and is_unobservable(requested_event, self._facts[EVENT_FACT + requested_event])
         ]
 
-    def _requested_events(self) -> list[str]:
+    def _list_requested_events(self) -> list[str]:
         """The events in the header, except those that never occur, with which perf records other data."""
         names = (name.removeprefix(EVENT_FACT) for name in self._facts if name.startswith(EVENT_FACT))
         return [name for name in names if split_modifiers(name)[0] != "dummy"]

@@ -100,7 +100,7 @@ def parse_json(line: str) -> CountLine | None:
 
 def parse_columns(line: str, separator: str) -> CountLine | None:
     """A line of `perf stat -x SEPARATOR`."""
-    match = _columns(separator).match(line)
+    match = _split_columns(separator).match(line)
     if match is None:
         return None
     return _parse_count(
@@ -140,7 +140,7 @@ def detect_separator(line: str) -> str | None:
 
 
 @lru_cache(maxsize=32)
-def _columns(separator: str) -> re.Pattern[str]:
+def _split_columns(separator: str) -> re.Pattern[str]:
     s = re.escape(separator)
     # The parameters of an event are between slashes and may contain the separator: cpu/event=0x3c,umask=0x0/u
     event = rf"(?:[^{s}/\n]|/[^/\n]{{0,500}}/){{1,500}}?"
@@ -167,7 +167,7 @@ _TEXT = re.compile(
 )
 
 
-def _aggregate(text: str) -> tuple[str, str | None, int | None, int | None]:
+def _parse_scope(text: str) -> tuple[str, str | None, int | None, int | None]:
     """(group, comm, tid, cpu) of the text for the scope of a count."""
     text = text.strip()
     if not text:
@@ -177,11 +177,11 @@ def _aggregate(text: str) -> tuple[str, str | None, int | None, int | None]:
         return "", None, None, int(cpu[1])
     if re.fullmatch(_PLACE, text):
         return text, None, None, None
-    comm, tid = _thread(text)
+    comm, tid = _parse_thread(text)
     return ("", comm, tid, None) if tid is not None else (text, None, None, None)
 
 
-def _thread(text: str) -> tuple[str | None, int | None]:
+def _parse_thread(text: str) -> tuple[str | None, int | None]:
     comm, dash, tid = text.rpartition("-")
     if dash and re.fullmatch(r"[0-9]{1,10}", tid):
         return comm, int(tid)
@@ -195,7 +195,7 @@ def _join_place(place: str, cgroup: str) -> str | None:
 def parse_json_scope(data: dict[str, Any]) -> CountScope:
     """The scope of a row of `perf stat -j`."""
     thread, interval = to_text(data.get("thread")), to_text(data.get("interval"))
-    comm, tid = _thread(thread) if thread else (None, None)
+    comm, tid = _parse_thread(thread) if thread else (None, None)
     place = next((to_text(data[name]) for name in AGGREGATIONS if name in data), "")
     cpu = re.fullmatch(r"(?:CPU)?([0-9]{1,6})", to_text(data.get("cpu")))
     # Without a number it is another kind of aggregate, and becomes the group's name.
@@ -212,7 +212,7 @@ def parse_json_scope(data: dict[str, Any]) -> CountScope:
 
 def parse_text_scope(time: str, aggregate: str, cgroup: str = "") -> CountScope:
     """The scope of a line that begins with a time and an aggregate, both empty for none."""
-    group, comm, tid, cpu = _aggregate(aggregate)
+    group, comm, tid, cpu = _parse_scope(aggregate)
     time = time.strip()
     return CountScope(
         end_ns=_end_ns(time), summary=time == "summary", cpu=cpu, comm=comm, tid=tid, group=_join_place(group, cgroup)
@@ -220,7 +220,7 @@ def parse_text_scope(time: str, aggregate: str, cgroup: str = "") -> CountScope:
 
 
 def _end_ns(text: str) -> int | None:
-    end_s = _decimal(text)
+    end_s = _parse_decimal(text)
     return None if end_s is None else int(end_s * NS_PER_S)
 
 
@@ -242,7 +242,7 @@ def _parse_count(
     if value.startswith("<"):
         status = NOT_SUPPORTED if "supported" in value else NOT_COUNTED
     else:
-        exact = _decimal(value)
+        exact = _parse_decimal(value)
         if exact is None:
             return None
         scaled = exact * factor
@@ -250,9 +250,9 @@ def _parse_count(
     # Nor would a longer interval count it.
     if not number and status != NOT_SUPPORTED and is_unobservable(event):
         status, number, deviation, metric_value = NOT_OBSERVABLE, None, "", ""
-    run = _decimal(running)
-    share = _decimal(percent)
-    spread = _decimal(deviation)
+    run = _parse_decimal(running)
+    share = _parse_decimal(percent)
+    spread = _parse_decimal(deviation)
     return CountLine(
         event=event,
         unit=own_unit,
@@ -267,7 +267,7 @@ def _parse_count(
     )
 
 
-def _decimal(text: str) -> Decimal | None:
+def _parse_decimal(text: str) -> Decimal | None:
     """A number that int64 nanoseconds can hold, or None."""
     try:
         number = Decimal(text) if text and len(text) < 60 else None

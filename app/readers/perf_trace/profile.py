@@ -8,15 +8,15 @@ from ...domain.losses import STACK_OF_CALL
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_US
+from ...ingest.losses import MAX_EXAMPLE_CHARS, UNRECOGNIZED_LINE
 from ...ingest.perf_text.sched_events import decode_name
 from ...ingest.trace.atrace import AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.slices import SliceClassifier, SliceType
-from .format import FORMAT, LINE, LOST, NO_BEGIN, NO_END, NO_LINE, SUMMARY
+from .format import FORMAT, LINE, LOST, NO_BEGIN, NO_END, SUMMARY
 
-MAX_EXAMPLE_CHARS = 160
 CALL, FAULT, EVENT = "system calls", "page faults", "events"
 """Categories."""
 TIME, CALLS, ERRORS = "system call time", "system calls", "errors of system calls"
@@ -74,7 +74,7 @@ class PerfTraceParser:
             start = None if ms is None else int(ms) * NS_PER_MS + int(part) * NS_PER_US
             length = None if long is None else int(long) * NS_PER_MS + int(fraction) * NS_PER_US
             if not self._add_call(task, start, length, body):
-                self.add_loss(NO_BEGIN if start is None else NO_LINE, at, line)
+                self.add_loss(NO_BEGIN if start is None else UNRECOGNIZED_LINE, at, line)
 
     def _add_call(self, task: int, start: int | None, length: int | None, text: bytes) -> bool:
         """Parse a call of a thread; False if it cannot be parsed."""
@@ -95,9 +95,9 @@ class PerfTraceParser:
             self._end_at_unknown_time(task)
             self._open[task] = (match[1], start, match[2])
         elif fault := _FAULT.fullmatch(text):
-            self._instant(task, start, fault[1], fault[2], FAULT)
+            self._add_instant(task, start, fault[1], fault[2], FAULT)
         elif point := _POINT.fullmatch(text.rstrip()):
-            self._instant(task, start, point[1], point[2], EVENT)
+            self._add_instant(task, start, point[1], point[2], EVENT)
         else:
             return False
         return True
@@ -114,7 +114,7 @@ class PerfTraceParser:
         shown = decode_name(name)
         self.markers.add("X", start, shown, task, self._category[CALL], duration_ns=length, arguments=place)
 
-    def _instant(self, task: int, start: int, name: bytes, text: bytes, category: str) -> None:
+    def _add_instant(self, task: int, start: int, name: bytes, text: bytes, category: str) -> None:
         arguments = self.events.intern_arguments({"told": decode_name(text)} if text else {})
         self.markers.add("i", start, decode_name(name), task, self._category[category], arguments=arguments)
 
@@ -140,7 +140,7 @@ class PerfTraceParser:
         elif match := _LOST.fullmatch(line):
             self.add_loss(LOST, number, line, int(match[1]))
         elif not _QUIET.fullmatch(line):
-            self.add_loss(STACK_OF_CALL if _SYMBOL.fullmatch(line) else NO_LINE, number, line)
+            self.add_loss(STACK_OF_CALL if _SYMBOL.fullmatch(line) else UNRECOGNIZED_LINE, number, line)
 
     def finish(self) -> None:
         """All lines were parsed."""

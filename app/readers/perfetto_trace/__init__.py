@@ -64,10 +64,10 @@ def read(stream: BinaryIO, source: str = FORMAT) -> Profile:
     from .profile import build_profile
 
     # No other reference to the bytes remains, so that they can be freed.
-    return build_profile(_whole(stream, source), source, getattr(stream, "defect", None))
+    return build_profile(_read_all(stream, source), source, getattr(stream, "defect", None))
 
 
-def _whole(stream: BinaryIO, source: str) -> bytes:
+def _read_all(stream: BinaryIO, source: str) -> bytes:
     from .packets import PAD
 
     data = stream.read(MAX_BYTES)

@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...domain.arrays import Array, Int64Array
+from ...domain.arrays import MISSING, Array, Int64Array
 from ...domain.units import NS_PER_S
 from ...ingest.jit.protobuf_columns import read_messages, unique_rows
-from ...ingest.trace.events import MISSING
 from .format import NO_CLOCK
 from .packets import CLOCK, CLOCKS, DEFAULTS, TIME, LossCallback, Packets
 
@@ -102,7 +101,7 @@ def read_clocks(packets: Packets) -> TraceClocks:
         number, time, counts, unit = (
             of.get(at, default) & UNSIGNED for of, default in zip(said, (0, 0, 0, 1), strict=True)
         )
-        key = _key(sequences[row], number)
+        key = _make_key(sequences[row], number)
         unit = min(max(unit, 1), NS_PER_S)
         time = min(time, (1 << 62) // unit)
         shown[row][key] = time * unit
@@ -122,7 +121,7 @@ def read_clocks(packets: Packets) -> TraceClocks:
     return trace_clocks
 
 
-def _key(sequence: int, clock: int) -> ClockKey:
+def _make_key(sequence: int, clock: int) -> ClockKey:
     return (sequence + 1, clock) if clock in SEQUENCE_SCOPED else (0, clock)
 
 

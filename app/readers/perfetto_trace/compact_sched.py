@@ -70,7 +70,7 @@ def read_compact_sched(data: bytes, spans: Array, cpu: Array, place: InternText)
     return CompactSched(
         bundle=bundle,
         time_ns=_sum_deltas(delta, bundle),
-        prev_task=_before(next_task, cpu[bundle]),
+        prev_task=_find_previous(next_task, cpu[bundle]),
         state_bits=select_bundles(SWITCH_STATE, ~damaged)[1],
         next_task=next_task,
         comm=places[np.where(of_names[bundle] > 0, first_name[bundle] + index, len(places) - 1)],
@@ -91,7 +91,7 @@ def _sum_deltas(values: Array, bundle: Array) -> Array:
     return deltas
 
 
-def _before(taken: Array, cpu: Array) -> Int64Array:
+def _find_previous(taken: Array, cpu: Array) -> Int64Array:
     """The thread that was switched in on the same CPU before each switch."""
     code, _ = factorize(cpu)
     order = np.argsort(code, kind="stable")

@@ -5,12 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...domain.arrays import Array, Float64Array, Int32Array
+from ...domain.arrays import MISSING, Array, Float64Array, Int32Array
 from ...domain.losses import PART_OF_EVENT
 from ...domain.units import NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
-from ...ingest.trace.events import MISSING
 from .arguments import ANNOTATION, LOCATION, LOCATION_ID, ArgumentDecoder
 from .clocks import UNSIGNED
 from .format import NO_VALUE
@@ -71,7 +70,7 @@ class TrackEvents:
         if legacy:
             legacy.name(packets, self.event_builder.intern_text, generation, name)
         category = self._intern(events, CATEGORY_ID, CATEGORY, CATEGORIES, generation)
-        uuid, lane, lanes = self._lanes(events, packet, legacy)
+        uuid, lane, lanes = self._assign_lanes(events, packet, legacy)
         text = self.event_builder.intern_text
         texts = [
             [text(part) if part is not None else NONE for part in (one.process, one.thread, one.name)] for one in lanes
@@ -101,7 +100,7 @@ class TrackEvents:
             found[present] = read_texts(self.packets.data, spans, self.event_builder.intern_text)
         return found
 
-    def _uuids(self, events: MessageColumns, packet: Array) -> tuple[Array, Array]:
+    def _find_tracks(self, events: MessageColumns, packet: Array) -> tuple[Array, Array]:
         """The track of each event, and whether any is given."""
         packets = self.packets
         own, uuid = events.has(TRACK_ID), events.get_number(TRACK_ID)
@@ -117,9 +116,11 @@ class TrackEvents:
         given = packets.carry_forward(present[:-1])[packet]
         return np.where(own, uuid, default[given]), own | present[given]
 
-    def _lanes(self, events: MessageColumns, packet: Array, legacy: "LegacyEvents") -> tuple[Array, Array, list[Lane]]:
+    def _assign_lanes(
+        self, events: MessageColumns, packet: Array, legacy: "LegacyEvents"
+    ) -> tuple[Array, Array, list[Lane]]:
         """The track of each event; the lane of each; and the lanes."""
-        uuid, present = self._uuids(events, packet)
+        uuid, present = self._find_tracks(events, packet)
         rows, spans = self.packets.all.get_spans(THREAD)
         columns = [np.where(present, uuid, 0)]
         if len(rows) or legacy.of_others:

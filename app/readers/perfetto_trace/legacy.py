@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.units import NS_PER_US
 from ...ingest.jit.protobuf_columns import MessageColumns, read_messages, unique_rows
 from ...ingest.trace.event_builder import NONE
-from ...ingest.trace.events import MISSING
 from .interned import NAMES, InternedStrings
 from .packets import Packets
 from .texts import InternText

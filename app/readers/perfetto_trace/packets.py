@@ -134,7 +134,7 @@ def _unpack_packets(data: bytes, all_: MessageColumns, loss_callback: LossCallba
     for kind in (COMPRESSED, ZSTD):
         rows, inner = all_.get_spans(kind)
         for row, (begin, end) in zip(rows.tolist(), inner.T.tolist(), strict=True):
-            more = _inflate(data[begin:end], kind, MAX_BYTES - room)
+            more = _decompress(data[begin:end], kind, MAX_BYTES - room)
             if more is None:
                 loss_callback(BAD_COMPRESSED, f"packet {row + 1}", 1)
                 continue
@@ -147,7 +147,7 @@ def _unpack_packets(data: bytes, all_: MessageColumns, loss_callback: LossCallba
     return b"".join((*pieces, bytes(PAD))), np.concatenate(spans, axis=1)[:, order]
 
 
-def _inflate(packed: bytes, kind: int, most: int) -> bytes | None:
+def _decompress(packed: bytes, kind: int, most: int) -> bytes | None:
     try:
         if kind == ZSTD:
             with zstandard.ZstdDecompressor().stream_reader(packed) as stream:

@@ -5,19 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from ...domain.arrays import MISSING
 from ...domain.builder import ProfileBuilder
 from ...domain.errors import UnreadableInput
 from ...domain.losses import PACKET
 from ...domain.profile import Meta, Profile
-from ...domain.tables import FrameKind
 from ...ingest.trace.atrace import AtraceMarkers
 from ...ingest.trace.event_builder import TraceEventBuilder
-from ...ingest.trace.events import MISSING
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
 from ...ingest.trace.scheduler import SchedulerTimeline
 from ...ingest.trace.scheduler import classify as of_scheduling
-from ...ingest.trace.slices import SliceClassifier, SliceType
+from ...ingest.trace.slices import PLAIN_SLICE, SliceClassifier
 from .clocks import compute_times, read_clocks
 from .events import TrackEvents
 from .format import FORMAT
@@ -27,7 +26,6 @@ from .samples import CpuSamples
 from .tracks import TrackNames, read_names
 
 EMPTY_ADVICE = "Record again with data sources that have times: track_event, or linux.ftrace with sched/sched_switch."
-_PLAIN = SliceType("other", FrameKind.USER)
 UNSUPPORTED_PACKETS = {
     4: "inode_file_map",
     5: "chrome_events",
@@ -115,7 +113,7 @@ def build_profile(data: bytes, source: str, defect: str | None) -> Profile:
 
     dialect = Dialect(
         FORMAT,
-        SliceClassifier(lambda category, name: of_scheduling(category, name) or _PLAIN),
+        SliceClassifier(lambda category, name: of_scheduling(category, name) or PLAIN_SLICE),
         EMPTY_ADVICE,
         names.facts,
         more,

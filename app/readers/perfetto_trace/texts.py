@@ -14,7 +14,7 @@ InternText = Callable[[str], int]
 def read_texts(data: bytes, spans: Array, place: InternText) -> Array:
     """The texts between these positions (int32), as the numbers that `place` returns. data: with packets.PAD."""
     if not HAS_NUMBA:
-        return _plainly(data, spans, place)
+        return _decode_plain(data, spans, place)
     from .text_interning import TextInterner
 
     text_interner = TextInterner()
@@ -32,7 +32,7 @@ def format_float(value: float) -> str:
     return repr(value) if math.isfinite(value) else f'"{value}"'
 
 
-def _plainly(data: bytes, spans: Array, place: InternText) -> Array:
+def _decode_plain(data: bytes, spans: Array, place: InternText) -> Array:
     found: dict[bytes, int] = {}
     numbers = []
     for begin, end in spans.T.tolist():

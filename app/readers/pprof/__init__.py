@@ -32,7 +32,7 @@ _PROFILE: _Shape = {
     13: _PACKED,
 }
 """The fields of a Profile, and of the messages in it, with the possible wire types of each."""
-_MOST_FIELDS, _ENOUGH = 500, 10
+_MAX_FIELDS, _ENOUGH = 500, 10
 
 
 def sniff(head: bytes) -> bool:
@@ -47,7 +47,7 @@ def sniff(head: bytes) -> bool:
             if kind not in _PROFILE.get(number, ()):
                 return False
             if number in _MESSAGES:
-                if not _fits(value, _MESSAGES[number]):
+                if not _are_fields_valid(value, _MESSAGES[number]):
                     return False
                 messages += len(value) > 0
             elif number == _STRING:
@@ -55,7 +55,7 @@ def sniff(head: bytes) -> bool:
                     return False
                 strings += 1
             count += 1
-            if count == _MOST_FIELDS:
+            if count == _MAX_FIELDS:
                 break
     except MalformedMessage as error:
         if count < _ENOUGH and not _cut(head, error.at):
@@ -64,7 +64,7 @@ def sniff(head: bytes) -> bool:
     return count > 1 and (messages > 0 or (strings == count and _is_text(head)))
 
 
-def _fits(content: memoryview, known: _Shape) -> bool:
+def _are_fields_valid(content: memoryview, known: _Shape) -> bool:
     """Whether all fields of a message are valid."""
     try:
         return all(kind in known.get(number, ()) for number, kind, _ in iterate_fields(content))

@@ -41,13 +41,13 @@ class CodeTables:
         modules = np.append(texts.get_codes(mappings.get_number(5)), texts.none)
         self._module = modules[mapping]
         self._address = locations.get_number(3)
-        self._lines(locations)
+        self._read_lines(locations)
 
     def find_rows(self, ids: Array) -> Array:
         """The rows of locations by their ids; -1 if there is none."""
         return self._rows.lookup(ids)
 
-    def _lines(self, locations: MessageColumns) -> None:
+    def _read_lines(self, locations: MessageColumns) -> None:
         places = locations.listed[4].select_contents()
         lines = read_messages(locations.data, places.spans, (1, 2))
         count = np.bincount(places.row, minlength=len(locations))
@@ -64,15 +64,15 @@ class CodeTables:
         row = np.concatenate((places.row[kept], bare))
         names, shown, file, first = self._resolve_names(function[kept], bare)
         number, rows = factorize_rows(names, self._module[row], file, first)
-        self._function_table(names[rows], shown[rows], self._module[row[rows]], file[rows], first[rows])
+        self._build_function_table(names[rows], shown[rows], self._module[row[rows]], file[rows], first[rows])
         line = np.concatenate((lines.get_number(2)[kept], np.zeros(len(bare), np.int64)))
         line = np.where((line > 0) & (line <= MAX_LINE_NUMBER), line, 0)
         depth = np.concatenate((np.clip(depth[kept], 0, MAX_INLINED), np.zeros(len(bare), np.int64)))
-        kind = np.where(depth > 0, int(FrameKind.INLINED), self._kinds()[self._module[row]])
+        kind = np.where(depth > 0, int(FrameKind.INLINED), self._classify_modules()[self._module[row]])
         kind[len(kept) :] = int(FrameKind.UNKNOWN)
         address, _ = factorize(self._address[row])
         frame, rows = factorize_rows(number, address, line, depth * len(FrameKind) + kind)
-        self._frame_table(number[rows], self._address[row[rows]], line[rows], depth[rows], kind[rows])
+        self._build_frame_table(number[rows], self._address[row[rows]], line[rows], depth[rows], kind[rows])
         order = np.argsort(row, kind="stable")
         self.frames_of = frame[order]
         self.begin = np.append(0, np.cumsum(np.bincount(row, minlength=len(locations))))
@@ -97,7 +97,7 @@ class CodeTables:
             np.concatenate((first[function], np.zeros(len(bare), np.int64))),
         )
 
-    def _kinds(self) -> Array:
+    def _classify_modules(self) -> Array:
         """The kind of code in a module, by its code as a text."""
         kinds = np.full(len(self._texts.words), int(FrameKind.USER))
         for code in np.unique(self._module).tolist():
@@ -105,7 +105,7 @@ class CodeTables:
                 kinds[code] = int(FrameKind.KERNEL)
         return kinds
 
-    def _function_table(self, name: Array, shown: Array, module: Array, file: Array, first: Array) -> None:
+    def _build_function_table(self, name: Array, shown: Array, module: Array, file: Array, first: Array) -> None:
         texts = self._texts
         unknown = [texts.get_code(word) for word in UNKNOWN_NAMES]
         by_module = np.flatnonzero((shown == texts.none) & np.isin(name, unknown))
@@ -124,7 +124,7 @@ class CodeTables:
             schema=SCHEMAS["functions"],
         )
 
-    def _frame_table(self, function: Array, address: Array, line: Array, depth: Array, kind: Array) -> None:
+    def _build_frame_table(self, function: Array, address: Array, line: Array, depth: Array, kind: Array) -> None:
         self.frames = pa.Table.from_arrays(
             [
                 pa.array(function.astype(np.int32)),

@@ -9,7 +9,7 @@ from .code import CodeTables
 
 
 @jit
-def _longer(values: Array, count: int) -> Array:
+def _enlarge(values: Array, count: int) -> Array:
     more = np.empty(2 * count, values.dtype)
     more[:count] = values
     return more
@@ -47,7 +47,7 @@ def _add_nodes(
                     node = values[at]
                     continue
                 if count == len(parent):
-                    parent, label = _longer(parent, count), _longer(label, count)
+                    parent, label = _enlarge(parent, count), _enlarge(label, count)
                 parent[count], label[count] = node, frames[k]
                 keys[at], values[at] = key, count
                 node = count

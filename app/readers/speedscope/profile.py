@@ -16,6 +16,7 @@ from ...domain.errors import UnreadableInput
 from ...domain.profile import Meta, Profile
 from ...domain.tables import FrameKind
 from ...domain.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from ...ingest.losses import MAX_EXAMPLE_CHARS
 from ...ingest.trace.event_builder import NONE, TraceEventBuilder
 from ...ingest.trace.profile import Dialect
 from ...ingest.trace.profile import build_profile as of_events
@@ -25,7 +26,6 @@ from .format import BACKWARDS, FORMAT, NEVER_ENDED, NO_FRAME, NO_PROFILE, NO_TIM
 TIME_UNIT_NS = {"nanoseconds": 1, "microseconds": NS_PER_US, "milliseconds": NS_PER_MS, "seconds": NS_PER_S}
 UNITS = {"bytes": "bytes", "none": "count"}
 MAX_VALUE = 1 << 61
-MAX_EXAMPLE_CHARS = 160
 
 
 SAMPLERS = ("py-spy@", "memray@", "rbspy")
@@ -60,7 +60,7 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     lost = _FileLosses()
     profiles = file.get("profiles") if isinstance(file, dict) else None
     shared = file.get("shared") if isinstance(file, dict) else None
-    frames = _frames(shared.get("frames") if isinstance(shared, dict) else None, lost)
+    frames = _read_frames(shared.get("frames") if isinstance(shared, dict) else None, lost)
     times, counts = [], []
     for place, profile in enumerate(profiles if isinstance(profiles, list) else []):
         if not isinstance(profile, dict) or profile.get("type") not in ("sampled", "evented"):
@@ -76,7 +76,11 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     matches = (_THREAD_FRAME.fullmatch(frame.name) for frame in frames.values())
     names = {match[1]: match[2] for match in matches if match}
     for name, profile, factor in times:
-        spans = _spans(profile, factor, lost) if profile["type"] == "evented" else _stretches(profile, factor, lost)
+        spans = (
+            _read_spans(profile, factor, lost)
+            if profile["type"] == "evented"
+            else _merge_samples(profile, factor, lost)
+        )
         thread, process = name, NONE
         if exporter.startswith("py-spy@") and (matched := _OF_PY_SPY.fullmatch(name)):
             thread, process = matched[2], events.intern_text(matched[1] or "")
@@ -111,7 +115,7 @@ def build_profile(file: Any, source: str, defect: str | None) -> Profile:
     return of_events(made, source, defect, dialect)
 
 
-def _frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
+def _read_frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
     frames = {}
     for place, one in enumerate(given if isinstance(given, list) else []):
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
@@ -126,7 +130,7 @@ def _frames(given: Any, lost: _FileLosses) -> dict[int, _FileFrame]:
     return frames
 
 
-def _number(value: Any, factor: int) -> int | None:
+def _parse_number(value: Any, factor: int) -> int | None:
     """A time or weight as a whole number; exact if it is one in the file."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return None
@@ -134,25 +138,25 @@ def _number(value: Any, factor: int) -> int | None:
     return found if abs(found) < MAX_VALUE else None
 
 
-def _spans(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
+def _read_spans(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
     """(O or C, time, frame) of begin and end events."""
     events = one.get("events")
     for event in events if isinstance(events, list) else []:
         sort, at, frame = (
             (event.get(key) for key in ("type", "at", "frame")) if isinstance(event, dict) else (None,) * 3
         )
-        time = _number(at, factor)
+        time = _parse_number(at, factor)
         if sort not in ("O", "C") or time is None or not isinstance(frame, int):
             lost.note(NO_TIME, event)
             continue
         yield sort, time, frame
 
 
-def _stretches(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
+def _merge_samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[str, int, int]]:
     """The same for samples: consecutive samples in the same frames are merged."""
     opened: list[int] = []
     at = 0
-    for stack, weight in _samples(one, factor, lost):
+    for stack, weight in _read_samples(one, factor, lost):
         same = 0
         while same < len(stack) and same < len(opened) and stack[same] == opened[same]:
             same += 1
@@ -165,24 +169,24 @@ def _stretches(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[
         yield "C", at, frame
 
 
-def _samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
+def _read_samples(one: dict[str, Any], factor: int, lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
     """(frames from the outermost, weight) of each sample."""
     stacks, weights = one.get("samples"), one.get("weights")
     stacks = stacks if isinstance(stacks, list) else []
     weights = weights if isinstance(weights, list) else []
     for place, stack in enumerate(stacks):
-        weight = _number(weights[place], factor) if place < len(weights) else None
+        weight = _parse_number(weights[place], factor) if place < len(weights) else None
         if weight is None or weight < 0 or not isinstance(stack, list) or not all(type(f) is int for f in stack):
             lost.note(NO_WEIGHT, f"sample {place + 1}")
             continue
         yield stack, weight
 
 
-def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
+def _read_steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], int]]:
     """The same for begin and end events at values: the increments from one event to the next."""
     frames: list[int] = []
-    last = _number(one.get("startValue"), 1)
-    for sort, at, frame in _spans(one, 1, lost):
+    last = _parse_number(one.get("startValue"), 1)
+    for sort, at, frame in _read_spans(one, 1, lost):
         last = at if last is None else last
         if at < last:
             lost.note(BACKWARDS, f"{at} behind {last}")
@@ -197,7 +201,7 @@ def _steps(one: dict[str, Any], lost: _FileLosses) -> Iterator[tuple[list[int], 
         else:
             while (ended := frames.pop()) != frame:
                 lost.note(NEVER_ENDED, f"frame {ended} before {at}")
-    end = _number(one.get("endValue"), 1)
+    end = _parse_number(one.get("endValue"), 1)
     for frame in frames:
         lost.note(NEVER_ENDED, f"frame {frame}")
     if frames and last is not None and end is not None and end > last:
@@ -273,7 +277,7 @@ def _add_counted(
         if not of_memray:
             builder.set_thread_name(thread, 0, name)
         rows = []
-        for stack, weight in _samples(one, 1, lost) if one["type"] == "sampled" else _steps(one, lost):
+        for stack, weight in _read_samples(one, 1, lost) if one["type"] == "sampled" else _read_steps(one, lost):
             known = [frames[frame] for frame in stack if frame in frames]
             if len(known) < len(stack):
                 lost.note(NO_FRAME, stack)

@@ -14,7 +14,8 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
-from perfloom.ingest.perf_text.losses import NO_LINE, NOT_UNDERSTOOD, SAMPLED_SWITCHES
+from perfloom.ingest.losses import UNRECOGNIZED_LINE, UNRECOGNIZED_SCHED_EVENT
+from perfloom.ingest.perf_text.losses import SAMPLED_SWITCHES
 from perfloom.ingest.trace.losses import UNKNOWN_RUNTIME
 from perfloom.ingest.trace.scheduler import BY_STACK, BY_WAKER, RUNNABLE, RUNNING, SLEEPING, SWITCHES
 from perfloom.readers import detect_format, perf_data, perf_sched, perf_script
@@ -106,8 +107,8 @@ def test_events_of_the_scheduler_are_states_with_the_stacks_of_who_left() -> Non
         "runnable (preempted) [b]",
     ]
     assert {reason: count for reason, (count, _) in losses(profile).items()} == {
-        NO_LINE: 1,
-        NOT_UNDERSTOOD: 1,
+        UNRECOGNIZED_LINE: 1,
+        UNRECOGNIZED_SCHED_EVENT: 1,
         UNUSED_STACK: 1,
     }
     assert profile.meta.facts["hostname"] == "node7" and len(profile.instants) == 1
@@ -245,7 +246,7 @@ def test_timehist_is_what_ran_and_how_it_waited() -> None:
     assert events_of(profile) == {RUNNING: 801 * US, RUNNABLE: 70 * US, SLEEPING: 379 * US}
     assert {"pipe_read", "vfs_read"} <= set(get_strings(profile.functions, "name"))
     assert {(row["pid"], row["tid"]) for row in profile.threads.to_pylist() if row["tid"]} == {(5, 7), (9, 9)}
-    assert list(losses(profile)) == [NO_LINE]
+    assert list(losses(profile)) == [UNRECOGNIZED_LINE]
 
 
 def test_summaries_of_perf_sched_say_what_to_import() -> None:

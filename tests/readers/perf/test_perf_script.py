@@ -253,7 +253,7 @@ def test_arguments_with_line_ends_are_no_samples() -> None:
     assert profile.meta.command == "/usr/bin/perf record -- python3 -c \na 1 9.000000: 5 cycles:\n\nprint(1)"
     assert profile.meta.facts["missing features"] == "A"
     garbage = read(text.replace("\nb 1", "\n?\nb 1"))
-    assert losses_of(garbage) == {perf_assembly.NO_SAMPLE: (1, "line 10: ?")}
+    assert losses_of(garbage) == {perf_assembly.UNRECOGNIZED_LINE: (1, "line 10: ?")}
 
 
 def test_time_of_day_where_perf_tells_it() -> None:
@@ -357,7 +357,7 @@ def test_garbage_between_samples() -> None:
     text += b"b 2 2.000000: 6 cycles:\n\t10 f (/bin/a)\n\n"
     profile = read(text)
     assert [s.comm for s in samples_of(profile)] == ["a", "b"]
-    assert losses_of(profile) == {perf_assembly.NO_SAMPLE: (3, "line 4: \x01\x02\x03")}
+    assert losses_of(profile) == {perf_assembly.UNRECOGNIZED_LINE: (3, "line 4: \x01\x02\x03")}
 
 
 def test_a_period_beyond_all_measure() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfloom.domain.arrays import MISSING
 from perfloom.domain.errors import UnreadableInput
-from perfloom.domain.memory import MISSING
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, get_column, get_strings
 from perfloom.domain.validation import find_error

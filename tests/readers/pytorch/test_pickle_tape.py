@@ -36,10 +36,10 @@ def value_of(tape: pickle_tape.Tape, node: int) -> Any:
     if kind == machine.FLOAT:
         return struct.unpack("<d", struct.pack("<q", value))[0]
     if kind == machine.TEXT:
-        return tape.words()[int(tape.code_of(np.array([node]))[0])]
+        return tape.get_words()[int(tape.code_of(np.array([node]))[0])]
     if kind == machine.BIG:
         return "beyond 64 bits"
-    members = [value_of(tape, int(one)) for one in tape.members(node)]
+    members = [value_of(tape, int(one)) for one in tape.get_members(node)]
     if kind == machine.DICT:
         return dict(zip(members[::2], members[1::2], strict=True))
     return members if kind == machine.LIST else tuple(members)
@@ -149,7 +149,7 @@ def test_bombs_take_no_more_than_their_own_length() -> None:
     own: list[Any] = []
     own.append(own)
     tape = read(pickle.dumps(own))
-    assert tape.root is not None and tape.members(tape.root).tolist() == [tape.root]
+    assert tape.root is not None and tape.get_members(tape.root).tolist() == [tape.root]
 
 
 @pytest.mark.parametrize("key", [b")" + b"\x85" * 1_000_000, b")" + b"2\x86" * 60], ids=["nested", "shared"])
@@ -157,7 +157,7 @@ def test_keys_are_not_hashed(key: bytes) -> None:
     """A tuple a million deep overflows the stack of C where it is hashed; one of 2^60 members is never done."""
     tape = read(b"\x80\x04}" + key + b"K\x07s.")
     assert tape.root is not None and len(tape.kind) - machine.FIRST == 1 + 1 + key.count(b"\x85") + key.count(b"\x86")
-    assert tape.numbers(tape.members(tape.root)[1:], -1).tolist() == [7]
+    assert tape.get_numbers(tape.get_members(tape.root)[1:], -1).tolist() == [7]
 
 
 def test_a_dict_is_looked_at_once_however_often_it_is_named() -> None:
@@ -165,15 +165,15 @@ def test_a_dict_is_looked_at_once_however_often_it_is_named() -> None:
     large = {str(n): n for n in range(100_000)}
     tape = read(pickle.dumps([large] * 100_000))
     assert tape.root is not None
-    found = tape.dicts(tape.members(tape.root), ("99999", "none"))
-    assert set(tape.numbers(found["99999"], -5).tolist()) == {99_999}
+    found = tape.get_dict_values(tape.get_members(tape.root), ("99999", "none"))
+    assert set(tape.get_numbers(found["99999"], -5).tolist()) == {99_999}
     assert set(found["none"].tolist()) == {-1}
 
 
 def test_a_key_that_is_written_again_has_its_last_value() -> None:
     tape = read(b"\x80\x04}(X\x01\x00\x00\x00aK\x01X\x01\x00\x00\x00aK\x02uX\x01\x00\x00\x00aK\x03s.")
     assert tape.root is not None
-    assert tape.numbers(tape.dicts(np.array([tape.root]), ("a",))["a"], 0).tolist() == [3]
+    assert tape.get_numbers(tape.get_dict_values(np.array([tape.root]), ("a",))["a"], 0).tolist() == [3]
 
 
 def test_one_that_is_cut_off_keeps_what_there_is() -> None:
