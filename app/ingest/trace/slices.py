@@ -31,9 +31,9 @@ WORK = ("kernel", "memcpy", "memset")
 class SliceType:
     """The meaning of a category and a name.
 
-    kind: of the category, one of CategoryKinds. name: of its function. label: of its frame in call stacks. display,
-    file, line, module: of the function. frame_kind: FrameKind. line: THREAD, STREAM or TRACK: where it belongs.
-    nesting_order: which of two slices with the same interval is the outer one, the smaller.
+    kind: of the category, one of CategoryKinds. label: of its frame in call stacks. display, file, line, module: of the
+    function. frame_kind: FrameKind. track_kind: THREAD, STREAM or TRACK. nesting_order: which of two slices with the
+    same interval is the outer one, the smaller.
     """
 
     kind: str

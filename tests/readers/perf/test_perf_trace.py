@@ -1,4 +1,4 @@
-"""What perf trace prints: calls, whole and in parts, faults, summaries, and lines that are none of these."""
+"""The output of perf trace: complete and interrupted calls, faults, summaries, and other lines."""
 
 import io
 import json
@@ -57,7 +57,7 @@ def read(text: str) -> Profile:
     return found
 
 
-def test_calls_are_slices_with_arguments_and_results() -> None:
+def test_calls_become_slices() -> None:
     profile = read(TRACE + SUMMARY)
     assert slices(profile) == [
         ("sh", "brk", 0, 18 * US, 0),
@@ -83,17 +83,17 @@ def test_calls_are_slices_with_arguments_and_results() -> None:
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["minfault", "sched:sched_process_exit"]
     found = {reason: count for reason, (count, _) in losses(profile).items()}
     assert found.items() >= {NO_BEGIN: 1, STACK_OF_CALL: 1, NO_END: 1, NO_LINE: 1, LOST: 12}.items()
-    # Where only one thread is traced, perf does not say which.
+    # If only one thread is traced, perf does not print which.
     assert slices(read("     0.100 ( 0.018 ms): brk() = 0x56\n")) == [("the traced program", "brk", 0, 18 * US, 0)]
 
 
-def test_a_summary_alone_is_samples() -> None:
+def test_summary_becomes_samples() -> None:
     profile = read(SUMMARY)
     assert events_of(profile) == {TIME: 42_182 * US, CALLS: 8, ERRORS: 2}
     assert [(row["tid"], row["name"]) for row in profile.threads.to_pylist()] == [(7, "sh"), (8, "cat")]
     assert losses(profile) == {}
 
 
-def test_nothing_traced_says_how_to_record() -> None:
+def test_empty_trace_message_has_advice() -> None:
     with pytest.raises(UnreadableInput, match="Record with perf trace"):
         perf_trace.read(io.BytesIO(b"nothing\n"))
