@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from perfloom.domain.profile import Profile
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.ingest.merge import merge
 from perfloom.readers import collapsed, perf_script
 from tests.support import paths
@@ -88,7 +89,7 @@ def test_different_formats_and_losses() -> None:
     stacks = collapsed.read(io.BytesIO(b"a;b 3\nnothing\n"))
     merged = merge([stacks, read("spin"), stacks])
     assert merged.meta.format == "mixed"
-    assert losses_of(merged) == {collapsed.UNRECOGNIZED_LINE: (2, "rank 0, line 2: nothing")}
+    assert losses_of(merged) == {UNRECOGNIZED_LINE: (2, "rank 0, line 2: nothing")}
     assert merge([stacks, stacks]).meta.duration_ns is None
 
 

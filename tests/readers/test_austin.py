@@ -16,6 +16,7 @@ from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
 from perfloom.domain.validation import find_error
 from perfloom.ingest import text_lines
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import austin, detect_format
 from perfloom.readers.austin import mojo as austin_mojo
 from perfloom.readers.austin import samples as austin_samples
@@ -125,7 +126,7 @@ def test_kinds_of_frames() -> None:
 def test_losses() -> None:
     profile = read(HEAD + b"P1;T0:5;a.py:f:1 10\nnonsense\nP1;T0:5;a.py:f:1 -4\nP1;T0:5;a.py:f:1 999999999999999999\n")
     assert losses_of(profile) == {
-        austin.NO_LINE: (1, "line 6: nonsense"),
+        UNRECOGNIZED_LINE: (1, "line 6: nonsense"),
         austin_samples.NO_METRIC: (2, "-4 µs, None bytes"),
     }
 

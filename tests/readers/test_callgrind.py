@@ -17,6 +17,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import callgrind, detect_format
 from perfloom.readers.callgrind import assembly as callgrind_assembly
 from perfloom.readers.callgrind import lines as callgrind_lines
@@ -243,7 +244,7 @@ def test_losses() -> None:
     )
     assert own(profile, "Ir") == {"f": 5, "???": 2}
     assert losses_of(profile) == {
-        callgrind.NO_LINE: (7, "line 4: what is this"),
+        UNRECOGNIZED_LINE: (7, "line 4: what is this"),
         callgrind.format.NOT_NAMED: (1, "line 8"),
         callgrind.format.OTHER_SUM: (1, "line 13: Ir: 8 in the totals, 7 found"),
     }

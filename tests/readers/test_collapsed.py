@@ -16,6 +16,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import FrameKind
 from perfloom.exporters import get_exporter
 from perfloom.ingest import text_lines
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import collapsed, detect_format
 from tests.support.samples import losses_of, samples_of
 
@@ -51,7 +52,7 @@ def test_unrecognized_lines_are_losses() -> None:
     )
     assert stacks(profile) == [("a;b", 1), ("c", 2)]
     assert losses_of(profile) == {
-        collapsed.UNRECOGNIZED_LINE: (3, "line 2: no weight"),
+        UNRECOGNIZED_LINE: (3, "line 2: no weight"),
         collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: a 99999999999999999999"),
     }
 

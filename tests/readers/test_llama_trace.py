@@ -18,6 +18,7 @@ from perfloom.domain.selection import Selection
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
 from perfloom.ingest import text_lines
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, llama_trace
 from perfloom.readers.llama_trace import assembly as llama_assembly
 from perfloom.readers.llama_trace import format as llama_format
@@ -157,7 +158,7 @@ def test_losses() -> None:
     assert not found.meta.complete and found.meta.reasons == (llama_assembly.CUT_OFF,)
     lost = losses(found)
     assert lost[llama_assembly.NO_BEGIN] == (2, "line 2: thr: 1, name: end_gone")
-    assert lost[llama_trace.NO_LINE] == (1, "line 6: this is nothing")
+    assert lost[UNRECOGNIZED_LINE] == (1, "line 6: this is nothing")
     assert lost[llama_format.NO_TIME][0] == lost[llama_assembly.NO_VALUE][0] == 1
     assert sum(count for count, _ in lost.values()) == 6, "and what never ended: told"
 
@@ -217,10 +218,10 @@ def parse_with_regex(line: str) -> tuple[int, str, str, str | None, int] | str |
         return None
     match = LINE.fullmatch(line)
     if match is None or ", name: " in match[1] or ", counter: " in match[1]:
-        return llama_format.NO_LINE
+        return UNRECOGNIZED_LINE
     counted, numbered = COUNTED.fullmatch(match[3]), NUMBERED.fullmatch(match[3])
     if match[2] == "counter" and counted is None:
-        return llama_format.NO_LINE
+        return UNRECOGNIZED_LINE
     time_ns = int(match[4]) * 1000 + int((match[5] or "").ljust(3, "0")[:3])
     if len(match[4]) > 18 or time_ns >= 1 << 61:
         return llama_format.NO_TIME
@@ -267,7 +268,7 @@ def test_too_long_line_is_skipped_quickly() -> None:
     """Longer than memory should hold: it is a loss, and the following text is read."""
     data = b"start_time: 5\n" + b"x" * (3 * text_lines.CHUNK_BYTES) + b"\n" + WHOLE.encode()
     found = llama_trace.read(io.BytesIO(data))
-    assert found.slices.num_rows == 4 and losses(found)[llama_trace.NO_LINE][0] == 1
+    assert found.slices.num_rows == 4 and losses(found)[UNRECOGNIZED_LINE][0] == 1
 
 
 def test_large_times_are_exact() -> None:

@@ -15,6 +15,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind, get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import collapsed, detect_format, memray_csv, py_spy
 from tests.support import paths
 from tests.support.samples import losses_of, samples_of
@@ -80,7 +81,7 @@ def test_native_functions_and_unusual_threads() -> None:
     assert profile.threads.column("tid").to_pylist() == [0x7F01, None, 12, None]
     assert weights(profile) == {"samples": 15}
     assert losses_of(profile) == {
-        collapsed.UNRECOGNIZED_LINE: (1, "line 6: bad"),
+        UNRECOGNIZED_LINE: (1, "line 6: bad"),
         py_spy.NO_FRAMES: (2, "line 3: thread (12) 2"),
         collapsed.IMPOSSIBLE_STACK_WEIGHT: (1, "line 7: main (x.py:3) 99999999999999999999"),
     }

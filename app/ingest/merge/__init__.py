@@ -180,11 +180,8 @@ class ProfileMerger:
         runs = self._add_runs(profile, origin)
         threads = self._add_threads(profile, origin, runs, process)
         events = np.array([self._add_event(row) for row in profile.events.to_pylist()] or [0], np.int64)
-        functions = np.array(
-            [builder.intern_function(*row) for row in zip(*_copy_to_lists(profile.functions, FUNCTION), strict=True)]
-            or [0],
-            np.int64,
-        )
+        rows = zip(*_copy_to_lists(profile.functions, FUNCTION), strict=True)
+        functions = np.array([builder.intern_function(*row) for row in rows] or [0], np.int64)
         stacks = self._add_stacks(profile, functions.tolist())
         columns = {name: get_column(profile.samples, name) for name in profile.samples.column_names}
         self._heaviness.add(columns["weight"])

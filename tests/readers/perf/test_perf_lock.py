@@ -8,9 +8,10 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, perf_data, perf_lock, perf_script
 from perfloom.readers.perf_lock.contention_tables import ACQUIRED, CONTENDED, WAIT
-from perfloom.readers.perf_lock.format import BAD_LOCKS, NO_BEGIN, NO_END, NO_EVENT, NO_LINE, NO_TOTAL
+from perfloom.readers.perf_lock.format import BAD_LOCKS, NO_BEGIN, NO_END, NO_EVENT, NO_TOTAL
 from tests.support.made import losses
 
 CALLERS = """Looking at the vmlinux_path (8 entries long)
@@ -81,7 +82,7 @@ def test_tables_become_waits_and_counts() -> None:
         (CONTENDED, "vm_mmap;rwsem:W", 1),
     }
     assert [(row["name"], row["unit"]) for row in profile.events.to_pylist()] == [(WAIT, "ns"), (CONTENDED, "count")]
-    assert losses(profile) == {NO_LINE: (1, "line 8: what is this")}
+    assert losses(profile) == {UNRECOGNIZED_LINE: (1, "line 8: what is this")}
     profile = read(THREADS)
     assert samples(profile) == {(WAIT, "lock", 323), (CONTENDED, "lock", 9)}
     assert [(row["tid"], row["name"]) for row in profile.threads.to_pylist() if row["tid"]] == [(29036, "my app")]
@@ -95,7 +96,7 @@ def test_tables_become_waits_and_counts() -> None:
         (WAIT, "__srcu_read_lock;spinlock", 1_627_541),
         (CONTENDED, "__srcu_read_lock;spinlock", 194),
     }
-    assert losses(profile) == {NO_LINE: (1, "line 3: 1, nothing, 1, 1, mutex, f")}
+    assert losses(profile) == {UNRECOGNIZED_LINE: (1, "line 3: 1, nothing, 1, 1, mutex, f")}
     assert samples(read(REPORT)) == {
         (WAIT, "exit to mod...", 328_690),
         (CONTENDED, "exit to mod...", 6),

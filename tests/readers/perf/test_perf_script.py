@@ -10,6 +10,7 @@ from perfloom.domain.errors import UnreadableInput
 from perfloom.domain.event_names import FIRST_EVENT_FACT
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import FrameKind
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, perf_script
 from perfloom.readers.perf_script import profile as perf_assembly
 from tests.support import paths
@@ -253,7 +254,7 @@ def test_arguments_with_line_ends() -> None:
     assert profile.meta.command == "/usr/bin/perf record -- python3 -c \na 1 9.000000: 5 cycles:\n\nprint(1)"
     assert profile.meta.facts["missing features"] == "A"
     garbage = read(text.replace("\nb 1", "\n?\nb 1"))
-    assert losses_of(garbage) == {perf_assembly.UNRECOGNIZED_LINE: (1, "line 10: ?")}
+    assert losses_of(garbage) == {UNRECOGNIZED_LINE: (1, "line 10: ?")}
 
 
 def test_time_of_day_from_header() -> None:
@@ -357,7 +358,7 @@ def test_garbage_between_samples() -> None:
     text += b"b 2 2.000000: 6 cycles:\n\t10 f (/bin/a)\n\n"
     profile = read(text)
     assert [s.comm for s in samples_of(profile)] == ["a", "b"]
-    assert losses_of(profile) == {perf_assembly.UNRECOGNIZED_LINE: (3, "line 4: \x01\x02\x03")}
+    assert losses_of(profile) == {UNRECOGNIZED_LINE: (3, "line 4: \x01\x02\x03")}
 
 
 def test_huge_period() -> None:

@@ -10,8 +10,9 @@ from perfloom.domain.losses import STACK_OF_CALL
 from perfloom.domain.profile import Profile
 from perfloom.domain.tables import get_strings
 from perfloom.domain.validation import find_error
+from perfloom.ingest.losses import UNRECOGNIZED_LINE
 from perfloom.readers import detect_format, perf_trace
-from perfloom.readers.perf_trace.format import LOST, NO_BEGIN, NO_END, NO_LINE
+from perfloom.readers.perf_trace.format import LOST, NO_BEGIN, NO_END
 from perfloom.readers.perf_trace.profile import CALLS, ERRORS, TIME
 from tests.support.made import events_of, losses, slices
 
@@ -82,7 +83,7 @@ def test_calls_become_slices() -> None:
     names = get_strings(profile.functions, "name")
     assert [names[row["function"]] for row in profile.instants.to_pylist()] == ["minfault", "sched:sched_process_exit"]
     found = {reason: count for reason, (count, _) in losses(profile).items()}
-    assert found.items() >= {NO_BEGIN: 1, STACK_OF_CALL: 1, NO_END: 1, NO_LINE: 1, LOST: 12}.items()
+    assert found.items() >= {NO_BEGIN: 1, STACK_OF_CALL: 1, NO_END: 1, UNRECOGNIZED_LINE: 1, LOST: 12}.items()
     # If only one thread is traced, perf does not print which.
     assert slices(read("     0.100 ( 0.018 ms): brk() = 0x56\n")) == [("the traced program", "brk", 0, 18 * US, 0)]
 
