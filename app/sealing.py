@@ -71,7 +71,7 @@ class KeyPair:
         except (struct.error, InvalidTag, ValueError) as error:
             if isinstance(error, SealedBoxError):
                 raise
-            # Without the box or the cause, which would be in logs.
+            # Neither the box nor the reason: logs must not contain either.
             raise SealedBoxError("the box is encrypted for another key or purpose, or damaged") from None
         if now >= expires:
             raise SealedBoxError("the encrypted box is too old")

@@ -27,8 +27,9 @@ from perfloom.store.files.disk import remove_tree, unavailable
 from perfloom.store.jobs import Job
 
 from . import postprocess
-from .base.context import RETRY_S, JobContext, Progress, StepInterrupted, is_finished, make_reporter
+from .base.context import RETRY_S, JobContext, StepInterrupted, is_finished, make_reporter
 from .base.jobfiles import JobFiles
+from .base.progress import Progress
 from .jobs import claims
 from .jobs.transitions import ExecutorSteps, StepFunction, discard, finish, has_failed, retry
 from .local import steps as local_steps

@@ -1,9 +1,9 @@
-"""Text that others wrote (hosts, programs, files), made fit for a message or a table."""
+"""Text for messages and tables: untrusted text (of hosts, programs, files), and names of signals."""
 
 import signal
 
 MESSAGE_CHARACTERS = 80
-"""How much of a name a message quotes."""
+"""The maximum length of a quoted name in a message."""
 
 
 def shorten(text: str, limit: int = MESSAGE_CHARACTERS) -> str:
@@ -20,7 +20,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def sanitize_line(text: str) -> str:
-    """`text` on one line: of printable characters alone, with single blanks between words."""
+    """`text` on one line: only printable characters, with single spaces between words."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 

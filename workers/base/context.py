@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from perfloom.config import Settings
@@ -15,6 +14,7 @@ from perfloom.store.jobs import Job
 
 from . import processes
 from .facts_probe import host_name, probe
+from .progress import Progress
 from .secret_provider import SecretProvider
 
 RETRY_S = 5.0
@@ -24,8 +24,6 @@ FACTS_MAX_AGE_S = 900.0
 FACTS_CACHE_S = 5.0
 """How long a process uses its facts without a check."""
 REPORT_S = 0.4
-
-Progress = Callable[[float | None, str], None]
 
 
 class StepInterrupted(Exception):

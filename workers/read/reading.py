@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from perfloom.store.files import columns
 from perfloom.store.files.disk import disk_errors, remove_tree
 
 from ..base import processes
+from ..base.progress import Progress
 from . import prefork, rank_archive
 from .child import EXIT_OUT_OF_MEMORY, memory_error_message, ran_out_of_memory
 from .perf_tool import script_name
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     # Not imported at run time: reading without storing does not need the database.
     from perfloom.store import Result, Store
 
-Progress = Callable[[float | None, str], None]
 POLL_S = 0.25
 ANSWER_BYTES = 1 << 20
 STDERR_BYTES = 16 << 10

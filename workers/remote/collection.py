@@ -29,10 +29,11 @@ from perfloom.recording.plan.plan import (
 from perfloom.recording.recorders import recorder_of
 from perfloom.store.jobs import Job
 
-from ..base.context import JobContext, Progress, StepInterrupted, make_reporter
+from ..base.context import JobContext, StepInterrupted, make_reporter
 from ..base.jobfiles import JobFiles
 from ..base.json_files import read_json, write_json
 from ..base.outcome import RecordingOutcome, explain_no_recording
+from ..base.progress import Progress
 from ..jobs import transitions
 from ..local import supervisor_client
 from ..read.rank_folders import PLAN, RECORDING, STATE, TEXTS

@@ -10,9 +10,10 @@ from typing import Any
 
 from perfloom.domain.targets import Target
 
+from ..base.progress import Progress
 from ..base.secret_provider import SecretProvider, no_secrets
 from .as_user import UserTransport
-from .base import FileCopy, Progress, ScriptResult, Transport
+from .base import FileCopy, ScriptResult, Transport
 from .local import LocalTransport
 
 __all__ = [

@@ -18,8 +18,9 @@ from perfloom.domain.errors import InvalidRequest, NotFound, Refused, Unavailabl
 from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors
 
+from ..base.progress import Progress
 from ..base.scripts import worker_script
-from .base import FileCopy, Progress, require_script
+from .base import FileCopy, require_script
 from .local import (
     SHELL,
     LocalTransport,

@@ -1,14 +1,13 @@
 """The interface of transports: they run POSIX sh scripts at a target and copy files in both directions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from perfloom.domain.errors import Unavailable, Unreachable
 
-Progress = Callable[[float | None, str], None]
-"""Called with the progress (0–1, or null) and what is done; may raise to stop."""
+from ..base.progress import Progress
 
 
 @dataclass(frozen=True)

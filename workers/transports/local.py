@@ -18,10 +18,10 @@ from perfloom.paths import os_error_text
 from perfloom.store.files.disk import disk_errors, unavailable
 
 from ..base.processes import clean_environment
+from ..base.progress import Progress
 from ..base.scripts import worker_script
 from .base import (
     FileCopy,
-    Progress,
     ScriptResult,
     output_limit_error,
     require_script,

@@ -22,9 +22,10 @@ from perfloom.domain.units import format_bytes
 from perfloom.recording.quoting import quote
 from perfloom.store.files.disk import disk_errors
 
+from ..base.progress import Progress
 from ..base.scripts import worker_script
 from . import cat_copy, script_session, ssh_errors
-from .base import FileCopy, Progress
+from .base import FileCopy
 from .connections import LinkBroken, SshLink, discard_link, open_session_on
 from .local import is_complete, mode_of, open_for_reading
 

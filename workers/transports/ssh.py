@@ -5,9 +5,10 @@ from typing import TypeVar
 
 from perfloom.domain.targets import Ssh
 
+from ..base.progress import Progress
 from ..base.secret_provider import SecretProvider
 from . import connections, script_session, sftp_copy
-from .base import FileCopy, Progress, ScriptResult
+from .base import FileCopy, ScriptResult
 from .connections import SshLink
 from .sftp_copy import CopyProgress
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...domain.arrays import Array
+from ...domain.arrays import MISSING, Array
 from ...domain.memory import (
     ALLOCATED,
     INACTIVE_SPLIT,
     INACTIVE_SPLIT_BLOCKS,
     LARGEST_FREE,
-    MISSING,
     OUT_OF_MEMORY,
     RESERVED,
     RETRY,

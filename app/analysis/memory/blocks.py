@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ...domain.arrays import Array, Float64Array, IndexArray, Int64Array
-from ...domain.memory import MISSING, select_live
+from ...domain.arrays import MISSING, Array, Float64Array, IndexArray, Int64Array
+from ...domain.memory import select_live
 from ...domain.profile import Profile
 from ...domain.selection import Selection
 from ...domain.tables import NO_ID, ROOT, FrameKind, get_column, get_strings

@@ -493,8 +493,7 @@ def _stack_codes(profile: Profile, rows: Array) -> Array:
     if texts:
         return codes
     node = get_column(profile.stacks, "call")[slices_of(profile).stack[rows]]
-    above: Array = get_column(profile.calls, "parent")[node]
-    return above
+    return np.asarray(get_column(profile.calls, "parent")[node])
 
 
 TABLES = (Table("operators", "Operators", COLUMNS, compute_operators, by=BY),)

@@ -12,11 +12,11 @@ PLAIN_TEXT_BYTES = 1_500_000
 """Text up to this size (bytes, decompressed) is read in plain Python before the compiler is loaded: 4 MB/s, measured
 with traces of 0.1 to 35 MB."""
 PLAIN_LINES_BYTES = 300_000
-"""The same for lines of text of which each byte is looked at by a loop: 0.8 MB/s, measured with callgrind files."""
+"""The same for lines of text where a loop checks each byte: 0.8 MB/s, measured with callgrind files."""
 PLAIN_PROTOBUF_BYTES = 60_000
-"""The same for protocol buffers, of which each byte is read by a loop."""
+"""The same for protocol buffers, where a loop reads each byte."""
 COLD_FACTOR = 10
-"""How much larger the files are that plain Python reads where nothing was compiled yet, which takes half a minute."""
+"""The factor for files read in plain Python while no loops are compiled yet, which takes half a minute."""
 COMPRESSED_SUFFIXES = (".gz", ".xz", ".zst")
 COMPRESSION_RATIO = 20
 """How much larger a compressed trace usually is at most."""

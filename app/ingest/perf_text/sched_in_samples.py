@@ -21,7 +21,7 @@ class SchedInSamples:
         self._found = SchedTextParser()
 
     def feed(self, text: bytes) -> None:
-        """Take in whole lines with the call stacks that belong to them."""
+        """Add whole lines with the call stacks that belong to them."""
         found = self._found
         _, found.last_ns = found.sched.feed_lines(text, found.last_ns)
 

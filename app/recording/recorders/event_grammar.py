@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...domain.event_names import CACHE_EVENT, HARDWARE_EVENTS, MODIFIERS, SOFTWARE_EVENTS, split_modifiers
+from ...domain.event_names import CACHE_EVENT, HARDWARE_EVENTS, MODIFIERS, SOFTWARE_EVENTS, TRACEPOINT, split_modifiers
 
 STACK_LIMIT = 65528
 """perf stores the size of a stack copy in 16 bits, a multiple of 8 (get_stack_size in tools/perf/util/callchain.c)."""
@@ -34,7 +34,6 @@ _TERM = re.compile(r"(?:'[^']*'|[^,'])*")
 _NUMBER = re.compile("0x[0-9a-fA-F]+|[0-9]+", re.ASCII)
 _TEXT = re.compile(r"[a-zA-Z_*?][\w*?.:!-]*|'[a-zA-Z_*?\[\]][\w*?,.\[\]:=-]*'", re.ASCII)
 _NUMERIC = re.compile(r"(0x[0-9a-fA-F]+|[0-9]+):(0x[0-9a-fA-F]+|[0-9]+)|r[0-9a-fA-F]+", re.ASCII)
-_TRACEPOINT = re.compile(r"[\w*?.-]+:[\w*?.-]+")
 _BREAKPOINT = re.compile(
     r"mem:(?:0x[0-9a-fA-F]+|[0-9]+)(?:/(?P<length>[0-9]+))?(?::(?P<access>[rwx]{1,3}))?(?:/(?![0-9]+/)[^/]*/)?"
     r"(?::?(?P<modifiers>[ukhpPGHSDIWeb]*))",
@@ -84,7 +83,7 @@ def _is_symbol(name: str) -> bool:
 
 
 def _is_tracepoint(name: str) -> bool:
-    return _TRACEPOINT.fullmatch(name) is not None and not _NUMERIC.fullmatch(name)
+    return TRACEPOINT.fullmatch(name) is not None and not _NUMERIC.fullmatch(name)
 
 
 def _fault_of_modifiers(modifiers: str, name: str) -> EventProblem | None:

@@ -178,7 +178,7 @@ def test_what_is_typed_stays_while_the_page_follows(page: Page, server: Served, 
     assert page.input_value("input[type=password]") == "hush"
     store.hosts.heartbeat("node17")
     with page.expect_navigation():
-        page.click("text=Go on")
+        page.click("text=Continue")
     assert pair.open(store.credentials.get(f"job:{made.id}")[0].sealed, f"job:{made.id}", time.time())
     store.jobs.transition(made.id, JobState.RUNNING, JobState.CANCELLED)
     store.hosts.delete("node17")
