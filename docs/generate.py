@@ -15,7 +15,7 @@ from perfloom.domain import fields as kinds
 from perfloom.domain.jobs import JOB_FIELDS
 from perfloom.domain.targets import TARGET_FIELDS
 from perfloom.recording.fields import target_form
-from perfloom.recording.fields.relevance import choices, conditions
+from perfloom.recording.fields.relevance import list_choices, list_conditions
 
 PAGE = Path(__file__).parent / "reference" / "tables.md"
 JOB_PAGE = Path(__file__).parent / "reference" / "job-fields.md"
@@ -188,7 +188,7 @@ The same fields make up the form of a [target](../how-to/targets.md), the option
 
 def job_fields_page() -> str:
     """The page of the fields of a job."""
-    return fields_page(JOB_INTRODUCTION, JOB_FIELDS.values(), conditions(), choices())
+    return fields_page(JOB_INTRODUCTION, JOB_FIELDS.values(), list_conditions(), list_choices())
 
 
 def target_fields_page() -> str:
