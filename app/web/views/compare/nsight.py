@@ -1,4 +1,4 @@
-"""/compare/nsight: kernels of a trace beside the same kernels in a report of Nsight Compute."""
+"""/compare/nsight: kernels of a trace with the same kernels in an Nsight Compute report."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -132,7 +132,7 @@ def download_table(form: str) -> Response:
 
 
 def _sides() -> tuple[Result, Result, TraceReportPair]:
-    """Raises NotFound, and InvalidRequest where the two are not a trace and a report."""
+    """Raises NotFound, and InvalidRequest unless the two are a trace and a report."""
     results = current_services().store.results
     base, other = (results.get(request.args.get(word, "")) for word in ("base", "other"))
     sides = pair_trace_with_report(results.open(base.id), results.open(other.id))
@@ -163,7 +163,7 @@ def _visible_columns(
 
 
 def _kernel_url(sides: TraceReportPair, base: Result, other: Result, selection: Selection, row: dict[str, Any]) -> str:
-    """The kernel's page in the trace; nothing where the trace has none of it."""
+    """The kernel's page in the trace; empty if the trace does not contain it."""
     if row["calls"] is None or not row["name"]:
         return ""
     url = result_url((other if sides.swapped else base).id, "kernels", selection, [("name", row["name"])])

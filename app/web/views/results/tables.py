@@ -1,7 +1,7 @@
 """Long tables on a page: headings that sort by a link, pages of rows, and the same rows as a file.
 
-The words of a table in a query: `sort` is a column's name, with a minus before it for the largest first; `page`
-counts from 1; `search` narrows the rows.
+Query parameters of a table: `sort` is the name of a column, with a minus for descending order; `page` counts from 1;
+`search` filters the rows.
 """
 
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from ...parameters import parse_choice
 
 PAGE_SIZE = 100
 FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):form>"
-"""How an address of rows as a file ends."""
+"""The suffix of URLs of downloads."""
 MAX_SEARCH = 1_000
 
 
 @dataclass(frozen=True)
 class ColumnHeading:
-    """The heading of a column. url: sorts by it, None where that cannot be. sorted: "ascending", "descending" or "".
-    hidden: it is there for screen readers only."""
+    """The heading of a column. url: to sort by it, None if it cannot be sorted. sorted: "ascending",
+    "descending" or "". hidden: only for screen readers."""
 
     label: str
     url: str | None = None
@@ -39,8 +39,8 @@ class ColumnHeading:
 
 @dataclass(frozen=True)
 class Pager:
-    """Where in a long table the page is. previous, next: addresses, None at the ends. is_past_end: the table has rows,
-    but fewer."""
+    """The position of the page in a long table. previous, next: URLs, None at the ends. is_past_end: whether the page
+    is after the last row."""
 
     text: str
     previous: str | None
@@ -50,19 +50,19 @@ class Pager:
 
 @dataclass(frozen=True)
 class SortOrder:
-    """By which column a table is sorted."""
+    """The sort order of a table."""
 
     column: str
     descending: bool
 
     @property
     def param(self) -> str:
-        """As in a query."""
+        """The value of the parameter `sort`."""
         return ("-" if self.descending else "") + self.column
 
 
 def parse_order(columns: Sequence[str], default: str) -> SortOrder:
-    """The order asked for by `sort`, else `default` ("-total"). Raises InvalidRequest for a column not offered."""
+    """The order requested by `sort`, else `default` ("-total"). Raises InvalidRequest for a column not offered."""
     word = request.args.get("sort") or default
     order = SortOrder(word.removeprefix("-"), word.startswith("-"))
     if order.column not in columns:
@@ -73,7 +73,7 @@ def parse_order(columns: Sequence[str], default: str) -> SortOrder:
 
 
 def parse_page() -> int:
-    """The page asked for, from 1. Raises InvalidRequest."""
+    """The requested page, from 1. Raises InvalidRequest."""
     text = request.args.get("page", "1")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise InvalidRequest(
@@ -83,7 +83,7 @@ def parse_page() -> int:
 
 
 def parse_search() -> str:
-    """The search asked for. Raises InvalidRequest for one that is too long."""
+    """The requested search. Raises InvalidRequest if it is too long."""
     search = request.args.get("search", "").strip()
     if len(search) > MAX_SEARCH:
         raise InvalidRequest(f"The search is longer than {MAX_SEARCH} characters; shorten it.", "search")
@@ -91,7 +91,7 @@ def parse_search() -> str:
 
 
 def filter_rows(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.DataFrame:
-    """The rows that have every word of `search`, whatever its case, somewhere in these columns."""
+    """The rows that contain every word of `search` in these columns, ignoring case."""
     for word in dict.fromkeys(search.casefold().split()):
         series = pd.Series(False, index=rows.index)
         for column in columns:
@@ -101,7 +101,7 @@ def filter_rows(rows: pd.DataFrame, search: str, columns: Sequence[str]) -> pd.D
 
 
 def current_url_with(*changes: tuple[str, str | None]) -> str:
-    """The address of the present page with some words changed; None or "" leaves a word out."""
+    """The URL of this page with some parameters changed; None or "" removes one."""
     names = {name for name, _ in changes}
     pairs: Pairs = [(k, v) for k, v in request.args.items(multi=True) if k not in names and v != ""]
     pairs += [(name, value) for name, value in changes if value]
@@ -118,7 +118,7 @@ def build_heading(
     css: str = "",
     description: str = "",
 ) -> ColumnHeading:
-    """A heading that sorts: numbers from the largest first, texts from A, and the other way when clicked again."""
+    """A heading that sorts: numbers descending, texts ascending, and reversed when clicked again."""
     now = order.column == column
     descending = not order.descending if now else numeric
     return ColumnHeading(
@@ -164,8 +164,8 @@ def table_file_response(name: str, form: str, data: pd.DataFrame, columns: Seque
 def table_response(
     name: str, data: pd.DataFrame, columns: Sequence[Column] = (), *, single: bool = False, affected: bool = False
 ) -> Response:
-    """The rows as the word `format` asks for them: a list of objects (of a table that always has one row, one object),
-    or a file. affected: something of the recording was not read, which each object then says. Raises InvalidRequest."""
+    """The rows in the requested `format`: a list of objects (one object for a table with always one row), or a file.
+    affected: whether losses affect the rows, which each object then states. Raises InvalidRequest."""
     form = parse_choice("format", TABLE_FORMATS, "json")
     if form != "json":
         return table_file_response(name, form, data, columns)
@@ -174,7 +174,7 @@ def table_response(
 
 
 def attachment(response: Response, name: str) -> Response:
-    """`response` as a file to be saved under `name`, whatever characters that holds."""
+    """`response` as a download named `name`, with any characters."""
     response.headers.set("Content-Disposition", "attachment", filename=_file_name(name))
     return response
 

@@ -1,4 +1,4 @@
-"""/results/<id>/threads: what each thread weighs, and the way to see it alone."""
+"""/results/<id>/threads: the weight of each thread, with links to select it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,14 +34,15 @@ from .tables import FILE_RULE, SortOrder, current_url_with, table_file_response
 
 blueprint = Blueprint("threads", __name__)
 UNEVEN = 1.1
-"""From here on the greatest value by rank is said to be above the mean."""
+"""From this ratio, the maximum by rank is reported as above the mean."""
 
 
 @dataclass(frozen=True)
 class RankChart:
-    """How even the ranks are. svg: without script or style. uneven: more than a tenth above the mean.
+    """The load balance of ranks. svg: without script or style. uneven: whether the maximum is more than a tenth above
+    the mean.
 
-    table: where the numbers are, as CSV.
+    table: URL of the numbers as CSV.
     """
 
     event: str
@@ -56,7 +57,7 @@ class RankChart:
 
 @dataclass(frozen=True)
 class ThreadsPage(Page):
-    """`/results/<id>/threads`. ranks: None where there are none to compare."""
+    """`/results/<id>/threads`. ranks: None without ranks to compare."""
 
     template: ClassVar[str] = "results/threads.html"
     frame: ResultFrame

@@ -1,4 +1,4 @@
-"""/results/<id>/advice: what could be better, why, and what to do; every threshold can be set in the address."""
+"""/results/<id>/advice: findings with evidence and advice; every threshold can be set in the URL."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,8 +21,8 @@ blueprint = Blueprint("advice", __name__)
 
 @dataclass(frozen=True)
 class AdviceItem:
-    """A piece of advice. severity: high, medium or low. ranks: which it is about, in words; empty for all. where: the
-    name of the page to look at, and its address."""
+    """A piece of advice. severity: high, medium or low. ranks: affected ranks as text; empty for all. where: title
+    and URL of the page with details."""
 
     severity: str
     title: str
@@ -36,7 +36,7 @@ class AdviceItem:
 
 @dataclass(frozen=True)
 class ThresholdSetting:
-    """The threshold of a rule. given: what the address says, else empty. findings_count: how often the rule spoke."""
+    """The threshold of a rule. given: from the URL, else empty. findings_count: number of findings of the rule."""
 
     key: str
     title: str
@@ -49,8 +49,8 @@ class ThresholdSetting:
 
 @dataclass(frozen=True)
 class AdvicePage(Page):
-    """`/results/<id>/advice`. changed_count: how many thresholds are not the rules' own. hidden: what the form carries
-    on. withheld_reason: why nothing is advised, empty where something may be; withheld_advice: what to do then."""
+    """`/results/<id>/advice`. changed_count: number of changed thresholds. hidden: preserved parameters.
+    withheld_reason: why advice is withheld, else empty; withheld_advice: what to do then."""
 
     template: ClassVar[str] = "results/advice.html"
     frame: ResultFrame

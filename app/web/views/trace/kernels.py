@@ -1,4 +1,4 @@
-"""/results/<id>/kernels: kernels, copies, launches and sequences, and with `name` one kernel by itself."""
+"""/results/<id>/kernels: kernels, memcpy, launches, graphs and sequences; with `name` the details of one kernel."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -326,7 +326,7 @@ def _render_kernel(frame: ResultFrame, profile: Profile, name: str) -> Response:
 
 
 def _nsight_link(frame: ResultFrame, profile: Profile, name: str) -> tuple[str, str]:
-    """A link to a kernel in an Nsight Compute report: in this result, or in another one to choose."""
+    """A link to a kernel in an Nsight Compute report: in this result, or in another one to select."""
     search = ("search", get_function_name(name)[:MAX_SEARCH])
     if has_reports(profile):
         return frame.url("nsight", None, search), "Show in the Nsight Compute report"

@@ -1,4 +1,4 @@
-"""/results/<id>/operators: operators and annotations, and with `name` one of them by itself."""
+"""/results/<id>/operators: operators and annotations; with `name` the details of one."""
 
 import re
 from dataclasses import dataclass
@@ -76,8 +76,8 @@ _CORES = (
 
 @dataclass(frozen=True)
 class OperatorsPage(Page):
-    """kinds, choices, ranks: what to switch between; ranks empty where there is one. charts, totals: by self time and
-    by total time. missing: what was not recorded."""
+    """kinds, choices, ranks: links to switch; ranks empty if there is only one. charts, totals: by self time and by
+    total time. missing: a note on data that was not recorded."""
 
     template: ClassVar[str] = "results/operators.html"
     frame: ResultFrame
@@ -263,7 +263,7 @@ def _render_operator(frame: ResultFrame, profile: Profile, name: str) -> Respons
 
 
 def innermost_first(stack: str) -> str:
-    """A call stack with the innermost call first, which distinguishes it best, and files without their folders."""
+    """A call stack innermost call first, which is the most distinctive, and files without their folders."""
     return " ← ".join(FOLDER_PATTERN.sub("", call) for call in reversed(stack.split(";")))
 
 

@@ -1,4 +1,4 @@
-"""/results/<id>/steps: how long each step took and what its time went to."""
+"""/results/<id>/steps: the duration of each step, by part."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -67,8 +67,8 @@ REQUIRED_COLUMNS = ("start_ms", "total_us", "other_us")
 
 @dataclass(frozen=True)
 class StepsPage(Page):
-    """`/results/<id>/steps`. svg: a column for each step. ends: what the first and the last are. longest: the highest
-    of them. shares: of the steps shown, on average."""
+    """`/results/<id>/steps`. svg: a column for each step. ends: labels of the first and the last. longest: the
+    longest one. shares: mean of the shown steps."""
 
     template: ClassVar[str] = "results/steps.html"
     frame: ResultFrame
@@ -131,7 +131,7 @@ def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
 
 
 def _visible_columns(rows: pd.DataFrame) -> tuple[ColumnView, ...]:
-    """The columns in which something stands."""
+    """The columns with values."""
     return tuple(
         column
         for column in COLUMN_VIEWS
