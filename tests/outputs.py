@@ -41,7 +41,7 @@ LARGER = {
     "dwarf": ("perf-script", "perf/dwarf.script.txt"),
 }
 """Fixtures beside those of `tests.support.formats`: the reader and the file of each."""
-FILE_OF_A_PAGE = re.compile(r"/results/<id>/([\w-]+)\.<any\(csv,[^)]*\):form>")
+FILE_OF_A_PAGE = re.compile(r"/results/<id>/([\w-]+)\.<any\(csv,[^)]*\):file_format>")
 """The address of the table of a page, as a file."""
 IN_THE_API = (
     *("flamegraph", "flamegraph/search?q=a", "functions/0", "sandwich?function=0", "timeline", "timeline/flows"),

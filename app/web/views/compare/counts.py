@@ -90,10 +90,10 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/counts.{FILE_RULE}")
-def download_table(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that the search leaves; columns as `perfloom diff A B counts` names them."""
     query = _parse_query()
-    return table_file_response(f"{query.base.name} to {query.other.name} counts", form, query.rows, COLUMNS)
+    return table_file_response(f"{query.base.name} to {query.other.name} counts", file_format, query.rows, COLUMNS)
 
 
 @blueprint.get("/api/v1/compare/counts")

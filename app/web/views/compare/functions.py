@@ -216,12 +216,12 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare.{FILE_RULE}")
-def download_table(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that status and search leave, in the order of the page; columns as `perfloom diff` names them, the
     status that of the measure shown."""
     query = _parse_query()
     rows, _ = _filter_and_sort(query, _rows(query))
-    return table_file_response(f"{query.base.name} to {query.other.name}", form, rows, COLUMNS)
+    return table_file_response(f"{query.base.name} to {query.other.name}", file_format, rows, COLUMNS)
 
 
 @blueprint.get("/api/v1/compare")

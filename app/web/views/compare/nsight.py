@@ -122,13 +122,13 @@ def show() -> Response:
 
 
 @blueprint.get(f"/compare/nsight.{FILE_RULE}")
-def download_table(form: str) -> Response:
+def download_table(file_format: str) -> Response:
     """All rows that the search leaves, in the order of the page."""
     base, other, sides = _sides()
     selection = request_selection().replace(event=None)
     rows = match_kernels(sides.trace, sides.report, selection)
     found, _ = filter_and_sort(rows, _visible_columns(base, other, sides, selection), "-total_us", SEARCH_COLUMNS)
-    return table_file_response(f"{base.name} and {other.name}", form, found)
+    return table_file_response(f"{base.name} and {other.name}", file_format, found)
 
 
 def _sides() -> tuple[Result, Result, TraceReportPair]:

@@ -131,18 +131,20 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/count-metrics.{FILE_RULE}")
-def download_metrics(id: str, form: str) -> Response:
+def download_metrics(id: str, file_format: str) -> Response:
     """The metrics of perf stat, each interval by itself."""
     frame, profile = open_result_frame(id, "counts")
-    return table_file_response(f"{frame.name} metrics", form, TABLES["count-metrics"].frame(profile, frame.selection))
+    return table_file_response(
+        f"{frame.name} metrics", file_format, TABLES["count-metrics"].frame(profile, frame.selection)
+    )
 
 
 @blueprint.get(f"/results/<id>/counts.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that the search leaves, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "counts")
     rows, _ = _filter_and_sort(TABLES["counts"].frame(profile, frame.selection))
-    return table_file_response(f"{frame.name} counts", form, rows)
+    return table_file_response(f"{frame.name} counts", file_format, rows)
 
 
 def _list_bar_choices(profile: Profile) -> tuple[str, ...]:

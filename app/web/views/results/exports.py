@@ -26,32 +26,34 @@ blueprint = Blueprint("exports", __name__)
 SIGNED_URL_SECONDS = 15 * 60
 
 
-@blueprint.get("/results/<id>/export/<form>")
-@blueprint.get("/api/v1/results/<id>/export/<form>")
-def export(id: str, form: str) -> AnyResponse:
+@blueprint.get("/results/<id>/export/<file_format>")
+@blueprint.get("/api/v1/results/<id>/export/<file_format>")
+def export(id: str, file_format: str) -> AnyResponse:
     """The file. Its switches (see `perfloom convert --help`) are parameters: `kernel=1`."""
-    exporter = EXPORTERS.get(form)
+    exporter = EXPORTERS.get(file_format)
     if exporter is None:
-        raise NotFound(f"No export to {form[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
+        raise NotFound(f"No export to {file_format[:40]!r}; choose one of {', '.join(EXPORTERS)}.")
     options = {word: parse_flag(word, request.args.get(word)) for word in exporter.options}
     return _export(id, exporter, request_selection(), options)
 
 
 @blueprint.get(f"/results/<id>/tables/<table>.{FILE_RULE}")
-def table(id: str, table: str, form: str) -> Response:
+def table(id: str, table: str, file_format: str) -> Response:
     """A table, as `perfloom report` prints it. by: the grouping, if the table offers several."""
     found = TABLES.get(table)
     if found is None:
         raise NotFound(f"No table {table[:40]!r}; choose one of {', '.join(TABLES)}.")
     store, by = current_services().store, request.args.get("by")
     name = f"{store.results.get(id).name} {table}" + (f" by {by}" if by else "")
-    return table_file_response(name, form, found.frame(store.results.open(id), request_selection(), by), found.columns)
+    return table_file_response(
+        name, file_format, found.frame(store.results.open(id), request_selection(), by), found.columns
+    )
 
 
-def signed_url(id: str, form: str, words: Pairs) -> str:
+def signed_url(id: str, file_format: str, words: Pairs) -> str:
     """The URL of an export that works without the token, for `SIGNED_URL_SECONDS`. words: of the selection."""
-    key = _build_signer().dumps([id, form, words])
-    return f"{request.host_url}handed/profile{EXPORTERS[form].suffix}?{urlencode({'key': key})}"
+    key = _build_signer().dumps([id, file_format, words])
+    return f"{request.host_url}handed/profile{EXPORTERS[file_format].suffix}?{urlencode({'key': key})}"
 
 
 @blueprint.route("/handed/<file>", methods=["GET", "OPTIONS"])
@@ -61,7 +63,7 @@ def download_signed(file: str) -> AnyResponse:
     if request.method == "OPTIONS":
         return _allow_speedscope(Response(status=204))
     try:
-        id, form, words = _build_signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
+        id, file_format, words = _build_signer().loads(request.args.get("key", ""), max_age=SIGNED_URL_SECONDS)
     except SignatureExpired:
         raise Forbidden(
             f"This address was valid for {SIGNED_URL_SECONDS // 60} minutes. Open the export page of the result again "
@@ -74,7 +76,7 @@ def download_signed(file: str) -> AnyResponse:
     query: dict[str, list[str]] = {}
     for word, value in words:
         query.setdefault(word, []).append(value)
-    return _allow_speedscope(_export(id, EXPORTERS[form], Selection.from_query(query), {}))
+    return _allow_speedscope(_export(id, EXPORTERS[file_format], Selection.from_query(query), {}))
 
 
 def _build_signer() -> URLSafeTimedSerializer:

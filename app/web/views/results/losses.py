@@ -53,8 +53,8 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/losses.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """The table; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "losses")
     rows = TABLES["losses"].frame(profile, frame.selection)
-    return table_file_response(f"{frame.name} losses", form, rows)
+    return table_file_response(f"{frame.name} losses", file_format, rows)

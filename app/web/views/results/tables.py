@@ -18,7 +18,7 @@ from ...pages import Pairs, with_query
 from ...parameters import parse_choice
 
 PAGE_SIZE = 100
-FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):form>"
+FILE_RULE = f"<any({','.join(TABLE_FORMATS)}):file_format>"
 """The suffix of URLs of downloads."""
 MAX_SEARCH = 1_000
 
@@ -152,10 +152,10 @@ def build_pager(page: int, total: int, size: int = PAGE_SIZE, *, noun: str = "ro
     )
 
 
-def table_file_response(name: str, form: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
+def table_file_response(name: str, file_format: str, data: pd.DataFrame, columns: Sequence[Column] = ()) -> Response:
     """The rows of a table as a download, as CSV, JSON or Parquet. columns: their descriptions, not needed for
     tables of `TABLES`."""
-    kind, names = TABLE_FORMATS[form], list(data)
+    kind, names = TABLE_FORMATS[file_format], list(data)
     columns = columns or next((t.columns for t in TABLES.values() if [c.name for c in t.columns] == names), ())
     content = kind.write_chunks(data, columns, table_metadata(name, list(request.args.items(multi=True))))
     return attachment(Response(content, content_type=kind.media_type), name + kind.suffix)
@@ -166,9 +166,9 @@ def table_response(
 ) -> Response:
     """The rows in the requested `format`: a list of objects (one object for a table with always one row), or a file.
     affected: whether losses affect the rows, which each object then states. Raises InvalidRequest."""
-    form = parse_choice("format", TABLE_FORMATS, "json")
-    if form != "json":
-        return table_file_response(name, form, data, columns)
+    file_format = parse_choice("format", TABLE_FORMATS, "json")
+    if file_format != "json":
+        return table_file_response(name, file_format, data, columns)
     rows = mark_affected_rows(records(data), affected)
     return jsonify(rows[0] if single else rows)
 

@@ -94,18 +94,18 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/threads.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that the search leaves; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
     rows, _ = _filter_and_sort(frame, _rows(frame, profile))
-    return table_file_response(f"{frame.name} threads", form, rows)
+    return table_file_response(f"{frame.name} threads", file_format, rows)
 
 
 @blueprint.get(f"/results/<id>/ranks.{FILE_RULE}")
-def download_ranks(id: str, form: str) -> Response:
+def download_ranks(id: str, file_format: str) -> Response:
     """What each rank measured; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "threads")
-    return table_file_response(f"{frame.name} ranks", form, TABLES["ranks"].frame(profile, frame.selection))
+    return table_file_response(f"{frame.name} ranks", file_format, TABLES["ranks"].frame(profile, frame.selection))
 
 
 def _rank_chart(frame: ResultFrame, profile: Profile) -> RankChart | None:

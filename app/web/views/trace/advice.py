@@ -96,11 +96,11 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/advice.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All findings; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "advice")
     rows: pd.DataFrame = compute_advice(profile, frame.selection, parse_thresholds(request.args))
-    return table_file_response(f"{frame.name} advice", form, rows)
+    return table_file_response(f"{frame.name} advice", file_format, rows)
 
 
 def _advice_item(frame: ResultFrame, profile: Profile, advice: Advice) -> AdviceItem:

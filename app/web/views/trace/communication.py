@@ -233,10 +233,10 @@ def show(id: str) -> Response:
 @blueprint.get(f"/results/<id>/collectives.{FILE_RULE}", defaults={"name": "collectives"})
 @blueprint.get(f"/results/<id>/stragglers.{FILE_RULE}", defaults={"name": "stragglers"})
 @blueprint.get(f"/results/<id>/clocks.{FILE_RULE}", defaults={"name": "clocks"})
-def download_table(id: str, name: str, form: str) -> Response:
+def download_table(id: str, name: str, file_format: str) -> Response:
     """One of the tables; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "communication")
-    return table_file_response(f"{frame.name} {name}", form, TABLES[name].frame(profile, frame.selection))
+    return table_file_response(f"{frame.name} {name}", file_format, TABLES[name].frame(profile, frame.selection))
 
 
 def _means(steps: list[dict[str, Any]], by: str) -> dict[Any, tuple[float, ...]]:

@@ -114,10 +114,10 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/critical-path.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "critical-path")
-    return table_file_response(f"{frame.name} critical path", form, _rows(frame, profile))
+    return table_file_response(f"{frame.name} critical path", file_format, _rows(frame, profile))
 
 
 def _rows(frame: ResultFrame, profile: Profile, by: str | None = None) -> pd.DataFrame:

@@ -186,13 +186,13 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/kernels.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table shown that kind and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "kernels")
     view = _view()
     rows = _rows(frame, profile, view)
     found, _ = filter_and_sort(rows, _columns(view, rows, True), _default(view), _searched_columns(view))
-    return table_file_response(f"{frame.name} {view}", form, found)
+    return table_file_response(f"{frame.name} {view}", file_format, found)
 
 
 def _render_table(frame: ResultFrame, profile: Profile) -> Response:

@@ -190,13 +190,13 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/memory.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "memory")
     place = _selected_memory(frame, profile)
     kind = _show(profile, place)
     table = _table(frame, profile, place, kind)
-    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", form, table.load_all())
+    return table_file_response(f"{frame.name} {_labels(profile)[kind].lower()}", file_format, table.load_all())
 
 
 def _selected_memory(frame: ResultFrame, profile: Profile) -> DeviceMemory | None:

@@ -130,10 +130,10 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/modules.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "modules")
-    return table_file_response(f"{frame.name} modules", form, compute_modules(profile, frame.selection, _by()))
+    return table_file_response(f"{frame.name} modules", file_format, compute_modules(profile, frame.selection, _by()))
 
 
 def _tree(

@@ -213,12 +213,12 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/nsight.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows of the table shown that section and search leave, in the order of the page."""
     frame, profile = open_result_frame(id, "nsight")
     row = _row(profile)
     view = _view(row)
-    return table_file_response(f"{frame.name} nsight {view}", form, _load_table(profile, view, row).rows)
+    return table_file_response(f"{frame.name} nsight {view}", file_format, _load_table(profile, view, row).rows)
 
 
 @dataclass(frozen=True)

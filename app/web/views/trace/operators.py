@@ -102,14 +102,14 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/operators.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All rows that kind and search leave, in the order of the page; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "operators")
     rows = _rows(frame, profile)
     found, _ = filter_and_sort(
         rows, _columns(_by(), _devices(rows), True, True), _default(rows), ("name", "input_shapes", "call_stack")
     )
-    return table_file_response(f"{frame.name} operators", form, found)
+    return table_file_response(f"{frame.name} operators", file_format, found)
 
 
 def _render_table(frame: ResultFrame, profile: Profile) -> Response:

@@ -120,10 +120,10 @@ def show(id: str) -> Response:
 
 
 @blueprint.get(f"/results/<id>/steps.{FILE_RULE}")
-def download_table(id: str, form: str) -> Response:
+def download_table(id: str, file_format: str) -> Response:
     """All of them; columns as `perfloom report` names them."""
     frame, profile = open_result_frame(id, "steps")
-    return table_file_response(f"{frame.name} steps", form, _rows(frame, profile))
+    return table_file_response(f"{frame.name} steps", file_format, _rows(frame, profile))
 
 
 def _rows(frame: ResultFrame, profile: Profile) -> pd.DataFrame:
