@@ -68,7 +68,7 @@ def test_in_one_step() -> None:
 
 
 @pytest.mark.parametrize("profile", [small_profile(), Profile(Meta("x"))], ids=["samples", "nothing"])
-def test_nothing_is_said_of_what_is_no_trace(profile: Profile) -> None:
+def test_no_advice_without_a_trace(profile: Profile) -> None:
     assert find_advice(profile, Selection(), ALL) == []
     assert list(compute_advice(profile, Selection()).columns) == [column.name for column in TABLES["advice"].columns]
 
@@ -126,6 +126,6 @@ def test_below_the_threshold_the_worst_is_the_least() -> None:
     assert idle.finding.measured == min(one.measured for one in (idle.finding, *idle.others))
 
 
-def test_no_advice_repeats_the_word_that_stands_before_it() -> None:
+def test_advice_does_not_repeat_words() -> None:
     # The page puts "Try:" before it.
     assert [rule.key for rule in RULES if rule.advice.startswith("Try")] == []

@@ -138,7 +138,7 @@ def test_nothing_measured_is_said() -> None:
     assert "The selection has no samples." in document and frames(document) == []
 
 
-def test_what_was_searched_for_is_marked_and_links_lead_to_every_frame() -> None:
+def test_matches_are_marked_and_every_frame_is_linked() -> None:
     profile = making.small()
     leaf = next(i for i, name in enumerate(profile.functions.column("display").to_pylist()) if name == "leaf")
     look = flamegraph_svg.FlameSvgStyle(interactive=False)
@@ -191,7 +191,7 @@ def test_it_is_well_formed_with_the_worst_names() -> None:
     assert not any(re.search("[\u202a-\u202e\x00-\x08]", name) for name in shown)
 
 
-def test_labels_fit_in_the_width_they_say() -> None:
+def test_labels_fit_in_their_width() -> None:
     for frame in frames(drawn(making.hostile(), look=flamegraph_svg.FlameSvgStyle(width=1400))):
         text = frame.find(f"{SVG}text")
         rect = frame.find(f"{SVG}rect")
