@@ -1,4 +1,4 @@
-"""The differential flame graph on the page that compares: widths, colours, what is told, and the other way round."""
+"""The differential flame graph on the page that compares: widths, colors, descriptions, and reversed."""
 
 from __future__ import annotations
 

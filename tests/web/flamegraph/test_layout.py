@@ -261,12 +261,12 @@ def test_page_and_svg_choose_the_same_shade(run: Run, name: str) -> None:
     assert run("({palette}, name) => palette.hash(name)", name) == palette.fnv1a(name)
 
 
-def test_page_and_svg_give_modules_the_same_colours(run: Run) -> None:
+def test_page_and_svg_give_modules_the_same_colors(run: Run) -> None:
     names = [f"/usr/lib/module-{number}.so" for number in range(40)] + ["", "/", "[kernel.kallsyms]"]
     slots = run(
         """({palette}, names) => {
-            const colours = new palette.ModuleColours();
-            return names.map((name) => [palette.moduleName(name), colours.slot(name)]);
+            const colors = new palette.ModuleColors();
+            return names.map((name) => [palette.moduleName(name), colors.slot(name)]);
         }""",
         names,
     )

@@ -1,4 +1,4 @@
-"""How the graph looks and reads: text, colours, screens of every density, without scripts, for everybody."""
+"""Appearance and accessibility of the graph: text, colors, pixel densities, without scripts."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ def test_drawing_100000_frames_leaves_time_in_every_frame_of_the_screen(graph: G
             const folder = new URL(".", document.querySelector('script[src*="charts/flamegraph.js"]').src);
             const { Picture, extent } = await import(`${folder}flamegraph/model.js`);
             const { Painter } = await import(`${folder}flamegraph/paint.js`);
-            const { Palette, ModuleColours, colours } = await import(`${folder}flamegraph/palette.js`);
+            const { Palette, ModuleColors, nodeColors } = await import(`${folder}flamegraph/palette.js`);
             const tree = [{total: 1e9, inside: []}];
             for (let n = 0; tree.length < 100_000; n++) {
                 for (const part of [0.5, 0.3, 0.15].slice(0, n < 40 ? 1 : 3)) {
@@ -377,7 +377,7 @@ def test_drawing_100000_frames_leaves_time_in_every_frame_of_the_screen(graph: G
             painter.style(12, "sans-serif", 1);
             painter.resize(1900, 60);
             const palette = new Palette(document.documentElement);
-            const fills = colours(picture, "kind", palette, new ModuleColours());
+            const fills = nodeColors(picture, "kind", palette, new ModuleColors());
             const scene = {picture, up: false, first: 0, zoomDepth: 0, fills, pale: fills, matches: null, palette};
             const times = [];
             let drawn = 0;

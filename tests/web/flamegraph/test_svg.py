@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfloom.analysis.stacks.flamegraph import FlameGroup, SiblingOrder, flame_tree, sandwich
-from perfloom.charts import flamegraph_svg
+from perfloom.charts import flamegraph_svg, palette
 from perfloom.domain.profile import Profile
 from perfloom.domain.selection import Selection
 from perfloom.exporters import EXPORTERS
@@ -117,10 +117,10 @@ def test_the_zoomed_frame_fills_the_width_below_its_callers() -> None:
     assert [frame.get("class") for frame in rows] == ["f up", "f up", "f", "f", "f"]
 
 
-def test_every_colouring_order_and_part_can_be_drawn() -> None:
+def test_every_coloring_order_and_part_can_be_drawn() -> None:
     profile = making.large(samples=3_000, stacks=300)
     for colour in flamegraph_svg.COLOR_MODES:
-        for theme in flamegraph_svg.THEMES:
+        for theme in palette.THEMES:
             document = drawn(
                 profile, look=flamegraph_svg.FlameSvgStyle(color_mode=colour, theme=theme), group=FlameGroup.COMM
             )
